@@ -37,7 +37,7 @@ help: ## This list
 	@echo '  OUT=out/run     folder or URL to write; report and verify read it; of paper out/paper'
 	@echo '  MASTER=local[*] Spark master'
 	@echo '  REMOTE=         Spark Connect server instead: sc://HOST:15002, or local[2]; notebooks take it too'
-	@echo '  CONFIG=         TOML file with any flag; flags win over it (run: data/paper.toml)'
+	@echo '  CONFIG=         TOML file with any flag; flags win over it (run without one is the experiment of the paper)'
 	@echo '  ARGS=           more flags, for example ARGS="--overwrite --leaf-set 32"'
 	@echo
 	@echo 'paper takes OUT, MASTER and ARGS too (ARGS="--experiments small_groups"), and:'
@@ -53,8 +53,7 @@ help: ## This list
 
 .PHONY: run
 run: setup ## Simulate, measure and draw; the paper's experiment by default
-	@set -f; $(SCRIBE) run $(if $(CONFIG),,--config data/paper.toml) \
-	  $(foreach v,NODES GROUPS SEED OUT MASTER REMOTE CONFIG,$(call flag,$(v))) $(args)
+	@set -f; $(SCRIBE) run $(foreach v,NODES GROUPS SEED OUT MASTER REMOTE CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: paper
 paper: setup ## All of Section IV over ten topologies; repeated, it goes on where it was

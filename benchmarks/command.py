@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from benchmarks.measure import growth_exponent, machine, measure, resolve
 from benchmarks.text import text
+from scribe_spark.core.paths import replace_file
 from scribe_spark.errors import InputError
 
 __all__ = ["main"]
@@ -91,6 +92,6 @@ def main(arguments: Sequence[str]) -> int:
     if len(different) > 1:
         growth = round(growth_exponent(list(different), list(different.values())), 3)
     bench["growth_exponent"] = growth
-    path.write_text(json.dumps(bench, indent=2) + "\n")
+    replace_file(path, f"{json.dumps(bench, indent=2)}\n".encode())
     print(text(bench))
     return 0

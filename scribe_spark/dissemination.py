@@ -32,6 +32,7 @@ from scribe_spark.core.arrays import (
     run_starts,
     whole_numbers,
 )
+from scribe_spark.core.keys import common_keys, key_of
 from scribe_spark.engine.buckets import BucketRing, ends, read_typed
 from scribe_spark.engine.facts import Facts, KnowsRing
 from scribe_spark.engine.on_spark import BucketTables
@@ -62,9 +63,6 @@ __all__ = [
 EDGES, ARRIVALS, ARRIVED_COPIES = "edges", "arrivals", "arrived copies"
 # kinds of messages
 START, _COPY = "start", "copy"
-
-#: Edges from a node to one peer, which differ in what their copies carry.
-_MOST_EDGES = 64
 
 #: ``rule(first, edges)``: on which edges nodes forward; rows of the two belong together.
 Rule = Callable[[Columns, Columns], np.ndarray]
@@ -155,7 +153,7 @@ class Dissemination:
         return ("at_us", "hops", "sender", *self.carried)
 
     def _key(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        return group * len(self.facts.ring) + node
+        return key_of([group, node], len(self.facts.ring))
 
     def _label(self, key: np.ndarray, **values: int) -> dict[str, np.ndarray]:
         """Return labels of some nodes, -1 where nothing else is given."""
@@ -188,11 +186,15 @@ class Dissemination:
 
     # --- copies
 
-    def _copy_key(self, copies: Columns) -> np.ndarray:
-        """Return by what the table of copies is sorted: receiver, sender, number of the edge."""
-        size = len(self.facts.ring)
-        key = self._key(copies["group"], copies["node"]) * size + copies["sender"]
-        return key * _MOST_EDGES + copies["edge"]
+    def _copy_keys(self, *copies: Columns) -> list[np.ndarray]:
+        """Return what tables of copies are sorted by: receiver, sender, number of the edge."""
+        nodes = len(self.facts.ring)
+        groups, edges = (
+            1 + max(int(some[name].max(initial=0)) for some in copies) for name in ("group", "edge")
+        )
+        names = ("group", "node", "sender", "edge")
+        columns = [[some[name] for name in names] for some in copies]
+        return common_keys((groups, nodes, nodes, edges), *columns)
 
     def _take(self, tables: Tables, come: Columns) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Return the copies that nodes know of, in order, and the keys of those with news."""
@@ -203,7 +205,7 @@ class Dissemination:
         else:
             known = {name: np.empty(0, dtype=np.int64) for name in names}
             known["first"] = np.empty(0, dtype=bool)
-        key, new_key = self._copy_key(known), self._copy_key(news)
+        key, new_key = self._copy_keys(known, news)
         order = np.argsort(new_key)
         news, new_key, sent = take(news, order), new_key[order], come["sent"][order]
         # 1. those that are sent anew, and those that are taken back
@@ -289,10 +291,7 @@ class Dissemination:
             key = self._key(edges["group"], edges["node"])
             order = np.lexsort((*(edges[n] for n in self.carried[::-1]), edges["peer"], key))
             edges, key = take(edges, order), key[order]
-            number = index_in_run(key, edges["peer"])
-            if len(number) and int(number.max()) >= _MOST_EDGES:
-                raise ValueError(f"a node has more than {_MOST_EDGES} edges to one peer")
-            tables[EDGES] = {**edges, "edge": number}
+            tables[EDGES] = {**edges, "edge": index_in_run(key, edges["peer"])}
         return tables[EDGES]
 
     def _forwards(self, label: dict[str, np.ndarray], edges: Columns) -> np.ndarray:

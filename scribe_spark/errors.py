@@ -1,44 +1,122 @@
-"""Errors of one line: bad input, and a run that cannot go on."""
+"""Errors of one line: bad input, and a run that cannot go on.
+
+Messages quote the texts of users, files and libraries.  :func:`shown` formats a value of theirs,
+:func:`listed` a list of names, :func:`in_words` a sentence of a library; no other module does.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
-__all__ = ["InputError", "RunError", "check_names", "named", "one_line"]
+from scribe_spark.redaction import redacted
+
+__all__ = [
+    "InputError",
+    "RunError",
+    "check_names",
+    "in_words",
+    "joined",
+    "listed",
+    "meant",
+    "named",
+    "one_line",
+    "shown",
+]
 
 T = TypeVar("T")
 
-_LONGEST = 1000  # characters of a value in a message
+#: Characters of a name in a list, a value, a library's sentence, and a whole message.
+_LONGEST_NAME, _LONGEST_VALUE, _LONGEST_WORDS, _LONGEST_MESSAGE = 60, 200, 500, 2_000
+
+#: Names in a list.
+_MOST_NAMES = 12
+
+#: So many names are listed where none is near; of more, ``--help`` has the list.
+_FEW_NAMES = 24
+
+#: A name that needs no quotes.
+_PLAIN = re.compile(r"[A-Za-z0-9_./:+-]+")
+
+_LINE_BREAK = re.compile(r"[\r\n]+\s*")
 
 
 class InputError(ValueError):
     """Bad input, refused at the edge: one line that names the field, the value, what would do."""
 
     def __init__(self, field: str, value: object, remedy: str) -> None:
-        super().__init__(f"{field} = {_shown(value)}: {remedy}")
+        told = in_words(remedy, _LONGEST_MESSAGE)
+        super().__init__(f"{in_words(field, _LONGEST_VALUE)} = {shown(value)}: {told}")
         self.field, self.value, self.remedy = field, value, remedy
 
 
 class RunError(RuntimeError):
     """A run that cannot go on though its input is good: one line that says what helps."""
 
-
-def one_line(error: BaseException) -> str:
-    """The first line of what an exception says, Java's own where it comes from the JVM."""
-    java = getattr(error, "java_exception", None)
-    text = getattr(error, "strerror", None) or str(error if java is None else java)
-    return (text.strip() or type(error).__name__).splitlines()[0]
+    def __init__(self, text: str) -> None:
+        super().__init__(in_words(text, _LONGEST_MESSAGE))
 
 
-def _shown(value: object) -> str:
-    """A value in one line, whatever it is."""
+def shown(value: object, most: int = _LONGEST_VALUE) -> str:
+    """Return a value in quotes, as Python writes it: one line, printable, of bounded length.
+
+    Parameters
+    ----------
+    value : object
+    most : int
+        Characters.
+
+    Examples
+    --------
+    >>> shown("a name")
+    "'a name'"
+    >>> len(shown("x" * 1_000_000))
+    200
+    """
     try:
-        text = " ".join(repr(value).split("\n"))
+        text = repr(value)
     except Exception:  # a number of more digits than Python writes; an object that has no repr
         text = f"({type(value).__name__})"
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return in_words(text, most)
+
+
+def listed(names: Iterable[object]) -> str:
+    """Return names separated by commas, the first of many; a strange name is in quotes.
+
+    Examples
+    --------
+    >>> listed(["group", "a node"])
+    "group, 'a node'"
+    >>> listed(range(1_742)).endswith("11 and 1,730 more")
+    True
+    """
+    names = list(names)
+    return joined([_name(name) for name in names[:_MOST_NAMES]], len(names)) or "none"
+
+
+def joined(phrases: Collection[str], count: int) -> str:
+    """Return phrases separated by commas, which are the first of `count`."""
+    more = f" and {count - len(phrases):,} more" if count > len(phrases) else ""
+    return ", ".join(phrases) + more
+
+
+def in_words(text: str, most: int = _LONGEST_WORDS) -> str:
+    """Return a text in one line, without secrets and control characters, cut in its middle."""
+    if len(text) > 4 * most:  # the ends of a text of many megabytes are enough
+        text = text[: 2 * most] + text[-2 * most :]
+    line = _LINE_BREAK.sub(" ", redacted(text).strip())
+    escaped = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    half = most // 2
+    return escaped if len(escaped) <= most else f"{escaped[: half - 3]}...{escaped[-half:]}"
+
+
+def one_line(error: BaseException) -> str:
+    """Return the first line of an exception's text, Java's own where it comes from the JVM."""
+    java = getattr(error, "java_exception", None)
+    text = getattr(error, "strerror", None) or str(error if java is None else java)
+    return in_words((text.strip() or type(error).__name__).splitlines()[0])
 
 
 def named(known: Mapping[str, T], name: str, field: str) -> T:
@@ -47,15 +125,17 @@ def named(known: Mapping[str, T], name: str, field: str) -> T:
     Raises
     ------
     InputError
-        Nothing is; the message has all names.
+        There is no such entry; the message lists the names.
     """
     if name not in known:
-        raise InputError(field, name, f"is unknown; give one of {', '.join(known)}")
+        raise InputError(
+            field, name, f"is unknown; give one of {listed(known)}{meant(name, known)}"
+        )
     return known[name]
 
 
 def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Refuse the first unknown name, with the nearest known one.
+    """Refuse the first unknown name, with a known one that is like it.
 
     Parameters
     ----------
@@ -79,5 +159,20 @@ def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
     allowed = list(known)
     for name in given:
         if name not in allowed:
-            near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.0)
-            raise InputError(what, name, f"is unknown; did you mean {near[0]!r}?")
+            raise InputError(what, name, f"is unknown{meant(name, allowed) or _choice(allowed)}")
+
+
+def meant(name: str, known: Collection[str]) -> str:
+    """Return a question for the known name that is like a wrong one; empty where none is."""
+    near = difflib.get_close_matches(name[:_LONGEST_VALUE], known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _choice(known: Collection[str]) -> str:
+    return f"; give one of {listed(known)}" if len(known) <= _FEW_NAMES else "; --help has the list"
+
+
+def _name(name: object) -> str:
+    text = str(name)
+    is_plain = len(text) <= _LONGEST_NAME and _PLAIN.fullmatch(text)
+    return text if is_plain else shown(name, _LONGEST_NAME)

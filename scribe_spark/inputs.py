@@ -5,44 +5,49 @@ What is not on this machine, Spark reads: :mod:`.remote_inputs`.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
+from pandas.io.common import get_handle
 
+from scribe_spark.core.cells import EXACT, KINDS, Kind, column_of, converted, has_kind
+from scribe_spark.core.delimited import header_of, read_cells, read_whole_numbers, without_comments
 from scribe_spark.core.paths import exists, is_local, local_path
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, in_words, joined, listed, shown
 
 __all__ = [
     "Kind",
     "check_columns",
+    "check_types",
     "exists",
     "first_rows",
     "is_local",
     "last_cause",
     "local_path",
     "read_table",
+    "read_text",
     "typed",
 ]
 
-Kind = Literal["int", "float", "str", "optional int"]
-
-#: Beyond this a float no longer tells neighbouring whole numbers apart.
-_EXACT = 2.0**53
+#: A cell that looks like a number stands in messages without quotes.
+_NUMBER = re.compile(r"[-+]?[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,9})?")
 
 
 def read_table(
     path: str, field: str, columns: Mapping[str, Kind], optional: Collection[str] = ()
 ) -> pd.DataFrame:
-    """The named columns of a local CSV (with a header) or Parquet table, checked.
+    """The named columns of a local table, a text with a header or Parquet, checked.
 
-    A Parquet table may be a folder; a file is Parquet when its first bytes say so, whatever its
-    name.  Other columns of the table are ignored.
+    Cells of a text are separated by commas, semicolons or tabs; lines that begin with ``#`` are
+    comments.  A Parquet table may be a folder; a file is Parquet when its first bytes say so,
+    whatever its name.  Other columns of the table are ignored.
 
     Parameters
     ----------
@@ -64,8 +69,9 @@ def read_table(
     Raises
     ------
     InputError
-        Missing or unreadable file, missing column, no row, a value that is missing, not a number or
-        text, or not whole.  One line, with the first offending rows (row 1 follows the header).
+        Missing or unreadable file, missing column, no row, a column of a type that has a unit or
+        several parts, a value that is missing, not a number or text, or not whole.  One line, with
+        the first offending rows (row 1 follows the header).
     """
     if not is_local(path):
         raise InputError(field, path, "is not on this machine; give a local path or a file: URL")
@@ -73,15 +79,43 @@ def read_table(
     if not exists(path, field):
         raise InputError(field, path, "does not exist; give a CSV or Parquet table")
     with _refuse_broken(field, path):
-        found = _column_names(file)
-    check_columns(found, field, path, columns, optional)
-    with _refuse_broken(field, path):
-        frame = _read(file, [name for name in columns if name in found])
-    return typed(frame, field, path, columns, optional)
+        if _is_parquet(file):
+            table = _read_parquet(file, field, path, columns, optional)
+        else:
+            with get_handle(file, "rb", compression="infer", is_text=False) as opened:
+                data: Any = opened.handle.read()
+            return typed(read_text(data, field, path, columns, optional), field, path, columns)
+    return typed(table, field, path, columns)
+
+
+def read_text(
+    data: bytes,
+    field: str,
+    value: object,
+    columns: Mapping[str, Kind],
+    optional: Collection[str] = (),
+) -> pa.Table:
+    """Return the named columns of a text with a header, not checked; parameters: `read_table`.
+
+    Raises
+    ------
+    InputError
+        A missing column.
+    ValueError
+        The text is no table.
+    """
+    data = without_comments(data)
+    header = header_of(data, columns)
+    check_columns(header.names, field, value, columns, optional)
+    present = [name for name in columns if name in header.names]
+    table = None
+    if all(columns[name] == "int" for name in present):
+        table = read_whole_numbers(data, header, present)
+    return read_cells(data, header, present) if table is None else table
 
 
 def typed(
-    frame: pd.DataFrame,
+    frame: pd.DataFrame | pa.Table,
     field: str,
     value: object,
     columns: Mapping[str, Kind],
@@ -102,13 +136,23 @@ def typed(
     InputError
         As :func:`read_table`.
     """
-    check_columns(frame.columns, field, value, columns, optional)
+    if isinstance(frame, pa.Table):
+        names, get = frame.column_names, frame.column
+    else:
+        names, get = [*frame.columns], lambda name: column_of(frame[name])
+        check_columns(names, field, value, columns, optional)
     if len(frame) == 0 and not empty:
         raise InputError(field, value, "has no rows; needs at least one")
-    present = {name: kind for name, kind in columns.items() if name in frame.columns}
-    return pd.DataFrame(
-        {name: _values(frame, name, kind, field, value) for name, kind in present.items()}
-    )
+    found = {}
+    for name, kind in columns.items():
+        if name in names:
+            try:
+                cells = get(name)
+            except TypeError as error:
+                raise _wrong_type(name, kind, str(error), field, value) from None
+            check_types({name: cells.type}, columns, field, value)
+            found[name] = _values(cells, name, kind, field, value)
+    return pd.DataFrame(found)
 
 
 def check_columns(
@@ -125,81 +169,89 @@ def check_columns(
     InputError
     """
     names = [str(name) for name in found]
-    listed = ", ".join(names) or "none"
+    may = [name for name in columns if name in optional]
+    needs = listed(name for name in columns if name not in optional)
+    needs += f" ({listed(may)} may be left out)" if may else ""
     for name in columns:
         if name not in names and name not in optional:
-            remedy = f"has no column {name!r}; needs {', '.join(columns)}; found {listed}"
+            remedy = f"has no column {shown(name)}; needs {needs}; found {listed(names)}"
             raise InputError(field, value, remedy)
         if names.count(name) > 1:
-            remedy = f"has the column {name!r} twice; keep one; found {listed}"
+            remedy = f"has the column {shown(name)} twice; keep one; found {listed(names)}"
             raise InputError(field, value, remedy)
+
+
+def check_types(
+    types: Mapping[str, pa.DataType], columns: Mapping[str, Kind], field: str, value: object
+) -> None:
+    """Refuse a column of a type that has a unit (a duration, a time), or several parts.
+
+    Raises
+    ------
+    InputError
+    """
+    for name, type_ in types.items():
+        if not has_kind(type_, columns[name]):
+            raise _wrong_type(name, columns[name], str(type_), field, value)
 
 
 def first_rows(frame: pd.DataFrame, bad: np.ndarray, most: int = 3) -> str:
     """The first rows of `frame` where `bad`, for an error message: ``row 2 (src=0, dst=0)``."""
+    return _in_words(bad, lambda row: {name: frame[name].iloc[row] for name in frame}, most)
+
+
+def _in_words(bad: np.ndarray, cells: Callable[[int], Mapping[Any, Any]], most: int = 3) -> str:
     rows = np.flatnonzero(bad)
-    shown = [
-        f"row {row + 1} ({', '.join(f'{c}={_plain(frame[c].iloc[row])}' for c in frame.columns)})"
-        for row in rows[:most]
-    ]
-    more = f" and {len(rows) - most} more" if len(rows) > most else ""
-    return ", ".join(shown) + more
+    some = []
+    for row in rows[:most]:
+        told = [f"{name}={_plain(cell)}" for name, cell in cells(row).items()]
+        some.append(f"row {row + 1} ({joined(told, len(told))})")
+    return joined(some, len(rows))
 
 
-def _values(frame: pd.DataFrame, name: str, kind: Kind, field: str, value: object) -> Any:
-    """Column `name` as int64, float64, texts or Int64, or the reason why not."""
-    column = frame[name]
-
-    def refuse(bad: np.ndarray, what: str) -> InputError:
-        rows = first_rows(frame[[name]], bad)
-        return InputError(field, value, f"column {name!r} must be {what}: {rows}")
-
-    if kind == "str":
-        texts = column.to_numpy(dtype=object)
-        if pd.api.types.infer_dtype(texts, skipna=False) != "string":  # without a loop over cells
-            raise refuse(np.array([not isinstance(cell, str) for cell in texts]), "a text")
-        return texts
+def _values(cells: pa.ChunkedArray, name: str, kind: Kind, field: str, value: object) -> Any:
+    """A column as int64, float64, texts or Int64, or the reason why not."""
+    found = converted(cells, kind)
+    missing = found.is_null().to_numpy(zero_copy_only=False)
+    bad = missing
     if kind == "optional int":
-        missing = column.isna().to_numpy()
-        filled = frame.assign(**{name: column.astype(object).mask(missing, 0)})
-        return pd.arrays.IntegerArray(_values(filled, name, "int", field, value), missing)
-    numbers = _parsed(column)
-    # a nullable type with NULLs goes on as float64, where they are NaN
-    if kind == "int" and pd.api.types.is_integer_dtype(numbers.dtype) and not numbers.hasnans:
-        too_large = (numbers > np.iinfo(np.int64).max).to_numpy()
-        if too_large.any():
-            raise refuse(too_large, "below 2^63")
-        return numbers.to_numpy(np.int64)
-    real = numbers.to_numpy(np.float64, na_value=np.nan)
-    not_number = ~np.isfinite(real)
-    if not_number.any():
-        raise refuse(not_number, "a whole number" if kind == "int" else "a finite number")
-    if kind == "float":
-        return real
-    not_whole = (real != np.floor(real)) | (np.abs(real) > _EXACT)
-    if not_whole.any():
-        raise refuse(not_whole, "a whole number")
-    return real.astype(np.int64)
+        bad = missing & cells.is_valid().to_numpy()
+    if bad.any():
+        rows = _in_words(bad, lambda row: {name: cells[row].as_py()})
+        what = _demand(cells, bad, kind)
+        raise InputError(field, value, f"column {shown(name)} must be {what}: {rows}")
+    if kind == "str":
+        return found.to_numpy(zero_copy_only=False)
+    if kind == "optional int":
+        return pd.arrays.IntegerArray(found.fill_null(0).to_numpy(zero_copy_only=False), missing)
+    return found.to_numpy(zero_copy_only=False)
 
 
-def _parsed(column: pd.Series) -> pd.Series:
-    """Numbers where the cells hold numbers or their text, NaN elsewhere."""
-    if isinstance(column.dtype, pd.BooleanDtype) or column.dtype == bool:
-        return pd.Series(np.nan, index=column.index)
-    if isinstance(column.dtype, pd.CategoricalDtype):  # a Parquet folder's partition column
-        column = column.astype(object)
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        return column
-    if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        return pd.Series(np.nan, index=column.index)
-    truth = column.map(lambda cell: isinstance(cell, bool))
-    return pd.to_numeric(column.mask(truth), errors="coerce")
+def _demand(cells: pa.ChunkedArray, bad: np.ndarray, kind: Kind) -> str:
+    """Return in words what the first bad cell should be."""
+    words, type_ = KINDS[kind]
+    if type_ == pa.int64():
+        number = abs(converted(cells.slice(int(np.argmax(bad)), 1), "float")[0].as_py() or 0)
+        if number >= EXACT and pa.types.is_floating(cells.type):
+            return f"below 2^53 in a column of type {cells.type}, which has no larger ones exactly"
+        if number >= 2**63:
+            return "below 2^63"
+    return words
+
+
+def _wrong_type(name: str, kind: Kind, type_: str, field: str, value: object) -> InputError:
+    remedy = f"column {shown(name)} must be {KINDS[kind][0]}, but its type is {type_}; convert it"
+    return InputError(field, value, remedy)
 
 
 def _plain(cell: object) -> str:
     if cell is None or cell is pd.NA or cell != cell:
         return "missing"
-    return repr(cell) if isinstance(cell, str) else str(cell)
+    is_text = isinstance(cell, str) and not _NUMBER.fullmatch(cell)
+    return shown(cell) if is_text else in_words(str(cell))
+
+
+# --- files
 
 
 def _is_parquet(file: Path) -> bool:
@@ -209,30 +261,30 @@ def _is_parquet(file: Path) -> bool:
         return opened.read(4) == b"PAR1"
 
 
-def _column_names(file: Path) -> list[str]:
-    """As the file has them: pandas would give the second of two equal names another one."""
-    if not _is_parquet(file):
-        header = pd.read_csv(
-            file, header=None, nrows=1, dtype=str, skipinitialspace=True, keep_default_na=False
-        )
-        return header.iloc[0].tolist()
+def _read_parquet(
+    file: Path, field: str, path: str, columns: Mapping[str, Kind], optional: Collection[str]
+) -> pa.Table:
+    """Return the columns that a file, or a folder of files, has; an index of pandas is one."""
     if file.is_dir() and not any(file.rglob("*.parquet")):
         raise ValueError("the folder holds no *.parquet file")
-    return pq.ParquetDataset(file).schema.names
+    schema = pq.ParquetDataset(file).schema
+    index = {} if file.is_dir() else _counted_index(schema)
+    names = [*schema.names, *index]
+    check_columns(names, field, path, columns, optional)
+    table = pq.read_table(file, columns=[name for name in columns if name in schema.names])
+    for name in index.keys() & columns.keys():
+        table = table.append_column(name, pa.array(np.arange(*index[name])))
+    return table
 
 
-def _read(file: Path, columns: list[str]) -> pd.DataFrame:
-    """A table with at least `columns`."""
-    if _is_parquet(file):
-        return pq.read_table(file, columns=columns).to_pandas()
-    with warnings.catch_warnings():
-        # a row longer than the header would otherwise lose its last cells with a warning
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        warnings.simplefilter("ignore", pd.errors.DtypeWarning)
-        try:
-            return pd.read_csv(file, skipinitialspace=True, index_col=False)
-        except pd.errors.ParserWarning:
-            raise ValueError("its rows have more cells than its header") from None
+def _counted_index(schema: pa.Schema) -> dict[str, tuple[int, int, int]]:
+    """Return the name and range of an index of pandas that only the file's metadata have."""
+    metadata = schema.pandas_metadata or {}
+    return {
+        index["name"]: (index["start"], index["stop"], index["step"])
+        for index in metadata.get("index_columns", [])
+        if isinstance(index, dict) and index.get("name") not in (None, *schema.names)
+    }
 
 
 @contextmanager
@@ -240,6 +292,8 @@ def _refuse_broken(field: str, path: str) -> Iterator[None]:
     """Within it, what a reader says of a file becomes one line."""
     try:
         yield
+    except InputError:
+        raise
     except Exception as error:  # each compression, and each library for one, has errors of its own
         remedy = f"cannot be read as a CSV or Parquet table: {last_cause(error)}"
         if isinstance(error, ImportError):  # pandas has said which package a compression takes
@@ -248,7 +302,9 @@ def _refuse_broken(field: str, path: str) -> Iterator[None]:
 
 
 def last_cause(error: BaseException) -> str:
-    """In one line: the last cause of a Java error, or the first line of an error's text."""
+    """Return in one line the last cause of an error of Java or of a task, or its first line."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    return (causes or lines[:1])[-1].rstrip(". ")
+    if "Traceback (most recent call last):" in lines:  # which the error of a task ends with
+        causes = [lines[-1].partition("Error: ")[2] or lines[-1]]
+    return in_words((causes or lines[:1])[-1].rstrip(". "))

@@ -11,22 +11,23 @@ docs/rules.md, "Measures, by round".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
 from scribe_spark.core.arrays import Rows, whole_numbers
 from scribe_spark.engine.facts import KnowsRing, RingInMemory
-from scribe_spark.engine.in_process import play
+from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns, concatenate, take
-from scribe_spark.engine.program import Program, Tables
+from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC
+from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.player import join_tables, tables_called
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 
@@ -36,9 +37,11 @@ __all__ = [
     "LivingRound",
     "OwnRounds",
     "Pairs",
+    "PlaysPrograms",
     "PlaysSystems",
     "Publications",
     "SystemOnBuckets",
+    "SystemPlayer",
     "SystemRound",
     "count_messages",
     "join_buckets",
@@ -298,22 +301,11 @@ def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound
 # --- systems whose rounds are programs on buckets
 
 
-class PlaysSystems(Protocol):
-    """Plays programs of a system on buckets, one after the other.
+class PlaysPrograms(Protocol):
+    """Plays programs on buckets, one after the other.
 
-    The orchestrator (a system's `play_round`) sees no table but those that it takes or gathers.
-
-    Attributes
-    ----------
-    facts : KnowsRing
-        All nodes, for programs to hold.
-    bounds : ndarray of int64, shape (B + 1,)
+    The orchestrator, which makes them, sees no table but those that it takes or gathers.
     """
-
-    @property
-    def facts(self) -> KnowsRing: ...
-    @property
-    def bounds(self) -> np.ndarray: ...
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
         """Play a program until nobody sends; return how many messages were sent.
@@ -346,8 +338,24 @@ class PlaysSystems(Protocol):
         ...
 
 
-class InBuckets:
-    """The engine in process, on buckets whose tables stay in memory; see `PlaysSystems`.
+class PlaysSystems(PlaysPrograms, Protocol):
+    """Plays programs of a system, for its orchestrator (`SystemOnBuckets.play_round`).
+
+    Attributes
+    ----------
+    facts : KnowsRing
+        All nodes, for programs to hold.
+    bounds : ndarray of int64, shape (B + 1,)
+    """
+
+    @property
+    def facts(self) -> KnowsRing: ...
+    @property
+    def bounds(self) -> np.ndarray: ...
+
+
+class InBuckets(InTask):
+    """Buckets in the memory of a task; see `PlaysSystems`.
 
     Parameters
     ----------
@@ -358,35 +366,72 @@ class InBuckets:
     """
 
     def __init__(self, facts: KnowsRing, bounds: np.ndarray, tables: Sequence[Tables]) -> None:
-        self.facts, self.bounds, self.tables = facts, bounds, list(tables)
+        super().__init__(tables)
+        self.facts, self.bounds = facts, bounds
+
+
+class SystemPlayer:
+    """Plays a system on buckets that have the tables of other protocols, too; see `PlaysSystems`.
+
+    Parameters
+    ----------
+    engine : PlaysPrograms
+        Keeps the tables of all protocols.
+    facts : KnowsRing
+    bounds : ndarray of int64, shape (B + 1,)
+    prefix : str
+        The names of the system's tables begin with it.
+    reads : tuple of str
+        Tables of other protocols that the system reads.
+    """
+
+    def __init__(
+        self,
+        engine: PlaysPrograms,
+        facts: KnowsRing,
+        bounds: np.ndarray,
+        prefix: str,
+        reads: tuple[str, ...] = (),
+    ) -> None:
+        self.facts, self.bounds = facts, bounds
+        self._engine, self._prefix, self._reads = engine, prefix, reads
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        """See `PlaysSystems.play`."""
-        return sum(play(program, self.tables, first))
+        """See `PlaysPrograms.play`."""
+        return self._engine.play(Prefixed(program, self._prefix, self._reads), first)
 
     def has(self, name: str) -> bool:
-        """See `PlaysSystems.has`."""
-        return any(mine.has_rows(name) for mine in self.tables)
+        """See `PlaysPrograms.has`."""
+        return self._engine.has(self._prefix + name)
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `PlaysSystems.take`."""
-        found = self.gather(*names)
-        for mine, name in self._called(names):
-            del mine[name]
-        return found
+        """See `PlaysPrograms.take`."""
+        return self._named(self._engine.take(*(self._prefix + name for name in names)))
 
     def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `PlaysSystems.gather`."""
-        return join_tables((name, mine[name]) for mine, name in self._called(names))
+        """See `PlaysPrograms.gather`."""
+        return self._named(self._engine.gather(*(self._prefix + name for name in names)))
 
     def share(self, **arrays: np.ndarray) -> Mapping[str, np.ndarray]:
-        """See `PlaysSystems.share`."""
-        return arrays
+        """See `PlaysPrograms.share`."""
+        return self._engine.share(**arrays)
 
-    def _called(self, names: tuple[str, ...]) -> Iterator[tuple[Tables, str]]:
-        called = tables_called(names)
-        for mine in self.tables:
-            yield from [(mine, name) for name in mine if called.fullmatch(name)]
+    def _named(self, tables: dict[str, dict[str, np.ndarray]]) -> dict[str, dict[str, np.ndarray]]:
+        return {name.removeprefix(self._prefix): columns for name, columns in tables.items()}
+
+
+@dataclass(frozen=True)
+class _Keep:
+    """The first bucket keeps the tables of the orchestrator between rounds."""
+
+    bounds: np.ndarray
+    tables: Mapping[str, Columns]
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if not bucket:
+            tables.update(self.tables)
+        return {}
 
 
 class SystemOnBuckets:
@@ -397,11 +442,14 @@ class SystemOnBuckets:
     kept_in_buckets : mapping of str to int
         Tables of a bucket that stay between rounds, each with a column ``key``: name -> the power
         of K by which the key is divided to leave a node as the last part.
+    kept : tuple of str
+        Tables that the orchestrator keeps between rounds.
     reads_overlay : bool
         Whether programs read the tables of Pastry's nodes (`States.tables`).
     """
 
     kept_in_buckets: ClassVar[Mapping[str, int]]
+    kept: ClassVar[tuple[str, ...]]
     reads_overlay: ClassVar[bool] = False
 
     def play_round(self, player: PlaysSystems, kept: Tables, now: LivingRound) -> SystemRound:
@@ -413,6 +461,30 @@ class SystemOnBuckets:
             What the orchestrator keeps between rounds: no row of a node.
         """
         raise NotImplementedError
+
+    def play_on(
+        self,
+        engine: PlaysPrograms,
+        facts: KnowsRing,
+        bounds: np.ndarray,
+        prefix: str,
+        now: LivingRound,
+    ) -> SystemRound:
+        """Play the own rounds of a round of the world on buckets that have Pastry's tables, too.
+
+        Parameters
+        ----------
+        engine, facts, bounds, prefix
+            As of `SystemPlayer`.
+        now : LivingRound
+            As of `play_own_rounds`.
+        """
+        reads = (LEAVES, CELLS) if self.reads_overlay else ()
+        player = SystemPlayer(engine, facts, bounds, prefix, reads)
+        kept = Tables.of(player.take(*self.kept))
+        done = play_own_rounds(partial(self.play_round, player, kept), now)
+        player.play(_Keep(bounds, {name: kept[name] for name in self.kept}))
+        return done
 
     def play(self, tables: Tables, now: LivingRound) -> SystemRound:
         """See `LiveSystem.play`: the round of one bucket."""
@@ -427,7 +499,8 @@ class SystemOnBuckets:
 
 def count_messages(player: PlaysSystems, now: LivingRound) -> None:
     """Add up the messages that observers have counted in the buckets."""
-    now.tally.take(player.take(MESSAGES, TRAFFIC))
+    names = (MESSAGES,) if now.tally.traffic is None else (MESSAGES, TRAFFIC)
+    now.tally.take(player.take(*names))
 
 
 def split_tables(

@@ -11,6 +11,7 @@ JSAC 2002, Section IV (what is measured).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,9 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+from scribe_spark.errors import InputError
 from scribe_spark.runtime.batches import Batches, Table
 
 __all__ = [
@@ -32,7 +35,9 @@ __all__ = [
     "STATE",
     "TIME",
     "Multicast",
+    "conformed",
     "failure_sums",
+    "refuse",
 ]
 
 #: The kind of copies of the message itself; all other kinds are control messages.
@@ -83,9 +88,9 @@ class Multicast:
     ----------
     system : str
         ``scribe``, ``ip_multicast``, ``naive_unicast``, ...
-    tree_edges : DataFrame or Batches or None
-        ``group, parent, child, parent_router, child_router`` (BIGINT): one row per copy that a node
-        sends to a node.  Other columns do not matter.  None where copies form no trees.
+    tree_edges : DataFrame, Batches, callable or None
+        :data:`EDGES`: one row per copy that a node sends to a node.  Other columns do not matter.
+        None where copies form no trees.
     delivered : DataFrame, Batches or callable
         :data:`DELIVERIES`.  Where it takes supersteps to know them, a function that makes the
         table: a run calls it while the tables before it are being written.
@@ -105,7 +110,7 @@ class Multicast:
     """
 
     system: str
-    tree_edges: Table | None
+    tree_edges: Made | None
     delivered: Made
     merged: bool = False
     repeats: bool = False
@@ -114,22 +119,104 @@ class Multicast:
     control: Made | None = None
 
     def __post_init__(self) -> None:
+        """Refuse what no run can measure, before any work is done.
+
+        Raises
+        ------
+        InputError
+            Neither trees nor copies, or both; a table that is none, or lacks a column, or has one
+            of another type.
+        """
         if (self.tree_edges is None) == (self.copies is None):
-            raise ValueError(f"{self.system}: hand over either tree_edges or copies")
+            raise refuse(self.system, "must hand over either tree_edges or copies")
+        for name in _COLUMNS:
+            table = getattr(self, name)
+            if (table is None and name != "delivered") or callable(table):
+                continue
+            self._conformed(name, table)
 
     @cached_property
     def deliveries(self) -> Table:
-        """The table of `delivered`; made when it is asked for first."""
-        return _made(self.delivered)
+        """The table of `delivered`; made on first access."""
+        return self._made("delivered")
+
+    @cached_property
+    def edges(self) -> Table | None:
+        """The table of `tree_edges` with the columns and types of :data:`EDGES`."""
+        return None if self.tree_edges is None else self._made("tree_edges")
 
     def handed_over(self, name: str) -> Table | None:
         """Make the table ``copies``, ``state`` or ``control``; None where there is none."""
+        return None if getattr(self, name) is None else self._made(name)
+
+    def _made(self, name: str) -> Table:
         table = getattr(self, name)
-        return None if table is None else _made(table)
+        return self._conformed(name, table() if callable(table) else table)
+
+    def _conformed(self, name: str, table: Table) -> Table:
+        if not isinstance(table, DataFrame | Batches):
+            given = "None" if table is None else f"a {type(table).__name__}"
+            remedy = "give a DataFrame, Batches or a function that returns one"
+            raise refuse(self.system, f"hands over {given} as {name}; {remedy}")
+        return conformed(self.system, name, table, _COLUMNS[name])
 
 
-def _made(table: Made) -> Table:
-    return table if isinstance(table, DataFrame | Batches) else table()
+#: The tables of a :class:`Multicast` -> their columns.
+_COLUMNS = {
+    "tree_edges": EDGES,
+    "delivered": DELIVERIES,
+    "copies": COPIES,
+    "state": STATE,
+    "control": CONTROL,
+}
+
+#: Types of columns that are cast to those of the tables; a value out of range becomes NULL, which
+#: is refused where rows are checked.
+_WHOLE = {"tinyint", "smallint", "int", "bigint"}
+
+
+def refuse(system: str, fault: str) -> InputError:
+    """Return the error that says what is wrong with a system."""
+    return InputError("systems", system, fault)
+
+
+def conformed(system: str, name: str, table: Table, columns: str) -> Table:
+    """Return a table of a system with exactly some columns, in their types; no Spark job.
+
+    Parameters
+    ----------
+    system, name : str
+        The system and its table, for the message.
+    columns : str
+        Names and types, as :data:`EDGES`.
+
+    Raises
+    ------
+    InputError
+        A column is missing, is there twice, or has a type that the table cannot have.
+    """
+    wanted = dict(column.split() for column in columns.split(", "))
+    found = [(field.name, field.dataType.simpleString()) for field in table.schema.fields]
+    count, types = Counter(name for name, _ in found), dict(found)
+    for column, kind in wanted.items():
+        if count[column] != 1:
+            often = "no column" if column not in types else "several columns"
+            needs = f"it needs {', '.join(wanted)}"
+            raise refuse(system, f"hands over {name} with {often} {column}; {needs}")
+        whole = kind in _WHOLE and types[column] in _WHOLE and isinstance(table, DataFrame)
+        if types[column] != kind and not whole:
+            fault = f"hands over {name} with column {column} of type {types[column]}"
+            raise refuse(system, f"{fault}; cast it to {kind}")
+    if found == list(wanted.items()):
+        return table
+    if not isinstance(table, DataFrame):
+        return table.select(list(wanted))
+    return table.select(
+        *(
+            name if types[name] == kind else F.col(name).try_cast(kind).alias(name)
+            for name, kind in wanted.items()
+        )
+    )
 
 
 def failure_sums(depth: np.ndarray, *costs: np.ndarray) -> pa.RecordBatch:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from scribe_spark.redaction import redacted
+
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
@@ -62,7 +64,7 @@ class Lines:
         self.note(f"  {loop}: round {number}, {messages:,} messages left, {seconds:.1f} s")
 
     def note(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        print(redacted(text), file=self._stream, flush=True)
 
 
 class Bars:
@@ -117,7 +119,7 @@ class Bars:
         )
 
     def note(self, text: str) -> None:
-        self._console.print(text, markup=False)
+        self._console.print(redacted(text), markup=False)
 
 
 def pick(stream: TextIO | None = None) -> Progress:

@@ -1,18 +1,51 @@
-"""Reading a user's table that only Spark can reach."""
+"""Reading a user's table that only Spark can reach, by the rules of :mod:`.inputs`.
+
+Spark reads lines of a text, and Arrow's batches of a Parquet table; cells become numbers by the
+same functions as those of a local table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, SparkSession
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    DataType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
-from scribe_spark.errors import InputError
-from scribe_spark.inputs import Kind, check_columns, last_cause
+from scribe_spark.core.cells import KINDS, converted
+from scribe_spark.core.delimited import Header, header_of, read_cells, without_comments
+from scribe_spark.errors import InputError, shown
+from scribe_spark.inputs import Kind, check_columns, check_types, last_cause, read_text, typed
 from scribe_spark.runtime.jvm import SPARK_ERRORS
 
-__all__ = ["read_remote", "refuse_unreadable"]
+__all__ = ["collect_remote", "read_remote", "refuse_unreadable"]
+
+#: Of files up to this size Spark reads the whole to find the types that Arrow noted in them.
+_SMALL = 2**26
+
+_TYPES: dict[Kind, DataType] = {
+    "int": LongType(),
+    "optional int": LongType(),
+    "float": DoubleType(),
+    "str": StringType(),
+}
+
+_Cells = Callable[[pa.RecordBatch], pa.Table]
 
 
 def read_remote(
@@ -22,7 +55,7 @@ def read_remote(
     columns: Mapping[str, Kind],
     optional: Collection[str] = (),
 ) -> DataFrame:
-    """The named columns of a CSV (with a header) or Parquet table that only Spark can reach.
+    """The named columns of a text with a header, or a Parquet table, that only Spark can reach.
 
     Parameters
     ----------
@@ -38,29 +71,172 @@ def read_remote(
     Raises
     ------
     InputError
-        Missing or unreadable table, missing column.
+        Missing or unreadable table, missing column, a column of another type, a cell of an
+        ``optional int`` that is no number.
     """
-    name = path.rstrip("/").lower()
     with refuse_unreadable(field, path):
-        if name.endswith(_CSV):
-            frame = spark.read.csv(path, header=True, ignoreLeadingWhiteSpace=True)
-        else:
-            frame = spark.read.parquet(path)
-        check_columns(frame.columns, field, path, columns, optional)
-        present = [name for name in columns if name in frame.columns]
-        return frame.select([_remote_column(frame, name, columns[name]) for name in present])
+        found = _find(spark, path, field, columns, optional)
+        kinds = {name: columns[name] for name in found.names}
+        _refuse_bad_cells(found, kinds, field, path)
+        schema = StructType([StructField(name, _TYPES[kind]) for name, kind in kinds.items()])
+        return found.rows.mapInArrow(_converting(found.cells, kinds), schema)
 
 
-_CSV = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst", ".csv.lz4", ".csv.deflate")
+def collect_remote(
+    spark: SparkSession,
+    path: str,
+    field: str,
+    columns: Mapping[str, Kind],
+    optional: Collection[str] = (),
+    most: int | None = None,
+) -> pd.DataFrame:
+    """Return a table that only Spark can reach on the driver, as :func:`read_table` a local one.
+
+    Parameters
+    ----------
+    most : int, optional
+        Rows; a larger table is refused.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_table`; too many rows.
+    """
+    with refuse_unreadable(field, path):
+        found = _find(spark, path, field, columns, optional)
+        rows = found.rows.toArrow() if most is None else found.rows.limit(most + 1).toArrow()
+    if most is not None and len(rows) > most:
+        raise InputError(field, path, f"has more than {most:,} rows; give fewer")
+    if found.header is not None:
+        try:
+            rows = read_text(_joined(found.header, rows.column(0)), field, path, columns, optional)
+        except ValueError as error:
+            raise InputError(field, path, f"cannot be read: {last_cause(error)}") from None
+    return typed(rows, field, path, columns)
 
 
-def _remote_column(frame: DataFrame, name: str, kind: Kind) -> Column:
-    column, fractional = F.col(f"`{name}`"), ("float", "double", "decimal")
-    if kind == "str":
-        return column.cast("string").alias(name)
-    if kind != "float" and dict(frame.dtypes)[name].startswith(fractional):
-        column = F.when(column == F.floor(column), column)
-    return column.try_cast("double" if kind == "float" else "bigint").alias(name)
+@dataclass(frozen=True)
+class _Found:
+    """A table: its rows as Spark reads them, and the columns that are wanted of it.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        The wanted columns; of a text its lines, without header.
+    names : list of str
+    header : Header or None
+        Of a text.
+    """
+
+    rows: DataFrame
+    names: list[str]
+    header: Header | None = None
+
+    @property
+    def cells(self) -> _Cells:
+        """Return the wanted columns of a batch of rows."""
+        header, names = self.header, self.names
+        if header is None:
+            return lambda batch: pa.Table.from_batches([batch])
+        return lambda batch: read_cells(_joined(header, batch.column(0)), header, names)
+
+
+def _find(
+    spark: SparkSession,
+    path: str,
+    field: str,
+    columns: Mapping[str, Kind],
+    optional: Collection[str],
+) -> _Found:
+    if path.rstrip("/").lower().endswith(_TEXTS):
+        lines = spark.read.text(path)
+        first = lines.where(~F.col("value").rlike(r"^\s*(#.*)?$")).take(1)
+        if not first:
+            raise InputError(field, path, "cannot be read: it is empty")
+        line = first[0]["value"]
+        header = header_of(line.removeprefix("\ufeff").encode(), columns)
+        check_columns(header.names, field, path, columns, optional)
+        names = [name for name in columns if name in header.names]
+        return _Found(lines.where(F.col("value") != line), names, header)
+    frame = spark.read.parquet(path)
+    check_columns(frame.columns, field, path, columns, optional)
+    names = [name for name in columns if name in frame.columns]
+    rows = frame.select(*(F.col(f"`{name}`") for name in names))
+    check_types({each.name: _arrow_type(each) for each in rows.schema}, columns, field, path)
+    check_types(_noted_types(spark, rows), columns, field, path)
+    return _Found(rows, names)
+
+
+_TEXTS = tuple(
+    f".{text}{packed}"
+    for text in ("csv", "tsv", "txt")
+    for packed in ("", ".gz", ".bz2", ".zst", ".lz4", ".deflate")
+)
+
+
+def _joined(header: Header, lines: Iterable[pa.Scalar]) -> bytes:
+    """Return lines as a text with its header."""
+    rows = [header.line, *(line.as_py() for line in lines)]
+    return without_comments("\n".join(rows).encode())
+
+
+def _arrow_type(field: StructField) -> pa.DataType:
+    """Return the type of a column; bytes, which no column may have, where Arrow has none."""
+    try:
+        return to_arrow_type(field.dataType)
+    except PySparkException:
+        return pa.binary()
+
+
+def _noted_types(spark: SparkSession, rows: DataFrame) -> dict[str, pa.DataType]:
+    """Return the types that Arrow noted in a Parquet file, which Spark does not look at.
+
+    A duration is a plain integer to Spark.  Without a small file nothing is known.
+    """
+    files = spark.read.format("binaryFile").load([*rows.inputFiles()])
+    one = files.where(F.col("length") <= _SMALL).orderBy("length", "path").limit(1)
+    names = rows.columns
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for content in batch.column(0):
+                schema = pq.read_schema(pa.BufferReader(content.as_py()))
+                kept = pa.schema([field for field in schema if field.name in names])
+                yield pa.record_batch({"schema": [kept.serialize().to_pybytes()]})
+
+    found = one.select("content").mapInArrow(read, "schema binary").collect()
+    return {f.name: f.type for row in found for f in pa.ipc.read_schema(pa.py_buffer(row[0]))}
+
+
+def _converting(
+    cells: _Cells, kinds: Mapping[str, Kind]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def convert(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            read = cells(batch)
+            columns = {name: converted(read.column(name), kind) for name, kind in kinds.items()}
+            yield pa.record_batch(columns)
+
+    return convert
+
+
+def _refuse_bad_cells(found: _Found, kinds: Mapping[str, Kind], field: str, path: str) -> None:
+    """Refuse cells that are no numbers in columns where a cell may be missing."""
+    names, cells = [name for name, kind in kinds.items() if kind == "optional int"], found.cells
+
+    def search(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            read = cells(batch)
+            for name in names:
+                column = read.column(name)
+                bad = pc.and_(pc.is_valid(column), converted(column, "optional int").is_null())
+                for cell in column.filter(bad).slice(0, 1):
+                    yield pa.record_batch({"name": [name], "cell": [str(cell)]})
+
+    if names:
+        for row in found.rows.mapInArrow(search, "name string, cell string").take(1):
+            told = f"column {shown(row['name'])} must be {KINDS['optional int'][0]}: "
+            raise InputError(field, path, f"{told}{row['name']}={shown(row['cell'])}")
 
 
 @contextmanager

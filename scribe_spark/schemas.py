@@ -120,9 +120,23 @@ WORLD_STATE = _schema(
     entries=BinaryType(),
 )
 
-#: A world between two rounds: `nodes` (:data:`WORLD_STATE`), what nodes know of groups, and what
-#: can be queried of that (`worlds.group_tables`), in parts, each an Arrow stream.
-PACKED = _schema(name=_STRING, part=_INT, data=BinaryType())
+#: Tables and messages of buckets: which bucket's, who sent it, whether it is a table (else
+#: messages), what it is called, how many rows it has; and its bytes, or the file that has them: a
+#: line each for this file and for others that have columns of it.  Many bytes are in several rows,
+#: ``part`` 0 to ``parts`` - 1, of which the first has the number of rows.
+ROWS = StructType(
+    [
+        StructField("bucket", IntegerType(), False),
+        StructField("sender", IntegerType(), False),
+        StructField("table", BooleanType(), False),
+        StructField("name", StringType(), False),
+        StructField("rows", LongType(), False),
+        StructField("file", StringType()),
+        StructField("data", BinaryType()),
+        StructField("part", IntegerType(), False),
+        StructField("parts", IntegerType(), False),
+    ]
+)
 
 #: What became of the publications of a round to a group: how many members were expected to get
 #: them, got them in that round, later, or not; and how often members got one again.
@@ -290,8 +304,8 @@ WRITTEN: dict[str, StructType] = {
     **WORLD_CONTRACT,
     **GROUPS_CONTRACT,
     **REFERENCE_TREE_CONTRACT,
-    "state_even": PACKED,
-    "state_odd": PACKED,
+    "state_even": ROWS,
+    "state_odd": ROWS,
 }
 
 

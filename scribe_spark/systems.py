@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from scribe_spark.config.trees import PLAIN
 from scribe_spark.core.registry import Registry
-from scribe_spark.errors import InputError, check_names
+from scribe_spark.errors import InputError, check_names, listed, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,8 +65,17 @@ LIVES = "scribe"
 
 _FAMILIES = (TREE, MESH, UNICAST, IP)
 
-#: See `multicast.TIME`; that module loads Spark.
-_TIME = "time"
+#: See `multicast.TIME` and `multicast.HOPS`; that module loads Spark.
+_TIME, _HOPS = "time", "hops"
+_CLOCKS = (_TIME, _HOPS)
+
+#: The first parts of the names of measures that are of no system.
+_OTHERS = frozenset(
+    {
+        *("all", "cells", "cost", "groups", "hops", "leaf_sets", "link_stress", "links"),
+        *("lookups", "messages", "nodes", "pastry", "topology"),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -157,9 +166,20 @@ class System:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
-            raise ValueError(f"{self.name!r} is no name of a system: use a-z, 0-9 and _")
+            raise ValueError(f"{shown(self.name)} is no name of a system: use a-z, 0-9 and _")
+        if self.name in _OTHERS:
+            raise ValueError(f"{shown(self.name)} is the name of other measures; take another name")
         if self.family not in _FAMILIES:
-            raise ValueError(f"family {self.family!r} must be one of {', '.join(_FAMILIES)}")
+            raise ValueError(f"family {shown(self.family)} must be one of {listed(_FAMILIES)}")
+        label = self.label
+        if not isinstance(label, str) or not label.strip() or not label.isprintable():
+            raise ValueError(f"label {shown(label)} of {self.name} must be words in one line")
+        if not callable(self.clock) and self.clock not in _CLOCKS:
+            raise ValueError(f"clock {shown(self.clock)} of {self.name} must be one of time, hops")
+        for called in ("build", "trees", "world", "failure_costs"):
+            made = getattr(self, called)
+            if not callable(made) and (made is not None or called == "build"):
+                raise ValueError(f"{called} of {self.name} must be a function, not {shown(made)}")
 
     @property
     def on_request(self) -> bool:
@@ -168,7 +188,27 @@ class System:
 
     def clock_of(self, config: Any) -> str:
         """Return the clock by which copies arrive in a run."""
-        return self.clock(config) if callable(self.clock) else self.clock
+        found = self.clock(config) if callable(self.clock) else self.clock
+        if found not in _CLOCKS:
+            raise InputError("systems", self.name, f"has the clock {found!r}; give time or hops")
+        return found
+
+    def live(self, config: Any) -> LiveSystem:
+        """Return the system as it lives in a world; each round of a user's is checked.
+
+        Raises
+        ------
+        InputError
+            It lives in no world, or what `world` returns cannot be played.
+        """
+        from scribe_spark.living_checks import checked
+
+        if self.world is None:
+            raise InputError("systems", self.name, "lives in no world")
+        made = self.world(config)
+        if is_built_in(self):
+            return made
+        return checked(self.name, made, self.world_measures)
 
 
 # --- how the built-in systems are made
@@ -416,10 +456,14 @@ def register_system(system: System) -> System:
     Raises
     ------
     ValueError
-        The package has a system of that name, or it is a second one of family :data:`IP`.
+        The package has a system of that name, another system has its label, or it is a second one
+        of family :data:`IP`.
     """
     if system.family == IP:
         raise ValueError(f"{baseline().name} is what delays are compared with; it is the only one")
+    for other in () if system.name in _SYSTEMS else _SYSTEMS.values():
+        if other.label == system.label:
+            raise ValueError(f"{other.name} has the label {other.label!r}; take another one")
     return _SYSTEMS.register(system)
 
 
@@ -492,7 +536,7 @@ def living_systems(names: Iterable[str]) -> tuple[System, ...]:
     living = [LIVES, *(s.name for s in _SYSTEMS.values() if s.world is not None)]
     for name in asked:
         if name not in living:
-            remedy = f"lives in no world: it has no rounds; give some of {', '.join(living)}"
+            remedy = f"lives in no world: it has no rounds; give some of {listed(living)}"
             raise InputError("systems", name, remedy)
     return tuple(s for s in _SYSTEMS.values() if s.name in asked and s.world is not None)
 

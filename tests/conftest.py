@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,9 +115,28 @@ def handlers_of_signals() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session as a run makes it, on two cores; queries use two partitions and no AQE."""
+def folder_of_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's folder: a module of theirs, and a file by the name of each module of Python's."""
+    folder = tmp_path_factory.mktemp("modules")
+    libraries = {"numpy", "pandas", "pyarrow", "pyspark", "scipy", "py4j", "psutil", "google"}
+    for name in {*sys.stdlib_module_names, *libraries} - {*sys.builtin_module_names}:
+        if importlib.util.find_spec(name) is None:  # another system's
+            continue
+        (folder / f"{name}.py").write_text(f"raise SystemError('{name} is shadowed')")
+    (folder / "module_of_the_user.py").write_text("VALUE = 5")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def spark(
+    tmp_path_factory: pytest.TempPathFactory, folder_of_modules: Path
+) -> Iterator[SparkSession]:
+    """A session as a run makes it, on two cores; queries use two partitions and no AQE.
+
+    All of its processes are in a folder with files that must replace no module.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder_of_modules)
         # local workers run this very Python whatever this says
         patch.setenv("PYSPARK_PYTHON", "/no/such/python")
         session = make_session(

@@ -10,10 +10,9 @@ import bayeux_played
 import numpy as np
 import worlds
 from oracle.flooding.cases import FloodingCase
+from poisoned import Poisoned, play_blind
 
-from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
-from scribe_spark.engine.in_process import play
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.flooding.flood import COPIES, COPY, Flood, starting
@@ -99,9 +98,9 @@ def flood_overlay(one: FloodingCase, buckets: int) -> list[tuple]:
 def _play(
     one: worlds.World, ring: Ring, bounds: np.ndarray, known: list, first: dict, perfect: bool
 ) -> list[tuple]:
-    tables = [Tables.of(mine) for mine in known]
+    tables = [Poisoned.of(mine) for mine in known]
     program = Flood(bounds, RingInMemory(ring), one.kernel, worlds.LAN_US, perfect)
-    play(program, tables, {COPY: first})
+    play_blind(program, tables, {COPY: first})
     node = ring.node - one.base
     names = ("group", "sender", AT, "hops", "sent_us", "at_us")
     return [

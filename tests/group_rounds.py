@@ -9,10 +9,11 @@ import numpy as np
 from split_states import state_of, tables_of
 
 from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lookups import Lookups
 from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.player import InProcess
+from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
@@ -255,6 +256,21 @@ class RoundInputs:
     tables: tuple[str, ...] = ()
 
 
+def put_tables(player: Player, tables: list[Tables]) -> None:
+    """Add tables to those of a player's buckets."""
+    if isinstance(player.engine, InTask):
+        for there, mine in zip(player.engine.tables, tables, strict=True):
+            there.update(mine)
+    else:
+        player.engine.put(tables)
+
+
+def read_tables(player: Player) -> list[Tables]:
+    """The tables of a player's buckets."""
+    engine = player.engine
+    return engine.tables if isinstance(engine, InTask) else engine.read()
+
+
 class Buckets:
     """What the nodes of a world know of groups, and their applications, in this process.
 
@@ -264,14 +280,14 @@ class Buckets:
         Of the buckets.
     applications : Applications, optional
         Without them delivery is best effort.
-    player : type of InProcess
+    player : type of Player
     """
 
     def __init__(
         self,
         tables: list[Tables],
         applications: Applications | None = None,
-        player: type[InProcess] = InProcess,
+        player: type[Player] = Player,
     ) -> None:
         self.tables, self.applications, self.player = tables, applications, player
 
@@ -280,10 +296,9 @@ class Buckets:
     ) -> tuple[RoundResult, ScribeResult]:
         """Play one round, as :func:`play_round`; writes into `incarnation`, too."""
         kinds = MESSAGE_KINDS + SCRIBE_KINDS
-        player = self.player.of(overlay, given.world, given.kernel, len(self.tables), kinds)
+        player = self.player.in_process(overlay, given.world, given.kernel, len(self.tables), kinds)
         player.observe(traffic=given.observed or given.traffic is not None)
-        for there, mine in zip(player.tables, self.tables, strict=True):
-            there.update(mine)
+        put_tables(player, self.tables)
         timed = given.lan_us is not None
         of_round = given.number, given.groups, given.rules, incarnation
         round = GroupRound(*of_round, self.applications, timed, given.lan_us or 0)
@@ -294,7 +309,7 @@ class Buckets:
         )
         self.tables = [
             Tables.of({name: there[name] for name in there if name.startswith(PREFIX)})
-            for there in player.tables
+            for there in read_tables(player)
         ]
         return seen, result_of(round, taken)
 

@@ -14,18 +14,17 @@ from typing import ClassVar
 from pyspark import cloudpickle
 
 from scribe_spark.engine import Program, Tables
-from scribe_spark.engine.in_turn import Steps
 from scribe_spark.engine.on_spark import (
     BucketTables,
     _delete,
     _Made,
     _superstep,
-    pack_row,
+    pack_rows,
     read_rows,
 )
+from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
-from scribe_spark.pastry.player import InProcess
-from scribe_spark.pastry.player_on_spark import OnSpark
+from scribe_spark.pastry.player import Player
 from scribe_spark.runtime.scratch import scratch_folder
 
 _PARTITIONS = 2
@@ -39,22 +38,22 @@ class TablesInTasks(BucketTables):
         self._accept(
             self._made(
                 [
-                    pack_row(bucket, bucket, True, name, mine[name], self.layout.folder)
+                    row
                     for bucket, mine in enumerate(tables)
                     for name in mine
+                    for row in pack_rows(bucket, bucket, True, name, mine[name], self.layout.folder)
                 ]
             )
         )
 
-    def read(self) -> list[tuple[int, str, dict]]:
+    def all(self) -> list[tuple[int, str, dict]]:
         """Bucket, name and columns of all tables."""
         return [(row.bucket, row.name, row.read()) for row in read_rows(self._kept())]
 
-    def take(self, pattern: str) -> list[tuple[int, str, dict]]:
+    def read(self, pattern: str) -> list[tuple[int, str, dict]]:
         """See `BucketTables`."""
-        taken = [row for row in self.read() if re.fullmatch(pattern, row[1])]
-        self._forget({name for _, name, _ in taken})
-        return sorted(taken, key=lambda row: row[:2])
+        found = [row for row in self.all() if re.fullmatch(pattern, row[1])]
+        return sorted(found, key=lambda row: row[:2])
 
     def _kept(self):
         return [row for row in self._rows if row.column("name")[0].as_py() not in self._taken]
@@ -87,59 +86,61 @@ class TablesInTasks(BucketTables):
         _delete(made.files - self._files)
 
 
-class InTasks(InProcess):
-    """Plays programs as tasks; which send nothing is remembered from round to round."""
+class EngineInTasks(OnSpark):
+    """Plays programs as tasks; the tables of nodes are written into the state after each program.
 
-    def __init__(self, given, tables) -> None:
-        self._tasks: OnSpark | None = None
-        super().__init__(given, tables)
+    Parameters
+    ----------
+    state : list of Tables
+        The tables of the buckets, of which those of nodes are views of the state's arrays.
+    idle : set
+        The programs that have sent nothing, remembered from round to round.
+    """
+
+    def __init__(self, state: list[Tables], idle: set) -> None:
+        super().__init__(TablesInTasks(state))
+        self._state, self._idle = state, idle
+
+    def share(self, **arrays):
+        """See `Player.share`; programs are pickled with them."""
+        return arrays
+
+    def put(self, tables: list[Tables]) -> None:
+        """Add tables to those of the buckets."""
+        self.tables = TablesInTasks(
+            [Tables.of({**mine, **more}) for mine, more in zip(self._state, tables, strict=True)]
+        )
+
+    def read(self) -> list[Tables]:
+        """The tables of the buckets; those of nodes are written into the state."""
+        found: list[dict] = [{} for _ in self._state]
+        for bucket, name, columns in self.tables.all():
+            found[bucket][name] = columns
+        for there, state in zip(found, self._state, strict=True):
+            state[LEAVES]["leaves"][:] = there[LEAVES]["leaves"]
+            state[CELLS]["cells"][:] = there[CELLS]["cells"]
+        return [Tables.of(there) for there in found]
+
+    def take(self, *names: str) -> dict:
+        """See `Player.take`."""
+        taken = super().take(*names)
+        self.read()
+        return taken
+
+
+class InTasks(Player):
+    """Plays as tasks; which programs send nothing is remembered from round to round."""
+
+    idle: ClassVar[set] = set()
 
     @classmethod
     def remembering(cls) -> type[InTasks]:
         """A class of players that remember together."""
         return type("InTasks", (cls,), {"idle": set()})
 
-    idle: ClassVar[set] = set()
-
-    @property
-    def tables(self) -> list[Tables]:
-        """The tables of the buckets; those of nodes are written into the state."""
-        if self._tasks is None:
-            return self._mine
-        found: list[dict] = [{} for _ in self._mine]
-        for bucket, name, columns in self._tasks.tables.read():
-            found[bucket][name] = columns
-        for there, state in zip(found, self._mine, strict=True):
-            state[LEAVES]["leaves"][:] = there[LEAVES]["leaves"]
-            state[CELLS]["cells"][:] = there[CELLS]["cells"]
-        return [Tables.of(there) for there in found]
-
-    @tables.setter
-    def tables(self, tables: list[Tables]) -> None:
-        self._mine = tables
-
-    def _engine(self) -> OnSpark:
-        if self._tasks is None:
-            tasks = OnSpark.__new__(OnSpark)
-            tasks.tables, tasks._round, tasks._first = TablesInTasks(self._mine), "", {}
-            tasks._idle, tasks._turns = self.idle, Counter()
-            self._tasks = tasks
-        return self._tasks
-
-    def play(self, program: Program) -> int:
-        """See `Player.play`."""
-        return self._engine().play(program)
-
-    def play_some(self, programs: Steps) -> int:
-        """See `Player.play_some`."""
-        return self._engine().play_some(programs)
-
-    def has(self, name: str) -> bool:
-        """See `Player.has`."""
-        return self._engine().has(name)
-
-    def take(self, *names: str) -> dict:
-        """See `Player.take`."""
-        taken = self._engine().take(*names)
-        _ = self.tables
-        return taken
+    @classmethod
+    def in_process(cls, *args, **given) -> Player:
+        """As `Player.in_process`."""
+        player = super().in_process(*args, **given)
+        player.engine = EngineInTasks(player.engine.tables, cls.idle)
+        return player

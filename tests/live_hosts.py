@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from poisoned import Poisoned, PoisonedPlayer
+from poisoned import PoisonedTask
 
+from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.lives import Lives
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.rules import WorldRules
@@ -58,10 +57,9 @@ class Hosts:
 
     def forget(self) -> None:
         """A world is resumed: the buckets know nothing of the tree."""
-        given = Given(
-            RingInMemory(self.known), self.bounds, WorldRules(4, 8), None, Observer(), self.lives
-        )
-        self.player = PoisonedPlayer(given, [Poisoned() for _ in self.bounds[1:]])
+        engine = PoisonedTask([Tables() for _ in self.bounds[1:]])
+        ring = RingInMemory(self.known)
+        self.player = Player(engine, ring, self.bounds, WorldRules(4, 8), None, self.lives)
 
     def change(self, alive: np.ndarray) -> dict[str, float]:
         """Play a round after which others are alive; its measures."""
@@ -72,7 +70,7 @@ class Hosts:
     def neighbours(self) -> dict[int, set[int]]:
         """Return what hosts know, position by position; each in its own bucket."""
         found: dict[int, set[int]] = {}
-        for bucket, mine in enumerate(self.player.tables):
+        for bucket, mine in enumerate(self.player.engine.tables):
             if LINKS in mine:
                 links = Links(mine[LINKS]["pair"], len(self.known))
                 first, last = self.bounds[bucket : bucket + 2]

@@ -10,12 +10,23 @@ from poisoned import OneAtATime, Poisoned
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
+from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.ring import Ring
-from scribe_spark.living import InBuckets
+from scribe_spark.living import (
+    InBuckets,
+    LivingRound,
+    SystemOnBuckets,
+    SystemRound,
+    join_buckets,
+    split_tables,
+)
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.tally import Tally
 
-__all__ = ["BlindBuckets", "RecordingTally", "buckets_of"]
+__all__ = ["BlindBuckets", "RecordingTally", "buckets_of", "cut_again", "play", "tables_of"]
+
+#: The names of the system's tables begin with it.
+PREFIX = "system/"
 
 
 @dataclass(frozen=True)
@@ -77,3 +88,32 @@ def buckets_of(ring: Ring, count: int, blind: bool = False) -> InBuckets:
     kind = BlindBuckets if blind else InBuckets
     tables = [(Poisoned if blind else Tables).of({}) for _ in range(count)]
     return kind(RingInMemory(ring), bucket_bounds(ring, count, 8), tables)
+
+
+def tables_of(system: SystemOnBuckets, engine: InBuckets) -> dict[str, Columns]:
+    """Return all that a system keeps between rounds, without the prefix."""
+    names = [PREFIX + name for name in (*system.kept_in_buckets, *system.kept)]
+    found = engine.gather(*names)
+    return {name.removeprefix(PREFIX): columns for name, columns in found.items()}
+
+
+def play(system: SystemOnBuckets, engine: InBuckets, now: LivingRound) -> SystemRound:
+    """Play a round of the world, on buckets whose other tables are those of Pastry."""
+    return system.play_on(engine, engine.facts, engine.bounds, PREFIX, now)
+
+
+def cut_again(system: SystemOnBuckets, engine: InBuckets, ring: Ring, count: int) -> InBuckets:
+    """Return other buckets, which have what the system keeps between rounds.
+
+    Columns are read-only, as those of saved tables are.
+    """
+    powers = {PREFIX + name: power for name, power in system.kept_in_buckets.items()}
+    cut = buckets_of(ring, count)
+    parts = split_tables(join_buckets(engine.tables, powers), powers, cut.bounds)
+    parts[0] |= engine.gather(*(PREFIX + name for name in system.kept))
+    for mine, part in zip(cut.tables, parts, strict=True):
+        mine.update(part)
+        for columns in part.values():
+            for column in columns.values():
+                column.flags.writeable = False
+    return cut

@@ -28,7 +28,7 @@ from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.player import InProcess
+from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.traffic import Traffic
@@ -81,7 +81,7 @@ class World:
         """The same, played as Spark's tasks do."""
         return self._in(count, InTasks.remembering())
 
-    def _in(self, count: int, player: type[InProcess]) -> World:
+    def _in(self, count: int, player: type[Player]) -> World:
         made, buffer = None, self.case.buffer
         if buffer is not None:
             make = functools.partial(Reliable, buffer)
@@ -201,13 +201,18 @@ def groups_of(groups: dict[int, Group], known: Ring) -> Groups:
     key = [groups[group].key for group in sorted(groups)]
     hi = np.array([one >> 64 for one in key], dtype=np.uint64)
     lo = np.array([one % 2**64 for one in key], dtype=np.uint64)
+    return Groups.of(number, Keys(hi, lo), known, access_of(groups))
+
+
+def access_of(groups: dict[int, Group]) -> dict[str, tuple[np.ndarray, ...]]:
+    """The oracle's access lists, as of `Groups.of`."""
     lists = {}
     for operation in OPERATIONS:
         of = {group: getattr(groups[group].access, operation) for group in groups}
         listed = [group for group in of if of[group] is not None]
         rows = [(group, node) for group in listed for node in of[group]]
         lists[operation] = (np.array(listed, dtype=int), *_columns(rows, (int, int)))
-    return Groups.of(number, Keys(hi, lo), known, lists)
+    return lists
 
 
 def _world_rules(case: Case) -> WorldRules:

@@ -28,7 +28,7 @@ from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.lookups import LookupResults, Lookups
 from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.player import InProcess
+from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult, play_round, see_round
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import Tally
@@ -88,7 +88,7 @@ class World:
         self.first_wave = self.overlay.waves
         return step(self.overlay, number, self.events, lookups)
 
-    def play(self, player: InProcess, number: int) -> RoundResult:
+    def play(self, player: Player, number: int) -> RoundResult:
         """The kernels play a round."""
         mine = [(node, kind) for when, node, kind in self.events if when == number]
         node = np.array([node for node, _ in mine], dtype=np.int64)
@@ -117,7 +117,7 @@ class World:
 
 
 def played_round(
-    player: InProcess, number: int, events: Events, lookups: Lookups | int
+    player: Player, number: int, events: Events, lookups: Lookups | int
 ) -> RoundResult:
     """Play a round; what is seen of it."""
     made = play_round(player, number, events, lookups)

@@ -13,7 +13,7 @@ __all__ = ["RunCase", "case_of"]
 
 SMALL = {
     "transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3,
-    "nodes": 120, "groups": 6, "leaf_set": 4, "b": 2, "seed": 5,
+    "nodes": 120, "groups": 6, "overlay": "perfect", "leaf_set": 4, "b": 2, "seed": 5,
 }  # fmt: skip
 
 

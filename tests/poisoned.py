@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.engine import Program, Tables
+from scribe_spark.engine import Inbox, Program, Tables
 from scribe_spark.engine.in_process import play
+from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.player import InProcess
+from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 
@@ -43,22 +45,28 @@ class OneAtATime:
             tables.open = False
 
 
-class PoisonedPlayer(InProcess):
+def play_blind(program: Program, tables: Sequence[Poisoned], first: Inbox | None = None) -> list:
+    """Play a program on buckets that cannot see each other; then their tables can be read.
+
+    Returns
+    -------
+    list of int
+        The messages of each superstep.
+    """
+    for mine in tables:
+        mine.open = False
+    sent = play(OneAtATime(program), tables, first)
+    for mine in tables:
+        mine.open = True
+    return sent
+
+
+class PoisonedTask(InTask):
     """Plays bucket after bucket, none of which sees another's tables."""
 
-    @classmethod
-    def of(
-        cls,
-        state: OverlayState,
-        rules: WorldRules,
-        kernel,
-        buckets: int = 1,
-        kinds: tuple[str, ...] = MESSAGE_KINDS,
-    ) -> InProcess:
-        """As `InProcess.of`; each bucket has copies of what its nodes know."""
-        player = super().of(state, rules, kernel, buckets, kinds)
-        player.tables = [Poisoned.of(dict(mine)) for mine in player.tables]
-        return player
+    def __init__(self, tables: Sequence[Tables]) -> None:
+        super().__init__([Poisoned.of(dict(mine)) for mine in tables])
+        self.open_all()
 
     def play(self, program: Program) -> int:
         """See `Player.play`."""
@@ -71,3 +79,21 @@ class PoisonedPlayer(InProcess):
         """Let the orchestrator read tables, or nobody."""
         for mine in self.tables:
             mine.open = is_open
+
+
+class PoisonedPlayer(Player):
+    """Plays with a :class:`PoisonedTask`."""
+
+    @classmethod
+    def in_process(
+        cls,
+        state: OverlayState,
+        rules: WorldRules,
+        kernel,
+        buckets: int = 1,
+        kinds: tuple[str, ...] = MESSAGE_KINDS,
+    ) -> Player:
+        """As `Player.in_process`; each bucket has copies of what its nodes know."""
+        player = super().in_process(state, rules, kernel, buckets, kinds)
+        player.engine = PoisonedTask(player.engine.tables)
+        return player

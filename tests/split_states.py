@@ -13,12 +13,12 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE, SortedTable
 from scribe_spark.engine import Tables
+from scribe_spark.engine.on_spark import pack_rows, read_rows
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.lives import NEVER
 from scribe_spark.scribe.duplicates import SOURCE
 from scribe_spark.scribe.state import PARTS, BucketState, ScribeState
-from scribe_spark.worlds.packed import bytes_of, columns_of, pack, unpack
 
 #: Tables that all buckets have, for the measures alone.
 _EVERYWHERE = ("dead_roots", "publications", "resent")
@@ -42,8 +42,12 @@ def tables_of(state: ScribeState) -> Tables:
 
 def written(state: ScribeState) -> ScribeState:
     """Return what a save has of a state."""
-    kept = {name: bytes_of(columns) for name, columns in tables_of(state).items()}
-    tables = Tables.of({name: columns_of(table) for name, table in unpack(pack(kept)).items()})
+    rows = [
+        row
+        for name, columns in tables_of(state).items()
+        for row in pack_rows(0, 0, True, name, columns)
+    ]
+    tables = Tables.of({row.name: row.read() for row in read_rows(rows)})
     return state_of(tables, state.size, state.incarnation, len(state.created))
 
 

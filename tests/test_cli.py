@@ -49,7 +49,7 @@ def shell(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 BAD = {
     "run --nods 5": "flag = '--nods': is unknown; did you mean '--nodes'?",
     "run --leafset 8": "flag = '--leafset': is unknown; did you mean '--leaf-set'?",
-    "run --zzzzzz": "flag = '--zzzzzz': is unknown; did you mean ",
+    "run --zzzzzz": "flag = '--zzzzzz': is unknown; --help has the list",
     "--hlep": "flag = '--hlep': is unknown; did you mean '--help'?",
     "rnu": "command = 'rnu': is unknown; did you mean 'run'?",
     "run --seed one": "seed = 'one': must be a whole number",
@@ -98,8 +98,8 @@ BAD = {
     "run --phase tree": "phase = 'tree': is unknown; did you mean 'trees'?",
     "paper --seeds 0": "seeds = 0: must be at least 1",
     "paper --seeds 1.5": "seeds = '1.5': must be a whole number",
-    "paper --experiments main,smal": "experiments = 'smal': is unknown; did you mean",
-    "paper --scale 0": "scale = 0.0: must be above 0",
+    "paper --experiments main,smal": "experiments = 'smal': is unknown; give one of main, small_",
+    "paper --scale 0": "scale = 0.0: must be at least 1e-06",
     "paper --scale nan": "scale = nan: must be a number",
     "paper --resume --overwrite": "overwrite = True: use either --resume or --overwrite",
     "paper --nodes 5": "flag = '--nodes': is unknown",
@@ -110,7 +110,7 @@ BAD = {
     "sweep --set b=": "b = '': needs a value at least",
     "sweep --set nodes=10,,20": "nodes = '': must be a whole number",
     "sweep --set nods=10,20": "sweep field = 'nods': is unknown; did you mean 'nodes'?",
-    "sweep --set out=a,b": "sweep field = 'out': is unknown; did you mean ",
+    "sweep --set out=a,b": "sweep field = 'out': is unknown; --help has the list",
     "sweep --set b=2,x": "b = 'x': must be a whole number",
     "sweep --set gtitm_quirk=yes": "gtitm_quirk = 'yes': must be true or false",
     "sweep --set b=2,3": "b = 3: must be one of 1, 2, 4, 8",
@@ -122,7 +122,7 @@ BAD = {
     "sweep --set overlay.b=2,3": "b = 3: must be one of 1, 2, 4, 8",
     "sweep --set overlay.c=2": "sweep field = 'overlay.c': is unknown; did you mean 'overlay.",
     "sweep --set b=2 --set overlay.b=4": "set = 'overlay.b=4': sweeps b again",
-    "sweep --set trees=2": "sweep field = 'trees': is unknown; did you mean ",
+    "sweep --set trees=2": "sweep field = 'trees': is unknown; ",
     "sweep --set members=/nowhere.csv": "members = '/nowhere.csv': does not exist",
     'sweep --set topology="a': "topology = '\"a': must be values separated by commas",
     "sweep --sett b=2": "flag = '--sett': is unknown; did you mean '--set'?",
@@ -285,15 +285,16 @@ def test_the_list_of_commands_loads_no_config():
     assert "topology        Statistics of a topology" in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("paper", "--help"), ("run", "--dry-run")])
-def test_help_and_dry_run_load_no_spark(arguments):
+@pytest.mark.parametrize("arguments", [("--help",), ("paper", "--help"), ("paper", "--scale", "x")])
+def test_help_and_bad_flags_load_no_spark(arguments):
     code = (
         "import sys; from scribe_spark.cli import main\n"
         f"try: main({list(arguments)})\n"
         "finally: assert not {'pyspark', 'pandas', 'numpy', 'rich'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == (0 if "--help" in arguments else 2), done.stderr
+    assert "Error" not in done.stderr
 
 
 def test_dry_run_reads_back(call, tmp_path):
@@ -359,7 +360,7 @@ def test_dry_runs_refuse_unknown_variants(call, line):
         ("world --events none.csv", "events = 'none.csv': does not exist; give a CSV or Parquet"),
         ("world --members none.csv", "members = 'none.csv': does not exist; give a CSV or Parquet"),
         ("world --groups 2 --access none.csv", "access = 'none.csv': does not exist"),
-        ("sweep --set members=file,none.csv", "members = 'none.csv': does not exist"),
+        ("sweep --set members=none.csv,file", "members = 'none.csv': does not exist"),
         ("run --master here", "master = 'here': is no Spark master; use local[*], "),
         ("world --master local[0]", "master = 'local[0]': threads must be 1 to 10,000"),
         ("world --set b=2,4 --master spark:host", "master = 'spark:host': is no Spark master"),
@@ -380,25 +381,73 @@ def test_dry_runs_look_at_paths_and_the_master(call, tmp_path, monkeypatch, line
 
 def test_dry_runs_take_what_is_there_or_elsewhere(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "t.csv").touch()
+    tables = {
+        "links.csv": "src,dst,delay_ms\n0,1,1\n",
+        "members.csv": "group,node\n1,0\n1,4\n",
+        "access.csv": "group,node,right\n1,0,create\n1,0,join\n1,4,join\n",
+        "events.csv": "round,node,event\n2,3,fail\n",
+    }
+    for name, text in tables.items():
+        (tmp_path / name).write_text(text)
     for line in (
-        "run --members t.csv --topology t.csv --out s3a://bucket/run --master spark://host:7077",
-        "run --members hdfs://host/m.csv --topology topohub:no/where --knowledge s3a://bucket/run",
-        "world --events t.csv --members t.csv --access t.csv --out new/folder",
+        "run --members members.csv --topology links.csv --out s3a://bucket/run --master spark://h:7",
+        "run --members hdfs://h/m.csv --topology hdfs://h/links.csv --knowledge s3a://bucket/run",
+        "world --events events.csv --members members.csv --access access.csv --out new/folder",
     ):
-        code, out, err = call(*line.split(), "--dry-run")
+        code, out, err = call(*line.split(), "--nodes", "5", "--dry-run")
         assert (code, err) == (0, "")
         assert tomllib.loads(out)
-    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+    assert {path.name for path in tmp_path.iterdir()} == {*tables}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("world --systems can --groups 2", "systems = 'can': lives in no world"),
+        ("world --systems gossipsub", "systems = 'gossipsub': is of no group"),
+        ("run --overlay finger", "overlay = 'finger': is unknown; give one of perfect, arrivals"),
+        ("world --overlay can", "overlay = 'can': has no rounds; give one of perfect, arrivals"),
+        ("world --generator chrun", "generator = 'chrun': is unknown; give one of mass-failure"),
+        ("world --generator mass-failure --event-round 99", "event_round = 99: is no round"),
+        ("world --generator adjacent-failure --event-round 99", "event_round = 99: is no round"),
+        ("world --generator adjacent-failure --adjacent 9", "adjacent = 9: leaves none of 9 live"),
+        ("world --groups 2 --generator root-failure --holders 9", "holders = 9: leaves none of 9"),
+        ("run --buckets 2", "buckets = 2: is of worlds and of runs with rounds"),
+        ("run --systems bayeux --overlay can", "systems = 'bayeux': has bayeux, which goes by"),
+        ("run --members twice.csv", "members = 'twice.csv': group=1, node=0 is there twice"),
+        ("run --topology loop.csv", "topology = 'loop.csv': a link must join two different"),
+        ("run --p-stub 0.00001 --stub-size 9", "p_stub = 1e-05: "),
+        ("world --set generator=churn,chrun --groups 2", "generator = 'chrun': is unknown"),
+        ("reference-tree --buckets 2", "buckets = 2: is of worlds and of runs with rounds"),
+        ("reference-tree --scaling 9 --hosts= --dht routed --assignment pastry --overlay can",
+         "overlay = 'can': has other roots of keys"),
+    ],
+)  # fmt: skip
+def test_dry_runs_refuse_what_the_command_refuses(call, tmp_path, monkeypatch, line, says):
+    """The very check of the command, before it starts Spark."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "twice.csv").write_text("group,node\n1,0\n1,0\n")
+    (tmp_path / "loop.csv").write_text("src,dst,delay_ms\n1,1,5\n")
+    nodes = [] if line.startswith("reference") else ["--nodes", "9"]
+    asked = [*line.split(), *nodes, "--out", "out"]
+    if "--groups" not in asked and "--members" not in asked and asked[0] == "run":
+        asked += ["--groups", "2"]
+    told = [call(*asked, *more) for more in (["--dry-run"], [])]
+    assert told[0] == told[1]
+    code, out, err = told[0]
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"scribe-spark: error: {says}")
 
 
 def test_a_dry_run_tells_that_out_exists(call, tmp_path):
-    (tmp_path / "manifest.json").write_text("{}")
+    (tmp_path / "manifest.json").write_text('{"resolved": {}, "phases": []}')
     code, out, err = call("run", "--out", str(tmp_path), "--dry-run")
     assert (code, tomllib.loads(out)["out"]) == (0, str(tmp_path))
     says = "exists: without --dry-run this takes --resume or --overwrite"
-    assert err == f"{tmp_path} {says}\n"
-    assert call("run", "--out", str(tmp_path), "--resume", "--dry-run")[2] == ""
+    assert err == f"{str(tmp_path)!r} {says}\n"
+    assert call("run", "--out", str(tmp_path), "--overwrite", "--dry-run")[2] == ""
+    unreadable = "its manifest.json cannot be read; use --overwrite"
+    assert unreadable in call("run", "--out", str(tmp_path), "--resume", "--dry-run")[2]
 
 
 def test_dry_run_of_a_sweep_reads_back(call, tmp_path):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from oracle.dissemination import Edge, First, spread
+from spread_out import SpreadOut
 
 from scribe_spark.dissemination import (
     ARRIVALS,
@@ -142,7 +143,7 @@ class Case:
             *(self.rule, ("dim", "way"), self.clock, self.processing_us),
         )
 
-    def play(self, program: Dissemination) -> list[Tables]:
+    def play(self, program: Dissemination, out: SpreadOut | None = None) -> list[Tables]:
         rows = [
             (group, e.node, e.peer, *e.label)
             for group, edges in enumerate(self.edges)
@@ -150,12 +151,15 @@ class Case:
         ]
         names = ("group", "node", "peer", "dim", "way")
         columns = dict(zip(names, np.array(rows, dtype=np.int64).reshape(-1, 5).T, strict=True))
+        pairs = [(g, s) for g, some in enumerate(self.sources) for s in some]
+        group, at = np.array(pairs, dtype=np.int64).T
+        if out is not None:
+            at = out.positions(at)
+            columns |= {name: out.positions(columns[name]) for name in ("node", "peer")}
         tables = []
         for low, high in zip(program.bounds, program.bounds[1:], strict=False):
             mine = (columns["node"] >= low) & (columns["node"] < high)
             tables.append(Tables.of({EDGES: take(columns, mine)} if mine.any() else {}))
-        pairs = [(g, s) for g, some in enumerate(self.sources) for s in some]
-        group, at = np.array(pairs, dtype=np.int64).T
         play(program, tables, {START: {"group": group, AT: at}})
         return tables
 
@@ -187,6 +191,37 @@ def compare(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_copies_are_those_of_a_simulation_event_by_event(seed):
     compare(seed)
+
+
+@dataclass(frozen=True)
+class FarApart(Drawn):
+    """The drawn rule, of nodes at spread-out positions."""
+
+    out: SpreadOut
+
+    def __call__(self, first, edges):
+        first = {**first, "sender": self.out.nodes(first["sender"])}
+        edges = {**edges, **{name: self.out.nodes(edges[name]) for name in ("node", "peer")}}
+        return super().__call__(first, edges)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_keys_near_their_limit_lose_no_copy(seed):
+    case = Case(seed)
+    arrivals, copies = case.expected()
+    out = SpreadOut.of(case.n, case.groups)
+    rule = FarApart(case.rule.salt, out) if isinstance(case.rule, Drawn) else case.rule
+    for buckets in (1, 3):
+        program = case.program(buckets)
+        bounds = np.append(out.at, out.size)[program.bounds]
+        bounds[0] = 0
+        far = replace(program, bounds=bounds, facts=RingInMemory(out.ring(case.ring)), rule=rule)
+        tables = case.play(far, out)
+        found = [{**gathered(tables, name)} for name in (ARRIVALS, ARRIVED_COPIES)]
+        for table in found:
+            table |= {name: out.nodes(table[name]) for name in ("node", "sender") if table}
+        assert rows(found[0], *_LABEL) == arrivals
+        assert rows(found[1], *_LABEL, "first") == copies
 
 
 @pytest.mark.slow

@@ -101,7 +101,7 @@ def test_all_but_overlays_work_in_runs_with_rounds(spark, run, tmp_path):
     """A third of the nodes fails; those that are left get the messages, and are measured."""
     assert run.metrics()  # what the fixture has registered is still there
     config = RunConfig(
-        **{"nodes": 60, "leaf_set": 8, "replicas": 3, "groups": 4, **NETWORK},
+        **{"nodes": 60, "overlay": "perfect", "leaf_set": 8, "replicas": 3, "groups": 4, **NETWORK},
         **{"variants": "star,circle", "generator": "mass-failure", "share": 0.3},
     )
     execution = Execution(out=str(tmp_path / "out"), master="local[2]", partitions=2)

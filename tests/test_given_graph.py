@@ -39,7 +39,8 @@ def test_a_config_takes_a_graph_wherever_it_takes_a_name():
 
 def test_a_world_takes_one_too():
     config = WorldConfig(topology=(VERTICES, EDGES), nodes=5, rounds=3)
-    assert network_of(config) == RunConfig(topology=(VERTICES, EDGES), nodes=5)
+    expected = RunConfig(topology=(VERTICES, EDGES), nodes=5, overlay="perfect", groups=0)
+    assert network_of(config) == expected
 
 
 def test_the_flat_value_is_a_digest_that_names_no_file():

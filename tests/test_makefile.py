@@ -39,10 +39,6 @@ OUTER = {"MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"} | {
 }
 
 
-#: What `make run` is without CONFIG.
-PAPER = "<--config><data/paper.toml>"
-
-
 def make(folder: Path, *arguments: str, **environment: str) -> str:
     clean = {name: value for name, value in os.environ.items() if name not in OUTER}
     done = subprocess.run(
@@ -81,8 +77,8 @@ def test_help_is_the_default(clone):
 
 
 def test_only_set_variables_become_flags(clone):
-    assert make(clone, "run") == f"<run>{PAPER}"
-    assert make(clone, "run", "NODES=5", "OUT=o") == f"<run>{PAPER}<--nodes><5><--out><o>"
+    assert make(clone, "run") == "<run>"
+    assert make(clone, "run", "NODES=5", "OUT=o") == "<run><--nodes><5><--out><o>"
     assert make(clone, "run", "CONFIG=c") == "<run><--config><c>"
     assert make(clone, "report", "OUT=o") == "<report><--out><o>"
     assert make(clone, "sweep", "CONFIG=c", "OUT=o") == "<sweep><--out><o><--config><c>"
@@ -100,12 +96,12 @@ def test_digests_takes_flags_of_its_own(clone):
 
 
 def test_groups_is_not_what_bash_calls_groups(clone):
-    assert make(clone, "run", "GROUPS=50", "SHELL=/bin/bash") == f"<run>{PAPER}<--groups><50>"
+    assert make(clone, "run", "GROUPS=50", "SHELL=/bin/bash") == "<run><--groups><50>"
 
 
 def test_arguments_are_words(clone):
     text = make(clone, "run", "ARGS=--overwrite --b 2 *")
-    assert text == f"<run>{PAPER}<--overwrite><--b><2><*>"
+    assert text == "<run><--overwrite><--b><2><*>"
 
 
 @pytest.mark.parametrize(

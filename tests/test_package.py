@@ -114,3 +114,42 @@ def test_words_of_the_papers_are_files_or_names():
     names = {one.name for tree in trees for one in ast.walk(tree) if isinstance(one, defined)}
     names |= {file.stem for file in files}
     assert [word for word in WORDS.split() if not {word, word.title()} & names] == []
+
+
+def _narrows(condition: ast.expr) -> bool:
+    """Return whether a condition only tells mypy the type of a value that has been checked."""
+    if isinstance(condition, ast.UnaryOp):
+        return _narrows(condition.operand)
+    if isinstance(condition, ast.Compare):
+        return ast.unparse(condition).endswith(" is not None")
+    return isinstance(condition, ast.Call) and ast.unparse(condition.func) in (
+        "isinstance",
+        "issubclass",
+    )
+
+
+def test_no_assert_checks_input():
+    """``python -O`` leaves asserts out."""
+    rooms = (Path(scribe_spark.__file__).parent, Path(__file__).parents[1] / "jobs")
+    found = {
+        f"{path.name}: {ast.unparse(node)}"
+        for room in rooms
+        for path in room.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Assert) and not _narrows(node.test)
+    }
+    assert not found
+
+
+def test_python_without_asserts_refuses_the_same():
+    program = """
+from scribe_spark.config import RunConfig
+from scribe_spark.errors import InputError
+from scribe_spark.experiments import Sweep
+try:
+    Sweep(RunConfig(), {"b": (2, 99)})
+except InputError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("b = 99: must be one of 1, 2, 4, 8\n", "")

@@ -49,7 +49,7 @@ def test_the_page_gets_table_and_figure_and_keeps_the_rest(out: Path, tmp_path: 
     assert text.endswith("\nafter\n")
     assert "old" not in text
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    rad, shed = rows[0].index("RAD"), rows[0].index("JOINs of dropped children")
+    rad, shed = rows[0].index("RAD, median"), rows[0].index("JOINs of dropped children")
     told = [(row[0], row[1], row[2], row[rad], row[shed]) for row in rows[1:]]
     assert told == [
         ("| Scribe", "2", "round 0", "1.5", "0"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 
 from scribe_spark.errors import InputError
+from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.systems import (
     IP,
     TREE,
@@ -19,6 +21,7 @@ from scribe_spark.systems import (
     systems_of_run,
     unregister_system,
 )
+from scribe_spark.worlds.summary import summary_units
 
 
 def names(variants: list[str]) -> list[str]:
@@ -80,10 +83,45 @@ def test_what_cannot_be_registered(mine):
         register_system(System("scribe", "Mine", TREE, lambda stages: None))
     with pytest.raises(ValueError, match="ip_multicast is what delays are compared with"):
         register_system(System("other", "Other", IP, lambda stages: None))
-    with pytest.raises(ValueError, match="'My tree' is no name of a system"):
-        System("My tree", "My tree", TREE, lambda stages: None)
-    with pytest.raises(ValueError, match="family 'forest' must be one of tree, mesh, unicast, ip"):
-        System("forest", "Forest", "forest", lambda stages: None)
+    with pytest.raises(ValueError, match="mine has the label 'Mine'; take another one"):
+        register_system(System("other", "Mine", TREE, lambda stages: None))
+    assert register_system(System("mine", "Mine", TREE, lambda stages: None)) is not mine
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"name": "My tree"}, "'My tree' is no name of a system"),
+        ({"name": "pastry"}, "'pastry' is the name of other measures; take another name"),
+        ({"family": "forest"}, "family 'forest' must be one of tree, mesh, unicast, ip"),
+        ({"label": " "}, "label ' ' of other must be words in one line"),
+        ({"label": "a\nb"}, "must be words in one line"),
+        ({"label": None}, "label None of other"),
+        ({"clock": "rounds"}, "clock 'rounds' of other must be one of time, hops"),
+        ({"build": None}, "build of other must be a function, not None"),
+        ({"world": 3}, "world of other must be a function, not 3"),
+    ],
+)
+def test_a_system_that_cannot_be(changes, words):
+    good = {"name": "other", "label": "Other", "family": TREE, "build": lambda stages: None}
+    with pytest.raises(ValueError, match=re.escape(words)):
+        System(**good | changes)
+
+
+def test_a_clock_is_one_of_two():
+    system = System("other", "Other", TREE, lambda stages: None, clock=lambda config: config)
+    assert system.clock_of("hops") == "hops"
+    with pytest.raises(InputError, match="systems = 'other': has the clock None; give time or hop"):
+        system.clock_of(None)
+
+
+def test_measures_of_no_system_keep_their_names():
+    """A system of such a name would hide them."""
+    systems = {system.name for system in all_systems()}
+    measures = {name.partition(".")[0] for name in (*metric_definitions(), *summary_units())}
+    for name in measures - systems:
+        with pytest.raises(ValueError, match="is the name of other measures"):
+            System(name, "Other", TREE, lambda stages: None)
 
 
 def test_the_registry_and_the_report_load_no_spark():

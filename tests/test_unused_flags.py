@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scribe_spark import cli
+from scribe_spark import cli, experiments
 from scribe_spark.cli import commands, unused
 from scribe_spark.config import (
     REFERENCE_TREE_FIELDS,
@@ -15,6 +15,7 @@ from scribe_spark.config import (
     WorldConfig,
 )
 from scribe_spark.errors import InputError
+from scribe_spark.experiments import run_reference_tree
 
 #: Fields that every run, or every world, uses whatever the others are.
 ALWAYS = {
@@ -56,8 +57,8 @@ def test_of_every_field_it_is_known_when_it_is_used(fields, uses, always):
 
 #: The command, a flag that it would not use, and what makes it used.
 UNUSED = [
-    ("run", "--growth 2", "--overlay arrivals"),
-    ("run", "--no-introduce", "--overlay arrivals"),
+    ("run", "--overlay perfect --growth 2", "--overlay arrivals"),
+    ("run", "--overlay perfect --no-introduce", "--overlay arrivals"),
     ("run", "--limit 5", "--variants bottleneck"),
     ("run", "--capacities x.csv", "--variants bottleneck"),
     ("run", "--limit 5", "--variants lazy"),
@@ -76,7 +77,7 @@ UNUSED = [
     ("run", "--membership 9", "--generator churn+group-churn"),
     ("run", "--buffer 9", "--delivery reliable"),
     ("run", "--replicas 3", "--access x.csv"),
-    ("run", "--growth 2 --delivery reliable", "--generator flash-crowd"),
+    ("run", "--overlay perfect --growth 2 --delivery reliable", "--generator flash-crowd"),
     ("world", "--groups 4 --systems gossipsub --gossipsub-heartbeats 3", None),
     ("topology", "--power-law-links 200000", None),
     ("world", "--share 0.3", "--generator mass-failure"),
@@ -100,10 +101,21 @@ UNUSED = [
 ]  # fmt: skip
 
 
+CHECKS = [
+    (experiments, "check"),
+    (experiments, "check_sweep"),
+    (experiments, "check_world_run"),
+    (run_reference_tree, "check_reference_tree"),
+]
+
+
 @pytest.fixture
 def call(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.csv").touch()
+    # what flags say together is refused before any input is looked at
+    for module, check in CHECKS:
+        monkeypatch.setattr(module, check, lambda *given: None)
 
     def run(*arguments: str) -> tuple[int, str]:
         with pytest.raises(SystemExit) as ended:
@@ -154,7 +166,7 @@ def test_worlds_and_runs_refuse_in_python_what_they_did(tmp_path):
     """Only flags are refused: a config from Python may have any field."""
     from scribe_spark.config import RunConfig
 
-    config = RunConfig(growth=2.0)
+    config = RunConfig(growth=2.0, overlay="perfect")
     unused.refuse_unused({}, [config])
     with pytest.raises(InputError, match=r"growth = 2\.0: is of nodes that arrive"):
         unused.refuse_unused({"growth": 2.0}, [config])

@@ -19,6 +19,7 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.config.gossipsub import GossipSubConfig
+from scribe_spark.core.paths import replace_file
 from tools.gossipsub_in_memory import DrawnDelays, TopicsInMemory, build_topics
 from tools.pages import table, with_lines
 
@@ -197,7 +198,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 3000])
     given = parser.parse_args(arguments)
     text = given.page.read_text("utf-8")
-    given.page.write_text(with_lines(text, MARKS, lines(given.seeds, given.nodes)), "utf-8")
+    text = with_lines(text, MARKS, lines(given.seeds, given.nodes))
+    replace_file(given.page, text.encode())
 
 
 if __name__ == "__main__":

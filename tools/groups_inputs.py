@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark import WorldConfig, draws
+from scribe_spark.core.paths import replace_file
 from scribe_spark.worlds import extent_of, world_groups
 
 __all__ = [
@@ -48,6 +49,10 @@ def flags(config: Mapping[str, Any]) -> list[str]:
     return [text for pair in pairs for text in pair]
 
 
+def _write(file: Path, table: pd.DataFrame) -> None:
+    replace_file(file, table.to_csv(index=False).encode())
+
+
 # --- refused credentials
 
 
@@ -71,13 +76,11 @@ def _refused(folder: Path, config: Mapping[str, Any], tries: int) -> list[str]:
     members = pd.DataFrame(dict(zip(("group", "node"), groups.members.pairs, strict=True)))
     listed = members[members["group"] > 1]
     lists = [listed.assign(right=right) for right in ("join", "multicast")]
-    pd.concat(lists).to_csv(folder / "access.csv", index=False)
+    _write(folder / "access.csv", pd.concat(lists))
     tables = [_publications(members, made)]
     if tries:
         tables += [_tries(members, made, event, tries) for event in ("join", "publish")]
-    pd.concat(tables)[["round", "node", "event", "group"]].to_csv(
-        folder / "events.csv", index=False
-    )
+    _write(folder / "events.csv", pd.concat(tables)[["round", "node", "event", "group"]])
     return ["--access", str(folder / "access.csv"), "--events", str(folder / "events.csv")]
 
 
@@ -123,7 +126,7 @@ def failures(out: Path, folder: Path, nodes: int) -> list[str]:
     order = np.argsort(draws.bits_np(1, "order of failures", drawn))
     rounds = np.repeat(_FIRST + _BETWEEN * np.arange(waves), few)
     table = pd.DataFrame({"round": rounds, "node": drawn[order], "event": "fail"})
-    table.to_csv(folder / "events.csv", index=False)
+    _write(folder / "events.csv", table)
     return ["--events", str(folder / "events.csv")]
 
 
@@ -155,7 +158,7 @@ def created_again(out: Path, folder: Path) -> list[str]:
     more = pd.DataFrame(rows, columns=["round", "node", "event", "group"])
     # what happens at the start is no part of a table of events
     both = pd.concat([events[~start], more.convert_dtypes()])
-    both[["round", "node", "event", "group"]].to_csv(folder / "events.csv", index=False)
+    _write(folder / "events.csv", both[["round", "node", "event", "group"]])
     return ["--events", str(folder / "events.csv")]
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
+from scribe_spark.core.paths import replace_file
 from tools import groups_inputs, groups_page, groups_root, groups_speed, pages
 
 _MASS = ["world", "--config", "data/groups_mass_failure.toml"]
@@ -87,7 +88,7 @@ def run(out: Path, names: Iterable[str]) -> None:
 def _write(out: Path, file: Path) -> str:
     figure = groups_page.churn_figure(out)
     if figure is not None:
-        (file.parent / groups_page.FIGURE).write_text(figure, "utf-8")
+        replace_file(file.parent / groups_page.FIGURE, figure.encode())
     return groups_page.page(out)
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import Execution, Simulation, World, WorldConfig, make_world
 from scribe_spark.cli.sessions import open_session
+from scribe_spark.core.paths import replace_file
 from scribe_spark.experiments import network_of
 from scribe_spark.pastry.arrivals.closeness import Keys, roots
 from scribe_spark.worlds import extent_of, group_keys, world_events, world_groups
@@ -40,7 +41,7 @@ def run(folder: Path) -> None:
     nodes = _SIZES["nodes"]
     with open_session(Execution(out=str(folder)), nodes, 20 * nodes) as spark:
         result = played(spark, folder)
-    (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    replace_file(folder / "result.json", f"{json.dumps(result, indent=1)}\n".encode())
 
 
 def played(spark: SparkSession, folder: Path, **given: Any) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def _prepared(folder: Path, given: dict[str, Any]) -> tuple[WorldConfig, np.ndar
         pd.DataFrame({"group": _GROUP, "node": named, "right": right})
         for right in ("join", "multicast")
     ]
-    pd.concat(lists).to_csv(folder / "access.csv", index=False)
+    replace_file(folder / "access.csv", pd.concat(lists).to_csv(index=False).encode())
     generator = {"generator": "root-failure+publications", "event_round": _FAILS}
     config = WorldConfig(
         seed=1, rounds=20, lookups=0, access=str(folder / "access.csv"), **generator, **given

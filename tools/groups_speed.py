@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from benchmarks import calibrate
 from scribe_spark import Execution, Simulation, WorldConfig, make_world
 from scribe_spark.cli.sessions import open_session
+from scribe_spark.core.paths import replace_file
 from scribe_spark.experiments import network_of
 
 __all__ = ["FILE", "measured", "run"]
@@ -40,7 +41,7 @@ def run(folder: Path) -> None:
             for lifetime, rate in _POINTS
         ]
         table = pd.DataFrame(rows).assign(calibration=(before + calibrate()) / 2)
-    table.to_csv(folder / FILE, index=False)
+    replace_file(folder / FILE, table.to_csv(index=False).encode())
 
 
 def measured(spark: SparkSession, first: int = _FIRST, **given: float | int) -> dict[str, float]:

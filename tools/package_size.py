@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import scribe_spark
+from scribe_spark.core.paths import replace_file
 from tools.pages import table, with_lines
 
 ROOT = Path(__file__).parents[1]
@@ -57,7 +58,8 @@ def main() -> None:
     rows = [_row(name, counts) for name, counts in counted.items()]
     rows.append(_row("all", sum(counted.values(), Counter())))
     design = ROOT / "DESIGN.md"
-    design.write_text(with_lines(design.read_text("utf-8"), MARKS, table(COLUMNS, rows)), "utf-8")
+    text = with_lines(design.read_text("utf-8"), MARKS, table(COLUMNS, rows))
+    replace_file(design, text.encode())
 
 
 def lines_of(file: Path) -> Counter[str]:

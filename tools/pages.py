@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from scribe_spark.core.paths import replace_file
+
 __all__ = ["main", "run", "sections_of", "table", "with_lines"]
 
 
@@ -108,4 +110,4 @@ def main(
     elif given.page is None:
         run(commands, given.out, given.only)
     else:
-        given.page.write_text(write(given.out, given.page), "utf-8")
+        replace_file(given.page, write(given.out, given.page).encode())

@@ -22,6 +22,7 @@ from typing import Any
 
 import pandas as pd
 
+from scribe_spark.core.paths import replace_file
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.report.style import RC, curve_style
 from scribe_spark.report.svg import new_figure, svg_element
@@ -323,7 +324,7 @@ def _lines(
 def page(out: Path, file: Path) -> str:
     """Return the page of the worlds that are in OUT; write the figure beside it."""
     found = seen(out)
-    (file.parent / FIGURE).write_text(figure(found), "utf-8")
+    replace_file(file.parent / FIGURE, figure(found).encode())
     lengths = list(dict.fromkeys(one.has for worlds in found.values() for one in worlds))
     longest = max(lengths, key=len, default="")
     return "\n".join(

@@ -20,6 +20,7 @@ from typing import Any
 
 from scribe_spark.cli.sessions import open_session
 from scribe_spark.config import Execution, OverlayConfig, RunConfig
+from scribe_spark.core.paths import replace_file
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.overlays import check_overlay
@@ -137,7 +138,7 @@ def _write_lengths(peer: Peer) -> None:
             edges = peer.table("tree_edges", ["group", "parent", "child", *ends], system)
             above, below = (kernel.index(edges[end].to_numpy()) for end in ends)
             found[system] = edge_lengths(edges, kernel.delays(above, below) + 2 * lan_us)
-    (peer.folder / LENGTHS).write_text(json.dumps(found))
+    replace_file(peer.folder / LENGTHS, json.dumps(found).encode())
 
 
 def _given(resolved: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,8 +150,10 @@ def _given(resolved: Mapping[str, Any]) -> dict[str, Any]:
 #: Metric -> head of its column.
 _COLUMNS = {
     "rad.median": "RAD, median",
+    "rad.largest": "largest group",
     "rmd.median": "RMD, median",
-    "rdp.mean": "RDP, rank 1",
+    "rmd.largest": "largest group",
+    "rdp.mean": "RDP, largest group",
     "children_entries.mean": "node stress, mean",
     "children_entries.max": "max",
     "link_stress.mean_existing": "link stress, mean",
@@ -170,7 +173,7 @@ _ABOUT = """\
 
 Scribe beside the systems that its authors compare it with in words, and beside the one that is picked today, in the same measures, on the same nodes, network and groups ({nodes:,} nodes, {groups:,} groups, seed {seed}, perfect routing tables). This page is written by `make peers` (`tools/peers_results.py`). The rules of each system are in [rules.md](rules.md); what of them is recalled, not read, is said there.
 
-One message goes to each group. Copies arrive by the clock of {clock}. *Node stress* is of the copies that a node sends, over all groups; *state* is what it keeps (children, member lists, neighbours, meshes and connections); *messages* are those of control that it takes while members join; *duplicates* are the copies that reach who has the message already. *Seconds* are those of a run with the system and Scribe, and in brackets how much longer that is than a run of Scribe beside the two baselines.
+One message goes to each group. RAD and RMD are given for the *median* group, which is small (a half of the groups has at most {half} members), and for the *largest*, of {most:,}: in a small group of a mesh the source sends to all members itself. Copies arrive by the clock of {clock}. *Node stress* is of the copies that a node sends, over all groups; *state* is what it keeps (children, member lists, neighbours, meshes and connections); *messages* are those of control that it takes while members join; *duplicates* are the copies that reach who has the message already. *Seconds* are those of a run with the system and Scribe, and in brackets how much longer that is than a run of Scribe beside the two baselines.
 """
 
 
@@ -225,6 +228,8 @@ class _World(Peer):
 def _about(scribe: Peer) -> str:
     config = scribe.manifest["resolved"]
     numbers = {name: int(config[name]) for name in ("nodes", "groups", "seed")}
+    sizes = scribe.table("groups", ["size"])["size"]
+    numbers |= {"half": int(sizes.median()), "most": int(sizes.max())}
     return _ABOUT.format(**numbers, clock="time, if it is not said that a row is by hops")
 
 
@@ -262,7 +267,7 @@ README_MARKS = ("<!-- peers: written by `make peers` -->\n", "<!-- end of peers 
 #: The runs whose rows README has, and its columns.
 _README_RUNS = ("scribe", "bayeux", "can", "flooding", "gossipsub")
 _README_COLUMNS = (
-    *("rad.median", "link_stress.max", "messages", "duplicates.mean"),
+    *("rad.median", "rad.largest", "link_stress.max", "messages", "duplicates.mean"),
     *("join_messages.max", "state.max"),
 )
 
@@ -274,7 +279,7 @@ def readme_lines(out: Path) -> list[str]:
     config = there[0].manifest["resolved"]
     names = list(_COLUMNS)
     heads = [_COLUMNS[name] for name in _README_COLUMNS]
-    heads[1] = "link stress, max"
+    heads[1:3] = "RAD, largest group", "link stress, max"
     rows = []
     for peer in there:
         label, *cells, _ = _row(peer, peer.system, "")
@@ -337,11 +342,11 @@ def main(arguments: Sequence[str]) -> None:
     if given.page is None:
         run(given.out, given.only, given.size)
     else:
-        given.page.write_text(page(given.out), "utf-8")
+        replace_file(given.page, page(given.out).encode())
         if given.readme is not None:
             text = given.readme.read_text("utf-8")
             text = with_lines(text, README_MARKS, readme_lines(given.out))
-            given.readme.write_text(text, "utf-8")
+            replace_file(given.readme, text.encode())
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from scribe_spark.core.paths import replace_file
 from scribe_spark.report.style import RC, curve_style
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.worlds.steady import WINDOW, first_steady
@@ -47,9 +48,9 @@ _SETTLE = ("scribe.multicasts.reached", "scribe.rad.median", "scribe.depth.mean"
 #: Measure -> head of its column.
 _TOLD = {
     "scribe.multicasts.reached": "reached",
-    "scribe.rad.median": "RAD",
-    "scribe.rmd.median": "RMD",
-    "scribe.rdp.mean": "RDP",
+    "scribe.rad.median": "RAD, median",
+    "scribe.rmd.median": "RMD, median",
+    "scribe.rdp.mean": "RDP, largest group",
     "scribe.depth.mean": "depth",
     "scribe.children_entries.mean": "entries, mean",
     "scribe.children_entries.max": "entries, most",
@@ -124,12 +125,12 @@ def _over(seeds: Sequence[pd.DataFrame], measure: str) -> pd.Series:
 def write_page(out: Path, docs: Path) -> None:
     """Write the figure, and the table into the page."""
     played = worlds(out)
-    (docs / FIGURE).write_text(figure(played), "utf-8")
+    replace_file(docs / FIGURE, figure(played).encode())
     text = (docs / PAGE).read_text("utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     lines = [BEGIN, "", *numbers(played), "", END]
-    (docs / PAGE).write_text(before + "\n".join(lines) + after, "utf-8")
+    replace_file(docs / PAGE, (before + "\n".join(lines) + after).encode())
 
 
 def main(arguments: list[str]) -> None:

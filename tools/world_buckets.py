@@ -20,6 +20,7 @@ from pathlib import Path
 
 from benchmarks.calibration import calibrate
 from benchmarks.watch import TreeMemory, watch
+from scribe_spark.core.paths import replace_file
 from tools.pages import table, with_lines
 
 DOCS = Path(__file__).parents[1] / "docs" / "performance.md"
@@ -54,7 +55,8 @@ def main() -> None:
         text = DOCS.read_text("utf-8")
         old = text.partition(MARKS[0])[2].partition(MARKS[1])[0].splitlines()[2:]
         mine = {tuple(row.split("|")[1:4]): row for row in (*old, *rows)}
-        DOCS.write_text(with_lines(text, MARKS, [*table(COLUMNS, []), *mine.values()]), "utf-8")
+        text = with_lines(text, MARKS, [*table(COLUMNS, []), *mine.values()])
+        replace_file(DOCS, text.encode())
 
 
 def _options() -> argparse.Namespace:

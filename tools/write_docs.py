@@ -21,6 +21,7 @@ from typing import Any
 
 from scribe_spark import schemas
 from scribe_spark.config.fields import documentation
+from scribe_spark.core.paths import replace_file
 from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
 from tools.pages import with_lines
 
@@ -333,7 +334,7 @@ def main(arguments: Sequence[str]) -> int:
     for path in old:
         print(("old: " if given.check else "written: ") + str(path.relative_to(ROOT)))
         if not given.check:
-            path.write_text(made[path], "utf-8")
+            replace_file(path, made[path].encode())
     return 1 if old and given.check else 0
 
 

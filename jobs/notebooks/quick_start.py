@@ -77,7 +77,7 @@ display(busiest)
 # COMMAND ----------
 
 metrics = {row["name"]: row["value"] for row in done.metrics()}
-for name in ("pastry.hops.mean", "pastry.stretch", "scribe.rad.median", "scribe.rmd.median"):
+for name in ("pastry.hops.mean", "pastry.stretch", "scribe.rad.median", "scribe.rad.largest"):
     print(f"{name:<20} {metrics[name]:.2f}")
 
 # COMMAND ----------

@@ -21,7 +21,8 @@ from scribe_spark.bayeux.member_lists import LISTS, Lists, take_tables
 from scribe_spark.bayeux.multicast import COPIES, DELIVERED
 from scribe_spark.bayeux.routes import SENT, SessionProgram
 from scribe_spark.bayeux.sessions import Sessions
-from scribe_spark.core.arrays import key_of, key_parts, read_table
+from scribe_spark.core.arrays import read_table
+from scribe_spark.core.keys import key_of, key_parts
 from scribe_spark.dissemination import EDGES
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import ends, read_columns

@@ -16,7 +16,8 @@ import numpy as np
 
 from scribe_spark.bayeux.member_lists import CAME, LISTED, MEMBERS, Members
 from scribe_spark.bayeux.routes import SessionProgram, ToRoot, Transmissions, at_root
-from scribe_spark.core.arrays import distinct, key_of, read_table
+from scribe_spark.core.arrays import distinct, read_table
+from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
@@ -91,7 +92,7 @@ class Tree(SessionProgram):
             return onward, met
 
         _, leaving = self.route(bucket, moving, sent, next_hop)
-        sent.write(tables, superstep)
+        sent.write(self.sessions, tables, superstep)
         if listed:
             tables[f"{LISTED} {superstep}"] = concatenate(listed)
         outbox: dict[str, Columns] = {TREE: leaving} if leaving else {}

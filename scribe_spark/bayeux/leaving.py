@@ -13,7 +13,8 @@ import numpy as np
 
 from scribe_spark.bayeux.member_lists import LISTS, MEMBERS, Lists, Members
 from scribe_spark.bayeux.routes import SessionProgram, ToRoot, Transmissions, at_root
-from scribe_spark.core.arrays import key_of, last_of_runs, order_of, read_table
+from scribe_spark.core.arrays import last_of_runs, read_table
+from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
@@ -69,7 +70,7 @@ class Prune(SessionProgram):
         tables[LISTS] = lists.to_columns()
         sent = Transmissions(PRUNE)
         sent.add(came["session"], came[AT], onward, ~good)
-        sent.write(tables, superstep)
+        sent.write(self.sessions, tables, superstep)
         return {PRUNE: take({**came, AT: onward}, good)}
 
 

@@ -18,13 +18,11 @@ from scribe_spark.core.arrays import (
     SortedTable,
     distinct,
     flags,
-    key_of,
-    key_parts,
     last_of_runs,
-    order_of,
     read_table,
     whole_numbers,
 )
+from scribe_spark.core.keys import key_of, key_parts, order_of
 from scribe_spark.dissemination import EDGES
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate

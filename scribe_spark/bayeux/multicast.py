@@ -22,11 +22,11 @@ from scribe_spark.core.arrays import (
     NONE,
     distinct,
     find_sorted,
-    key_of,
     read_table,
     run_starts,
     whole_numbers,
 )
+from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, Dissemination
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.packing import Columns, concatenate, take

@@ -1,4 +1,4 @@
-"""Repair by senders: who has sent copies in vain looks for other ways to the members.
+"""Repair by senders: a node whose copies were lost looks for other ways to the members.
 
 References
 ----------
@@ -14,7 +14,8 @@ import numpy as np
 from scribe_spark.bayeux.leaving import UNREACHED
 from scribe_spark.bayeux.member_lists import LISTED, LISTS, Lists, record
 from scribe_spark.bayeux.routes import SessionProgram, Transmissions
-from scribe_spark.core.arrays import distinct, expand, find_sorted, key_of, read_table
+from scribe_spark.core.arrays import distinct, expand, find_sorted, read_table
+from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
@@ -30,7 +31,15 @@ _BROKEN, TRIED = "broken", "tried"
 
 @dataclass(frozen=True)
 class Repair(SessionProgram):
-    """Nodes that have got a publication note the copies that were lost, and whom to look for."""
+    """Nodes that have got publications note the copies that were lost, and the members to look for.
+
+    Attributes
+    ----------
+    accepted : ndarray of int64, shape (G,)
+        How many publications of each group its root has accepted: copies of each were lost.
+    """
+
+    accepted: np.ndarray
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Read the arrivals; nothing is sent."""
@@ -50,8 +59,11 @@ class Repair(SessionProgram):
         tables[TRIED] = take(broken, lists.next[row] != member)
         lost, to = np.divmod(distinct(key_of([place, lists.next[row]], size)), size)
         sent = Transmissions(PAYLOAD)
-        sent.add(*np.divmod(lost, size), to, np.ones(len(to), dtype=bool))
-        sent.write(tables, superstep)
+        session, node = np.divmod(lost, size)
+        often = self.accepted[session]
+        session, node, to = (np.repeat(one, often) for one in (session, node, to))
+        sent.add(session, node, to, np.ones(len(to), dtype=bool))
+        sent.write(self.sessions, tables, superstep)
         return {}
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from scribe_spark.bayeux.sessions import Sessions
+from scribe_spark.bayeux.sessions import Round, Sessions
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
@@ -23,8 +23,8 @@ from scribe_spark.pastry.arrivals.routes import Met, route_to_edge, unrouted
 
 __all__ = ["SENT", "Transmissions", "SessionProgram", "ToRoot", "at_root"]
 
-#: How the names of tables begin with the transmissions of a kind in a superstep: ``session, sender,
-#: receiver, lost``.
+#: The prefix of the tables of a run with the transmissions of a kind in a superstep: ``session,
+#: sender, receiver, lost``.
 SENT = "sent"
 
 
@@ -53,10 +53,15 @@ class Transmissions:
         lost = np.arange(len(row)) >= len(goes)
         self.add(session[row], at[row], np.r_[onward[goes], met.dead], lost)
 
-    def write(self, tables: Tables, superstep: int) -> None:
-        """Write the table."""
-        if self.rows:
-            tables[f"{SENT} {self.kind} {superstep}"] = concatenate(self.rows)
+    def write(self, sessions: Sessions, tables: Tables, superstep: int) -> None:
+        """Count the messages of a world; write those of a run into a table."""
+        if not self.rows:
+            return
+        rows = concatenate(self.rows)
+        if sessions.observer is None:
+            tables[f"{SENT} {self.kind} {superstep}"] = rows
+        else:
+            sessions.observe(tables, self.kind, rows["sender"], rows["receiver"], rows["lost"])
 
 
 @dataclass(frozen=True)
@@ -133,16 +138,17 @@ class ToRoot(SessionProgram):
             is_root = came[AT] == roots[came["session"]]
             there.append(take(came, is_root))
             if now is not None:
-                outbox[_ON] = self._send_on(take(came, ~is_root), now.alive, sent)
+                outbox[_ON] = self._send_on(take(came, ~is_root), now, sent)
         self._keep(tables, there)
-        sent.write(tables, superstep)
+        sent.write(self.sessions, tables, superstep)
         return outbox
 
-    def _send_on(self, messages: Columns, alive: np.ndarray, sent: Transmissions) -> Columns:
+    def _send_on(self, messages: Columns, now: Round, sent: Transmissions) -> Columns:
         """Send messages straight to the roots; return those that arrive."""
         root = self.sessions.root_of[messages["session"]]
-        sent.add(messages["session"], messages[AT], root, ~alive[root])
-        return take({**messages, AT: root}, alive[root])
+        arrives = now.is_alive(root)
+        sent.add(messages["session"], messages[AT], root, ~arrives)
+        return take({**messages, AT: root}, arrives)
 
     def _keep(self, tables: Tables, there: list[Columns]) -> None:
         """Keep the messages at roots of sessions that are not lost."""

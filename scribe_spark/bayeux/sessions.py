@@ -1,4 +1,4 @@
-"""What all nodes know: groups, their partitions, roots, the rules of routing, and the round.
+"""The facts that all nodes share: groups, their partitions, roots, rules of routing, the round.
 
 A *session* is a partition of a group: session g * k + i is partition i of the group with index g.
 
@@ -9,16 +9,21 @@ docs/rules.md, B1 to B5.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark.bayeux.next_hop import ByKnowledge, Hop, Settled, SurrogateNextHop, table_hop
 from scribe_spark.bayeux.roots import SURROGATE, find_roots, partition_keys
+from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.program import Tables
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.arrivals.states import is_node
+from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["LEAF_SET", "TABLE", "Round", "Sessions"]
@@ -34,21 +39,21 @@ class Round:
     Attributes
     ----------
     number : int
-    alive : ndarray of bool, shape (K,)
-    born : ndarray of int64, shape (K,)
-        The last round in which each node has arrived or recovered; -1: none.
+    lives : KnowsLives
+    shared : mapping of str to ndarray
+        ``born``: the last round in which each node has arrived or recovered; -1: none.
     lost : ndarray of bool, shape (G,)
         Sessions whose root has died.
     """
 
     number: int
-    alive: np.ndarray
-    born: np.ndarray
+    lives: KnowsLives
+    shared: Mapping[str, np.ndarray]
     lost: np.ndarray
 
     def is_alive(self, position: np.ndarray) -> np.ndarray:
         """Return whether positions are those of live nodes."""
-        return (position >= 0) & self.alive[position]
+        return self.lives.is_alive(position)
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ class Sessions:
         How messages to roots are routed, and TREEs.
     round : Round, optional
         Without it all nodes live, and there are no rounds: a run.
+    observer : Observer, optional
+        Counts the messages of a world; a run notes them in tables (`routes.SENT`).
     """
 
     bounds: np.ndarray
@@ -80,6 +87,7 @@ class Sessions:
     to_root: Hop
     to_member: Hop
     round: Round | None = None
+    observer: Observer | None = None
 
     @classmethod
     def of(
@@ -106,7 +114,14 @@ class Sessions:
             Pastry's rule of routing.
         partitions, root, hops
             As of `BayeuxConfig`.
+
+        Raises
+        ------
+        InputError
+            There are too many groups for keys of one int64.
         """
+        because = f"bayeux_partitions = {partitions}"
+        refuse_groups(len(group_ids), len(facts.ring), times=partitions, because=because)
         keys = partition_keys(group_ids, partitions)
         roots = find_roots(facts.ring, keys, partitions, root, b)
         to_root = Settled(SurrogateNextHop(facts) if root == SURROGATE else usual)
@@ -124,11 +139,23 @@ class Sessions:
         """Return the number of the round; 0 in a run."""
         return 0 if self.round is None else self.round.number
 
+    def observe(
+        self,
+        tables: Tables,
+        kind: str,
+        sender: np.ndarray,
+        to: np.ndarray,
+        lost: np.ndarray | bool,
+    ) -> None:
+        """Count messages of a world in a bucket."""
+        assert self.observer is not None
+        self.observer.send(tables, kind, ~np.broadcast_to(lost, len(sender)), sender, to)
+
     def is_good(self, onward: np.ndarray, written: np.ndarray) -> np.ndarray:
         """Return whether messages arrive by entries with these next hops: rule B12."""
         if self.round is None:
             return np.ones(len(onward), dtype=bool)
-        return self.round.alive[onward] & (self.round.born[onward] <= written)
+        return self.round.is_alive(onward) & (self.round.shared["born"][onward] <= written)
 
     @property
     def partitions(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from scribe_spark.can.points import ALL_NODES, Landmarks, draw_points, join_order
 from scribe_spark.can.space import Space
 from scribe_spark.can.zones import Zones
+from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.engine.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
@@ -89,7 +90,8 @@ def zones_of_groups(
     groups, others = len(number), member != source[group]
     can = np.concatenate([group[others], np.full(len(ring), groups)])
     position = np.concatenate([member[others], np.arange(len(ring))])
-    named = np.append(number, ALL_NODES)
+    # a group whose number is that of all nodes is drawn by the number that no group has
+    named = np.append(np.where(number == ALL_NODES, NO_GROUP, number), ALL_NODES)
     order = join_order(placement.seed, can, named[can], ring.node[position], position)
     can, position = can[order], position[order]
     # a source comes before the members

@@ -22,7 +22,7 @@ from scribe_spark.dissemination import EDGES, START, Dissemination
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.exchange import add_rows
-from scribe_spark.engine.on_spark import ROWS, pack_row
+from scribe_spark.engine.on_spark import ROWS, pack_rows
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
 
@@ -53,7 +53,9 @@ def start_buckets(ring: BucketRing) -> DataFrame:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for bucket in batch.column("bucket").to_pylist():
-                yield pack_row(bucket, bucket, False, _BEGIN, {AT: bounds[bucket : bucket + 1]})
+                yield from pack_rows(
+                    bucket, bucket, False, _BEGIN, {AT: bounds[bucket : bucket + 1]}
+                )
 
     return ring.each_bucket().mapInArrow(run, ROWS)
 

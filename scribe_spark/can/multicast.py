@@ -21,6 +21,7 @@ from scribe_spark.can.points import Landmarks
 from scribe_spark.can.space import Space
 from scribe_spark.can.zones import KnowsZones, SharedZones
 from scribe_spark.config.can import CanConfig
+from scribe_spark.core.arrays import find_sorted
 from scribe_spark.dissemination import Dissemination, read_copies, read_deliveries
 from scribe_spark.engine import Columns
 from scribe_spark.engine.buckets import read_typed
@@ -80,8 +81,8 @@ def multicast(stages: Any) -> Multicast:
     members = Batches.of(stages.memberships, ["group", "node"]).frame.select("group", "node")
     rows = members.toArrow()
     of_group = rows.column("group").to_numpy()
-    index = np.searchsorted(number, of_group)
-    there = np.append(number, -1)[index] == of_group  # groups that have a source
+    index = find_sorted(number, of_group)
+    there = index >= 0  # groups that have a source
     member = ring.facts.positions(rows.column("node").to_numpy()[there])
     zones = zones_of_groups(
         placement, ring.facts.ring, underlay.kernel, number, source, index[there], member

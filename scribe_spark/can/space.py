@@ -34,6 +34,11 @@ class Space:
     bits: int
 
     @property
+    def points(self) -> int:
+        """Return how many points there are."""
+        return 1 << self.bits
+
+    @property
     def places(self) -> int:
         """Return how many places each dimension has, U; a power of two."""
         return 1 << -(-self.bits // self.dimensions)

@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.can.space import Space
 from scribe_spark.core.arrays import offsets_of, run_starts
+from scribe_spark.core.key_limits import MOST_KEYS
+from scribe_spark.core.keys import key_of
 from scribe_spark.errors import InputError
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 
@@ -77,12 +79,16 @@ class Zones:
         Raises
         ------
         InputError
-            See :func:`split_zones`.
+            See :func:`split_zones`; there are too many CANs for keys of one int64.
         """
+        most = MOST_KEYS // (int(can.max(initial=0)) + 1)
+        if space.points > most:
+            remedy = f"must be at most {most.bit_length() - 1} with so many groups"
+            raise InputError("can_bits", space.bits, remedy)
         corner, depth = split_zones(space, can, point)
-        key = (can << space.bits) | corner
+        key = key_of([can, corner], space.points)
         order = np.argsort(key)
-        place = (can * size + node)[order]
+        place = key_of([can, node], size)[order]
         by_place = np.argsort(place)
         return cls(
             *(space, size, key[order], depth[order].astype(np.int8), node[order]),
@@ -100,7 +106,7 @@ class Zones:
     @property
     def corner(self) -> np.ndarray:
         """The lower corner of each zone, as a point: int64."""
-        return self.key & ((1 << self.space.bits) - 1)
+        return self.key & (self.space.points - 1)
 
     @functools.cached_property
     def low(self) -> np.ndarray:
@@ -117,12 +123,12 @@ class Zones:
 
     def of_point(self, can: np.ndarray, point: np.ndarray) -> np.ndarray:
         """Return the zone of a CAN that each point is in: int64."""
-        asked = (can << self.space.bits) | point
+        asked = key_of([can, point], self.space.points)
         return np.searchsorted(self.key, asked, side="right") - 1
 
     def of_node(self, can: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return the zone that each node has in a CAN; it has to have one: int64."""
-        return self.by_place[np.searchsorted(self.place, can * self.size + node)]
+        return self.by_place[np.searchsorted(self.place, key_of([can, node], self.size))]
 
     def of_bucket(self, first: int, last: int) -> np.ndarray:
         """Return the zones of nodes from one position to another, in the order of places: int64."""

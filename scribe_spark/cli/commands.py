@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from scribe_spark.cli.dry_run import check_paths
+from scribe_spark.cli.dry_run import dry_run as show
 from scribe_spark.cli.flags import (
     CONFIG,
     DRY_RUN,
@@ -30,6 +31,7 @@ from scribe_spark.cli.flags import (
     resolve,
     sources,
 )
+from scribe_spark.cli.output import tell
 from scribe_spark.cli.parsing import Command, Flag
 from scribe_spark.cli.reference_tree import reference_tree
 from scribe_spark.cli.sessions import open_session
@@ -44,7 +46,6 @@ from scribe_spark.config import (
     TopologyConfig,
     WorldConfig,
     fields_of,
-    write_toml,
 )
 from scribe_spark.config.execution import PAPER_OUT, PHASES, RUN_OUT, WORLD_OUT
 from scribe_spark.core.paths import is_local
@@ -64,18 +65,17 @@ def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
     # a later phase goes on with what is in OUT, unless OUT is to be replaced
     if phases and PHASES[0] not in phases and not execution.overwrite:
         execution = execution.replace(resume=True)
-    if dry_run:
-        check_paths([config], execution)
-        click.echo(write_toml(config.flat() | execution.flat()), nl=False)
-        return
     from scribe_spark import experiments, progress
 
+    if dry_run:
+        show(partial(experiments.check, config), execution, config.flat() | execution.flat())
+        return
     experiments.check(config, execution)
     with _session(execution, config) as spark:
         chosen = tuple(phase for phase in PHASES if phase in phases) or PHASES
         shown = progress.pick(sys.stderr)
         experiments.run(spark, config, execution, phases=chosen, progress=shown).close()
-    click.echo(execution.out)
+    tell(execution.out)
 
 
 def _sweep(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
@@ -95,15 +95,14 @@ def _run_sweep(
     swept = experiments.Sweep.of(file, flags, sets, config)
     refuse_unused(flags, [point.config for point in swept.points])
     if dry_run:
-        check_paths([point.config for point in swept.points], execution)
         base = {n: v for n, v in swept.base.flat().items() if n not in swept.grid}
-        grid = {**swept.grid, "show": swept.shown}
-        click.echo(write_toml(base | execution.flat() | {"sweep": grid}), nl=False)
+        grid = {"sweep": {**swept.grid, "show": swept.shown}}
+        show(partial(experiments.check_sweep, swept), execution, base | execution.flat() | grid)
         return
     experiments.check_sweep(swept, execution)
     with _session(execution, *[point.config for point in swept.points]) as spark:
         done = experiments.run_sweep(spark, swept, execution, progress.pick(sys.stderr))
-    click.echo(done.out)
+    tell(done.out)
 
 
 def _paper(**given: Any) -> None:
@@ -116,7 +115,7 @@ def _paper(**given: Any) -> None:
     paper.check(experiments, execution)
     configs = [config for runs in experiments.runs().values() for config in runs.values()]
     with _session(execution, *configs) as spark:
-        click.echo(paper.run(spark, experiments, execution, progress.pick(sys.stderr)))
+        tell(paper.run(spark, experiments, execution, progress.pick(sys.stderr)))
 
 
 def _report(**given: Any) -> None:
@@ -126,7 +125,7 @@ def _report(**given: Any) -> None:
     experiments.check_report(execution.out)
     with _session(execution) as spark:
         shown = progress.pick(sys.stderr)
-        click.echo(experiments.report(spark, execution.out, shown.note))
+        tell(experiments.report(spark, execution.out, shown.note))
 
 
 def _verify(place: str | None = None, **given: Any) -> None:
@@ -146,12 +145,12 @@ def _verify(place: str | None = None, **given: Any) -> None:
     with session as spark:
         found = experiments.verify(out, spark)
     for line in found.damaged:
-        click.echo(line)
+        tell(line)
     looked = f"{out}: {found.noun}; tables: {found.tables}, texts: {found.texts}"
     if found.damaged:
         raise RunError(f"{looked}, damaged: {len(found.damaged)}; {_REMEDY}")
     unfinished = "" if found.finished else "; not finished: --resume goes on"
-    click.echo(f"{looked}, all as written{unfinished}")
+    tell(f"{looked}, all as written{unfinished}")
 
 
 def _world(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
@@ -161,16 +160,16 @@ def _world(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
         return
     config = WorldConfig.of(file, flags)
     refuse_unused(flags, [config])
-    if dry_run:
-        check_paths([config], execution)
-        click.echo(write_toml(config.flat() | execution.flat()), nl=False)
-        return
     from scribe_spark import experiments, progress
 
+    if dry_run:
+        resolved = config.flat() | execution.flat()
+        show(partial(experiments.check_world_run, config), execution, resolved)
+        return
     experiments.check_world_run(config, execution)
     with _session(execution, config) as spark:
         shown = progress.pick(sys.stderr)
-        click.echo(experiments.run_world(spark, config, execution, shown))
+        tell(experiments.run_world(spark, config, execution, shown))
 
 
 def _topology(out: str | None = None, **given: Any) -> None:
@@ -184,7 +183,7 @@ def _topology(out: str | None = None, **given: Any) -> None:
         routers = graph.vertices.rename(columns={"id": "router"})
         write_network({"routers": routers, "links": graph.edges}, Path(out))
     for name, value in statistics(graph, config.topology.tie, config.seed).items():
-        click.echo(f"{name:<20} {value}")
+        tell(f"{name:<20} {value}")
 
 
 def _session(

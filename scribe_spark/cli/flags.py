@@ -123,8 +123,8 @@ CONFIG = Flag(
 DRY_RUN = Flag(
     ["--dry-run"],
     is_flag=True,
-    help="Print the resolved config as TOML, and stop; only the paths of inputs and OUT and the "
-    "master's form are checked",
+    help="Check all that the command checks before it starts Spark, print the resolved config as "
+    "TOML, and stop",
 )
 SET = Flag(
     ["--set", "sets"],

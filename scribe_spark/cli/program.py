@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import click
 
 from scribe_spark.cli import PROGRAM, last_words
+from scribe_spark.cli.output import tell
 from scribe_spark.cli.parsing import refuse_unknown_flags
 from scribe_spark.errors import InputError, RunError, check_names
 from scribe_spark.runtime.interrupts import end_processes, exit_code, interrupted, say
@@ -111,5 +112,5 @@ def _refuse(error: Exception, arguments: Sequence[str]) -> NoReturn:
 
 
 def _stop(line: str, code: int = _BAD_INPUT) -> NoReturn:
-    click.echo(f"{PROGRAM}: error: {' '.join(line.split())}", err=True)
+    tell(f"{PROGRAM}: error: {line}", err=True)
     sys.exit(code)

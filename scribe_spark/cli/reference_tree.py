@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
-import click
-
-from scribe_spark.cli.dry_run import check_paths
+from scribe_spark.cli.dry_run import dry_run as show
 from scribe_spark.cli.flags import CONFIG, DRY_RUN, EXECUTION_FIELDS, options, sources
+from scribe_spark.cli.output import tell
 from scribe_spark.cli.parsing import Command
 from scribe_spark.cli.sessions import open_session
 from scribe_spark.cli.unused import refuse_unused
-from scribe_spark.config import REFERENCE_TREE_FIELDS, ReferenceTreeConfig, write_toml
+from scribe_spark.config import REFERENCE_TREE_FIELDS, ReferenceTreeConfig
 from scribe_spark.config.execution import REFERENCE_TREE_OUT
 
 __all__ = ["reference_tree"]
@@ -22,20 +22,20 @@ def _reference_tree(dry_run: bool = False, **given: Any) -> None:
     file, flags, execution = sources(given, config=ReferenceTreeConfig, out=REFERENCE_TREE_OUT)
     config = ReferenceTreeConfig.of(file, flags)
     refuse_unused(flags, [config])
-    if dry_run:
-        check_paths([config], execution)
-        click.echo(write_toml(config.flat() | execution.flat()), nl=False)
-        return
     from scribe_spark import progress
     from scribe_spark.experiments.run_reference_tree import (
         check_reference_tree,
         run_reference_tree,
     )
 
+    if dry_run:
+        resolved = config.flat() | execution.flat()
+        show(partial(check_reference_tree, config), execution, resolved)
+        return
     check_reference_tree(config, execution)
     most = max(point.hosts for point in config.points())
     with open_session(execution, most, config.estimated_work) as spark:
-        click.echo(run_reference_tree(spark, config, execution, progress.pick(sys.stderr)))
+        tell(run_reference_tree(spark, config, execution, progress.pick(sys.stderr)))
 
 
 reference_tree = Command(

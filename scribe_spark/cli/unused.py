@@ -13,7 +13,7 @@ from typing import Any
 from scribe_spark.config import ReferenceTreeConfig, RunConfig, TopologyConfig, WorldConfig
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.core.paths import exists
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.systems import all_systems, is_built_in, living_systems, systems_of_run
 
 __all__ = ["refuse_unused"]
@@ -142,7 +142,7 @@ def _of_systems(kind: type[Sectioned]) -> Iterator[_Use]:
     for section in (name for name in kind.sections if name in own):
         names = [system.name for system in all_systems() if system.section == section]
         fields = kind.sections[section].flat_names().values()
-        remedy = f"is of {' and '.join(names)}; name it in --systems, too"
+        remedy = f"is of {listed(names)}; name it in --systems, too"
         yield _Use([*fields], _has_section(section), remedy)
 
 
@@ -186,9 +186,7 @@ def _generates(names: Collection[str]) -> Callable[[RunConfig | WorldConfig], bo
 def _of_generators(parameters: Mapping[tuple[str, ...], tuple[str, ...]]) -> Iterator[_Use]:
     """The parameters of generators, which are used where one of these makes events."""
     for fields, names in parameters.items():
-        yield _Use(
-            fields, _generates(names), f"is of --generator {' or '.join(names)}; give it, too"
-        )
+        yield _Use(fields, _generates(names), f"is of --generator {listed(names)}; give it, too")
 
 
 _OF_EVENTS = (

@@ -15,7 +15,7 @@ from scribe_spark.config.fields import (
 )
 from scribe_spark.config.groups import GroupsConfig
 from scribe_spark.config.network import NetworkConfig
-from scribe_spark.config.overlay import OverlayConfig
+from scribe_spark.config.overlay import OverlayConfig, SettledOverlayConfig
 from scribe_spark.config.paper import EXPERIMENTS, Experiment, Paper
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.rounds import RoundsConfig
@@ -44,6 +44,7 @@ __all__ = [
     "RoundsConfig",
     "RunConfig",
     "ScribeConfig",
+    "SettledOverlayConfig",
     "TopologyConfig",
     "TreesConfig",
     "WorldConfig",

@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from scribe_spark.config.section import Flat, Section
+from scribe_spark.core.key_limits import MOST_KEYS
 from scribe_spark.errors import InputError
 
 __all__ = ["MOST_BITS", "MOST_DIMENSIONS", "MOST_LANDMARKS", "CanConfig", "most_bits"]
 
-#: With more, a group's index and a point would not fit into one number of 64 bits.
+#: A group's index and a point are one number of 63 bits.
 MOST_BITS = 40
 
 #: Squares of distances along a dimension have to fit into 64 bits.
@@ -87,6 +88,20 @@ class CanConfig(Section):
         """
         if nodes > 2**self.halvings:
             remedy = f"gives 2^{self.halvings} zones at most, to {nodes:,} nodes; must be more"
+            raise InputError("can_bits", self.halvings, remedy)
+
+    def refuse_groups(self, groups: int) -> None:
+        """Refuse more groups than numbers of a CAN and a point have room for.
+
+        There is a CAN for each group, and one of all nodes.
+
+        Raises
+        ------
+        InputError
+        """
+        most = (MOST_KEYS // (groups + 1)).bit_length() - 1
+        if self.halvings > most:
+            remedy = f"must be at most {most} with {groups:,} groups"
             raise InputError("can_bits", self.halvings, remedy)
 
     def refuse_routers(self, routers: int) -> None:

@@ -8,7 +8,16 @@ from typing import Any
 
 from scribe_spark.errors import InputError
 
-__all__ = ["drawn_or_read", "estimated_memberships", "refuse_misfits", "refuse_missing_roots"]
+__all__ = [
+    "drawn_or_read",
+    "estimated_memberships",
+    "refuse_misfits",
+    "refuse_missing_roots",
+    "refuse_places",
+]
+
+#: Members of all groups, and nodes, that can be numbered by int32.
+_MOST_PLACES = 2**31 - 1
 
 
 def drawn_or_read(
@@ -65,8 +74,8 @@ def estimated_memberships(
     if count <= 1:
         return count * nodes
     # the integral of N r^-s from 1 to G, and the first group
-    s = zipf_exponent
-    rest = math.log(count) if s == 1 else (count ** (1 - s) - 1) / (1 - s)
+    power, logarithm = 1 - zipf_exponent, math.log(count)
+    rest = math.expm1(power * logarithm) / power if power else logarithm
     return round(nodes * (1 + rest))
 
 
@@ -99,6 +108,27 @@ def refuse_misfits(
             f"most {most:,}"
         )
         raise InputError("groups", count, remedy)
+
+
+def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> None:
+    """Refuse more members than a system can number that has a place for each, and each source.
+
+    Parameters
+    ----------
+    groups, memberships, nodes : int
+        How many there are.
+
+    Raises
+    ------
+    InputError
+    """
+    most = max(_MOST_PLACES - groups - nodes, 0)
+    if memberships > most:
+        remedy = (
+            f"numbers the members of all groups, {memberships:,}; must be at most {most:,}: give "
+            f"fewer groups, or leave {system} out"
+        )
+        raise InputError("systems", system, remedy)
 
 
 def refuse_missing_roots(roots: int, count: int) -> None:

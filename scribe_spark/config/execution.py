@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
-from scribe_spark.config.section import Section, Text
+from scribe_spark.config.section import Location, Section, Text
 from scribe_spark.errors import InputError
 
 __all__ = ["PAPER_OUT", "PHASES", "REFERENCE_TREE_OUT", "RUN_OUT", "WORLD_OUT", "Execution"]
@@ -23,14 +25,14 @@ REFERENCE_TREE_OUT = "out/reference-tree"
 class Execution(Section):
     """The Spark master, the folder and the like: runs are not compared by these."""
 
-    out: Text = Field(description="Folder or URL that Spark can write")
+    out: Location = Field(description="Folder or URL that Spark can write")
     master: Text = Field(default="local[*]", description="Spark master")
     remote: Text | None = Field(
         default=None,
         description="Spark Connect server instead of a master: sc://HOST:15002, or local[2] for "
         "one of this machine",
     )
-    scratch: Text | None = Field(
+    scratch: Location | None = Field(
         default=None,
         description="Folder or URL for tables that a Spark Connect server does not keep",
     )
@@ -47,6 +49,11 @@ class Execution(Section):
         description="Buckets of the ring that the nodes of a world, or of a run with rounds, are "
         "in, each with the memory of one process; picked from nodes, cores and memory if not "
         "given: one, played in a task, where that is faster and has room",
+    )
+    engine: Literal["auto", "tasks", "jobs"] = Field(
+        default="auto",
+        description="The way rounds are played: tasks keep their buckets and exchange messages; of "
+        "jobs each is a superstep; auto: tasks where they can stay. Runs without rounds are jobs",
     )
     resume: bool = Field(
         default=False, description="Go on with what is in OUT, after its last complete phase"

@@ -81,8 +81,8 @@ def _of_section(
     section: str, given: Any, sections: Sections, what: str, elsewhere: Mapping[str, str]
 ) -> dict[str, Any]:
     model = sections[section]
-    if isinstance(given, model):
-        given = given.given()
+    if isinstance(given, Section) and (isinstance(given, model) or issubclass(model, type(given))):
+        given = given.given() if type(given) is model else _told(given, model)
     if not isinstance(given, Mapping):
         some = next(iter(model.model_fields))
         raise InputError(section, given, f"must be a table of fields, such as {some}")
@@ -93,3 +93,10 @@ def _of_section(
     dotted = {f"{section}.{name}": names.get(name) for name in given}
     check_names(dotted, [f"{section}.{name}" for name in names], what)
     return {names[name]: value for name, value in given.items()}
+
+
+def _told(given: Section, model: type[Section]) -> dict[str, Any]:
+    """Return the fields of a section that were given, or that are others by default in a model."""
+    values = {name: getattr(given, name) for name in type(given).model_fields}
+    usual = {name: field.default for name, field in model.model_fields.items()}
+    return given.given() | {n: v for n, v in values.items() if n not in usual or usual[n] != v}

@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, one_line, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +24,9 @@ EDGE_COLUMNS = ("src", "dst", "delay_ms", "weight")
 
 #: Rows of either table: the driver keeps them, about 40 bytes a row.
 MOST_ROWS = 20_000_000
+
+#: Whether a column lacks a value -> the largest whole number that its array has exactly.
+_LARGEST = {False: 2**63 - 1, True: 2**53}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,19 +102,33 @@ def _collect(frame: Any, names: tuple[str, ...], source: str) -> pd.DataFrame:
     """The named columns that a DataFrame of Spark or pandas has, or all if it has none of them."""
     if not hasattr(frame, "columns"):
         raise _no_graph(frame)
+    levels = [name for name in getattr(getattr(frame, "index", None), "names", []) if name in names]
+    if levels:  # pandas may have a column as its index
+        frame = frame.reset_index(levels)
     columns = list(frame.columns)
     wanted = [name for name in names if name in columns] or columns
     for name in wanted:
         if columns.count(name) > 1:
-            raise InputError("topology", source, f"has the column {name!r} twice; keep one")
+            raise InputError("topology", source, f"has the column {shown(name)} twice; keep one")
     if hasattr(frame, "toArrow"):  # Spark
-        rows = frame.select(*wanted).limit(MOST_ROWS + 1).toArrow().to_pandas()
+        rows = _collect_typed(frame.select(*wanted).limit(MOST_ROWS + 1), source)
     else:
         rows = frame[wanted].reset_index(drop=True)
     if len(rows) > MOST_ROWS:
         remedy = f"has more than {MOST_ROWS:,} rows: too many for a network of routers"
         raise InputError("topology", source, remedy)
     return rows
+
+
+def _collect_typed(frame: Any, source: str) -> pd.DataFrame:
+    """Return the rows of a DataFrame of Spark in Arrow's types, which keep units and integers."""
+    import pandas as pd
+
+    try:
+        return frame.toArrow().to_pandas(types_mapper=pd.ArrowDtype)
+    except TypeError as error:
+        remedy = f"has a column of a type that is no number ({one_line(error)}); convert it"
+        raise InputError("topology", source, remedy) from None
 
 
 def _digest(vertices: pd.DataFrame | None, edges: pd.DataFrame) -> str:
@@ -141,15 +158,17 @@ def _update(digest: Any, frame: pd.DataFrame) -> None:
 
 
 def _canonical(column: pd.Series) -> np.ndarray:
-    """Numbers as float64 or, where that is exact for all, as int64; texts as hashes."""
+    """Numbers as float64 or, where that is exact for all, as int64; others as hashes of texts."""
     import numpy as np
     import pandas as pd
 
-    if not pd.api.types.is_numeric_dtype(column.dtype):
+    is_whole = pd.api.types.is_integer_dtype(column.dtype)
+    most = 0 if not is_whole else max(abs(int(column.min())), abs(int(column.max())))
+    if not pd.api.types.is_numeric_dtype(column.dtype) or most > _LARGEST[column.hasnans]:
         texts = column.astype(object).where(column.notna(), None).map(repr)
         hashes = [hashlib.sha256(text.encode()).digest()[:8] for text in texts]
         return np.frombuffer(b"".join(hashes), dtype="<i8")
-    if pd.api.types.is_integer_dtype(column.dtype) and not column.hasnans:
+    if is_whole and not column.hasnans:
         return column.to_numpy(np.int64).astype("<i8")
     real = column.to_numpy(np.float64, na_value=np.nan)
     if (np.abs(real) < 2**53).all() and (real == np.floor(real)).all():

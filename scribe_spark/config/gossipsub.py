@@ -97,7 +97,7 @@ class GossipSubConfig(Section):
     )
     heartbeat_ms: Annotated[float | None, Flat("gossipsub_heartbeat_ms")] = Field(
         default=None,
-        gt=0.0,
+        ge=1.0,
         le=_MOST_MS,
         description="GossipSub: the time between two heartbeats: 1000 (ethereum: 700)",
     )

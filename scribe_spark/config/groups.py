@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from scribe_spark.config.drawn_groups import drawn_or_read, estimated_memberships
 from scribe_spark.config.overlay import MOST_NODES
-from scribe_spark.config.section import Flat, Section, Text
+from scribe_spark.config.section import Flat, Location, Section
 
 __all__ = ["MOST_GROUPS", "MOST_MEMBERSHIPS", "GroupsConfig"]
 
@@ -50,7 +50,7 @@ class GroupsConfig(Section):
         description="GroupIds: the hash of name and creator, or the creator's nodeId, which makes "
         "the creator the root",
     )
-    members: Text | None = Field(
+    members: Location | None = Field(
         default=None,
         description="A CSV or Parquet table (group, node) of your own, instead of drawn members",
     )

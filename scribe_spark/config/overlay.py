@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from scribe_spark.config.can import MOST_DIMENSIONS
 from scribe_spark.config.section import Flat, Section, Text, Whole
 
-__all__ = ["MOST_NODES", "OverlayConfig"]
+__all__ = ["MOST_NODES", "OverlayConfig", "SettledOverlayConfig"]
 
 #: A node's number has to fit into 31 bits.
 MOST_NODES = 2**31 - 1
+
+#: With so little growth a wave is one node, in the largest overlay too.
+LEAST_GROWTH = 1.0000000001
+
+
+#: The name of a kind of overlay.
+_Kind = Annotated[Text, Flat("overlay")]
+
+
+def _kind(default: str) -> Any:
+    return Field(
+        default=default,
+        description="How the nodes' tables are filled: arrivals (nodes arrive by the papers' "
+        "protocol), perfect (every entry is the nearest node; the default of worlds and of the "
+        "reference tree); can (no Pastry: the nodes' zones of a torus); or the name of a "
+        "registered overlay",
+    )
 
 
 class OverlayConfig(Section):
     """Pastry's nodes and their tables; the defaults are the paper's."""
 
-    kind: Annotated[Text, Flat("overlay")] = Field(
-        default="perfect",
-        description="How the nodes' tables are filled: perfect (every entry is the nearest node), "
-        "arrivals (nodes arrive by the papers' protocol); can (no Pastry: the nodes' zones of a "
-        "torus); or the name of a registered overlay",
-    )
+    kind: _Kind = _kind("arrivals")
     nodes: int = Field(default=100_000, ge=1, le=MOST_NODES, description="Overlay nodes, N")
     b: Annotated[Literal[1, 2, 4, 8], Whole] = Field(
         default=4, description="Digits of nodeIds are base 2^b"
@@ -40,7 +52,7 @@ class OverlayConfig(Section):
     )
     growth: float = Field(
         default=1.25,
-        gt=1.0,
+        ge=LEAST_GROWTH,
         le=1000.0,
         description="Arrivals: of n nodes, a wave has floor(n (growth - 1)) more, at least one; "
         "all of a wave see the overlay as it was before",
@@ -75,3 +87,9 @@ class OverlayConfig(Section):
     dimensions: Annotated[int, Flat("overlay_dimensions")] = Field(
         default=6, ge=1, le=MOST_DIMENSIONS, description="CAN as the overlay: dimensions, d"
     )
+
+
+class SettledOverlayConfig(OverlayConfig):
+    """An overlay whose tables have long settled: where worlds begin, and the look-ups of trees."""
+
+    kind: _Kind = _kind("perfect")

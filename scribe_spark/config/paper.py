@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from scribe_spark.config.run import RunConfig
 from scribe_spark.config.section import Names, Section
-from scribe_spark.errors import check_names
+from scribe_spark.errors import InputError, check_names
 
 __all__ = ["EXPERIMENTS", "Experiment", "Paper"]
 
@@ -31,11 +31,17 @@ class Experiment:
 
 #: The experiments of Section IV, in the order in which a seed's are run.
 EXPERIMENTS: dict[str, Experiment] = {
-    "main": Experiment(RunConfig(variants="bottleneck,collapse,lazy")),
+    "main": Experiment(RunConfig(overlay="perfect", variants="bottleneck,collapse,lazy")),
     "small_groups": Experiment(
-        RunConfig(nodes=50_000, groups=30_000, group_size=11, variants="collapse,lazy")
+        RunConfig(
+            overlay="perfect",
+            nodes=50_000,
+            groups=30_000,
+            group_size=11,
+            variants="collapse,lazy",
+        )
     ),
-    "internet": Experiment(RunConfig(topology="power-law"), seeds=1),
+    "internet": Experiment(RunConfig(overlay="perfect", topology="power-law"), seeds=1),
     "arrivals": Experiment(RunConfig(overlay="arrivals", variants="bottleneck")),
 }
 
@@ -58,7 +64,7 @@ class Paper(Section):
     )
     scale: float = Field(
         default=1.0,
-        gt=0.0,
+        ge=1e-6,
         le=100.0,
         description="Nodes and groups of every experiment times this, and the routers and links of "
         "an internet-like topology; below 1 for a trial",
@@ -70,6 +76,16 @@ class Paper(Section):
         """Each experiment once."""
         check_names(names, EXPERIMENTS, "experiments")
         return tuple(dict.fromkeys(names))
+
+    @model_validator(mode="after")
+    def _can_be_run(self) -> Paper:
+        """Refuse a scale at which an experiment is too large."""
+        for name in self.experiments:
+            try:
+                self._run(EXPERIMENTS[name].config, 1)
+            except InputError as error:
+                raise InputError("scale", self.scale, f"gives {name} {error}") from None
+        return self
 
     def runs(self) -> dict[int, dict[str, RunConfig]]:
         """Seed -> experiment -> the config of that run."""

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from scribe_spark.config.kinds import whole_number
 from scribe_spark.config.network import NetworkConfig
-from scribe_spark.config.overlay import OverlayConfig
+from scribe_spark.config.overlay import SettledOverlayConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import MOST_REFERENCE_CHILDREN
@@ -145,10 +145,11 @@ class ReferenceTreeConfig(NetworkConfig):
 
     sections: ClassVar[dict[str, type[Section]]] = {
         "reference_tree": ReferenceTreeSection,
-        "overlay": OverlayConfig,
+        "overlay": SettledOverlayConfig,
         "topology": TopologyConfig,
     }
 
+    overlay: SettledOverlayConfig = SettledOverlayConfig()
     reference_tree: ReferenceTreeSection = ReferenceTreeSection()
 
     def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too
@@ -157,7 +158,7 @@ class ReferenceTreeConfig(NetworkConfig):
     @model_validator(mode="after")
     def _network_is_used(self) -> ReferenceTreeConfig:
         """Refuse fields of a network that change nothing."""
-        usual = OverlayConfig().flat() | TopologyConfig().flat()
+        usual = SettledOverlayConfig().flat() | TopologyConfig().flat()
         flat = self.overlay.flat() | self.topology.flat()
         given = {name: value for name, value in flat.items() if value != usual[name]}
         if given and self.reference_tree.dht != "routed":

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from scribe_spark.config.kinds import kind_of
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 
 __all__ = ["refusal"]
 
@@ -54,7 +54,7 @@ def _remedy(complaint: str, context: Mapping[str, Any], field: FieldInfo) -> str
     if complaint == "value_error":  # raised by a validator of ours
         return str(context["error"])
     if complaint == "literal_error":
-        return "must be one of " + ", ".join(map(str, kind_of(field.annotation).choices))
+        return f"must be one of {listed(kind_of(field.annotation).choices)}"
     if complaint == "multiple_of" and context["multiple_of"] == 2:
         return f"must be even, for example {field.default}"
     for bound, words in _BOUNDS.items():

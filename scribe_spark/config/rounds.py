@@ -7,10 +7,11 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from scribe_spark.config.overlay import MOST_NODES
-from scribe_spark.config.section import Section, Text
+from scribe_spark.config.section import Location, Section, Text
 from scribe_spark.errors import InputError
 
 __all__ = [
+    "LEAST_GROUP",
     "MOST_LOOKUPS",
     "MOST_PUBLISHED",
     "MOST_ROUNDS",
@@ -30,11 +31,18 @@ _MOST_TIME = 3.2e10
 #: A round takes at least a few Spark jobs, some seconds: more rounds than this take days.
 MOST_ROUNDS = 100_000
 
+#: Users number groups; the number below stands for no group (`arrays.NO_GROUP`).
+LEAST_GROUP = -(2**63) + 1
+
 #: A lookup is a row of a message table in each hop of its round.
 MOST_LOOKUPS = 100_000_000
 
-#: Publications of a group in a round; each is a message to every member.
-MOST_PUBLISHED = 1_000
+#: Publications of a group in a round, of which each is a message to every member: one at least in
+#: the longest world, and at most so many.
+LEAST_PUBLISHED, MOST_PUBLISHED = 1 / MOST_ROUNDS, 1_000
+
+#: A smaller share is less than one node of the largest overlay.
+LEAST_SHARE = 1e-10
 
 
 #: A parameter of generators in rounds -> the same in seconds.
@@ -74,7 +82,7 @@ class EventsConfig(Section):
         "[default: the longest of the systems that --systems names: 30; of gossipsub alone its "
         "heartbeat]",
     )
-    events: Text | None = Field(
+    events: Location | None = Field(
         default=None,
         description="A CSV or Parquet table (round, node, event) of your own; an event is arrive, "
         "leave, fail or recover; with a column group also create, join, quit or publish",
@@ -110,7 +118,7 @@ class EventsConfig(Section):
     )
     share: float = Field(
         default=0.1,
-        gt=0.0,
+        ge=LEAST_SHARE,
         lt=1.0,
         description="Mass failure: the share of the live nodes that fails; flash crowd: the share "
         "of all nodes that arrives",
@@ -169,6 +177,8 @@ class EventsConfig(Section):
     )
     crowd_group: int | None = Field(
         default=None,
+        ge=LEAST_GROUP,
+        le=2**63 - 1,
         description="Group crowd: the group that they join [default: the smallest]",
     )
     membership: float = Field(
@@ -235,7 +245,7 @@ class RoundsConfig(EventsConfig):
 
     publish_rate: float = Field(
         default=1.0,
-        gt=0.0,
+        ge=LEAST_PUBLISHED,
         le=MOST_PUBLISHED,
         description="Publications: how many a group has in a round; 0.1 is one in ten rounds",
     )

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from scribe_spark.config.bayeux import BayeuxConfig
 from scribe_spark.config.can import CanConfig
-from scribe_spark.config.drawn_groups import refuse_misfits
+from scribe_spark.config.drawn_groups import refuse_misfits, refuse_places
 from scribe_spark.config.flooding import FloodingConfig
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.config.groups import MOST_MEMBERSHIPS, GroupsConfig
@@ -20,9 +20,10 @@ from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
 from scribe_spark.config.rounds import EventsConfig, RoundsConfig
 from scribe_spark.config.scribe import MaintenanceConfig, ScribeConfig
-from scribe_spark.config.section import Section, Text
+from scribe_spark.config.section import Location, Section
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
+from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.errors import InputError
 
 __all__ = ["SECTIONS", "RunConfig"]
@@ -94,7 +95,7 @@ class RunConfig(NetworkConfig):
         default=False,
         description="Also write the table knowledge, leaf sets and routing tables, for other runs",
     )
-    knowledge: Text | None = Field(
+    knowledge: Location | None = Field(
         default=None,
         description="The folder of a run with write_knowledge and the same overlay, topology and "
         "seed: its leaf sets and routing tables are read instead of being made",
@@ -108,9 +109,37 @@ class RunConfig(NetworkConfig):
         nodes, groups = self.overlay.nodes, self.groups
         memberships = groups.memberships(nodes)
         refuse_misfits(groups.count, groups.size, memberships, nodes, MOST_MEMBERSHIPS)
+        if groups.count is not None:
+            self.refuse_groups(groups.count, memberships)
         if self.has_system("can"):
             self.can.refuse_nodes(nodes)
         return self
+
+    def refuse_groups(self, groups: int, memberships: int, members: str | None = None) -> None:
+        """Refuse more groups than the keys of the run's systems have room for.
+
+        Parameters
+        ----------
+        groups, memberships : int
+            How many groups, and members of all groups, there are.
+        members : str, optional
+            The table of members that says so.
+
+        Raises
+        ------
+        InputError
+        """
+        nodes = self.overlay.nodes
+        refuse_groups(groups, nodes, members)
+        if self.has_system("bayeux"):
+            sessions = self.bayeux.partitions
+            because = f"bayeux_partitions = {sessions}"
+            refuse_groups(groups, nodes, members, times=sessions, because=because)
+        if self.has_system("can"):
+            self.can.refuse_groups(groups)
+            refuse_places("can", groups, memberships, nodes)
+        if self.has_system("flooding") and self.flooding.over == "group":
+            refuse_places("flooding", groups, memberships, nodes)
 
     def has_system(self, name: str) -> bool:
         """Whether the run asks for a system by its name."""

@@ -9,8 +9,8 @@ from pydantic import Field, field_validator, model_validator
 from scribe_spark.config.drawn_groups import drawn_or_read, estimated_memberships
 from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.rounds import MOST_ROUNDS
-from scribe_spark.config.section import Flat, Names, Section, Text
-from scribe_spark.errors import InputError
+from scribe_spark.config.section import Flat, Location, Names, Section
+from scribe_spark.errors import InputError, listed
 
 __all__ = ["MOST_WORLD_GROUPS", "MaintenanceConfig", "ScribeConfig"]
 
@@ -32,7 +32,7 @@ class MaintenanceConfig(Section):
         description="A node that a generator brings back joins its groups again in that round; not "
         "where there is group-churn",
     )
-    access: Text | None = Field(
+    access: Location | None = Field(
         default=None,
         description="A CSV or Parquet table (group, node, right) of your own: who may create, join "
         "or multicast (the right) to a group; a right to a group that no row names is everybody's",
@@ -118,7 +118,7 @@ class ScribeConfig(MaintenanceConfig):
         description="GroupIds: the hash of name and creator, or the creator's nodeId, which makes "
         "the creator the root",
     )
-    members: Text | None = Field(
+    members: Location | None = Field(
         default=None,
         description="Worlds: a CSV or Parquet table (group, node) of your own, the members at the "
         "start, instead of drawn ones",
@@ -155,7 +155,7 @@ class ScribeConfig(MaintenanceConfig):
         """Each once, in alphabetical order."""
         for name in names:
             if name not in ROUND_MEASURES:
-                remedy = f"is no measure of a round; there are {', '.join(ROUND_MEASURES)}"
+                remedy = f"is no measure of a round; there are {listed(ROUND_MEASURES)}"
                 raise InputError("measures", name, remedy)
         return tuple(sorted(set(names)))
 

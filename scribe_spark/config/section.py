@@ -6,6 +6,7 @@ name, which is also its flag's (``groups``); where they differ, the field is mar
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Self
@@ -17,7 +18,7 @@ from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.config.refusals import refusal
 from scribe_spark.errors import check_names
 
-__all__ = ["Flat", "Names", "Section", "Text", "Whole"]
+__all__ = ["Flat", "Location", "Names", "Section", "Text", "Whole"]
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,11 @@ def _split(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-#: A text that is not empty, such as a path.
+#: A text that is not empty.
 Text = Annotated[str, AfterValidator(_check_text)]
+
+#: A path or a URL; a path may begin with ``~``, the user's home.
+Location = Annotated[Text, AfterValidator(os.path.expanduser)]
 
 #: Names in a list, or in one text, separated by commas.
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]

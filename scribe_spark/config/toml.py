@@ -7,6 +7,7 @@ than a minute, some 40 GB), so a text is bounded before it is parsed.
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -48,12 +49,12 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     if not str(path).strip() or "\0" in str(path):
         raise InputError("config", str(path), "must name a file")
     try:
-        with open(path, "rb") as file:
+        with open(os.path.expanduser(path), "rb") as file:
             read = file.read(MOST_BYTES + 1)
         if len(read) > MOST_BYTES:
             remedy = f"is not a config: it has more than {MOST_BYTES:,} bytes"
             raise InputError("config", str(path), remedy)
-        text = read.decode()
+        text = read.decode("utf-8-sig")  # editors of Windows begin with a byte order mark
         _refuse_long_keys(str(path), text)
         return tomllib.loads(text)
     except InputError:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from scribe_spark.config.given_graph import GivenGraph
-from scribe_spark.config.section import Flat, Section, Text
+from scribe_spark.config.section import Flat, Location, Section
 from scribe_spark.errors import InputError
 
 __all__ = ["MOST_EXTRA_LINKS", "MOST_PAIRS", "MOST_TRANSIT_STUB_ROUTERS", "TopologyConfig"]
@@ -27,6 +27,9 @@ MOST_EXTRA_LINKS = 100_000
 MOST_POWER_LAW_ROUTERS = 10_000_000
 MOST_POWER_LAW_LINKS = 20_000_000
 
+#: With less not even a domain of thousands of routers is ever connected.
+LEAST_PROBABILITY = 1e-6
+
 _SIZES = ("transit_domains", "transit_size", "stubs_per_transit", "stub_size")
 
 
@@ -34,6 +37,10 @@ def _graph(value: Any) -> Any:
     """A graph that the caller has in hand becomes a record of it."""
     plain = value is None or isinstance(value, str | bytes | bool | int | float | dict)
     return value if plain else GivenGraph.of(value)
+
+
+#: A name, a path, or a graph.
+_Network = Annotated[Location | InstanceOf[GivenGraph], BeforeValidator(_graph), Flat("topology")]
 
 
 class TopologyConfig(Section):
@@ -45,14 +52,12 @@ class TopologyConfig(Section):
     126
     """
 
-    kind: Annotated[Text | InstanceOf[GivenGraph], BeforeValidator(_graph), Flat("topology")] = (
-        Field(
-            default="transit-stub",
-            description="transit-stub, power-law (an internet-like graph, distances in hops), "
-            "topohub:NAME (a real network by the topohub package), or the path of an edge list "
-            "(CSV or Parquet: src, dst, delay_ms[, weight]); in Python also a GraphFrame, a "
-            "Topology, or DataFrames (vertices, edges)",
-        )
+    kind: _Network = Field(
+        default="transit-stub",
+        description="transit-stub, power-law (an internet-like graph, distances in hops), "
+        "topohub:NAME (a real network by the topohub package), or the path of an edge list "
+        "(CSV or Parquet: src, dst, delay_ms[, weight]); in Python also a GraphFrame, a "
+        "Topology, or DataFrames (vertices, edges)",
     )
     tie: Literal["delay", "seeded"] = Field(
         default="delay",
@@ -80,17 +85,20 @@ class TopologyConfig(Section):
         default=10, ge=1, le=MOST_TRANSIT_STUB_ROUTERS, description="Mean routers of a stub, N_S"
     )
     p_top: float = Field(
-        default=1.0, gt=0.0, le=1.0, description="Probability of a link between two transit domains"
+        default=1.0,
+        ge=LEAST_PROBABILITY,
+        le=1.0,
+        description="Probability of a link between two transit domains",
     )
     p_transit: float = Field(
         default=0.6,
-        gt=0.0,
+        ge=LEAST_PROBABILITY,
         le=1.0,
         description="Probability of a link between two routers of a transit domain",
     )
     p_stub: float = Field(
         default=0.5,
-        gt=0.0,
+        ge=LEAST_PROBABILITY,
         le=1.0,
         description="Probability of a link between two routers of a stub",
     )

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from scribe_spark.config.section import Names, Section, Text
+from scribe_spark.config.section import Location, Names, Section
 
 __all__ = [
     "MOST_CHILDREN",
@@ -41,7 +41,7 @@ class LiveTreesConfig(Section):
         le=MOST_CHILDREN,
         description="A node with more children than this, over all groups, is overloaded",
     )
-    capacities: Text | None = Field(
+    capacities: Location | None = Field(
         default=None, description="A CSV or Parquet table (node, limit) with every node's own limit"
     )
     shed_group: Literal["largest", "random"] = Field(

@@ -13,13 +13,14 @@ from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.config.groups import GroupsConfig
 from scribe_spark.config.live_tree import LiveTreeConfig
 from scribe_spark.config.network import NetworkConfig
-from scribe_spark.config.overlay import OverlayConfig
+from scribe_spark.config.overlay import OverlayConfig, SettledOverlayConfig
 from scribe_spark.config.rounds import EventsConfig, RoundsConfig
 from scribe_spark.config.scribe import MaintenanceConfig, ScribeConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import LiveTreesConfig
-from scribe_spark.errors import InputError
+from scribe_spark.core.key_limits import refuse_groups_of_world
+from scribe_spark.errors import InputError, listed
 
 __all__ = ["MOST_WORLD_MEMBERSHIPS", "WorldConfig"]
 
@@ -40,7 +41,7 @@ SECTIONS: dict[str, type[Section]] = {
     "reference_tree": LiveTreeConfig,
     "scribe": ScribeConfig,
     "trees": LiveTreesConfig,
-    "overlay": OverlayConfig,
+    "overlay": SettledOverlayConfig,
     "topology": TopologyConfig,
     "bayeux": LiveBayeuxConfig,
     "gossipsub": GossipSubConfig,
@@ -91,6 +92,7 @@ class WorldConfig(NetworkConfig):
         ),
     }
 
+    overlay: SettledOverlayConfig = SettledOverlayConfig()
     world: RoundsConfig = RoundsConfig()
     reference_tree: LiveTreeConfig = LiveTreeConfig()
     scribe: ScribeConfig = ScribeConfig()
@@ -136,7 +138,7 @@ class WorldConfig(NetworkConfig):
     def _variants_can_be(self) -> WorldConfig:
         for name in self.trees.variants:
             if name not in _IN_WORLDS:
-                unknown = f"is no variant of a world's trees; there are {', '.join(_IN_WORLDS)}"
+                unknown = f"is no variant of a world's trees; there are {listed(_IN_WORLDS)}"
                 raise InputError("variants", name, _NOT_IN_WORLDS.get(name, unknown))
             if not self.scribe.has_groups:
                 raise InputError("variants", name, "is of no group; give groups or members")
@@ -158,7 +160,26 @@ class WorldConfig(NetworkConfig):
             raise InputError("replicas", scribe.replicas, remedy)
         memberships = scribe.memberships(nodes)
         refuse_misfits(scribe.count, scribe.size, memberships, nodes, MOST_WORLD_MEMBERSHIPS)
+        if scribe.count is not None:
+            self.refuse_groups(scribe.count)
         return self
+
+    def refuse_groups(self, groups: int, members: str | None = None) -> None:
+        """Refuse more groups than keys have room for.
+
+        Parameters
+        ----------
+        groups : int
+            How many there are.
+        members : str, optional
+            The table of members that says so.
+
+        Raises
+        ------
+        InputError
+        """
+        deadline, rounds = self.scribe.deadline, self.world.rounds
+        refuse_groups_of_world(groups, self.overlay.nodes, deadline, rounds, members)
 
     @property
     def estimated_work(self) -> int:

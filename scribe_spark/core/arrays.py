@@ -6,7 +6,6 @@ positions, ascending, the first is 0) is ``values[offsets[i]:offsets[i + 1]]``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self, TypeVar
@@ -16,6 +15,7 @@ import pyarrow as pa
 
 __all__ = [
     "NONE",
+    "NO_GROUP",
     "Rows",
     "SortedTable",
     "codes",
@@ -26,14 +26,11 @@ __all__ = [
     "flags",
     "index_in_run",
     "joined",
-    "key_of",
-    "key_parts",
     "last_of_runs",
     "list_array",
     "find_sorted",
     "numbered",
     "offsets_of",
-    "order_of",
     "read_table",
     "row_numbers",
     "row_values",
@@ -43,8 +40,11 @@ __all__ = [
     "whole_numbers",
 ]
 
-#: No row, no node, no round.
+#: No row, no node, no round: what is numbered from 0.
 NONE = -1
+
+#: No group, where a column cannot be NULL.  Users number groups: any other int64 may be one.
+NO_GROUP = -(2**63)
 
 
 # --- sorted keys
@@ -63,25 +63,6 @@ def distinct_indices(size: int, keys: np.ndarray) -> np.ndarray:
     there = np.zeros(size, dtype=bool)
     there[keys] = True
     return np.flatnonzero(there)
-
-
-def order_of(*keys: np.ndarray) -> np.ndarray:
-    """Return the rows in the order of their keys, the first of which counts most: int64.
-
-    Equal rows are in any order.
-    """
-    if not len(keys[0]):
-        return whole_numbers()
-    widths = [int(key.max()) + 1 for key in keys]
-    if min(int(key.min()) for key in keys) < 0 or math.prod(widths) > _MOST_KEYS:
-        return np.lexsort(keys[::-1])
-    together = keys[0].astype(np.int64, copy=False)  # one number sorts in a third of the time
-    for key, width in zip(keys[1:], widths[1:], strict=True):
-        together = together * width + key
-    return np.argsort(together)
-
-
-_MOST_KEYS = 2**63 - 1
 
 
 def find_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -174,7 +155,8 @@ def row_values(offsets: np.ndarray, rows: slice) -> tuple[np.ndarray, slice]:
 
 def list_array(offsets: np.ndarray, values: np.ndarray | pa.Array) -> pa.ListArray:
     """A ragged array as Arrow lists."""
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))
+    # Arrow refuses more values than offsets of 32 bits have room for
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values))
 
 
 def struct_lists(offsets: np.ndarray, fields: dict[str, np.ndarray]) -> pa.ListArray:
@@ -363,8 +345,12 @@ class SortedTable(Rows):
         def of(value: Any, some: np.ndarray) -> Any:
             return value[some] if isinstance(value, np.ndarray) else value
 
-        for name in self.columns():
-            getattr(self, name)[index[old]] = of(values[name], old)
+        for name in self.columns() if old.any() else ():
+            column = getattr(self, name)
+            if not column.flags.writeable:  # that of a saved table
+                column = column.copy()
+                setattr(self, name, column)
+            column[index[old]] = of(values[name], old)
         self.insert(keys[~old], **{name: of(values[name], ~old) for name in self.columns()})
 
     def keep(self, kept: np.ndarray) -> None:
@@ -390,20 +376,3 @@ def read_table(
 ) -> _Table:
     """Return a table that `Rows.to_columns` made columns of; an empty one where there is none."""
     return kind.from_columns(tables[name]) if name in tables else kind()
-
-
-def key_parts(key: np.ndarray, parts: tuple[str, ...], size: int) -> dict[str, np.ndarray]:
-    """The numbers that keys are made of, by their names; all but the first are below `size`."""
-    numbers = []
-    for _ in parts[1:]:
-        key, last = np.divmod(key, size)
-        numbers.append(last)
-    return dict(zip(parts, [key, *numbers[::-1]], strict=True))
-
-
-def key_of(numbers: list[np.ndarray], size: int) -> np.ndarray:
-    """The keys that are made of numbers; all but the first are below `size`."""
-    key = numbers[0]
-    for number in numbers[1:]:
-        key = key * size + number
-    return key

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -15,10 +16,14 @@ from scribe_spark.errors import InputError, one_line
 __all__ = [
     "exists",
     "is_local",
+    "is_temporary",
     "local_contents",
     "local_path",
     "probe_local",
     "refuse_long_names",
+    "replace_file",
+    "temporary_name",
+    "whole",
 ]
 
 #: A scheme is followed by a slash (``dbfs:/x``, ``s3a://b/x``), so ``a:b.csv`` stays a file name.
@@ -29,6 +34,10 @@ LONGEST_NAME, LONGEST_PATH = 255, 4_095
 
 #: Bytes that Spark's files in a folder add to its path, while they are written too.
 _INSIDE = 400
+
+
+#: The names of :func:`temporary_name`.
+_TEMPORARY = re.compile(r"\.scribe-spark-[0-9a-f]{32}\.tmp")
 
 
 def is_local(path: str) -> bool:
@@ -97,6 +106,45 @@ def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:
     except (OSError, ValueError) as error:
         raise InputError("out", out, f"cannot be read ({one_line(error)})") from None
     return names, lambda name: (path / name).read_text("utf-8")
+
+
+def temporary_name() -> str:
+    """Return a new hidden name, which nobody can foresee, for a file that is not complete yet."""
+    return f".scribe-spark-{secrets.token_hex(16)}.tmp"
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether :func:`temporary_name` has made a name."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put a file where another one may be, in one step: readers see the old content or the new.
+
+    A symbolic link at `path` is replaced too: the file that it leads to stays as it is.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be written; nothing of the new file is left.
+    """
+    beside = path.with_name(temporary_name())
+    # exclusive creation (O_CREAT and O_EXCL) fails at a link, wherever that leads
+    with open(beside, "xb") as file, whole(beside):
+        file.write(content)
+        file.flush()
+        beside.replace(path)
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[None]:
+    """Delete a new file where what is done inside fails, as on a full disk."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        raise
 
 
 def probe_local(out: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Protocol, TypeVar
 
+from scribe_spark.errors import shown
+
 __all__ = ["Registry"]
 
 
@@ -60,7 +62,9 @@ class Registry(Mapping[str, T]):
             The package has one of that name.
         """
         if entry.name in self._built_in:
-            raise ValueError(f"{entry.name!r} is a {self._what} of the package; take another name")
+            raise ValueError(
+                f"{shown(entry.name)} is a {self._what} of the package; take another name"
+            )
         self._entries[entry.name] = entry
         return entry
 

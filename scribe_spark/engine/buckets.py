@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from scribe_spark.engine.facts import Facts, bucket_bounds, distribute_facts
-from scribe_spark.engine.on_spark import ROWS, Layout, pack_row, read_rows
+from scribe_spark.engine.on_spark import ROWS, Layout, pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.engine.program import AT, Tables, deliver
 from scribe_spark.engine.ring import Ring
@@ -105,7 +105,7 @@ class BucketRing:
                 at = facts.positions(batch.column(node).to_numpy())
                 outbox = {kind: {AT: at, **columns(facts, batch)}}
                 for to, name, packed in deliver(bounds, outbox):
-                    yield pack_row(to, 0, False, name, packed)
+                    yield from pack_rows(to, 0, False, name, packed)
 
         return Batches.of(table).then(run, ROWS).frame
 

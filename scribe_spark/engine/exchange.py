@@ -12,8 +12,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import order_of, run_starts
-from scribe_spark.engine.on_spark import pack_row, read_rows
+from scribe_spark.core.arrays import run_starts
+from scribe_spark.core.keys import order_of
+from scribe_spark.engine.on_spark import pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.runtime.batches import Batches, BatchKernel
 
@@ -39,7 +40,7 @@ def send(buckets: int, name: str, number: np.ndarray, columns: Columns) -> Itera
     for bucket in range(buckets):
         rows = np.flatnonzero(to == bucket)
         if len(rows):
-            yield pack_row(bucket, 0, False, name, take(columns, rows))
+            yield from pack_rows(bucket, 0, False, name, take(columns, rows))
 
 
 def gather(
@@ -55,7 +56,7 @@ def gather(
     come: dict[int, dict[str, list[Columns]]] = {}
     for row in read_rows(batches):
         if row.table and stay is not None:
-            stay.append(row.as_it_was())
+            stay.extend(row.as_it_was())
         else:
             come.setdefault(row.bucket, {}).setdefault(row.name, []).append(row.read())
     for bucket, by_name in sorted(come.items()):
@@ -74,7 +75,7 @@ def each_bucket(step: Step) -> BatchKernel:
         for bucket, counts in gather(batches, stay):
             for to, name, columns in step(counts):
                 stays = to is None
-                yield pack_row(bucket if to is None else to, bucket, stays, name, columns)
+                yield from pack_rows(bucket if to is None else to, bucket, stays, name, columns)
         yield from stay
 
     return run

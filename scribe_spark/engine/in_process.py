@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from scribe_spark.engine.between_tasks import Exchange
+from scribe_spark.engine.framing import of_frame, to_frame
 from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.engine.program import Outbox, Program, Tables, deliver, merge_inbox
 
@@ -20,43 +22,53 @@ _MOST = 10_000  # more supersteps mean that the messages never end
 
 def play(
     program: Program,
-    tables: Sequence[Tables],
+    tables: Sequence[Tables] | Mapping[int, Tables],
     first: Mapping[str, Columns] | None = None,
     threads: int = 1,
+    exchange: Exchange | None = None,
 ) -> list[int]:
     """Play a program until nobody sends; the messages of each superstep.
 
     Parameters
     ----------
-    tables : sequence of Tables
-        Of each bucket; changed in place.
+    tables : sequence or mapping of Tables
+        Of each bucket, or of some by number; changed in place.
     first : mapping of Columns, optional
         Messages that are there in superstep 0, by kind.
     threads : int
         How many buckets are played at a time: numpy leaves other cores free.
+    exchange : Exchange, optional
+        Takes messages to the buckets of other tasks; the counts are those of all tasks.
 
     Raises
     ------
     RuntimeError
         Messages never end.
     """
+    own = tables if isinstance(tables, Mapping) else dict(enumerate(tables))
     if threads == 1:
-        return _play(program, tables, first or {}, map)
+        return _play(program, own, first or {}, map, exchange)
     with ThreadPoolExecutor(threads) as pool:
-        return _play(program, tables, first or {}, pool.map)
+        return _play(program, own, first or {}, pool.map, exchange)
+
+
+#: Messages that wait for a bucket: the sender, their kind, their columns.
+_Waiting = dict[int, list[tuple[int, str, Columns]]]
 
 
 def _play(
     program: Program,
-    tables: Sequence[Tables],
+    tables: Mapping[int, Tables],
     first: Mapping[str, Columns],
     each: Callable[..., Iterable[Outbox]],
+    exchange: Exchange | None,
 ) -> list[int]:
     """Play all supersteps; ``each(step, buckets)`` yields what each bucket sends, in order."""
     bounds, counts = program.bounds, []
-    waiting: dict[int, list[tuple[int, str, Columns]]] = {}
+    waiting: _Waiting = {}
     for to, kind, columns in deliver(bounds, first):
-        waiting.setdefault(to, []).append((-1, kind, columns))
+        if to in tables:
+            waiting.setdefault(to, []).append((-1, kind, columns))
     for superstep in range(_MOST):
         arrived, waiting, sent = waiting, {}, 0
 
@@ -64,15 +76,31 @@ def _play(
             inbox = merge_inbox(arrived.get(bucket, []))
             return program.step(bucket, tables[bucket], inbox, superstep)
 
-        played = [one for one in range(len(tables)) if one in arrived or not superstep]
+        played = [one for one in tables if one in arrived or not superstep]
         for bucket, outbox in zip(played, each(step, played), strict=True):
             for to, kind, columns in deliver(bounds, outbox):
                 waiting.setdefault(to, []).append((bucket, kind, columns))
                 sent += count_rows(columns)
+        if exchange is not None:
+            waiting, sent = _exchanged(exchange, waiting, sent)
         counts.append(sent)
         if not sent:
             return counts
     raise RuntimeError(f"messages still on their way after {_MOST} supersteps")
+
+
+def _exchanged(exchange: Exchange, waiting: _Waiting, sent: int) -> tuple[_Waiting, int]:
+    """Return the messages that have come for this task's bucket, and how many all have sent."""
+    own = exchange.rank
+    away = {
+        to: to_frame([(kind, columns) for _, kind, columns in messages])
+        for to, messages in waiting.items()
+        if to != own
+    }
+    came, notes = exchange.swap(away, str(sent).encode())
+    mine = waiting.get(own, [])
+    mine += [(one, *named) for one, data in came.items() for named in of_frame(data)]
+    return ({own: mine} if mine else {}), sum(map(int, notes))
 
 
 def thread_bounds(nodes: int) -> np.ndarray:

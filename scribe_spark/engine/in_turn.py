@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.engine.packing import count_rows
-from scribe_spark.engine.program import Inbox, Outbox, Program, Tables, Together
+from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, Together
 
 __all__ = ["IfRows", "InTurn", "Steps", "name_of", "stopped_at", "trimmed"]
 
@@ -101,6 +101,8 @@ def name_of(program: Program) -> str:
     >>> name_of(Together((program_of_class_EndRound, program_of_class_LiveRoute)))
     'EndRound, LiveRoute'
     """
+    if isinstance(program, Prefixed):
+        return program.prefix + name_of(program.program)
     if isinstance(program, Together):
         return ", ".join(name_of(one) for one in program.programs)
     return type(program).__name__.strip("_")

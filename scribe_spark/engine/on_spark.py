@@ -25,15 +25,6 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
 
 from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, stopped_at
 from scribe_spark.engine.packing import Columns, Packed, count_rows, pack
@@ -43,6 +34,7 @@ from scribe_spark.runtime.blocks import materialise_and_read, release
 from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import abilities, describe_jobs, parallelism
 from scribe_spark.runtime.tricks import enabled
+from scribe_spark.schemas import ROWS
 
 __all__ = [
     "CONSTANT",
@@ -51,25 +43,14 @@ __all__ = [
     "Costs",
     "Layout",
     "as_constant",
-    "pack_row",
+    "pack_rows",
     "read_rows",
 ]
 
-#: Tables and messages of buckets: which bucket's, who sent it, whether it is a table (else
-#: messages), what it is called, how many rows it has; and its bytes, or the file that has them: a
-#: line each for this file and for others that have columns of it.
-ROWS = StructType(
-    [
-        StructField("bucket", IntegerType(), False),
-        StructField("sender", IntegerType(), False),
-        StructField("table", BooleanType(), False),
-        StructField("name", StringType(), False),
-        StructField("rows", LongType(), False),
-        StructField("file", StringType()),
-        StructField("data", BinaryType()),
-    ]
-)
 _ARROW = to_arrow_schema(ROWS)
+
+#: Most bytes of a row: an array of the JVM has less than 2**31, and rows are copied.
+_PART = 2**25
 
 #: The sender of a table that no program changes.
 CONSTANT = -1
@@ -250,7 +231,13 @@ class BucketTables:
         return self._held[name] > 0
 
     def take(self, pattern: str) -> list[tuple[int, str, dict[str, np.ndarray]]]:
-        """Return tables and remove them: bucket, name and columns of each, in order of both.
+        """Return tables as :meth:`read` does, and remove them."""
+        taken = self.read(pattern)
+        self._forget({name for _, name, _ in taken})
+        return taken
+
+    def read(self, pattern: str) -> list[tuple[int, str, dict[str, np.ndarray]]]:
+        """Return bucket, name and columns of tables, in order of both.
 
         Parameters
         ----------
@@ -260,9 +247,8 @@ class BucketTables:
         found = [name for name in self._held if re.fullmatch(pattern, name)]
         if not found:
             return []
-        taken = self._kept().where(F.col("table") & F.col("name").isin(found)).toArrow()
-        self._forget(found)
-        rows = sorted(read_rows(taken.to_batches()), key=lambda row: (row.bucket, row.name))
+        read = self._kept().where(F.col("table") & F.col("name").isin(found)).toArrow()
+        rows = sorted(read_rows(read.to_batches()), key=lambda row: (row.bucket, row.name))
         return [(row.bucket, row.name, row.read()) for row in rows]
 
     def _forget(self, names: Iterable[str]) -> None:
@@ -278,17 +264,13 @@ class BucketTables:
         return self._rows.where(~F.col("table") | ~F.col("name").isin(sorted(self._taken)))
 
     def rows(self, *names: str) -> DataFrame:
-        """Return the rows of tables of these names, each in its bucket's partition."""
-        return self._kept().where(F.col("name").isin(*names) & F.col("table"))
-
-    def rows_called(self, prefix: str) -> DataFrame:
-        """Return the rows of tables whose names begin so."""
-        return self._kept().where(F.col("name").startswith(prefix) & F.col("table"))
+        """Return the rows of tables (by default all), each in its bucket's partition."""
+        rows = self._kept().where("table")
+        return rows.where(F.col("name").isin(*names)) if names else rows
 
     def constant(self, *names: str) -> DataFrame:
         """Return tables (by default all) as ones that another program sees and does not change."""
-        rows = self.rows(*names) if names else self._rows.where("table")
-        return as_constant(rows)
+        return as_constant(self.rows(*names))
 
     def release(self) -> None:
         """Free the memory; files are the layout's."""
@@ -419,53 +401,80 @@ def _play(
         outbox = program.step(bucket, tables, inbox, superstep)
         del inbox
         for to, kind, columns in deliver(program.bounds, outbox):
-            yield pack_row(to, bucket, False, kind, columns)
+            yield from pack_rows(to, bucket, False, kind, columns)
     for name in tables:
         if name in tables.changed:
             before = held[name].packed if name in held else None
-            yield pack_row(bucket, bucket, True, name, tables.changed[name], folder, before)
+            yield from pack_rows(bucket, bucket, True, name, tables.changed[name], folder, before)
         elif held[name].sender != CONSTANT:
-            yield held[name].as_it_was()
+            yield from held[name].as_it_was()
 
 
 class _Row:
-    """A row of :data:`ROWS` in a task; `read` gives its columns."""
+    """A table or messages of :data:`ROWS` in a task; `read` gives the columns.
 
-    def __init__(self, batch: pa.RecordBatch, row: int) -> None:
-        self._batch = batch.slice(row, 1)
-        named = {name: self._batch.column(name)[0].as_py() for name in _ARROW.names[:-1]}
+    Parameters
+    ----------
+    parts : list of RecordBatch
+        The row, or all rows of its parts in order.
+    """
+
+    def __init__(self, parts: list[pa.RecordBatch]) -> None:
+        self._parts = parts
+        named = {name: parts[0].column(name)[0].as_py() for name in _NAMED}
         self.bucket, self.sender = named["bucket"], named["sender"]
         self.table, self.name, self._file = named["table"], named["name"], named["file"]
 
     @functools.cached_property
     def packed(self) -> Packed:
         """The columns, each read when it is asked for."""
-        if self._file is None:
-            return Packed(self._batch.column("data")[0].as_buffer())
-        file = self._file.splitlines()[0]
-        return Packed(np.memmap(file, np.uint8, "r"), file)
+        if self._file is not None:
+            file = self._file.splitlines()[0]
+            return Packed(np.memmap(file, np.uint8, "r"), file)
+        bytes_of = [part.column("data")[0].as_buffer() for part in self._parts]
+        return Packed(bytes_of[0] if len(bytes_of) == 1 else b"".join(bytes_of))
 
     def read(self) -> dict[str, np.ndarray]:
         """Return the columns."""
         return dict(self.packed)
 
-    def to_bytes(self) -> bytes:
-        """Return the bytes of the columns, with all that they are made of."""
-        return b"".join(pack(self.packed)[0])
+    def with_bytes(self) -> Iterator[pa.RecordBatch]:
+        """Yield the row or rows with the bytes of the columns, wherever they are."""
+        if self._file is None:
+            yield from self.as_it_was()
+        else:
+            yield from pack_rows(self.bucket, self.sender, self.table, self.name, self.packed)
 
-    def as_it_was(self) -> pa.RecordBatch:
-        """Return the row itself; it may come from a file, of which every column is nullable."""
-        return pa.RecordBatch.from_arrays(self._batch.columns, schema=_ARROW)
+    def as_it_was(self) -> Iterator[pa.RecordBatch]:
+        """Yield the row or rows; from a Parquet file every column would be nullable."""
+        for part in self._parts:
+            yield pa.RecordBatch.from_arrays(part.columns, schema=_ARROW)
+
+
+_NAMED = ("bucket", "sender", "table", "name", "file")
 
 
 def read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
-    """Yield the rows of :data:`ROWS` in a partition."""
+    """Yield the tables and messages of :data:`ROWS` in a partition."""
+    waiting: dict[tuple[Any, ...], dict[int, pa.RecordBatch]] = {}
     for batch in batches:
-        for row in range(batch.num_rows):
-            yield _Row(batch, row)
+        for at in range(batch.num_rows):
+            row = batch.slice(at, 1)
+            part, parts = (row.column(name)[0].as_py() for name in ("part", "parts"))
+            if parts == 1:
+                yield _Row([row])
+                continue
+            key = tuple(row.column(name)[0].as_py() for name in _NAMED)
+            found = waiting.setdefault(key, {})
+            found[part] = row
+            if len(found) == parts:
+                yield _Row([found[part] for part in range(parts)])
+                del waiting[key]
+    if waiting:
+        raise ValueError(f"parts of rows are missing: {sorted(waiting)}")
 
 
-def pack_row(
+def pack_rows(
     bucket: int,
     sender: int,
     table: bool,
@@ -473,8 +482,8 @@ def pack_row(
     columns: Columns,
     folder: str | None = None,
     before: Packed | None = None,
-) -> pa.RecordBatch:
-    """Return a row of :data:`ROWS`.
+) -> Iterator[pa.RecordBatch]:
+    """Yield a row of :data:`ROWS`; several where the bytes are too many for one.
 
     Parameters
     ----------
@@ -483,15 +492,31 @@ def pack_row(
     before : Packed, optional
         What the table was: columns that are the same stay in the files where they are.
     """
-    (parts, files), file, data = pack(columns, before), None, None
+    (pieces, files), rows = pack(columns, before), count_rows(columns)
     if folder is not None and table:
         own = str(Path(folder, f"{name}-{bucket}-{uuid.uuid4().hex}"))
         with open(own, "wb") as out:
-            for part in parts:
-                out.write(part)
+            for piece in pieces:
+                out.write(piece)
         file = "\n".join([own, *files])
-    else:
-        data = b"".join(parts)
-    values: list[Any] = [bucket, sender, table, name, count_rows(columns), file, data]
-    arrays = [pa.array([value], one.type) for value, one in zip(values, _ARROW, strict=True)]
+        yield _batch(bucket, sender, table, name, rows, file, None, 0, 1)
+        return
+    data = memoryview(b"".join(pieces))
+    parts = max(1, -(-len(data) // _PART))
+    for part in range(parts):
+        some = data[part * _PART : (part + 1) * _PART]
+        yield _batch(bucket, sender, table, name, 0 if part else rows, None, some, part, parts)
+
+
+def _batch(*values: Any) -> pa.RecordBatch:
+    """Return one row of :data:`ROWS`; the bytes are not copied."""
+    arrays = [
+        _bytes(value) if isinstance(value, memoryview) else pa.array([value], one.type)
+        for value, one in zip(values, _ARROW, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+
+def _bytes(data: memoryview) -> pa.Array:
+    ends = pa.py_buffer(np.array([0, len(data)], dtype="<i4"))
+    return pa.BinaryArray.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(data)])

@@ -1,4 +1,4 @@
-"""What a protocol is to the engine, and one superstep of one bucket.
+"""Programs: the form of a protocol for the engine, and one superstep of one bucket.
 
 A bucket is an interval of the ring: the nodes from one position to the next bucket's first.  In a
 superstep it gets the messages that have come for its nodes (the inbox), changes its tables and
@@ -26,6 +26,8 @@ __all__ = [
     "Columns",
     "Inbox",
     "Outbox",
+    "Prefixed",
+    "PrefixedTables",
     "Program",
     "Tables",
     "Together",
@@ -152,6 +154,71 @@ class Together:
                 sent = program.step(bucket, tables, mine, superstep)
                 outbox |= {prefix + kind: columns for kind, columns in sent.items()}
         return outbox
+
+
+class PrefixedTables(Tables):
+    """The tables of a bucket whose names have a prefix, without it; and some tables to be read.
+
+    Parameters
+    ----------
+    tables : Tables
+        All tables of the bucket.
+    prefix : str
+    reads : tuple of str
+        Names of tables without the prefix.
+    """
+
+    def __init__(self, tables: Tables, prefix: str, reads: tuple[str, ...] = ()) -> None:
+        self._tables, self._prefix, self._reads = tables, prefix, reads
+
+    def __getitem__(self, name: str) -> Columns:
+        return self._tables[name if name in self._reads else self._prefix + name]
+
+    def __setitem__(self, name: str, columns: Columns) -> None:
+        if name in self._reads:
+            raise RuntimeError(f"{name} is read only")
+        self._tables[self._prefix + name] = columns
+
+    def __delitem__(self, name: str) -> None:
+        del self._tables[self._prefix + name]
+
+    def __contains__(self, name: object) -> bool:
+        return (name if name in self._reads else f"{self._prefix}{name}") in self._tables
+
+    def __iter__(self) -> Iterator[str]:
+        for name in self._tables:
+            if name in self._reads or name.startswith(self._prefix):
+                yield name.removeprefix(self._prefix)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@dataclass(frozen=True)
+class Prefixed:
+    """A program whose tables have a prefix, so that programs of several protocols share a player.
+
+    Attributes
+    ----------
+    program : Program
+    prefix : str
+    reads : tuple of str
+        Names of tables of other protocols that it reads.
+    """
+
+    program: Program
+    prefix: str
+    reads: tuple[str, ...] = ()
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """See :class:`Program`."""
+        return self.program.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See :class:`Program`."""
+        own = PrefixedTables(tables, self.prefix, self.reads)
+        return self.program.step(bucket, own, inbox, superstep)
 
 
 def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:

@@ -16,7 +16,8 @@ from scribe_spark.inputs import is_local, local_path
 from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, check_members
 from scribe_spark.systems import systems_of_run
-from scribe_spark.topology import check_routable, load, needs_spark
+from scribe_spark.topology import load, needs_spark
+from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import check_start, check_world
 
 __all__ = ["check", "check_out", "check_previous", "refuse_buckets", "refuse_local_lock"]
@@ -41,18 +42,21 @@ def check(config: RunConfig, execution: Execution) -> None:
         check_world(WorldConfig.of_run(config))
     if not needs_spark(config.topology.kind):
         graph = load(config)
-        check_routable(graph, config.topology.tie)
+        check_routes(graph, config.topology.tie, config.seed)
         if config.has_system("can"):
             config.can.refuse_routers(len(graph.vertices))
     members, capacities = config.groups.members, config.trees.capacities
     if members is not None and is_local(members):
-        check_members(members, config.overlay.nodes)
+        frame = check_members(members, config.overlay.nodes)
+        config.refuse_groups(frame["group"].nunique(), len(frame), members)
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)
 
 
 def refuse_buckets(execution: Execution) -> None:
-    """Refuse buckets where there are no rounds: a run without them has one for each partition.
+    """Refuse buckets and tasks that keep them where there are no rounds.
+
+    A run without rounds has a bucket for each partition, and is played as jobs.
 
     Raises
     ------
@@ -64,6 +68,9 @@ def refuse_buckets(execution: Execution) -> None:
             "each"
         )
         raise InputError("buckets", execution.buckets, remedy)
+    if execution.engine == "tasks":
+        remedy = "is of worlds and of runs with rounds; leave it out, the others are jobs"
+        raise InputError("engine", execution.engine, remedy)
 
 
 def _check_trees(config: RunConfig) -> None:

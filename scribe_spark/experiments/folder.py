@@ -19,13 +19,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
+from scribe_spark.core.paths import temporary_name
 from scribe_spark.errors import InputError, RunError, one_line
 from scribe_spark.experiments import digests
-from scribe_spark.experiments.locations import join, refuse_long_names
+from scribe_spark.experiments.locations import inner_name, join, refuse_long_names
 from scribe_spark.experiments.lock import LOCK, Lock
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import Owner, others_contents, owner_of, read_manifest
 from scribe_spark.inputs import is_local, local_path
+from scribe_spark.redaction import redacted
 from scribe_spark.report import Report
 from scribe_spark.runtime.arrow_writer import can_write, shares_disk, write_parquet
 from scribe_spark.runtime.batches import EVERY, Among, Batches, Table
@@ -180,7 +182,8 @@ class StoredFolder:
             return digests.find_changed_file(self._files, url, record.get("files", {}))
 
     def _location(self, name: str) -> str:
-        return f"{self.url}/{name}"
+        """Return the URL of what is called so; a name of a damaged manifest may lead elsewhere."""
+        return "/".join([self.url, *map(inner_name, name.split("/"))])
 
     def _table(self, name: str) -> str:
         return self._location(f"tables/{name}")
@@ -214,8 +217,9 @@ class Folder(StoredFolder):
             It cannot be written.
         """
         with self.usable():
-            self._files.write(self._location(".writable"), b"")
-            self._files.delete(self._location(".writable"))
+            probe = self._location(temporary_name())
+            self._files.create(probe, b"")
+            self._files.delete(probe)
             seen = tasks_write(self.spark, self.url)
         if not seen:
             remedy = "is not where the server's tasks write; give a URL, or a folder that both see"
@@ -260,7 +264,8 @@ class Folder(StoredFolder):
         return join(self.out, "report.html")
 
     def write_json(self, name: str, value: Any) -> str:
-        """Write a value as JSON; the digest of the text."""
+        """Write a value as JSON, a manifest without secrets; the digest of the text."""
+        value = redacted(value) if name == MANIFEST else value
         text = json.dumps(value, indent=2) + "\n"
         self.write_text(name, text)
         return digests.text_digest(text)
@@ -282,7 +287,7 @@ class Folder(StoredFolder):
         """
         schema = from_arrow_schema(table.schema) if isinstance(table, pa.Table) else table.schema
         schemas.check_columns(name, schema)
-        packed = schemas.WRITTEN[name] is schemas.PACKED
+        packed = schemas.WRITTEN[name] is schemas.ROWS
         return self._write(self._table(name), table, schema, packed=packed)
 
     def _write(

@@ -2,30 +2,76 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+from scribe_spark.experiments.system_rows import Known, check_table
 from scribe_spark.measures.delay import first_copies
-from scribe_spark.multicast import Multicast
+from scribe_spark.multicast import EDGES, Multicast, conformed, refuse
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.schemas import DELIVERIES, MICROSECONDS, WRITTEN
+from scribe_spark.scribe import Variant
+from scribe_spark.systems import System
 
-__all__ = ["deliveries", "other_tables", "tree_edges"]
+__all__ = ["checked_variant", "deliveries", "multicast_of", "other_tables", "tree_edges"]
 
 _EDGE = ("group", "parent", "child", "parent_router", "child_router")
 _DELIVERY = ("group", "node", "hops", "delay_us")
 _ENDS = ("group", "sender", "receiver", "sender_router", "receiver_router", "kind")
 
 
+def multicast_of(system: System, built: Any) -> Multicast:
+    """Return what a system has built, if it is a `Multicast` of its own name.
+
+    Raises
+    ------
+    InputError
+        It is anything else.
+    """
+    if not isinstance(built, Multicast):
+        raise refuse(system.name, f"build returns a {type(built).__name__}; return a Multicast")
+    if built.system != system.name:
+        raise refuse(system.name, f"hands over a Multicast of {built.system!r}; give one name")
+    return built
+
+
+def checked_variant(system: str, built: Any, known: Known) -> Variant:
+    """Return a user's variant with edges that messages can be sent along.
+
+    Raises
+    ------
+    InputError
+        The function returns no `Variant`, or one whose tables cannot be.
+    """
+    if not isinstance(built, Variant):
+        raise refuse(system, f"trees returns a {type(built).__name__}; return a Variant")
+    over = built.overloaded
+    if over is not None and not (isinstance(over, int) and over >= 0):
+        raise refuse(system, f"hands over overloaded = {over!r}; give a number of nodes or None")
+    edges, joins = _frame(system, "edges", built.edges, EDGES), built.joins
+    if joins is not None:
+        joins = _frame(system, "joins", joins, f"{EDGES}, probes bigint")
+    check_table("tree_edges", edges.withColumn("system", F.lit(system)), known)
+    return dataclasses.replace(built, edges=edges, joins=joins)
+
+
+def _frame(system: str, name: str, table: Table, columns: str) -> DataFrame:
+    return Batches.of(conformed(system, name, table, columns)).frame
+
+
 def tree_edges(systems: Iterable[Multicast]) -> Batches:
     """The table ``tree_edges``, of the systems that have trees."""
+    made = [(system, system.edges) for system in systems]
     return Batches.union(
-        _table(s.system, s.tree_edges, _EDGE, "tree_edges", {"merged": s.merged})
-        for s in systems
-        if s.tree_edges is not None
+        _table(system.system, edges, _EDGE, "tree_edges", {"merged": system.merged})
+        for system, edges in made
+        if edges is not None
     )
 
 

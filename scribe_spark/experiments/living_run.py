@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from scribe_spark import schemas, scribe
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.config.trees import PLAIN
+from scribe_spark.experiments.engines import engine_of
 from scribe_spark.experiments.scope import stage
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_buckets import buckets_of
@@ -56,6 +57,7 @@ def simulation_of(
     shares: Simulation | None = None,
     application: MakeApplication | None = None,
     buckets: int | None = None,
+    engine: str = "auto",
 ) -> Simulation:
     """The stages of a run, those with rounds where its config or an application needs them.
 
@@ -67,9 +69,11 @@ def simulation_of(
         See `make_world`.
     buckets : int, optional
         In how many the nodes are in the rounds; picked if it is not given.
+    engine : str
+        See `engine_of`.
     """
     if config.has_rounds or application is not None:
-        return LivingRun(spark, config, progress, shares, application, buckets)
+        return LivingRun(spark, config, progress, shares, application, buckets, engine)
     return Simulation(spark, config, progress=progress, shares=shares)
 
 
@@ -109,6 +113,8 @@ class LivingRun(Simulation):
         See `make_world`.
     buckets : int, optional
         In how many the nodes are in the rounds; picked as for worlds if it is not given.
+    engine : str
+        See `engine_of`.
 
     Raises
     ------
@@ -126,11 +132,13 @@ class LivingRun(Simulation):
         shares: Simulation | None = None,
         application: MakeApplication | None = None,
         buckets: int | None = None,
+        engine: str = "auto",
     ) -> None:
         check_start(config.overlay.kind)
         super().__init__(spark, config, progress=progress, shares=shares)
         self.application = application
         self.buckets = buckets or buckets_of(self._of_world, spark)
+        self.engine = engine_of(engine, spark, self.buckets)
         self._network = Simulation(spark, network_of(config), progress=progress, shares=self)
 
     @property
@@ -175,7 +183,8 @@ class LivingRun(Simulation):
         config = WorldConfig.of_run(self.config, None if variant == PLAIN else variant)
         events = self.events
         last = _publication_round(events, config)
-        world = make_world(self._network, config, events, self.application, self.buckets)
+        where = self.buckets, self.engine.name
+        world = make_world(self._network, config, events, self.application, *where)
         joins: list[pd.DataFrame] = []
         try:
             if config.scribe.source == "direct":  # so the sources learn the roots' addresses

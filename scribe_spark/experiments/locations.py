@@ -4,13 +4,41 @@ from __future__ import annotations
 
 from scribe_spark.config import Execution
 from scribe_spark.core.paths import local_contents, probe_local, refuse_long_names
+from scribe_spark.errors import InputError
 
-__all__ = ["inside", "join", "local_contents", "probe_local", "refuse_long_names"]
+__all__ = [
+    "inner_name",
+    "inside",
+    "join",
+    "local_contents",
+    "probe_local",
+    "refuse_long_names",
+    "run_folder",
+]
 
 
 def join(out: str, name: str) -> str:
     """The location `name` in `out`."""
     return f"{out.rstrip('/')}/{name}"
+
+
+def inner_name(name: object) -> str:
+    """Return a name that a manifest gives to a table, a text or a folder beside it.
+
+    Raises
+    ------
+    InputError
+        The name is not that of one file or folder: joined to OUT it may lead elsewhere.
+    """
+    if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\\0"):
+        remedy = "must be the name of one file or folder beside it"
+        raise InputError("a name in manifest.json", name, remedy)
+    return name
+
+
+def run_folder(experiment: str, seed: int | str) -> str:
+    """Return the folder of one run of the paper, in OUT."""
+    return f"{experiment}/seed={seed}"
 
 
 def inside(execution: Execution, name: str) -> Execution:

@@ -70,6 +70,7 @@ def provenance(execution: Execution, spark: SparkSession) -> dict[str, Any]:
             "master": abilities(spark).master,
             "partitions": execution.partitions,
             "buckets": execution.buckets,
+            "engine": execution.engine,
         },
         "versions": {
             "scribe_spark": version_of("scribe_spark"),

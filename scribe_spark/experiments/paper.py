@@ -21,7 +21,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_out, check_previous, refuse_buckets
 from scribe_spark.experiments.finished_run import Run
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.locations import inside
+from scribe_spark.experiments.locations import inside, run_folder
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
 from scribe_spark.experiments.owner import PAPER
 from scribe_spark.experiments.previous import (
@@ -29,6 +29,7 @@ from scribe_spark.experiments.previous import (
     refuse_other_config,
     refuse_other_version,
 )
+from scribe_spark.experiments.reporting import DELAYS
 from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.run import run as run_one
 from scribe_spark.experiments.simulation import Simulation
@@ -43,10 +44,11 @@ __all__ = ["check", "run"]
 
 @dataclasses.dataclass(frozen=True)
 class _Measured:
-    """Metrics and distributions of the runs of one experiment, by seed."""
+    """Metrics, distributions and delays of the runs of one experiment, by seed."""
 
     metrics: dict[int, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
     distributions: dict[int, pd.DataFrame] = dataclasses.field(default_factory=dict)
+    delays: dict[int, pd.DataFrame] = dataclasses.field(default_factory=dict)
 
 
 def check(paper: Paper, execution: Execution) -> None:
@@ -63,7 +65,7 @@ def check(paper: Paper, execution: Execution) -> None:
         return
     for runs in paper.runs().values():
         for name, config in runs.items():
-            check_previous(config, inside(execution, _place(name, config.seed)))
+            check_previous(config, inside(execution, run_folder(name, config.seed)))
 
 
 def run(
@@ -102,6 +104,7 @@ def _run(
         seed = done.simulation.config.seed
         measured[name].metrics[seed] = done.metrics()
         measured[name].distributions[seed] = done.table("distributions").toPandas()
+        measured[name].delays[seed] = done.table("group_delay").select(*DELAYS).toPandas()
         manifest["runs"].append(_entry(name, done))
         folder.write_json(MANIFEST, manifest)
     with progress.phase("paper"):
@@ -120,16 +123,11 @@ def _runs(
             for name, config in runs.items():
                 number += 1
                 progress.note(f"{name}, seed {seed}: run {number} of {total}")
-                how = inside(execution, _place(name, seed))
+                how = inside(execution, run_folder(name, seed))
                 done = run_one(spark, config, how, progress=progress, shares=first)
                 closing.callback(done.close)
                 first = first or done.simulation
                 yield name, done
-
-
-def _place(name: str, seed: int) -> str:
-    """The folder of one run of the paper."""
-    return f"{name}/seed={seed}"
 
 
 # --- the manifest
@@ -208,7 +206,9 @@ def _write(
         "resolved": {**manifest["resolved"], **manifest["experiments"]},
         "phases": manifest["runs"],
     }
-    page = render(metrics, summary, pd.concat(map(mean_distributions, drawn.values())))
+    first = next(iter(measured.values()))  # whose delay penalties are drawn
+    distributions = pd.concat(map(mean_distributions, drawn.values()))
+    page = render(metrics, summary, distributions, delays=pd.concat(first.delays.values()))
     location = folder.write_page(page)
     folder.write_json(MANIFEST, manifest)
     return location

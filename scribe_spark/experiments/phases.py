@@ -19,6 +19,7 @@ from scribe_spark import schemas
 from scribe_spark.experiments.handed_over import deliveries, other_tables, tree_edges
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.system_rows import check_rows
 from scribe_spark.measures.copies import control_messages, payload_copies
 from scribe_spark.measures.delay import group_delay
 from scribe_spark.measures.measure import RunTables
@@ -38,7 +39,7 @@ from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.schemas import to_ms
-from scribe_spark.systems import system_of_variant
+from scribe_spark.systems import is_built_in, system_of_variant
 
 __all__ = ["PHASES", "REPORT", "TABLE_PHASES", "Phase"]
 
@@ -111,6 +112,13 @@ def _trees(simulation: Simulation, scope: Scope) -> Tables:
     if simulation.variants:
         yield "extra_joins", _extra_joins(simulation)
         yield "overloaded", _overloaded(simulation)
+    check_rows(_clocks_of_users(simulation), simulation.systems, simulation.saved, simulation.known)
+
+
+def _clocks_of_users(simulation: Simulation) -> dict[str, str]:
+    """Return the clocks of the systems that users have added; tests check the package's own."""
+    config = simulation.config
+    return {s.name: s.clock_of(config) for s in simulation.asked_for if not is_built_in(s)}
 
 
 def _measures(simulation: Simulation, scope: Scope) -> Tables:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from scribe_spark.config import Execution, RunConfig
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, shown
 from scribe_spark.experiments.manifest import MANIFEST, check_shape, input_digests, version_of
 from scribe_spark.experiments.owner import RUN, Owner, others_contents, owner_of, read_manifest
+from scribe_spark.redaction import redacted
 
 __all__ = [
     "previous_manifest",
@@ -175,9 +176,12 @@ def refuse_other_inputs(
 
 def refuse_other_config(ours: Mapping[str, Any], resolved: Mapping[str, Any], out: str) -> None:
     """Refuse what was made with another config, naming the first field that differs."""
-    ours = json.loads(json.dumps(ours))
+    # as the manifest has them, and as one has them that was written before secrets were left out
+    ours, resolved = redacted(json.loads(json.dumps(ours))), redacted(resolved)
     names = [n for n in {**ours, **resolved} if ours.get(n) != resolved.get(n)]
     if names:
         name = names[0]
-        remedy = f"{out} was made with {name} = {resolved.get(name)!r}; use that or another OUT"
+        remedy = (
+            f"{out} was made with {name} = {shown(resolved.get(name))}; use that or another OUT"
+        )
         raise InputError(name, ours.get(name), remedy)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import local_contents
 from scribe_spark.experiments.manifest import MANIFEST, check_shape
@@ -17,10 +17,15 @@ from scribe_spark.inputs import is_local
 from scribe_spark.report import render
 from scribe_spark.schemas import DISTRIBUTIONS
 
-__all__ = ["check_report", "report"]
+__all__ = ["DELAYS", "check_report", "report"]
 
 #: What the report is drawn from, and the phase that writes it.
-_METRICS, _DISTRIBUTIONS, _PHASE = "metrics.json", "distributions", list(TABLE_PHASES)[-1]
+_METRICS, _PHASE = "metrics.json", list(TABLE_PHASES)[-1]
+_DISTRIBUTIONS, _GROUP_DELAY = "distributions", "group_delay"
+_READ = (_DISTRIBUTIONS, _GROUP_DELAY, *TABLES)
+
+#: The columns of `schemas.GROUP_DELAY` that are drawn.
+DELAYS = ("system", "size", "rad")
 
 
 def check_report(out: str) -> None:
@@ -53,26 +58,26 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
         manifest = _manifest(folder)
         done = [entry["name"] for entry in manifest["phases"]]
         if _PHASE not in done:
-            phases = ", ".join(done) or "none"
-            remedy = f"holds no finished run (phases done: {phases}); go on with --resume"
+            remedy = f"holds no finished run (phases done: {listed(done)}); go on with --resume"
             raise InputError("out", out, remedy)
         entry = manifest["phases"][done.index(_PHASE)]
         _refuse_damage(folder, _METRICS, folder.verify_text(_METRICS, entry["texts"][_METRICS]))
         records = {n: of for e in manifest["phases"] for n, of in e.get("tables", {}).items()}
-        for name in (_DISTRIBUTIONS, *TABLES):
+        for name in _READ:
             problem: str | None = f"{MANIFEST} does not have it"
             if name in records:
                 problem = folder.verify_table(name, records[name])
             _refuse_damage(folder, name, problem)
         if note is not None:
-            tables = ", ".join(f"tables/{name}" for name in (_DISTRIBUTIONS, *TABLES))
+            tables = listed(f"tables/{name}" for name in _READ)
             verified = f"{_METRICS}, {tables}"
             note(f"verified: {verified} (`scribe-spark verify {out}` looks at all tables)")
         # the time of the report itself is not on the page, which is the same when drawn again
         shown = {**manifest, "phases": [e for e in manifest["phases"] if e["name"] != REPORT]}
         spread = folder.collect(_DISTRIBUTIONS, DISTRIBUTIONS.names).to_pandas()
-        trees = read_trees(folder.collect)
-        return folder.write_page(render(folder.read_json(_METRICS), shown, spread, trees))
+        delays = folder.collect(_GROUP_DELAY, DELAYS).to_pandas()
+        page = render(folder.read_json(_METRICS), shown, spread, read_trees(folder.collect), delays)
+        return folder.write_page(page)
 
 
 def _manifest(folder: Folder) -> dict[str, Any]:

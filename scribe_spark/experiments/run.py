@@ -81,6 +81,7 @@ def run(
         shares=shares,
         application=application,
         buckets=execution.buckets,
+        engine=execution.engine,
     )
     try:
         with Folder(spark, execution.out) as folder:

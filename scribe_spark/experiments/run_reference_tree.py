@@ -34,7 +34,8 @@ from scribe_spark.overlays import check_overlay
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report.reference_tree import render_reference_tree
 from scribe_spark.runtime.settings import default_partitions, tuned
-from scribe_spark.topology import check_routable, load, needs_spark
+from scribe_spark.topology import load, needs_spark
+from scribe_spark.underlay.routable import check_routes
 
 __all__ = ["check_reference_tree", "run_reference_tree"]
 
@@ -60,7 +61,7 @@ def check_reference_tree(config: ReferenceTreeConfig, execution: Execution) -> N
             )
             raise InputError("overlay", config.overlay.kind, remedy)
         if not needs_spark(config.topology.kind):
-            check_routable(load(network_of(config)), config.topology.tie)
+            check_routes(load(network_of(config)), config.topology.tie, config.seed)
 
 
 def run_reference_tree(

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.errors import RunError
+from scribe_spark.experiments.engines import Engine, engine_of
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import Lock
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
@@ -36,7 +37,7 @@ from scribe_spark.experiments.world_setup import (
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
-from scribe_spark.runtime.blocks import is_lost_block, materialise
+from scribe_spark.runtime.blocks import is_lost_block
 from scribe_spark.runtime.settings import default_partitions, tuned
 from scribe_spark.systems import living_systems
 from scribe_spark.worlds import Played, World, world_events
@@ -46,10 +47,10 @@ from scribe_spark.worlds.group_measures import (
     is_of_groups,
     publication_measures,
 )
-from scribe_spark.worlds.group_tables import memberships
 from scribe_spark.worlds.lengths import round_seconds, rounds_in_words
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES, system_of
+from scribe_spark.worlds.save import VERSION
 from scribe_spark.worlds.watched_trees import all_told
 
 __all__ = ["run_world", "names_of_save"]
@@ -102,6 +103,7 @@ class _WorldRun:
     config: WorldConfig
     progress: Progress
     buckets: int = 1
+    engine: Engine = field(default_factory=lambda: Engine("tasks", ""))
     manifest: dict[str, Any] = field(default_factory=dict)
     measured: dict[int, dict[str, float]] = field(default_factory=dict)
     publications: list[pd.DataFrame] = field(default_factory=list)
@@ -112,6 +114,7 @@ class _WorldRun:
         names, read = self.folder.names(), self.folder.read_text
         previous = previous_world(names, read, self.config, execution)
         self.buckets = execution.buckets or self._choose_buckets(previous)
+        self.engine = engine_of(execution.engine, self.simulation.spark, self.buckets)
         if previous is None:
             self._open(execution)
         else:
@@ -120,6 +123,7 @@ class _WorldRun:
         if saved == self.config.world.rounds:
             self.progress.note("rounds: complete, skipped")
         else:
+            self.progress.note(self.engine.in_words())
             self._play_from(saved)
         with self.progress.phase("report"):
             return self._finish()
@@ -198,13 +202,17 @@ class _WorldRun:
             self.simulation.saved["nodes"] = self.folder.read_table("nodes")
             self._save_manifest(self.manifest | {"world": {"tables": records, "saved": None}})
             events, buckets = self._events(), self.buckets
-            return make_world(self.simulation, self.config, events, buckets=buckets)
+            engine = self.engine.name
+            return make_world(self.simulation, self.config, events, None, buckets, engine)
 
     def _saved_round(self) -> int | None:
         """The round to go on with, its measures read; None where nothing usable was saved."""
         world = self.manifest["world"]
         saved = world["saved"]
         if saved is None:
+            return None
+        if saved.get("version") != VERSION:
+            self.progress.note("what was saved is of an earlier version: begins again")
             return None
         state, measures = names_of_save(saved)
         # `rounds` is written again from the saved measures, whatever it is now
@@ -227,17 +235,19 @@ class _WorldRun:
         """The world as it was saved before a round."""
         self.simulation.saved["nodes"] = self.folder.read_table("nodes")
         self.progress.note(f"goes on with round {number}")
+        return self._saved_world(self.engine.name)
+
+    def _saved_world(self, engine: str) -> World:
+        """Return the world of the last save."""
         state, _ = names_of_save(self.manifest["world"]["saved"])
-        rows = self.folder.read_table(state)
-        if self.buckets == 1:
-            rows, _ = materialise(rows.coalesce(1))
-        return World(
-            rows,
+        return World.of_save(
+            self.folder.read_table(state),
+            self.folder.read_table("nodes"),
             self._events(),
             self.simulation.underlay,
             protocols_of(self.simulation, self.config),
-            number,
             self.buckets,
+            engine,
         )
 
     def _events(self) -> DataFrame:
@@ -269,10 +279,11 @@ class _WorldRun:
 
     def _save(self, world: World) -> None:
         saved: dict[str, Any] = {"number": world.number, "buckets": self.buckets}
+        saved["version"] = VERSION
         saved["slot"] = other_slot(self.manifest["world"]["saved"])
         state, measures = names_of_save(saved)
         self.lock.check()
-        record = self.folder.write_table(state, world.packed)
+        record = self.folder.write_table(state, world.saved)
         publications = self._publications().to_dict("list")
         watched = all_told(self.watched).to_dict("list")
         read = {"measures": self.measured, "publications": publications, "watched_trees": watched}
@@ -291,7 +302,8 @@ class _WorldRun:
     def _world(self, tables: dict[str, Any], saved: dict[str, Any] | None) -> dict[str, Any]:
         """Return what the manifest has of the world's rounds."""
         costs = {**self.manifest["world"].get("costs", {}), **self.costs}
-        return {"tables": tables, "saved": saved} | ({"costs": costs} if costs else {})
+        played = {"tables": tables, "saved": saved, "engine": self.engine.record()}
+        return played | ({"costs": costs} if costs else {})
 
     def _finish(self) -> str:
         """Write the table of rounds and the page."""
@@ -324,15 +336,17 @@ class _WorldRun:
 
     def _write_groups(self, publications: pd.DataFrame) -> dict[str, Any]:
         """Write what became of publications, and who is in which tree."""
-        spark, state = self.simulation.spark, names_of_save(self.manifest["world"]["saved"])[0]
+        spark, world = self.simulation.spark, self._saved_world("tasks")
         table = schemas.local_table(spark, publications, schemas.PUBLICATIONS)
-        trees = memberships(self.folder.read_table(state)).orderBy("group", "node")
+        trees = world.memberships.orderBy("group", "node")
         watched = schemas.local_table(spark, all_told(self.watched), schemas.WATCHED_TREES)
-        return {
+        records = {
             "publications": self.folder.write_table("publications", table),
             "memberships": self.folder.write_table("memberships", trees),
             "watched_trees": self.folder.write_table("watched_trees", watched),
         }
+        world.release()
+        return records
 
 
 def names_of_save(saved: Mapping[str, Any]) -> tuple[str, str]:

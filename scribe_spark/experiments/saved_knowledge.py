@@ -10,10 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import RunConfig
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, shown
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.redaction import redacted
 from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["check_saved_knowledge", "saved_overlay", "verify_saved_knowledge"]
@@ -46,9 +47,10 @@ def check_saved_knowledge(config: RunConfig, read: Callable[[str], str]) -> dict
     if _TABLE not in tables:
         remedy = "is of a run without --write-knowledge, or one that has not got that far"
         raise InputError("knowledge", out, remedy)
-    for name, ours in json.loads(json.dumps(_network(config))).items():
-        if resolved.get(name) != ours:
-            remedy = f"was made with {name} = {resolved.get(name)!r}, this run has {ours!r}"
+    for name, ours in redacted(json.loads(json.dumps(_network(config)))).items():
+        theirs = redacted(resolved.get(name))
+        if theirs != ours:
+            remedy = f"was made with {name} = {shown(theirs)}, this run has {shown(ours)}"
             raise InputError("knowledge", out, remedy)
     return tables
 

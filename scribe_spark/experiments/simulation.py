@@ -11,11 +11,13 @@ from pyspark.sql import functions as F
 
 from scribe_spark import baselines, pastry, schemas, scribe
 from scribe_spark.config import RunConfig
-from scribe_spark.experiments.handed_over import tree_edges
+from scribe_spark.experiments.handed_over import checked_variant, multicast_of, tree_edges
 from scribe_spark.experiments.saved import SavedTables
 from scribe_spark.experiments.saved_knowledge import saved_overlay, verify_saved_knowledge
 from scribe_spark.experiments.scope import R, Scope, stage
+from scribe_spark.experiments.system_rows import Known
 from scribe_spark.experiments.tree_graph import TreeGraph
+from scribe_spark.inputs import is_local
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
 from scribe_spark.overlays import build_overlay
@@ -24,13 +26,14 @@ from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import copies
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.schemas import MICROSECONDS
-from scribe_spark.systems import System, systems_of_run
+from scribe_spark.systems import System, is_built_in, systems_of_run
 from scribe_spark.topology import Graph, Topology, load
-from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
+from scribe_spark.topology.checks import MOST_ROUTERS
 from scribe_spark.underlay.all_pairs import compute_routes
 from scribe_spark.underlay.hops import HopUnderlay
 from scribe_spark.underlay.matrices import MatrixUnderlay
 from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.underlay.routable import check_routes
 
 __all__ = ["Simulation"]
 
@@ -123,9 +126,13 @@ class Simulation:
     @cached_property
     def given_members(self) -> DataFrame:
         """`schemas.MEMBERS`, the user's."""
-        return scribe.read_members(
-            self.spark, str(self.config.groups.members), self.config.overlay.nodes
-        )
+        config, path = self.config, str(self.config.groups.members)
+        members = scribe.read_members(self.spark, path, config.overlay.nodes)
+        if not is_local(path):  # `checks.check` has counted those of this machine
+            counts = F.count_distinct("group"), F.count(F.lit(1))
+            groups, memberships = members.agg(*counts).collect()[0]
+            config.refuse_groups(groups, memberships, path)
+        return members
 
     @cached_property
     def given_capacities(self) -> DataFrame:
@@ -163,7 +170,7 @@ class Simulation:
         if self._shares is not None:
             return self._shares.underlay
         graph, config = self.graph, self.config
-        check_routable(graph, config.topology.tie, self.most_routers)
+        check_routes(graph, config.topology.tie, config.seed, self.most_routers)
         routers = graph.vertices["id"].to_numpy()
         lan_us = round(config.topology.lan_delay_ms * MICROSECONDS)
         if len(routers) > self.most_routers:
@@ -314,7 +321,8 @@ class Simulation:
     def _trees_of(self, system: System) -> scribe.Variant:
         """Return the trees of a variant."""
         assert system.trees is not None
-        return system.trees(self._variant_context)
+        built = system.trees(self._variant_context)
+        return built if is_built_in(system) else checked_variant(system.name, built, self.known)
 
     @stage
     def _variant_context(self) -> scribe.VariantContext:
@@ -348,10 +356,27 @@ class Simulation:
         )
         return self._memory.own_table(made)
 
+    @property
+    def known(self) -> Known:
+        """The nodes, groups and members that rows of systems may name."""
+        sources = self.multicast_groups.select("group", "source")
+        groups = self.groups_with_root.select("group", "root").join(sources, "group", "left")
+        return Known(self.nodes, groups, Batches.of(self.memberships).frame)
+
     @stage
     def systems(self) -> list[Multicast]:
-        """What every multicast system hands over, in the order of their registry."""
-        return [system.build(self) for system in self.asked_for]
+        """What every multicast system hands over, in the order of their registry.
+
+        Those of users are built first, so that a fault is found before the others work.
+
+        Raises
+        ------
+        InputError
+            A system hands over what cannot be measured, or in the name of another one.
+        """
+        users_first = sorted(self.asked_for, key=is_built_in)
+        made = {system.name: multicast_of(system, system.build(self)) for system in users_first}
+        return [made[system.name] for system in self.asked_for]
 
     @property
     def trees(self) -> TreeGraph:

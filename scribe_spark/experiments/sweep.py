@@ -20,6 +20,7 @@ from urllib.parse import quote
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.errors import InputError, check_names
 from scribe_spark.experiments.sweep_kinds import SweepKind, sweep_kind
+from scribe_spark.redaction import redacted
 
 __all__ = ["Point", "Sweep"]
 
@@ -92,7 +93,7 @@ class Sweep:
     def __post_init__(self) -> None:
         _check_grid(self.grid, self.kind)
         check_names(dict.fromkeys(self.shown), self.kind.units(), "show")
-        assert self.points  # each is checked as it is made
+        _ = self.points  # the config of each is checked as it is made
 
     @classmethod
     def of(
@@ -183,6 +184,9 @@ def _check_grid(grid: Mapping[str, tuple[Any, ...]], kind: SweepKind) -> None:
         if not values:
             raise InputError(name, "", "needs a value at least, such as --set b=1,2,4")
         for place, value in enumerate(values):
+            if redacted(value) != value:
+                remedy = "has a secret in it, which the name of the point's folder would tell"
+                raise InputError(name, value, remedy)
             if value in values[:place]:
                 raise InputError(name, value, "is swept twice; leave one of them out")
 

@@ -133,6 +133,7 @@ _RUNS = SweepKind(
         "pastry.hops.mean",
         "pastry.table_entries.mean",
         "scribe.rad.median",
+        "scribe.rad.largest",
         "scribe.rmd.median",
         "scribe.children_entries.mean",
         "scribe.children_entries.max",

@@ -7,7 +7,7 @@ figures are drawn from these, and are not recorded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.folder import StoredFolder
-from scribe_spark.experiments.locations import join, local_contents
+from scribe_spark.experiments.locations import inner_name, join, local_contents, run_folder
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import (
     PAPER,
@@ -24,6 +24,7 @@ from scribe_spark.experiments.owner import (
     SWEEP,
     WORLD,
     WORLD_SWEEP,
+    Owner,
     owner_of,
     read_manifest,
 )
@@ -69,13 +70,17 @@ class Verified:
 
 @dataclass
 class _Records:
-    """A manifest's records of tables and digests of texts, by name; and the folders inside."""
+    """A manifest's records of tables and digests of texts, by name; and the folders inside.
+
+    All folders inside are those of one command.
+    """
 
     finished: bool
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     inside: list[str] = field(default_factory=list)
+    inside_owner: Owner = RUN
 
 
 def check_verify(out: str) -> None:
@@ -109,6 +114,11 @@ def verify(out: str, spark: SparkSession | None = None) -> Verified:
     >>> verify("out/run").damaged
     []
     """
+    return _verify(out, spark)
+
+
+def _verify(out: str, spark: SparkSession | None, expected: Owner | None = None) -> Verified:
+    """As `verify`; a folder of another command than the expected one is refused."""
     with StoredFolder(spark, out) as folder:
         names = folder.names()
         if MANIFEST not in names:
@@ -118,10 +128,14 @@ def verify(out: str, spark: SparkSession | None = None) -> Verified:
         if owner is None:
             whose = "cannot be read" if manifest is None else "is of something else"
             raise InputError("out", out, f"its {MANIFEST} {whose}: nothing can be verified")
+        if expected is not None and owner is not expected:
+            raise InputError("out", out, f"it holds {owner.noun}, not {expected.noun}")
         try:
             records = _RECORDS[owner.noun](manifest)
             found = Verified(owner.noun, records.finished)
             found.damaged += _damage(folder, records)
+        except InputError:
+            raise
         except (KeyError, TypeError, ValueError, AttributeError):
             remedy = f"its {MANIFEST} cannot be read as that of {owner.noun}"
             raise InputError("out", out, remedy) from None
@@ -129,15 +143,17 @@ def verify(out: str, spark: SparkSession | None = None) -> Verified:
     for name in records.inside:
         # of an unfinished sweep, those points that it has got to
         if records.finished or owner is PAPER or name in names:
-            _verify_inside(found, out, name, spark)
+            _verify_inside(found, out, name, spark, records.inside_owner)
     return found
 
 
-def _verify_inside(found: Verified, out: str, inside: str, spark: SparkSession | None) -> None:
+def _verify_inside(
+    found: Verified, out: str, inside: str, spark: SparkSession | None, owner: Owner
+) -> None:
     try:
-        inner = verify(join(out, inside), spark)
+        inner = _verify(join(out, inside), spark, owner)
     except InputError as error:
-        found.damaged.append(f"{inside}: {error.remedy}")
+        found.damaged.append(f"{inside}: {error.remedy if error.field == 'out' else error}")
     else:
         found.add(inner, inside)
 
@@ -162,8 +178,8 @@ def _of_run(manifest: Mapping[str, Any]) -> _Records:
     phases = manifest["phases"]
     return _Records(
         finished=any(phase["name"] == REPORT for phase in phases),
-        tables={name: of for phase in phases for name, of in phase["tables"].items()},
-        texts={name: of for phase in phases for name, of in phase["texts"].items()},
+        tables=_named({name: of for phase in phases for name, of in phase["tables"].items()}),
+        texts=_named({name: of for phase in phases for name, of in phase["texts"].items()}),
     )
 
 
@@ -173,37 +189,59 @@ def _of_world(manifest: Mapping[str, Any]) -> _Records:
     if saved is not None:
         state, measures = names_of_save(saved)
         tables[state], texts[measures] = saved["state"], saved["measures"]
-    return _Records("rounds" in tables, tables, texts=texts)
+    return _Records("rounds" in tables, _named(tables), texts=_named(texts))
 
 
 def _of_reference_tree(manifest: Mapping[str, Any]) -> _Records:
-    points = {f"points/{name}.json": digest for name, digest in manifest["points"].items()}
+    points = _named(manifest["points"])
     return _Records(
         finished="tables" in manifest,
-        tables=manifest.get("tables", {}),
-        texts={**points, **manifest.get("texts", {})},
+        tables=_named(manifest.get("tables", {})),
+        texts=_named(manifest.get("texts", {}))
+        | {f"points/{name}.json": digest for name, digest in points.items()},
     )
 
 
 def _of_sweep(manifest: Mapping[str, Any]) -> _Records:
-    points = [str(name) for name in manifest["points"]]
-    return _Records("tables" in manifest, rows=manifest.get("tables", {}), inside=points)
+    points = _listed(manifest["points"])
+    return _Records(
+        finished="tables" in manifest,
+        rows=_named(manifest.get("tables", {})),
+        inside=list(dict.fromkeys(map(inner_name, points))),
+    )
+
+
+def _of_world_sweep(manifest: Mapping[str, Any]) -> _Records:
+    return replace(_of_sweep(manifest), inside_owner=WORLD)
 
 
 def _of_paper(manifest: Mapping[str, Any]) -> _Records:
+    runs = [run["name"].split(", seed ") for run in _listed(manifest["runs"])]
     return _Records(
         finished="tables" in manifest,
-        tables=manifest.get("tables", {}),
-        texts=manifest.get("texts", {}),
-        inside=[str(run["name"]).replace(", seed ", "/seed=") for run in manifest["runs"]],
+        tables=_named(manifest.get("tables", {})),
+        texts=_named(manifest.get("texts", {})),
+        inside=[run_folder(inner_name(name), inner_name(seed)) for name, seed in runs],
     )
+
+
+def _named(records: Mapping[str, Any]) -> dict[str, Any]:
+    """Return records by name; refuse names that may lead elsewhere."""
+    return {inner_name(name): record for name, record in records.items()}
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return a value that must be a list."""
+    if not isinstance(value, list):
+        raise TypeError("no list")
+    return value
 
 
 _RECORDS: dict[str, Callable[[Mapping[str, Any]], _Records]] = {
     RUN.noun: _of_run,
     SWEEP.noun: _of_sweep,
     WORLD.noun: _of_world,
-    WORLD_SWEEP.noun: _of_sweep,
+    WORLD_SWEEP.noun: _of_world_sweep,
     REFERENCE_TREE.noun: _of_reference_tree,
     PAPER.noun: _of_paper,
 }

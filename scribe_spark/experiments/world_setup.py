@@ -16,12 +16,14 @@ from scribe_spark.config import (
     TopologyConfig,
     WorldConfig,
 )
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.experiments.checks import check_out
+from scribe_spark.experiments.engines import check_engine
 from scribe_spark.experiments.manifest import check_origin, file_digest
 from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.previous import previous_manifest, refuse_other_inputs
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.world_buckets import systems_of_one_bucket
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.overlays import arrival_rules, check_overlay
 from scribe_spark.pastry.rules import WorldRules
@@ -29,7 +31,8 @@ from scribe_spark.scribe import check_capacities, read_capacities
 from scribe_spark.scribe.rules import RemoverRules, ScribeRules
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.systems import living_systems
-from scribe_spark.topology import check_routable, load, needs_spark
+from scribe_spark.topology import load, needs_spark
+from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import (
     LiveGroups,
     LiveTree,
@@ -42,13 +45,13 @@ from scribe_spark.worlds import (
     world_groups,
 )
 from scribe_spark.worlds.access import RIGHTS
-from scribe_spark.worlds.groups_on_buckets import refuse_other_buckets
 from scribe_spark.worlds.lengths import own_rounds, round_seconds
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveSystems
-from scribe_spark.worlds.live_world import Protocols
 from scribe_spark.worlds.multicast_measures import MulticastMeasures
+from scribe_spark.worlds.save import VERSION, refuse_other_buckets
 from scribe_spark.worlds.watched_trees import watched_groups
+from scribe_spark.worlds.world_state import Protocols
 
 __all__ = [
     "check_world_run",
@@ -68,6 +71,7 @@ def make_world(
     events: DataFrame | None = None,
     application: Callable[[int], Application] | None = None,
     buckets: int = 1,
+    engine: str | None = None,
 ) -> World:
     """The world of a config before its first round; to be freed by its ``release``.
 
@@ -81,7 +85,9 @@ def make_world(
         Makes an application of yours on Scribe's upcalls, given how many nodes there are; picklable
         (the class of the application, for example).
     buckets : int
-        In how many the nodes are; see `World`.
+        In how many the nodes are.
+    engine : str, optional
+        ``tasks`` or ``jobs``, see `World`; by default tasks where there is one bucket.
 
     Raises
     ------
@@ -112,6 +118,7 @@ def make_world(
         protocols,
         config.overlay.kind,
         buckets,
+        engine,
     )
 
 
@@ -128,10 +135,11 @@ def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
 
 
 def network_of(config: NetworkConfig) -> RunConfig:
-    """A run's config with the same network and nodes."""
+    """Return a run's config with the same network and nodes, and without groups."""
     sections = (TopologyConfig.flat_names(), OverlayConfig.flat_names())
     names = {"seed", *(flat for section in sections for flat in section.values())}
-    return RunConfig(**{n: value for n, value in config.given().items() if n in names})
+    given = {n: value for n, value in config.given().items() if n in names}
+    return RunConfig(**given | {"overlay": config.overlay.kind, "groups": 0})
 
 
 def rules_of(config: WorldConfig) -> WorldRules:
@@ -212,7 +220,7 @@ def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems
         return LiveSystems()
     underlay = simulation.underlay
     return LiveSystems(
-        {s.name: s.world(config) for s in systems if s.world is not None},
+        {system.name: system.live(config) for system in systems},
         LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers)),
         underlay.lan_us,
         config.world.rounds,
@@ -246,24 +254,27 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
     if not needs_spark(config.topology.kind):
-        check_routable(load(network_of(config)), config.topology.tie)
+        check_routes(load(network_of(config)), config.topology.tie, config.seed)
     own_rounds(config)
     check_world(config)
+    check_engine(config, execution)
     if (execution.buckets or 1) > 1:
         _refuse_one_bucket(config, execution)
-    if living_systems(config.trees.systems) and not config.scribe.has_groups:
-        remedy = "is of no group; give groups or members"
-        raise InputError("systems", ",".join(config.trees.systems), remedy)
+    for system in living_systems(config.trees.systems):
+        system.live(config)  # raises where it cannot be played
+        if not config.scribe.has_groups:
+            remedy = "is of no group; give groups or members"
+            raise InputError("systems", ",".join(config.trees.systems), remedy)
     capacities = config.trees.capacities
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)
 
 
 def _refuse_one_bucket(config: WorldConfig, execution: Execution) -> None:
-    """Refuse buckets of systems beside Scribe: each plays all nodes in one task."""
-    alone = [system.name for system in living_systems(config.trees.systems)]
+    """Refuse buckets of systems that look at all nodes at once."""
+    alone = systems_of_one_bucket(config)
     if alone:
-        remedy = f"is of worlds without {', '.join(alone)}, played in one task; leave it out"
+        remedy = f"is of worlds without {listed(alone)}, played in one task; leave it out"
         raise InputError("buckets", execution.buckets, remedy)
 
 
@@ -282,8 +293,8 @@ def previous_world(
 def _refuse_other_buckets(
     saved: Mapping[str, Any] | None, config: WorldConfig, execution: Execution
 ) -> None:
-    """Refuse to go on with groups in other buckets."""
-    if saved is None or execution.buckets is None or not config.scribe.has_groups:
+    """Refuse to go on with other buckets."""
+    if saved is None or execution.buckets is None or saved.get("version") != VERSION:
         return
     if saved["number"] < config.world.rounds:
         refuse_other_buckets(execution.buckets, saved.get("buckets", 1), ", or --overwrite")

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import find_sorted, key_of
+from scribe_spark.core.arrays import find_sorted
+from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import concatenate, count_rows, take

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from scribe_spark.engine import Columns
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts
-from scribe_spark.engine.on_spark import CONSTANT, ROWS, BucketTables, Layout, pack_row
+from scribe_spark.engine.on_spark import CONSTANT, ROWS, BucketTables, Layout, pack_rows
 from scribe_spark.flooding.flood import COPY, Flood, starting
 from scribe_spark.flooding.group_rings import GroupRings, known_of_places, place_bounds
 from scribe_spark.flooding.handed_over import HandedOver
@@ -188,7 +188,7 @@ def _known(overlay: PastryOverlay, ring: BucketRing, begins: np.ndarray) -> Data
                 first, last = int(bounds[bucket]), int(bounds[bucket + 1])
                 states = known_of_places(facts.ring, begins, first, last, kernel, b, half)
                 for name, columns in states.tables().items():
-                    yield pack_row(bucket, CONSTANT, True, name, columns, folder)
+                    yield from pack_rows(bucket, CONSTANT, True, name, columns, folder)
 
     return materialise(ring.each_bucket().mapInArrow(known, ROWS))[0]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scribe_spark.core.arrays import SortedTable, codes, whole_numbers
+from scribe_spark.core.keys import key_of
 
 __all__ = [
     "DIALLED",
@@ -61,7 +62,7 @@ class BackOff(SortedTable):
 
 @dataclass(frozen=True)
 class Space:
-    """How keys are made.
+    """Keys of topics, nodes and peers.
 
     Attributes
     ----------
@@ -73,7 +74,7 @@ class Space:
 
     def key(self, place: np.ndarray, peer: np.ndarray) -> np.ndarray:
         """Return the keys of places and peers."""
-        return place * self.size + peer
+        return key_of([place, peer], self.size)
 
     def split(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return topic, node and peer."""

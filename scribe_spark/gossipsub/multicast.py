@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.engine.buckets import BucketRing, ends, read_columns
-from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row
+from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
 from scribe_spark.engine.packing import Columns
 from scribe_spark.gossipsub.account import (
     JOINING,
@@ -111,7 +111,7 @@ def _empty(ring: BucketRing) -> DataFrame:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for bucket in batch.column("bucket").to_pylist():
-                yield pack_row(bucket, bucket, True, "bucket", {"bucket": np.array([bucket])})
+                yield from pack_rows(bucket, bucket, True, "bucket", {"bucket": np.array([bucket])})
 
     return ring.each_bucket().mapInArrow(run, ROWS)
 

@@ -150,6 +150,7 @@ class LiveGossipSub(SystemOnBuckets):
         **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF), 1),
         **dict.fromkeys((SUBSCRIBERS, _HELD, UNSETTLED), 0),
     }
+    kept: ClassVar[tuple[str, ...]] = (_PUBLISHED,)
 
     def play_round(self, player: PlaysSystems, kept: Tables, now: LivingRound) -> SystemRound:
         """See `living.SystemOnBuckets`."""
@@ -212,7 +213,7 @@ def _pairs(pairs: Pairs) -> Columns:
 def _directory(player: PlaysSystems, topics: Topics) -> DirectoryOfRound:
     """Return the subscribers of now, which all buckets share."""
     size = topics.space.size
-    place = player.gather(SUBSCRIBERS)[SUBSCRIBERS]["key"]
+    place = player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {}).get("key", whole_numbers())
     found = Directory.of(place, len(topics.number), size)
     return DirectoryOfRound(player.share(place=found.place, offsets=found.offsets), size)
 

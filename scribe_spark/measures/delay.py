@@ -20,17 +20,17 @@ from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import find_sorted, run_starts
 from scribe_spark.engine.exchange import gather, meet, send
-from scribe_spark.engine.on_spark import ROWS, pack_row, read_rows
-from scribe_spark.engine.packing import Columns, take
+from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
+from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.measures.distributions import histogram_metrics, values_of
-from scribe_spark.measures.formulas import RDP_BOUNDS, rad, ratio_numbers, rmd
+from scribe_spark.measures.formulas import RDP_BOUNDS, rad, ratio_numbers, rmd, whole_shares
 from scribe_spark.measures.group_size import group_of_rank_1
 from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables, forwards
 from scribe_spark.runtime.batches import Batches, Table, by_text
 from scribe_spark.schemas import GROUP_DELAY, MICROSECONDS
 from scribe_spark.systems import baseline
 
-__all__ = ["DELAY", "first_copies", "group_delay", "rdp"]
+__all__ = ["DELAY", "first_copies", "group_delay", "group_penalties"]
 
 
 def first_copies(deliveries: DataFrame) -> DataFrame:
@@ -127,10 +127,12 @@ def _sums(columns: Columns) -> dict[str, np.ndarray]:
     }
 
 
-def rdp(
+def group_penalties(
     deliveries: Table, group: int, systems: list[str], buckets: int = 1
 ) -> dict[str, dict[str, float]]:
-    """RDP of one group's members, per system: mean, median, shares below 1, 2.25 and 4.
+    """Return RAD and RMD of one group, and RDP of its members, per system.
+
+    RDP is there as mean, median and shares below 1, 2.25 and 4.
 
     Parameters
     ----------
@@ -139,9 +141,9 @@ def rdp(
     group : int
         The group's number.
     systems : list of str
-        Those asked for; a system that reaches nobody is left out.
+        The systems to compare; a system that reaches no member is left out.
     buckets : int
-        In how many parts it is computed.
+        The number of parts in which it is computed.
     """
     base, names = baseline().name, ["system", "group", "node", "delay_ms"]
     wanted = {*systems, base}
@@ -153,40 +155,73 @@ def rdp(
                 columns = {n: mine.column(n).to_numpy() for n in ("node", "delay_ms")}
                 yield from send(buckets, system, columns["node"], columns)
 
-    def ratios(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def compared(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for bucket, come in gather(batches):
-            if base not in come:
-                continue
-            compared = take(come[base], np.argsort(come[base]["node"]))
-            for system in sorted(come.keys() & set(systems)):
-                at = find_sorted(compared["node"], come[system]["node"])
-                there = at >= 0
-                ratio = come[system]["delay_ms"][there] / compared["delay_ms"][at[there]] * 10**9
-                # as a share of 1e9: whole numbers, so that the mean does not depend on the order
-                whole = np.floor(ratio)
-                rounded = (whole + (ratio - whole >= 0.5)).astype(np.int64)
-                if len(rounded):
-                    yield pack_row(bucket, bucket, True, system, {"ratio": rounded})
+            for system in sorted(come):
+                yield from pack_rows(
+                    bucket, bucket, True, _SUMS + system, _delay_sums(come[system])
+                )
+                if system in systems and base in come:
+                    ratio = _ratios(come[system], come[base])
+                    yield from pack_rows(bucket, bucket, True, _RATIOS + system, {"ratio": ratio})
 
     sent = Batches.of(deliveries, names).then(of_group, ROWS)
-    found = Batches.made(meet(sent, buckets), ratios, ROWS).frame.toArrow()
-    parts: dict[str, list[np.ndarray]] = {}
+    found = Batches.made(meet(sent, buckets), compared, ROWS).frame.toArrow()
+    parts: dict[str, list[Columns]] = {}
     for row in read_rows(found.to_batches()):
-        parts.setdefault(row.name, []).append(row.read()["ratio"])
-    return {system: ratio_numbers(np.concatenate(all_of)) for system, all_of in parts.items()}
+        parts.setdefault(row.name, []).append(row.read())
+    rows = {name: concatenate(several) for name, several in parts.items()}
+    if _SUMS + base not in rows:
+        return {}
+    return {
+        system: {
+            **_rad_and_rmd(rows[_SUMS + system], rows[_SUMS + base]),
+            **ratio_numbers(rows[_RATIOS + system]["ratio"]),
+        }
+        for system in systems
+        if len(rows.get(_RATIOS + system, {}).get("ratio", ()))
+    }
+
+
+#: Names of rows begin so.
+_SUMS, _RATIOS = "sums of ", "ratios of "
+
+
+def _delay_sums(columns: Columns) -> dict[str, np.ndarray]:
+    """Return sum, maximum and number of the delays of a bucket, in whole microseconds."""
+    delay_us = np.rint(columns["delay_ms"] * MICROSECONDS).astype(np.int64)
+    sums = {"total": delay_us.sum(), "most": delay_us.max(), "reached": len(delay_us)}
+    return {name: np.array([value], dtype=np.int64) for name, value in sums.items()}
+
+
+def _rad_and_rmd(mine: Columns, theirs: Columns) -> dict[str, float]:
+    sums = (of[name].sum() for of in (mine, theirs) for name in ("total", "reached"))
+    most, base_most = (of["most"].max() for of in (mine, theirs))
+    return {"rad": float(rad(*sums)), "rmd": float(rmd(most, base_most))}
+
+
+def _ratios(mine: Columns, theirs: Columns) -> np.ndarray:
+    """Return the RDP of members as shares of 1e9: the mean does not depend on the order of rows."""
+    theirs = take(theirs, np.argsort(theirs["node"]))
+    at = find_sorted(theirs["node"], mine["node"])
+    there = at >= 0
+    ratio = mine["delay_ms"][there] / theirs["delay_ms"][at[there]] * 10**9
+    whole = np.floor(ratio)
+    return whole_shares(whole + (ratio - whole >= 0.5))
 
 
 # --- what a run has of them
 
 
 def _collect(run: RunTables) -> dict[str, dict[str, float]]:
-    """RDP of the group of rank 1."""
+    """Return the penalties of the group of rank 1."""
     largest = group_of_rank_1(run["groups"])
     if largest is None:
         return {}
     columns = ["system", "group", "node", "delay_ms"]
     deliveries = run.batches("deliveries", columns, {"group": [largest]})
-    return rdp(deliveries, largest, [s.name for s in run.systems if forwards(s)], run.buckets)
+    forwarding = [system.name for system in run.systems if forwards(system)]
+    return group_penalties(deliveries, largest, forwarding, run.buckets)
 
 
 def _rad(run: RunTables) -> Batches:
@@ -201,12 +236,23 @@ def _depth(run: RunTables) -> Batches:
     return values_of(run, "deliveries", "hops", forwards)
 
 
-def _rdp_metric(name: str, unit: str, what: str) -> Metric:
-    def value(found: Found, system: str) -> float | None:
-        return found.collected.get("delay", {}).get(system, {}).get(name)
+def _of_largest(name: str, unit: str, figure: str, definition: str, found_as: str) -> Metric:
+    """Return a metric of the group of rank 1."""
 
+    def value(found: Found, system: str) -> float | None:
+        return found.collected.get("delay", {}).get(system, {}).get(found_as)
+
+    return Metric(name, unit, figure, definition, value, forwards)
+
+
+def _largest(name: str, ratio: str) -> Metric:
+    definition = f"{name.upper()} of the largest group ({ratio}): the median is of small groups."
+    return _of_largest(f"{name}.largest", "x", "7", definition, name)
+
+
+def _rdp_metric(name: str, unit: str, what: str) -> Metric:
     definition = f"{what} RDP (delay / delay by IP multicast) over the members of the largest group"
-    return Metric(f"rdp.{name}", unit, "IV.B", f"{definition}.", value, forwards)
+    return _of_largest(f"rdp.{name}", unit, "IV.B", f"{definition}.", name)
 
 
 def _rdp_metrics() -> tuple[Metric, ...]:
@@ -238,6 +284,7 @@ DELAY = Measure(
             forwards,
             ("median", "max"),
         ),
+        _largest("rad", "mean delay of its members / that by IP multicast"),
         *histogram_metrics(
             "rmd",
             "x",
@@ -246,6 +293,7 @@ DELAY = Measure(
             forwards,
             ("median", "max"),
         ),
+        _largest("rmd", "greatest delay of a member / that by IP multicast"),
         *_rdp_metrics(),
         *histogram_metrics(
             "depth",

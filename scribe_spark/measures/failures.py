@@ -14,7 +14,12 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pyspark.sql import Row
+
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
+from scribe_spark.multicast import FAILURES as COSTS
+from scribe_spark.multicast import conformed, refuse
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import System, all_systems, find_system
 
 __all__ = ["FAILURES"]
@@ -41,9 +46,26 @@ def _collect(run: RunTables) -> dict[str, dict[int, tuple[Any, ...]]]:
     found = {}
     for system in run.systems:
         if system.name in wanted and system.failure_costs is not None:
-            rows = system.failure_costs(run).collect()
-            found[system.name] = {row["depth"]: tuple(row[name] for name in _SUMS) for row in rows}
+            costs = conformed(system.name, "failure_costs", system.failure_costs(run), COSTS)
+            rows = Batches.of(costs).frame.collect()
+            found[system.name] = {row["depth"]: _sums(system.name, row) for row in rows}
     return found
+
+
+def _sums(system: str, row: Row) -> tuple[int, ...]:
+    """Return the sums of a depth.
+
+    Raises
+    ------
+    InputError
+        One of them is NULL or negative.
+    """
+    wrong = [name for name, value in row.asDict().items() if value is None or value < 0]
+    if wrong:
+        shown = ", ".join(f"{name} {value}" for name, value in row.asDict().items())
+        fault = f"hands over failure_costs with a fault in column {wrong[0]}: row {shown}"
+        raise refuse(system, f"{fault}: NULL or negative")
+    return tuple(row[name] for name in _SUMS)
 
 
 def _mean(beside: str | None, cost: str, low: int, high: int | None) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from scribe_spark.errors import RunError
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.underlay.size import Size
 
@@ -25,6 +26,7 @@ __all__ = [
     "ratio_numbers",
     "rdp_ratios",
     "rmd",
+    "whole_shares",
 ]
 
 #: RDP is counted below these bounds.
@@ -59,7 +61,21 @@ def rdp_ratios(delay_us: np.ndarray, base_us: np.ndarray) -> np.ndarray:
     delay_us, base_us : ndarray of int64, shape (m,)
         Delay of each member, and that by IP multicast.
     """
-    return np.rint(delay_us / base_us * 10**9).astype(np.int64)
+    return whole_shares(np.rint(delay_us / base_us * 10**9))
+
+
+def whole_shares(shares: np.ndarray) -> np.ndarray:
+    """Return shares of 1e9, whole numbers already, as int64.
+
+    Raises
+    ------
+    RunError
+        A share does not fit: delays are ten thousand million times as long as those compared with.
+    """
+    if shares.max(initial=0.0) >= 2.0**63:
+        ratio = f"{shares.max() / 1e9:.3g}"
+        raise RunError(f"a delay is {ratio} times that by IP multicast; raise lan_delay_ms")
+    return shares.astype(np.int64)
 
 
 def ratio_numbers(ratio: np.ndarray) -> dict[str, float]:
@@ -70,12 +86,18 @@ def ratio_numbers(ratio: np.ndarray) -> dict[str, float]:
     ratio : ndarray of int64, shape (m,)
         Shares of 1e9; m > 0.
     """
-    found = {"mean": ratio.sum() / len(ratio) / 1e9, "median": float(np.median(ratio)) / 1e9}
+    found = {"mean": _sum(ratio) / len(ratio) / 1e9, "median": float(np.median(ratio)) / 1e9}
     below = {
         name: np.count_nonzero(ratio < int(bound * 10**9)) / len(ratio)
         for name, bound in RDP_BOUNDS.items()
     }
     return {name: float(value) for name, value in (found | below).items()}
+
+
+def _sum(numbers: np.ndarray) -> float:
+    """Return the sum of numbers of int64, which may be more than an int64 holds."""
+    high, low = np.divmod(numbers, 2**32)
+    return float(int(high.sum()) * 2**32 + int(low.sum()))
 
 
 def histogram_of(values: np.ndarray) -> Histogram:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from scribe_spark.config import RunConfig
 from scribe_spark.core.registry import Registry
+from scribe_spark.errors import shown
 from scribe_spark.measures.convergence import CONVERGENCE
 from scribe_spark.measures.copies import CONTROL, DUPLICATES, STATE
 from scribe_spark.measures.delay import DELAY
@@ -65,7 +66,7 @@ def register_measure(measure: Measure) -> Measure:
             d.measure for d in measure.distributions
         }
         if names:
-            raise ValueError(f"{min(names)!r} is of the measure {other.name!r} already")
+            raise ValueError(f"{shown(min(names))} is of the measure {shown(other.name)} already")
     return _MEASURES.register(measure)
 
 

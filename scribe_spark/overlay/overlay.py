@@ -29,8 +29,9 @@ from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns
 from scribe_spark.engine.buckets import BucketRing, typed
 from scribe_spark.engine.facts import Facts
-from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row
+from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
 from scribe_spark.engine.program import AT, deliver
+from scribe_spark.errors import listed
 from scribe_spark.overlay.application import Application
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.overlay.route import MESSAGE, OUTCOMES, OWN, Route, Send, starting
@@ -327,7 +328,7 @@ class Overlay(ABC):
                 columns = {name: _column(batch, name) for name in wanted}
                 outbox = {kind: begin(facts, columns)}
                 for to, _, packed in deliver(bounds, outbox):
-                    yield pack_row(to, 0, False, kind, packed)
+                    yield from pack_rows(to, 0, False, kind, packed)
 
         return table.select(*names).mapInArrow(run, ROWS)
 
@@ -345,7 +346,7 @@ def _payload(messages: DataFrame, address: Sequence[str]) -> list[str]:
     payload = [name for name in messages.columns if name not in address]
     taken = sorted(name for name in payload if name.lower() in OWN)
     if taken:
-        raise ValueError(f"columns {', '.join(taken)} are the overlay's own; rename them")
+        raise ValueError(f"columns {listed(taken)} are the overlay's own; rename them")
     _check_types(messages.select(*payload).schema)
     return payload
 

@@ -19,7 +19,7 @@ from scribe_spark.core.arrays import row_numbers
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import BucketRing, read_together
 from scribe_spark.engine.facts import Facts
-from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row
+from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
 from scribe_spark.engine.program import AT, deliver
 from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, NONE, States
 from scribe_spark.pastry.knowledge import Knowledge
@@ -100,7 +100,7 @@ def _messages(
     }
     for kind, columns in ((LEAF_SET, leaf_set), (ENTRY, entries)):
         for to, name, packed in deliver(bounds, {kind: columns}):
-            yield pack_row(to, 0, False, name, packed)
+            yield from pack_rows(to, 0, False, name, packed)
 
 
 @dataclass(frozen=True)

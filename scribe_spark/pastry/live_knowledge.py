@@ -11,33 +11,41 @@ import numpy as np
 
 from scribe_spark.core.arrays import offsets_of
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.states import NONE
+from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.leaf_set import LeafSets
-from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["live_knowledge"]
 
 
-def live_knowledge(state: OverlayState, kernel: Kernel) -> Knowledge:
-    """The knowledge of the live nodes; dead leaves and entries are left out."""
-    states, live = state.states, state.live()
-    known, entries = states.known, states.cells[live]
+def live_knowledge(states: States, lives: KnowsLives, kernel: Kernel) -> Knowledge:
+    """Return the knowledge of the live nodes of a bucket; dead leaves and entries are left out.
+
+    Parameters
+    ----------
+    states : States
+        Of the nodes of the bucket.
+    lives : KnowsLives
+        Of all nodes.
+    """
+    index = np.flatnonzero(lives.alive[states.own])
+    known, entries = states.known, states.cells[index]
     return Knowledge(
         Ring(known.hi, known.lo, known.node, kernel.ids(known.router)),
-        live,
-        _leaf_sets(state, live),
-        RoutingTables.of_dense(np.where(state.is_alive(entries), entries, NONE)),
+        states.own[index],
+        _leaf_sets(states, lives, index),
+        RoutingTables.of_dense(np.where(lives.is_alive(entries), entries, NONE)),
     )
 
 
-def _leaf_sets(state: OverlayState, live: np.ndarray) -> LeafSets:
-    states, size, half = state.states, len(state.states.known), state.states.half
+def _leaf_sets(states: States, lives: KnowsLives, index: np.ndarray) -> LeafSets:
+    size, half, live = len(states.known), states.half, states.own[index]
     # 1. live leaves by their place clockwise; those up to the farthest larger one come last
-    leaves = states.leaves[live]
-    place = np.where(state.is_alive(leaves), (leaves - live[:, None]) % size, 0)
+    leaves = states.leaves[index]
+    place = np.where(lives.is_alive(leaves), (leaves - live[:, None]) % size, 0)
     reach = place[:, :half].max(axis=1, initial=0)[:, None]
     order = np.where(place > reach, place, np.where(place > 0, place + size, 3 * size))
     order.sort(axis=1)
@@ -45,7 +53,7 @@ def _leaf_sets(state: OverlayState, live: np.ndarray) -> LeafSets:
     there = order < 3 * size
     lengths = there.sum(axis=1)
     # 2. a leaf set that covered the ring with its dead leaves still does, and so does an empty one
-    covers = states.covers_ring(live) | (lengths == 0)
+    covers = states.covers_ring(index) | (lengths == 0)
     return LeafSets(
         offsets_of(lengths),
         ((live[:, None] + order) % size)[there],

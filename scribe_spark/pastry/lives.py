@@ -40,6 +40,10 @@ class KnowsLives:
     wait: np.ndarray
     entered: np.ndarray
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays by name."""
+        return {name: getattr(self, name) for name in ("alive", "died", "wait", "entered")}
+
     def live(self) -> np.ndarray:
         """Positions of the live nodes, ascending, and so in the order of nodeIds."""
         return np.flatnonzero(self.alive)

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts
-from scribe_spark.engine.on_spark import ROWS, pack_row
+from scribe_spark.engine.on_spark import ROWS, pack_rows
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.leaf_set_order import ring_leaves
@@ -92,7 +92,7 @@ def perfect_tables(
                         states, positions, States.empty(facts.ring, own, leaf_set, b)
                     )
                 for name, columns in states.tables().items():
-                    yield pack_row(bucket, bucket, True, name, columns, folder)
+                    yield from pack_rows(bucket, bucket, True, name, columns, folder)
 
     return ring.each_bucket().mapInArrow(known, ROWS)
 

@@ -1,4 +1,4 @@
-"""The player of the programs of a round: the engine in process, on parts of the tables of a state.
+"""The player of the programs of a round: an engine, and what it gives Pastry's programs.
 
 References
 ----------
@@ -7,110 +7,78 @@ JSAC 2002, Sections II and III.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Protocol
+import functools
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scribe_spark.engine import Columns, Program, Tables
+from scribe_spark.engine import Program
 from scribe_spark.engine.facts import KnowsRing, RingInMemory
-from scribe_spark.engine.in_process import play
-from scribe_spark.engine.in_turn import IfRows, Steps
-from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.in_turn import Steps
+from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
+from scribe_spark.engine.player import play_in_turn
 from scribe_spark.pastry.arrivals.observer import Observer
+from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.wave import Given, states_in_buckets
-from scribe_spark.pastry.lives import KnowsLives
+from scribe_spark.pastry.lives import KnowsLives, Lives
 from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["InProcess", "Player", "join_tables", "play_in_turn", "tables_called"]
+__all__ = ["Player", "play_in_turn"]
 
 
-class Player(Protocol):
+class Player:
     """Plays the programs of a round, one after the other.
 
-    Who makes them (the orchestrator) sees nothing of what nodes know but what it takes.
-    """
+    The orchestrator, which makes them, sees nothing of what nodes know but what it takes.
 
-    @property
-    def lives(self) -> KnowsLives:
-        """The lives of nodes; the orchestrator's, who changes it between programs."""
-        ...
-
-    @property
-    def given(self) -> Given:
-        """What a program that is made now is given."""
-        ...
-
-    def observe(self, *, traffic: bool) -> None:
-        """Say whether senders and receivers are kept from now on."""
-        ...
-
-    def play(self, program: Program) -> int:
-        """Play a program until nobody sends; how many messages were sent."""
-        ...
-
-    def play_some(self, programs: Steps) -> int:
-        """Play the first of some programs, and as many of the next ones as it pays; how many.
-
-        The first is a program; programs that are played if a table has rows are passed over where
-        it has none, else the caller goes on with them.
-        """
-        ...
-
-    def has(self, name: str) -> bool:
-        """Return whether any bucket has rows in a table."""
-        ...
-
-    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """Return tables off the buckets, where they are no more: rows bucket by bucket.
-
-        A name stands for the tables ``name 0``, ``name 1``, ... too; one that nobody has is not in
-        the result.
-        """
-        ...
-
-
-def play_in_turn(player: Player, programs: Steps) -> None:
-    """Play programs one after the other, each until nobody sends."""
-    waiting = list(programs)
-    while waiting:
-        first = waiting[0]
-        if not isinstance(first, IfRows):
-            del waiting[: player.play_some(waiting)]
-        elif any(player.has(name) for name in first.tables):
-            waiting[:1] = first.programs
-        else:
-            del waiting[0]
-
-
-class InProcess:
-    """The engine in process, on buckets whose tables are parts of the state of an overlay.
+    Parameters
+    ----------
+    engine : InTask or OnSpark
+        Keeps the tables of the buckets.
+    facts : KnowsRing
+    bounds : ndarray of int64, shape (B + 1,)
+    rules : ArrivalRules
+    kernel : Kernel
+        Of the underlay.
+    lives : Lives
+        Of all nodes; the orchestrator changes them between programs.
+    kinds : tuple of str
+        Of messages.
 
     Attributes
     ----------
-    tables : list of Tables
-        Of each bucket; programs write into the arrays of the state.
+    lives : KnowsLives
     """
 
-    def __init__(self, given: Given, tables: Sequence[Tables]) -> None:
-        assert given.lives is not None
-        self.given, self.tables, self.lives = given, list(tables), given.lives
+    def __init__(
+        self,
+        engine: InTask | OnSpark,
+        facts: KnowsRing,
+        bounds: np.ndarray,
+        rules: ArrivalRules,
+        kernel: Kernel,
+        lives: Lives,
+        kinds: tuple[str, ...] = MESSAGE_KINDS,
+    ) -> None:
+        self.engine = engine
+        self.lives = _ChangingLives(lives.alive, lives.died, lives.wait, lives.entered)
+        self._given = Given(facts, bounds, rules, kernel, Observer(kinds))
+        self._shared: list[SharedInFiles] = []
+        self._changes = -1
 
     @classmethod
-    def of(
+    def in_process(
         cls,
         state: OverlayState,
-        rules: WorldRules,
+        rules: ArrivalRules,
         kernel: Kernel,
         buckets: int = 1,
         kinds: tuple[str, ...] = MESSAGE_KINDS,
-    ) -> InProcess:
-        """Return the player of an overlay.
+    ) -> Player:
+        """Return the player of an overlay in memory; programs write into the arrays of its state.
 
         Parameters
         ----------
@@ -119,54 +87,98 @@ class InProcess:
         """
         states = state.states
         bounds = np.linspace(0, len(states.known), buckets + 1).astype(np.int64)
-        ring: KnowsRing = RingInMemory(states.known)
-        given = Given(ring, bounds, rules, kernel, Observer(kinds), state.lives)
-        return cls(given, states_in_buckets(states, bounds))
+        engine = InTask(states_in_buckets(states, bounds))
+        return cls(engine, RingInMemory(states.known), bounds, rules, kernel, state.lives, kinds)
+
+    @property
+    def given(self) -> Given:
+        """What a program that is made now is given."""
+        if self._changes != self.lives.changes:
+            self._changes = self.lives.changes
+            shared = self.engine.share(**self.lives.arrays())
+            if isinstance(shared, SharedInFiles):
+                self._shared.append(shared)
+                self._given = replace(self._given, lives=_LivesInFiles(shared))
+            else:
+                self._given = replace(self._given, lives=self.lives)
+        return self._given
+
+    def begin_round(self, number: int) -> None:
+        """Begin a round: what only the one before needed is freed."""
+        self.engine.begin_round(number)
+        for old in self._shared[:-1]:
+            assert isinstance(self.engine, OnSpark)
+            self.engine.free(old)
+        del self._shared[:-1]
 
     def observe(self, *, traffic: bool) -> None:
-        """See `Player.observe`."""
-        self.given = replace(self.given, observer=replace(self.given.observer, traffic=traffic))
+        """Say whether senders and receivers are kept from now on."""
+        self._given = replace(self._given, observer=replace(self._given.observer, traffic=traffic))
 
     def play(self, program: Program) -> int:
-        """See `Player.play`."""
-        return sum(play(program, self.tables, threads=len(self.tables)))
+        """See `engine.player.Player`."""
+        return self.engine.play(program)
 
     def play_some(self, programs: Steps) -> int:
-        """See `Player.play_some`."""
-        first = programs[0]
-        assert not isinstance(first, IfRows)
-        self.play(first)
-        return 1
+        """See `engine.player.Player`."""
+        return self.engine.play_some(programs)
 
     def has(self, name: str) -> bool:
-        """See `Player.has`."""
-        return any(mine.has_rows(name) for mine in self.tables)
+        """See `engine.player.Player`."""
+        return self.engine.has(name)
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `Player.take`."""
-        return join_tables(_taken(self.tables, names))
+        """See `engine.player.Player`."""
+        return self.engine.take(*names)
+
+    def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        """See `engine.player.Player`."""
+        return self.engine.gather(*names)
+
+    def release(self) -> None:
+        """See `engine.player.Player`."""
+        self.engine.release()
 
 
-def _taken(
-    tables: Iterable[Tables], names: tuple[str, ...]
-) -> Iterator[tuple[str, Mapping[str, np.ndarray]]]:
-    called = tables_called(names)
-    for mine in tables:
-        for name in [one for one in mine if called.fullmatch(one)]:
-            yield name, mine[name]
-            del mine[name]
+class _ChangingLives(Lives):
+    """The lives of all nodes, and how often they have changed."""
+
+    changes = 0
+
+    def exit(self, nodes: np.ndarray, number: int, wait: int) -> None:
+        """See `KnowsLives.exit`."""
+        super().exit(nodes, number, wait)
+        self.changes += bool(len(nodes))
+
+    def enter(self, nodes: np.ndarray) -> None:
+        """See `KnowsLives.enter`."""
+        super().enter(nodes)
+        self.changes += bool(len(nodes))
 
 
-def tables_called(names: Iterable[str]) -> re.Pattern[str]:
-    """Return the pattern of the names of tables that :meth:`Player.take` takes."""
-    return re.compile("|".join(f"{re.escape(name)}(?: [0-9]+)?" for name in names))
+@dataclass(frozen=True)
+class _LivesInFiles(KnowsLives):
+    """The lives of all nodes at a time, as files that tasks map; picklable, not to be written."""
 
+    shared: SharedInFiles
 
-def join_tables(
-    parts: Iterable[tuple[str, Mapping[str, np.ndarray]]],
-) -> dict[str, dict[str, np.ndarray]]:
-    """Return the rows of tables of a name, numbered or not, one after the other."""
-    found: dict[str, list[Columns]] = {}
-    for name, columns in parts:
-        found.setdefault(re.sub(" [0-9]+$", "", name), []).append(columns)
-    return {name: concatenate(tables) for name, tables in found.items()}
+    @property
+    def alive(self) -> np.ndarray:  # type: ignore[override]
+        return self.shared["alive"]
+
+    @property
+    def died(self) -> np.ndarray:  # type: ignore[override]
+        return self.shared["died"]
+
+    @property
+    def wait(self) -> np.ndarray:  # type: ignore[override]
+        return self.shared["wait"]
+
+    @property
+    def entered(self) -> np.ndarray:  # type: ignore[override]
+        return self.shared["entered"]
+
+    @functools.lru_cache(maxsize=4)  # noqa: B019  (handles are few, and equal ones the same)
+    def known_dead(self, number: int) -> np.ndarray:
+        """See `KnowsLives.known_dead`."""
+        return super().known_dead(number)

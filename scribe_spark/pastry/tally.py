@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from scribe_spark.engine import Columns
+from scribe_spark.errors import shown
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC, Observer, counted
 from scribe_spark.pastry.traffic import Between, Traffic, ends_of
 
@@ -44,18 +45,24 @@ class Tally:
         :data:`MESSAGE_KINDS`, and those of an application on Pastry.
     traffic : Traffic, optional
         Where senders and receivers are remembered; without it they are not even computed.
+    in_buckets : bool
+        Whether the observer keeps senders and receivers in the buckets.
     """
 
     def __init__(
-        self, kinds: tuple[str, ...] = MESSAGE_KINDS, traffic: Traffic | None = None
+        self,
+        kinds: tuple[str, ...] = MESSAGE_KINDS,
+        traffic: Traffic | None = None,
+        in_buckets: bool = False,
     ) -> None:
         self.kinds, self.traffic = kinds, traffic
+        self._in_buckets = in_buckets or traffic is not None
         self._counts: Counter[str] = Counter()
 
     @property
     def observer(self) -> Observer:
         """The observer that counts these kinds in buckets; :meth:`take` adds the counts up."""
-        return Observer(self.kinds, traffic=self.traffic is not None)
+        return Observer(self.kinds, traffic=self._in_buckets)
 
     def take(self, taken: Mapping[str, Columns]) -> None:
         """Count what buckets have counted: the tables `MESSAGES` and `TRAFFIC`."""
@@ -91,7 +98,7 @@ class Tally:
             An unknown kind; or not as many senders and receivers as messages.
         """
         if kind not in self.kinds:
-            raise ValueError(f"{kind!r} is not among the kinds of messages")
+            raise ValueError(f"{shown(kind)} is not among the kinds of messages")
         self._counts[kind] += int(messages)
         self._counts[f"lost {kind}"] += int(lost)
         if self.traffic is not None:

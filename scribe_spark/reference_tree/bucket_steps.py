@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import typed
-from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, pack_row
+from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, pack_rows
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT, deliver
 from scribe_spark.errors import InputError
@@ -157,7 +157,7 @@ def search(cut: Buckets, hosts: DataFrame, progress: Progress | None = None) -> 
             columns = {name: batch.column(name).to_numpy() for name in ("node", "id_hi", "id_lo")}
             at = batch.column("bucket").to_numpy().astype(np.int64)
             for to, name, packed in deliver(bounds, {HOSTS: {AT: at, **columns}}):
-                yield pack_row(to, 0, False, name, packed)
+                yield from pack_rows(to, 0, False, name, packed)
 
     partitions = min(2**cut.bits, 4 * parallelism(spark))
     layout = Layout(spark, 2**cut.bits, partitions)

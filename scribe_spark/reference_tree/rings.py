@@ -17,7 +17,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import Numbers, Wide, divide, lexsort, number, where
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 
@@ -36,7 +36,7 @@ def check_assignment(assignment: str) -> None:
     InputError
     """
     if assignment not in ASSIGNMENTS:
-        raise InputError("assignment", assignment, f"is one of {', '.join(ASSIGNMENTS)}")
+        raise InputError("assignment", assignment, f"is one of {listed(ASSIGNMENTS)}")
 
 
 def last_keys(tree: ReferenceTree, assignment: str, own: Numbers, following: Numbers) -> Numbers:

@@ -19,19 +19,19 @@ from scribe_spark.measures.histogram import Histogram
 from scribe_spark.report.axes import log_axis, whole_numbers
 from scribe_spark.report.figure_spec import FigureSpec, Mark
 from scribe_spark.report.histograms import read_histogram
+from scribe_spark.report.legends import legend_above
 from scribe_spark.report.readouts import Line, Readout, exactly
-from scribe_spark.report.series import Series, series_of
-from scribe_spark.report.style import RC, curve_style
+from scribe_spark.report.series import ALL_SYSTEMS, Series, label_of, measure_label, series_of
+from scribe_spark.report.style import DASHED, RC, spaced_markers, system_styles
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
 
-__all__ = ["Curve", "Drawing", "draw", "with_gaps"]
+__all__ = ["Curve", "Drawing", "draw", "page_systems", "with_gaps"]
 
-_MARK_COLOUR = "#555555"
-_LEGEND_COLUMNS = 3
+_MARK_COLOUR = _MEASURE_COLOUR = "#555555"
 #: Where the inset is in its axes: left, bottom, width, height.
 _INSET = (0.42, 0.3, 0.57, 0.63)
 
@@ -47,15 +47,15 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Curve:
-    """A series, its place among the series of its figure (for its colour), and its data."""
+    """A series, its data, and how it looks."""
 
     series: Series
-    place: int
     data: Histogram
+    look: Mapping[str, Any]
 
 
-#: A mark's value on its axis, its words, and how it looks.
-Quoted = Sequence[tuple[float, str, Mark]]
+#: A mark's value on its axis, its words, its place, and its colour.
+Quoted = Sequence[tuple[float, str, Mark, str]]
 
 
 def draw(
@@ -78,26 +78,29 @@ def draw(
         read_histogram(distributions, spec.number, one.system, one.measure, positive=spec.log_x)
         for one in series
     ]
-    pairs = enumerate(zip(series, read, strict=True))
-    curves = [Curve(one, place, data) for place, (one, data) in pairs if data]
+    styles = system_styles(page_systems(distributions))
+    pairs = [(one, data) for one, data in zip(series, read, strict=True) if data]
+    several = len({one.system for one, _ in pairs}) > 1
+    curves = [Curve(one, data, _look(spec, one, styles, several)) for one, data in pairs]
     quoted = [
-        (mark.value(published), mark.text(published), mark)
+        (
+            *(mark.value(published), mark.text(published), mark),
+            styles[mark.system]["color"] if mark.coloured else _MARK_COLOUR,
+        )
         for mark in spec.marks
         if published is not None and mark.is_published(published)
     ]
     words = _describe(spec, curves)
     with style.context(["default", RC]):  # whatever the user's matplotlibrc says
         figure = new_figure(4.5, 3.15)
-        several = len(series) > 1  # a legend is above the axes
-        rows = -(-len(series) // _LEGEND_COLUMNS) if several else 0
-        axes = figure.add_axes((0.165, 0.135, 0.815, 0.83 - 0.055 * rows))
+        axes = figure.add_axes((0.165, 0.135, 0.815, 0.83))
         axes.set_xlabel(spec.x)
         axes.set_ylabel(spec.y)
         readouts: list[Readout] = []
         if curves:
             readouts = _KINDS[spec.kind](axes, spec, curves, quoted)
-            if several:
-                _legend(axes, curves)
+            if len(curves) > 1:
+                legend_above(figure, _legend(spec, curves))
         else:
             axes.set(xticks=[], yticks=[])
             axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", color="#555555")
@@ -121,7 +124,7 @@ def _ranks(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted
 def _cumulative(
     axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted
 ) -> list[Readout]:
-    ends = [value for value, _, _ in quoted] + [curve.data.values[-1] for curve in curves]
+    ends = [value for value, *_ in quoted] + [curve.data.values[-1] for curve in curves]
     right = max(ends) * 1.05 or 1.0
     for curve in curves:
         x = np.concatenate(([0.0], curve.data.values, [right]))
@@ -185,7 +188,7 @@ def _readout(
     lines = [
         Line(
             curve.series.label if len(curves) > 1 else y,
-            curve_style(curve.place)["color"],
+            curve.look["color"],
             curve.data.values,
             partial(at, curve.data),
         )
@@ -195,8 +198,10 @@ def _readout(
 
 
 def _line(axes: Axes, curve: Curve, x: np.ndarray, y: np.ndarray, **options: Any) -> None:
-    marker = "." if len(x) == 1 else None  # a line through one point is invisible
-    axes.plot(x, y, marker=marker, **curve_style(curve.place), **options)
+    look = dict(curve.look)
+    if len(x) == 1:  # a line through one point is invisible
+        look |= {"marker": look.get("marker") or "."}
+    axes.plot(x, y, **look, **options)
 
 
 def with_gaps(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
@@ -222,8 +227,7 @@ def _keep_left(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def _marks(axes: Axes, quoted: Quoted, size: float = 7) -> None:
-    for number, (value, text, mark) in enumerate(quoted):
-        colour = _MARK_COLOUR if mark.style is None else curve_style(mark.style)["color"]
+    for number, (value, text, mark, colour) in enumerate(quoted):
         line: dict[str, Any] = {"color": colour, "linewidth": 0.7, "linestyle": (0, (2, 1.5))}
         left = mark.side == "left"
         if mark.axis == "y":
@@ -248,27 +252,45 @@ def _marks(axes: Axes, quoted: Quoted, size: float = 7) -> None:
         axes.annotate(text, gid=f"mark-{number}", **place, **words)
 
 
-def _legend(axes: Axes, curves: Sequence[Curve]) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [
-        Line2D(
-            [],
-            [],
-            label=curve.series.label + (" (inset only)" if curve.series.inset_only else ""),
-            **curve_style(curve.place),
-        )
+def _legend(spec: FigureSpec, curves: Sequence[Curve]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the entries of the legend: systems, and then the dashes of their measures."""
+    if len({curve.series.system for curve in curves}) == 1:
+        return [(curve.series.label, dict(curve.look)) for curve in curves]
+    of_systems = {
+        label_of(curve.series.system) + (" (inset only)" if curve.series.inset_only else ""): {
+            **curve.look,
+            "linestyle": "-",
+        }
         for curve in curves
-    ]
-    axes.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(-0.01, 0.99),
-        ncols=min(len(handles), _LEGEND_COLUMNS),
-        frameon=False,
-        handlelength=2.1,
-        columnspacing=1.1,
-    )
+    }
+    of_measures = {
+        measure_label(measure): {"linestyle": dashes, "color": _MEASURE_COLOUR}
+        for measure, dashes in _dashes(spec).items()
+        if len(spec.measures) > 1
+    }
+    return [*of_systems.items(), *of_measures.items()]
+
+
+def _dashes(spec: FigureSpec) -> dict[str, Any]:
+    """Return the dashes of each measure of a figure."""
+    return dict(zip(spec.measures, ("-", DASHED), strict=False))
+
+
+def _look(
+    spec: FigureSpec, series: Series, styles: Mapping[str, dict[str, Any]], several: bool
+) -> dict[str, Any]:
+    """Return how a curve looks; markers tell systems apart where there are several."""
+    look = {"linestyle": _dashes(spec)[series.measure]}
+    if series.system == ALL_SYSTEMS:
+        return {**look, "color": _MEASURE_COLOUR}
+    look |= styles[series.system]
+    number = list(styles).index(series.system)
+    return look | ({"markevery": spaced_markers(number)} if several else {"marker": None})
+
+
+def page_systems(distributions: pd.DataFrame) -> set[str]:
+    """Return the systems of a page, which have one style in all of its figures."""
+    return {*distributions.get("system", [])} - {ALL_SYSTEMS}
 
 
 def _describe(spec: FigureSpec, curves: Sequence[Curve]) -> str:

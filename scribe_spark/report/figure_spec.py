@@ -18,8 +18,8 @@ class Mark:
     words : str
         Such as ``max {scribe.rad.max}``: each name of a metric in braces gives way to its published
         value.  The line is at the first of them; without all of them the mark is not drawn.
-    style : int or None
-        The number of the curve that it belongs to; None is grey.
+    coloured : bool
+        Whether it has the colour of the system of its first metric; else it is grey.
     axis : str
         ``x`` for a vertical line, ``y`` for a horizontal one.
     side : str
@@ -30,7 +30,7 @@ class Mark:
     """
 
     words: str
-    style: int | None = None
+    coloured: bool = False
     axis: str = "x"
     side: str = "right"
     end: str = "bottom"
@@ -39,6 +39,11 @@ class Mark:
     def metrics(self) -> list[str]:
         """The metrics that it quotes."""
         return re.findall(r"\{(.*?)\}", self.words)
+
+    @property
+    def system(self) -> str:
+        """The system of its first metric."""
+        return self.metrics[0].partition(".")[0]
 
     def is_published(self, published: Mapping[str, float]) -> bool:
         """Whether all that it quotes is published of this run."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from scribe_spark.report.by_size import draw_by_size
 from scribe_spark.report.catalogue import shown_figures
 from scribe_spark.report.comparison import (
     NOTABLE,
@@ -21,7 +22,7 @@ from scribe_spark.report.comparison import (
     sections,
     topologies,
 )
-from scribe_spark.report.drawing import draw
+from scribe_spark.report.drawing import draw, page_systems
 from scribe_spark.report.failures import COSTS, failure_rows, without_failures
 from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
 from scribe_spark.report.provenance import facts, origin, phases, settings
@@ -48,11 +49,24 @@ class Report:
     figures: dict[str, str]
 
 
+@dataclass(frozen=True)
+class _Figure:
+    """A figure as the page shows it; the drawing is markup."""
+
+    name: str
+    heading: str
+    svg: Any
+    caption: str
+    words: str
+    note: str = ""
+
+
 def render(
     metrics: Sequence[Mapping[str, Any]],
     manifest: Mapping[str, Any],
     distributions: pd.DataFrame,
     trees: RunTrees | None = None,
+    delays: pd.DataFrame | None = None,
 ) -> Report:
     """Draw the figures and write the page.
 
@@ -72,6 +86,8 @@ def render(
         value.  For Figure 6 value is the rank and count the group's size.
     trees : RunTrees, optional
         The trees that are drawn.
+    delays : DataFrame, optional
+        ``system, size, rad``: a row for each system and group, of all topologies.
 
     Returns
     -------
@@ -79,10 +95,23 @@ def render(
     """
     from markupsafe import Markup
 
-    drawings = [
+    drawn = [
         draw(spec, distributions, published_of_figure(spec, metrics))
         for spec in shown_figures(distributions)
     ]
+    figures = [
+        _Figure(
+            *(d.spec.name, f"Figure {d.spec.number}. {d.spec.title}", Markup(d.svg)),
+            *(d.spec.caption, d.words),
+            deviation_words(d.spec, series_of(d.spec, distributions), metrics),
+        )
+        for d in drawn
+    ]
+    by_size = None if delays is None else draw_by_size(delays, page_systems(distributions))
+    if by_size is not None:
+        after = [d.spec.measures[0] for d in drawn].index("rad") + 1
+        parts = by_size.name, by_size.title, Markup(by_size.svg), by_size.caption, by_size.words
+        figures.insert(after, _Figure(*parts))
     compared_rows = sections(without_failures(metrics))
     differences = [row.difference for section in compared_rows for row in section.rows]
     compared = [difference for difference in differences if difference is not None]
@@ -95,14 +124,7 @@ def render(
         compared=len(compared),
         near=sum(not difference.notable for difference in compared),
         notable=f"{NOTABLE:g}{PERCENT}",
-        figures=[
-            (
-                drawing,
-                Markup(drawing.svg),
-                deviation_words(drawing.spec, series_of(drawing.spec, distributions), metrics),
-            )
-            for drawing in drawings
-        ],
+        figures=figures,
         trees=[(figure, Markup(figure.svg)) for figure in drawn_trees],
         trees_left_out="" if trees is None else trees.left_out,
         sections=compared_rows,
@@ -118,7 +140,7 @@ def render(
         origin=origin(manifest),
         phases=phases(manifest),
     )
-    svgs = {drawing.spec.name: drawing.svg for drawing in drawings}
+    svgs = {figure.name: str(figure.svg) for figure in figures}
     return Report(html, svgs | {figure.name: figure.svg for figure in drawn_trees})
 
 

@@ -1,10 +1,11 @@
-"""What was run, how, with what and for how long, out of a manifest."""
+"""What was run, how, with what and for how long, out of a manifest; secrets are left out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from scribe_spark.redaction import redacted
 from scribe_spark.report.text import ABSENT, as_duration, as_setting, as_text, is_number
 
 __all__ = ["as_mapping", "facts", "origin", "phases", "settings"]
@@ -12,7 +13,9 @@ __all__ = ["as_mapping", "facts", "origin", "phases", "settings"]
 
 def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Tell in a few words what was run."""
-    config = {**as_mapping(manifest.get("config")), **as_mapping(manifest.get("resolved"))}
+    config = redacted(
+        {**as_mapping(manifest.get("config")), **as_mapping(manifest.get("resolved"))}
+    )
     times = (phase.get("seconds") for phase in _phase_list(manifest))
     took = [float(seconds) for seconds in times if is_number(seconds)]
     found = [
@@ -29,8 +32,8 @@ def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def settings(manifest: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
     """Every setting, its value, and whether the user gave it."""
-    given = _flat(as_mapping(manifest.get("config")))
-    resolved = _flat(as_mapping(manifest.get("resolved")))
+    given = redacted(_flat(as_mapping(manifest.get("config"))))
+    resolved = redacted(_flat(as_mapping(manifest.get("resolved"))))
     return [(key, as_setting(value), key in given) for key, value in {**given, **resolved}.items()]
 
 

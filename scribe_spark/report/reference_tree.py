@@ -16,10 +16,11 @@ import pandas as pd
 
 from scribe_spark.measures.published import check_range
 from scribe_spark.measures.reference_tree import CHECKED_AREAS, CHECKED_DEGREES
+from scribe_spark.report.legends import legend_above
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import facts, origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
-from scribe_spark.report.style import RC, curve_style, short_number
+from scribe_spark.report.style import RC, marked_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
 
@@ -264,8 +265,8 @@ def draw_lines(drawing: Drawing) -> str:
         figure = new_figure(4.6, 2.7)
         axes = figure.add_axes((0.13, 0.17, 0.83, 0.78))
         for number, (label, line) in enumerate(drawing.lines.items()):
-            look = {**curve_style(number), "marker": "o", "markersize": 3}
-            axes.plot(line.index, line.to_numpy(), label=label, zorder=3, **look)
+            look = marked_style(number)
+            axes.plot(line.index, line.to_numpy(), zorder=3, **look)
             if label in drawing.checks:
                 axes.axhspan(
                     *_bounds(drawing.checks[label]), color=look["color"], alpha=0.12, linewidth=0
@@ -283,11 +284,12 @@ def draw_lines(drawing: Drawing) -> str:
         axes.set_xlabel("hosts")
         axes.set_ylabel(drawing.unit)
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        axes.legend(frameon=False, fontsize=6.5)
+        looks = [(label, marked_style(number)) for number, label in enumerate(drawing.lines)]
+        legend_above(figure, looks)
         told = [
             Line(
                 label,
-                curve_style(number)["color"],
+                marked_style(number)["color"],
                 line.index.to_numpy(dtype=float),
                 exactly(line.index.to_numpy(), line.to_numpy(dtype=float)),
             )

@@ -14,7 +14,10 @@ from scribe_spark.report.histograms import COLUMNS
 from scribe_spark.report.text import readable
 from scribe_spark.systems import UNICAST, all_systems, find_system
 
-__all__ = ["Series", "series_of"]
+__all__ = ["ALL_SYSTEMS", "Series", "label_of", "measure_label", "series_of"]
+
+#: The `system` of rows that are the same for all systems.
+ALL_SYSTEMS = "all"
 
 #: What curves are called by their measure, where a figure shows several of one system.
 _MEASURE_LABELS = {"rad": "RAD", "rmd": "RMD"}
@@ -47,30 +50,44 @@ class Series:
 def series_of(spec: FigureSpec, distributions: pd.DataFrame) -> tuple[Series, ...]:
     """The curves of a figure: the paper's, then those of systems that the paper does not have.
 
-    The paper's are there even without data, so that every curve keeps its colour.
+    The paper's are there even without data.
     """
     if spec.measures == ("group_size",):
-        return (Series("Group size", "all", "group_size"),)
-    paper = [s for s in all_systems() if s.figures is not None and spec.number in s.figures]
-    several = len(spec.measures) > 1
-    series = [
+        return (Series("Group size", ALL_SYSTEMS, "group_size"),)
+    paper = [s.name for s in all_systems() if s.figures is not None and spec.number in s.figures]
+    systems = [*paper, *_other_systems(spec, distributions)]
+    return tuple(
         Series(
-            label=_MEASURE_LABELS[measure] if several else system.label,
-            system=system.name,
+            label=_label(spec, system, measure, len(systems) > 1),
+            system=system,
             measure=measure,
-            inset_only=spec.unicast_in_inset and system.family == UNICAST,
+            inset_only=spec.unicast_in_inset and _is_unicast(system),
         )
-        for system in paper
+        for system in systems
         for measure in spec.measures
-    ]
-    for name in _other_systems(spec, distributions):
-        system = find_system(name)
-        label = readable(name) if system is None else system.label
-        for measure in spec.measures:
-            words = f"{label}, {_MEASURE_LABELS[measure]}" if several else label
-            inset_only = spec.unicast_in_inset and system is not None and system.family == UNICAST
-            series.append(Series(words, name, measure, inset_only))
-    return tuple(series)
+    )
+
+
+def label_of(system: str) -> str:
+    """What figures call a system: its label, or its name where nothing is registered for it."""
+    known = find_system(system)
+    return readable(system) if known is None else known.label
+
+
+def measure_label(measure: str) -> str:
+    """What figures call a measure, where they show several of one system."""
+    return _MEASURE_LABELS[measure]
+
+
+def _label(spec: FigureSpec, system: str, measure: str, several: bool) -> str:
+    if len(spec.measures) == 1:
+        return label_of(system)
+    return f"{label_of(system)}, {measure_label(measure)}" if several else measure_label(measure)
+
+
+def _is_unicast(system: str) -> bool:
+    known = find_system(system)
+    return known is not None and known.family == UNICAST
 
 
 def _other_systems(spec: FigureSpec, distributions: pd.DataFrame) -> list[str]:
@@ -78,6 +95,7 @@ def _other_systems(spec: FigureSpec, distributions: pd.DataFrame) -> list[str]:
     if not set(COLUMNS) <= set(distributions.columns):
         return []
     rows = distributions[distributions["figure"].astype(str) == spec.number]
-    there = dict.fromkeys(rows.loc[rows["measure"].isin(spec.measures), "system"])
-    known = {system.name for system in all_systems() if system.figures is not None}
-    return [name for name in there if name not in known]
+    there = {*rows.loc[rows["measure"].isin(spec.measures), "system"]}
+    known = {system.name: system.figures for system in all_systems()}
+    others = [name for name, figures in known.items() if name in there and figures is None]
+    return [*others, *sorted(there - known.keys())]

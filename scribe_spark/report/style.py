@@ -1,19 +1,56 @@
-"""How all drawings look: colours, dashes, sizes, and numbers on axes."""
+"""How all drawings look: colours, dashes, sizes, and numbers on axes.
+
+A system has one colour and one marker in all figures, and one label (`systems.System`).  Where a
+figure shows two measures of a system, the first is solid and the second dashed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["DEPTHS", "RC", "STYLES", "curve_style", "depth_style", "short_number"]
+from scribe_spark.systems import all_systems
 
-#: Colour (Okabe-Ito, safe for the colour-blind) and dashes of each curve of a figure, in order.
-STYLES: tuple[tuple[str, Any], ...] = (
-    ("#0072B2", "-"),
-    ("#D55E00", (0, (5, 1.6))),
-    ("#009E73", (0, (1.2, 1.4))),
-    ("#CC79A7", (0, (6, 1.5, 1.2, 1.5))),
-    ("#000000", (0, (3, 1.2, 1, 1.2, 1, 1.2))),
+__all__ = [
+    "DASHED",
+    "DEPTHS",
+    "RC",
+    "curve_style",
+    "depth_style",
+    "marked_style",
+    "short_number",
+    "spaced_markers",
+    "system_styles",
+]
+
+#: Colours of curves that are of no system; the first are those of Okabe and Ito, safe for the
+#: colour-blind.
+_COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7"),
+    *("#000000", "#E69F00", "#56B4E9", "#7F7F7F"),
 )
+
+#: The dashes that tell a second measure from the first.
+DASHED = (0, (5, 1.6))
+
+_DASHES: tuple[Any, ...] = (
+    "-",
+    DASHED,
+    (0, (1.2, 1.4)),
+    (0, (6, 1.5, 1.2, 1.5)),
+    (0, (3, 1.2, 1, 1.2, 1, 1.2)),
+)
+
+#: Colours of systems in the order of their registry; those of users come after the package's.
+_SYSTEM_COLOURS = (
+    *("#0072B2", "#56B4E9", "#009E73", "#8DB600", "#8C564B"),  # Scribe, its variants, one tree
+    *("#D55E00", "#E69F00", "#CC79A7", "#6A3D9A"),  # its peers
+    *("#000000", "#7F7F7F"),  # the baselines
+    *("#C2185B", "#00868B", "#B8860B"),
+)
+
+#: No common divisor with the number of colours: 126 systems differ in colour or marker.
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
 #: Colour and width of the edges of a tree by the depth of the child, from 1; the last of all deeper
 #: ones, too.
@@ -50,9 +87,42 @@ RC = {
 
 
 def curve_style(number: int) -> dict[str, Any]:
-    """Colour and dashes of a figure's curve by its number, from 0; used again after the last."""
-    colour, dashes = STYLES[number % len(STYLES)]
-    return {"color": colour, "linestyle": dashes}
+    """Return colour and dashes of a curve by its number, from 0; the first 40 differ."""
+    again = number // len(_COLOURS)
+    dashes = _DASHES[(number + again) % len(_DASHES)]
+    return {"color": _COLOURS[number % len(_COLOURS)], "linestyle": dashes}
+
+
+def marked_style(number: int) -> dict[str, Any]:
+    """Return colour, dashes and marker of a line of few points; the first 360 differ."""
+    again = number // (len(_COLOURS) * len(_DASHES))
+    marker = _MARKERS[again % len(_MARKERS)]
+    return {**curve_style(number), "marker": marker, "markersize": 3}
+
+
+def system_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return colour and marker of each system: the same in all figures.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The systems of a page; those that nothing is registered for are numbered by name.
+    """
+    registered = [system.name for system in all_systems()]
+    numbers = registered + sorted(set(names) - set(registered))
+    return {
+        name: {
+            "color": _SYSTEM_COLOURS[number % len(_SYSTEM_COLOURS)],
+            "marker": _MARKERS[number % len(_MARKERS)],
+            "markersize": 3,
+        }
+        for number, name in enumerate(numbers)
+    }
+
+
+def spaced_markers(number: int) -> tuple[float, float]:
+    """Return where a long curve has markers: the first and the distance, in axes' diagonals."""
+    return 0.02 + 0.03 * (number % 5), 0.17
 
 
 def depth_style(depth: int) -> tuple[str, float]:

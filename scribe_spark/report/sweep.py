@@ -18,18 +18,16 @@ import pandas as pd
 from scribe_spark.report.page import fill_template
 from scribe_spark.report.provenance import origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
-from scribe_spark.report.style import RC, curve_style, short_number
+from scribe_spark.report.style import RC, marked_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.sweep_rounds import MOST_LINES, rounds_panels
 from scribe_spark.report.text import as_duration, as_text, is_number, readable
-from scribe_spark.report.world import round_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["render_sweep"]
 
-_MARKERS = ("o", "s", "^", "D", "v")
 _DECADES = 2  # an axis over this many or more is logarithmic
 _TICKS = 7  # up to this many values, each has its tick
 
@@ -118,7 +116,7 @@ def render_sweep(
         most_lines=MOST_LINES,
         rounds_panels=rounds_panels(by_round, measures or {}),
         rounds_legend=[
-            (label, Markup(_sample(f"point-{number}", round_style(number), label)))
+            (label, Markup(_sample(f"point-{number}", marked_style(number), label)))
             for number, label in enumerate(by_round)
         ],
         table=[
@@ -198,9 +196,8 @@ def _describe(lines: Sequence[_Line], axis: str, values: Sequence[Any]) -> str:
 
 
 def _style(number: int) -> dict[str, Any]:
-    marker = _MARKERS[number % len(_MARKERS)]
     size = max(3.0, 5.5 - number)  # of lines that run over one another all are seen
-    return {**curve_style(number), "marker": marker, "markersize": size}
+    return {**marked_style(number), "markersize": size}
 
 
 def _draw(

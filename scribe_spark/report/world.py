@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.config.rounds import NOMINAL_SECONDS
+from scribe_spark.report.legends import legend_above
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import as_mapping, facts, origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
-from scribe_spark.report.style import RC, STYLES, curve_style, short_number
+from scribe_spark.report.style import RC, marked_style, short_number, system_styles
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
@@ -25,13 +26,12 @@ from scribe_spark.report.world_panels import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 __all__ = [
     "draw_rounds",
     "line_words",
     "render_world",
-    "round_style",
 ]
 
 
@@ -153,7 +153,10 @@ def _draw(panel: Panel, lines: Mapping[str, pd.Series]) -> tuple[str, str]:
         for label, line in lines.items()
     )
     across = panel.across or "round"
-    return words, draw_rounds(f"round-{panel.name}", panel.title, words, lines, across=across)
+    name = f"round-{panel.name}"
+    styles = system_styles(panel.systems.values())
+    looks = {label: styles[system] for label, system in panel.systems.items()}
+    return words, draw_rounds(name, panel.title, words, lines, across=across, looks=looks)
 
 
 def _messages_panel(table: pd.DataFrame) -> Panel:
@@ -193,23 +196,6 @@ def distribution_words(counts: pd.Series, across: str) -> str:
     return f"{sentence}: {median} for half of {as_text(float(counts.sum()))}, at most {most}."
 
 
-def round_style(number: int) -> dict[str, Any]:
-    """How the line of a number looks, from 0; the first ten differ."""
-    marker = ("o", "s")[number // len(STYLES) % 2]
-    return {**curve_style(number), "marker": marker, "markersize": 3}
-
-
-def _place_legend(axes: Axes) -> None:
-    """Give the lines' labels a place without lines: where there is none, above all of them."""
-    legend = axes.legend(frameon=False, fontsize=7)
-    box = legend.get_window_extent()
-    paths = [line.get_path().transformed(line.get_transform()) for line in axes.lines]
-    if any(path.intersects_bbox(box, filled=False) for path in paths):
-        legend.set_loc("upper left")
-        whole, box = axes.get_window_extent(), legend.get_window_extent()
-        axes.set_ylim(0, axes.get_ylim()[1] * whole.height / (box.y0 - whole.y0 - 1))
-
-
 def draw_rounds(
     name: str,
     title: str,
@@ -217,6 +203,7 @@ def draw_rounds(
     lines: Mapping[str, pd.Series],
     legend: bool = True,
     across: str = "round",
+    looks: Mapping[str, dict[str, Any]] | None = None,
 ) -> str:
     """A drawing over the rounds.
 
@@ -228,6 +215,8 @@ def draw_rounds(
         Whether labels are in the drawing.
     across : str
         What the horizontal axis is, if it is not the round.
+    looks : mapping of str to dict, optional
+        Label -> look of a line; by default lines look as their numbers say.
     """
     from matplotlib import style
     from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -235,12 +224,11 @@ def draw_rounds(
     with style.context(["default", RC]):
         figure = new_figure(4.6, 2.7)
         axes = figure.add_axes((0.13, 0.17, 0.83, 0.78))
-        for number, (label, line) in enumerate(lines.items()):
-            look = round_style(number)
-            if len(line) > _MOST_MARKERS:  # where colours are used again, markers tell lines apart
-                look["markevery"] = -(-len(line) // 10)
-                look["marker"] = look["marker"] if number >= len(STYLES) else None
-            axes.plot(line.index, line.to_numpy(), label=label, clip_on=False, zorder=3, **look)
+        by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
+        for label, line in lines.items():
+            every = -(-len(line) // 10) if len(line) > _MOST_MARKERS else 1
+            look = {**by_label[label], "markevery": every}
+            axes.plot(line.index, line.to_numpy(), clip_on=False, zorder=3, **look)
         values = np.concatenate([line.dropna().to_numpy(dtype=float) for line in lines.values()])
         axes.set_ylim(0, values.max() * 1.08 or 1)
         axes.set_xlabel(across)
@@ -251,15 +239,15 @@ def draw_rounds(
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=steps, integer=whole, min_n_ticks=1))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short_number(round(v, 9))))
         if legend and len(lines) > 1:
-            _place_legend(axes)
+            legend_above(figure, [(label, by_label[label]) for label in lines])
         told = [
             Line(
                 label,
-                round_style(number)["color"],
+                by_label[label]["color"],
                 line.index.to_numpy(dtype=float)[line.notna()],
                 exactly(line.index.to_numpy(), line.to_numpy(dtype=float)),
             )
-            for number, (label, line) in enumerate(lines.items())
+            for label, line in lines.items()
         ]
         readout = Readout(axes, told, lambda x: f"{across} {as_text(x)}")
         return svg_element(figure, name, title, words, [readout])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from scribe_spark.systems import LIVES, find_system
+from scribe_spark.report.series import label_of
+from scribe_spark.systems import LIVES, all_systems
 
 __all__ = ["GROUP_PANELS", "PANELS", "TREE_PANELS", "Panel", "system_panels"]
 
@@ -26,6 +27,8 @@ class Panel:
         Where it is given, a distribution: over all rounds together, by the number that ends the
         measures' names (``repaired.3``); `measures` has the names without it, `across` says what
         the number is.
+    systems : mapping of str to str
+        Where lines are of systems: what a line is called -> its system.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Panel:
     measures: Mapping[str, str]
     every_round: bool = True
     across: str = ""
+    systems: Mapping[str, str] = field(default_factory=dict)
 
 
 PANELS = (
@@ -83,9 +87,10 @@ def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
     measures : collection of str
         Those of the rounds.
     """
-    systems = sorted(
-        name.removesuffix(".control") for name in measures if name.endswith(".control")
-    )
+    there = {name.removesuffix(".control") for name in measures if name.endswith(".control")}
+    registered = [system.name for system in all_systems()]
+    systems = [name for name in registered if name in there]
+    systems += sorted(there - {*registered})
     if len(systems) < 2:
         return ()
 
@@ -93,21 +98,21 @@ def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
         of_all = name.startswith("link_stress") and system == LIVES
         return name if of_all else f"{system}.{name}"
 
-    def label(system: str) -> str:
-        known = find_system(system)
-        return system if known is None else known.label
-
     return tuple(
         Panel(
             f"systems-{name.replace('.', '-').replace('_', '-')}",
             title,
             unit,
-            {measure(system, name): label(system) for system in systems},
+            {measure(system, name): label_of(system) for system in systems},
             every_round=False,
+            systems={label_of(system): system for system in systems},
         )
         for name, (title, unit) in _OF_SYSTEMS.items()
     )
 
+
+#: The systems whose links are compared in a world.
+_MULTICASTS = ("scribe", "ip_multicast", "naive_unicast")
 
 #: Of a world with groups.
 GROUP_PANELS = (
@@ -217,14 +222,8 @@ GROUP_PANELS = (
             f"multicast-links-{end}",
             f"Packets on a link, {title}: one multicast of each group",
             "packets",
-            {
-                f"{system}.link_stress.{end}": label
-                for system, label in (
-                    ("scribe", "Scribe"),
-                    ("ip_multicast", "IP multicast"),
-                    ("naive_unicast", "naive unicast"),
-                )
-            },
+            {f"{system}.link_stress.{end}": label_of(system) for system in _MULTICASTS},
+            systems={label_of(system): system for system in _MULTICASTS},
         )
         for end, title in (("mean_existing", "mean"), ("max", "maximum"))
     ),

@@ -12,7 +12,6 @@ import secrets
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,6 +19,8 @@ from pathlib import Path
 
 from pyspark.find_spark_home import _find_spark_home
 
+from scribe_spark.runtime import guard
+from scribe_spark.runtime.environment import environment_of_machine
 from scribe_spark.runtime.scratch import scratch_folder
 
 __all__ = ["Server", "start_server"]
@@ -28,6 +29,8 @@ _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 #: Seconds that the server has to begin, and to end by itself.
 _BEGIN, _END = 120.0, 20.0
 _AGAIN = 0.1
+#: -P: the folder of the file is not searched for modules.
+_GUARD = (sys.executable, "-P", guard.__file__)
 
 
 class Server:
@@ -69,10 +72,11 @@ def start_server(master: str, settings: Mapping[str, str]) -> Server:
         command += ["--conf", f"{name}={value}"]
     said = scratch_folder() / "server.log"
     # not on the command line, which others see
-    environment = {**os.environ, "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
+    secret = {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
+    environment = {**os.environ, **environment_of_machine(), **secret}
     with said.open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__, *command, "--class", _CLASS, "spark-internal"],
+            [*_GUARD, *command, "--class", _CLASS, "spark-internal"],
             stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment,
         )  # fmt: skip
     server = Server(process, f"sc://localhost:{port}/;token={token}")
@@ -101,21 +105,3 @@ def _why(said: Path) -> str:
     lines = [line for line in said.read_text(errors="replace").splitlines() if line.strip()]
     named = [line for line in lines if "Exception" in line or "Error" in line]
     return (named or lines or [f"the server has not begun in {_BEGIN:g} s"])[0].strip()
-
-
-def _guard(command: list[str]) -> int:
-    """Run a command until it ends, or until standard input does."""
-    running = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-
-    def wait_for_end() -> None:
-        sys.stdin.buffer.read()
-        running.terminate()
-        time.sleep(_END / 2)
-        running.kill()
-
-    threading.Thread(target=wait_for_end, daemon=True).start()
-    return running.wait()
-
-
-if __name__ == "__main__":
-    sys.exit(_guard(sys.argv[1:]))

@@ -71,6 +71,8 @@ def end_where_spark_hangs_up() -> None:
 
 
 if __name__ == "__main__":
+    # the user's own modules are found there, but replace no other (PYTHONSAFEPATH)
+    sys.path.append(os.getcwd())
     # a session's archives do not change
     zipimport.zipimporter.invalidate_caches = lambda self: None  # type: ignore[method-assign]
     end_where_spark_hangs_up()

@@ -114,7 +114,7 @@ def discard_arrays(*names: str) -> None:
 @functools.lru_cache(maxsize=32)
 def open_array(name: str) -> np.ndarray:
     """An array that :func:`distribute_arrays` gave out, memory-mapped once per process."""
-    return np.load(_file(name), mmap_mode="r")
+    return np.load(_file(name), mmap_mode="r").view(np.ndarray)  # memmap's own operations are slow
 
 
 def _file(name: str) -> str | Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,10 +13,18 @@ from pathlib import Path
 
 import pyspark
 
-from scribe_spark.errors import InputError, one_line
+from scribe_spark.errors import InputError, listed, one_line, shown
 from scribe_spark.runtime.scratch import SCRATCH
 
-__all__ = ["blame_environment", "check_environment", "given_environment", "jvm_locale"]
+__all__ = [
+    "LOOPBACK",
+    "blame_environment",
+    "check_environment",
+    "environment_of_machine",
+    "given_environment",
+    "jvm_locale",
+    "names_address",
+]
 
 _HOME, _ARGUMENTS = "SPARK_HOME", "PYSPARK_SUBMIT_ARGS"
 
@@ -41,6 +50,10 @@ _ALONE = frozenset(("--load-spark-defaults", "--supervise", "--verbose", "-v"))
 #: Sizes, of which the JVM would speak for itself.
 _MEMORY = ("--driver-memory", "--executor-memory", "spark.driver.memory", "spark.executor.memory")
 _BYTES = re.compile(r"[0-9]+([kmgtp]b?|b)?", re.IGNORECASE)
+
+#: The variable that names the address on which all parts of Spark listen, and the one that only
+#: this machine reaches.
+_ADDRESS, LOOPBACK = "SPARK_LOCAL_IP", "127.0.0.1"
 
 #: Locales whose letters are ASCII for Java; Python takes the names of files for UTF-8 there.
 _ASCII = ("C", "POSIX")
@@ -73,6 +86,27 @@ def blame_environment(error: Exception) -> InputError | None:
     return None
 
 
+def environment_of_machine() -> dict[str, str]:
+    """Return what the environment of a JVM needs whose tasks are all on this machine.
+
+    Python workers run this very interpreter, and search the working directory for no module.
+    Spark listens on this machine's own network alone, unless the user names an address.
+    """
+    values = {"PYSPARK_PYTHON": sys.executable, "PYTHONSAFEPATH": "1"} | jvm_locale()
+    if not names_address():
+        values[_ADDRESS] = LOOPBACK
+    package = Path(__file__).parents[2]
+    if package == Path.cwd():  # perhaps it is not installed, and workers need it too
+        paths = [os.environ.get("PYTHONPATH", ""), str(package)]
+        values["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    return values
+
+
+def names_address() -> bool:
+    """Return whether the environment says on which address Spark listens."""
+    return any(os.environ.get(name) for name in (_ADDRESS, "SPARK_LOCAL_HOSTNAME"))
+
+
 def jvm_locale() -> dict[str, str]:
     """Return what the JVM's environment needs, so that it names files as Python does."""
     return {"LC_ALL": "C.UTF-8"} if os.environ.get("LC_ALL") in _ASCII else {}
@@ -100,7 +134,9 @@ def _check_home(home: str) -> None:
         raise InputError(_HOME, home, f"holds no bin/spark-submit; {remedy}")
     found = [re.sub(r"spark-core_[^-]*-|\.jar$", "", jar.name) for jar in _cores(home)]
     if not any(version.split(".")[:2] == ours.split(".")[:2] for version in found):
-        raise InputError(_HOME, home, f"is Spark {', '.join(found) or 'without jars'}; {remedy}")
+        raise InputError(
+            _HOME, home, f"is Spark {listed(found) if found else 'without jars'}; {remedy}"
+        )
 
 
 def _cores(home: str) -> list[Path]:
@@ -115,7 +151,9 @@ def _check_scratch(folders: str) -> None:
             with tempfile.TemporaryFile(dir=folder) as file:
                 file.write(b"room")
         except (OSError, ValueError) as error:
-            remedy = f"{folder!r} cannot be written ({one_line(error)}); name folders that can be"
+            remedy = (
+                f"{shown(folder)} cannot be written ({one_line(error)}); name folders that can be"
+            )
             raise InputError(SCRATCH, folders, remedy) from None
 
 
@@ -133,13 +171,19 @@ def _check_arguments(text: str) -> None:
         if word in _ALONE:
             continue
         if name not in _WITH_VALUE:
-            raise InputError(_ARGUMENTS, text, f"{word!r} is none of a session's flags; {remedy}")
+            raise InputError(
+                _ARGUMENTS, text, f"{shown(word)} is none of a session's flags; {remedy}"
+            )
         if not equals:
             value = next(given, "")
         if name in ("--conf", "-c"):
             if "=" not in value:
-                raise InputError(_ARGUMENTS, text, f"{word} {value!r} is no NAME=VALUE; {remedy}")
+                raise InputError(
+                    _ARGUMENTS, text, f"{word} {shown(value)} is no NAME=VALUE; {remedy}"
+                )
             name, _, value = value.partition("=")
         if name in _MEMORY and not _BYTES.fullmatch(value):
-            raise InputError(_ARGUMENTS, text, f"{name} {value!r} is no size such as 4g; {remedy}")
+            raise InputError(
+                _ARGUMENTS, text, f"{name} {shown(value)} is no size such as 4g; {remedy}"
+            )
     raise InputError(_ARGUMENTS, text, f"does not end with {_SHELL}; {remedy}")

@@ -10,7 +10,7 @@ import os
 import shutil
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -19,6 +19,7 @@ from urllib.parse import quote
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
+from scribe_spark.core.paths import replace_file, temporary_name, whole
 from scribe_spark.runtime.sessions import Connected, abilities, usable
 
 __all__ = [
@@ -142,6 +143,11 @@ def is_store(url: str) -> bool:
     return url.partition(":")[0].lower() in _STORES
 
 
+def _beside(location: str) -> str:
+    """Return a new location in the same folder."""
+    return f"{location.rpartition('/')[0]}/{temporary_name()}"
+
+
 def _crc32(stream: Any) -> int:
     """The CRC-32 of what is left of a binary stream."""
     crc = 0
@@ -184,10 +190,7 @@ class LocalFiles:
         """See :class:`Files`."""
         path = _local(url)
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f"{path.name}.tmp")
-        with _whole(beside):
-            beside.write_bytes(content)
-            beside.replace(path)
+        replace_file(path, content)
 
     def create(self, url: str, content: bytes) -> bool:
         """See :class:`Files`."""
@@ -196,8 +199,10 @@ class LocalFiles:
         try:
             file = path.open("xb")
         except FileExistsError:
+            if path.is_symlink():  # perhaps to nowhere: never ours, and never to be read
+                raise OSError(f"{path.name} is a symbolic link") from None
             return False
-        with _whole(path), file:
+        with whole(path), file:
             file.write(content)
         return True
 
@@ -211,17 +216,6 @@ class LocalFiles:
 
     def close(self) -> None:
         """See :class:`Files`."""
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[None]:
-    """Inside, a file is written; nothing of it stays where that fails, as on a full disk."""
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-        raise
 
 
 def _local(url: str) -> Path:
@@ -287,9 +281,10 @@ class HadoopFiles:
         with _java_errors():
             if is_store(url):
                 self._put(url, content, True)
-            else:
-                self._put(f"{url}.tmp", content, True)
-                self._move(self._path(f"{url}.tmp"), self._path(url))
+                return
+            beside = _beside(url)
+            self._put(beside, content, False)
+            self._move(self._path(beside), self._path(url))
 
     def create(self, url: str, content: bytes) -> bool:
         """See :class:`Files`.  Two at once may both succeed on an object store."""
@@ -418,7 +413,7 @@ class ArrowFiles:
     def write(self, url: str, content: bytes) -> None:
         """See :class:`Files`."""
         path = self._path(url)
-        beside = path if is_store(url) else f"{path}.tmp"
+        beside = path if is_store(url) else _beside(path)
         with _arrow_errors():
             self._put(beside, content)
             if beside != path:

@@ -18,6 +18,7 @@ from pathlib import Path
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
+from scribe_spark.errors import shown
 from scribe_spark.runtime.scratch import SCRATCH
 from scribe_spark.runtime.sessions import abilities
 
@@ -69,10 +70,10 @@ def full_disk(
     if found is None and spark is not None and _WRITING not in _text(error):
         found = scratch[0] if scratch else _ELSEWHERE
     if found is None or found in written:
-        return f"out = {out!r}: takes no more ({reason}); make room there, {_GO_ON}"
+        return f"out = {shown(out)}: takes no more ({reason}); make room there, {_GO_ON}"
     return (
-        f"{SCRATCH} = {str(found)!r}: takes no more ({reason}); make room there, or name another "
-        f"folder, {_GO_ON}"
+        f"{SCRATCH} = {shown(str(found))}: takes no more ({reason}); make room there, or name "
+        f"another folder, {_GO_ON}"
     )
 
 

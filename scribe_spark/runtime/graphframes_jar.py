@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from scribe_spark.core.paths import replace_file
+
 __all__ = ["COORDINATES", "FOLDER", "fetch", "jars"]
 
 COORDINATES = "io.graphframes:graphframes-spark4_2.13:0.12.3"
@@ -45,7 +47,7 @@ def fetch(folder: str | Path = FOLDER, patience: float = PATIENCE) -> str:
             f"GraphFrames: {COORDINATES} cannot be fetched ({why}); everything but "
             f"graphframe() works. Later: `make graphframes`, or put the jars in {folder / 'jars'}"
         )
-    (folder / "asked").write_text(line + "\n", encoding="utf-8")
+    replace_file(folder / "asked", f"{line}\n".encode())
     return line
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import re
 
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
+from scribe_spark.redaction import LEFT_OUT
 from scribe_spark.runtime.master import PATIENCE, check_master, is_local_master, reach
 
 __all__ = ["check_remote", "is_own", "reach_remote"]
@@ -39,14 +40,10 @@ def check_remote(remote: str) -> None:
         except InputError as error:
             raise InputError("remote", remote, error.remedy) from None
     else:
-        found = _URL.fullmatch(remote)
-        if found is None:
-            raise InputError("remote", remote, f"is no Spark Connect server; {_REMEDY}")
-        if found["port"] and not 1 <= int(found["port"]) <= _MOST:
-            raise InputError("remote", remote, f"port must be 1 to {_MOST:,}")
+        _address(remote)
     missing = [library for library in _LIBRARIES if not _is_there(library)]
     if missing:
-        remedy = f"needs {', '.join(missing)}; pip install 'scribe-spark[connect]'"
+        remedy = f"needs {listed(missing)}; pip install 'scribe-spark[connect]'"
         raise InputError("remote", remote, remedy)
 
 
@@ -64,6 +61,22 @@ def reach_remote(remote: str, patience: float = PATIENCE) -> None:
     ------
     InputError
     """
+    reach("remote", remote, [_address(remote)], patience)
+
+
+def _address(remote: str) -> tuple[str, int]:
+    """Return the host and the port of a server.
+
+    Raises
+    ------
+    InputError
+    """
     found = _URL.fullmatch(remote)
-    assert found is not None
-    reach("remote", remote, [(found["host"], int(found["port"] or _PORT))], patience)
+    if found is None:
+        raise InputError("remote", remote, f"is no Spark Connect server; {_REMEDY}")
+    if LEFT_OUT in remote:
+        raise InputError("remote", remote, f"has {LEFT_OUT} for a secret; write the secret itself")
+    port = int(found["port"] or _PORT)
+    if not 1 <= port <= _MOST:
+        raise InputError("remote", remote, f"port must be 1 to {_MOST:,}")
+    return found["host"], port

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,13 @@ from scribe_spark.errors import InputError, one_line
 from scribe_spark.runtime.checkpoints import provide_scratch_directory
 from scribe_spark.runtime.connect_server import Server, start_server
 from scribe_spark.runtime.environment import (
+    LOOPBACK,
     blame_environment,
     check_environment,
+    environment_of_machine,
     given_environment,
     jvm_locale,
+    names_address,
 )
 from scribe_spark.runtime.graphframes_jar import jars
 from scribe_spark.runtime.java_options import is_short, java_options, log_option
@@ -119,9 +121,8 @@ def _connect(execution: Execution, nodes: int, estimated_work: int, worlds: bool
     try:
         if is_own(remote):
             check_environment()
-            with given_environment({"PYSPARK_PYTHON": sys.executable} | jvm_locale()):
-                settings = _context_settings(remote, nodes, estimated_work, worlds)
-                url = _own_server(start_server(remote, settings))
+            settings = _context_settings(remote, nodes, estimated_work, worlds)
+            url = _own_server(start_server(remote, settings))
         else:
             reach_remote(remote)
         spark = SparkSession.builder.remote(url).appName("scribe_spark").getOrCreate()
@@ -174,6 +175,9 @@ def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool
         # else each call that makes a Column or a DataFrame asks the JVM four questions first, to be
         # able to tell where in the program an error comes from: a fifth of a small superstep
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # a barrier stage with more tasks than slots is refused after half a minute, not after ten
+        "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
+        "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "30",
     }
     if is_local_master(master):
         settings |= {
@@ -195,8 +199,8 @@ def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool
         }
     if not enabled("release_blocks"):  # then Spark is to delete what is not used any more
         settings["spark.cleaner.referenceTracking.cleanCheckpoints"] = "true"
-    if is_submitted():  # the JVM of spark-submit has its log set up already
-        return settings | {"spark.log.level": "ERROR"}
+    if is_submitted():  # the JVM of spark-submit has its log and its environment already
+        return settings | _settings_of_machine(master) | {"spark.log.level": "ERROR"}
     heap, short = heap_mib(nodes, worlds=worlds), is_short(nodes, estimated_work)
     settings |= {
         "spark.driver.memory": f"{heap}m",
@@ -210,6 +214,16 @@ def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool
     return settings
 
 
+def _settings_of_machine(master: str) -> dict[str, str]:
+    """Return what `environment_of_machine` says, as settings for a JVM that runs already."""
+    if not on_this_machine(master):
+        return {}
+    settings = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
+    if is_local_master(master) and not names_address():
+        settings |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
+    return settings
+
+
 def _jars() -> list[str]:
     """The user's jars, and GraphFrames' of set-up unless the user brings one."""
     own = user_jars()
@@ -219,9 +233,8 @@ def _jars() -> list[str]:
 
 def _create(builder: SparkSession.Builder, master: str) -> SparkSession:
     try:
-        # workers of this machine run this very interpreter, whatever PYSPARK_PYTHON says
-        own = {"PYSPARK_PYTHON": sys.executable} if on_this_machine(master) else {}
-        with given_environment(own | jvm_locale()):
+        local = on_this_machine(master)
+        with given_environment(environment_of_machine() if local else jvm_locale()):
             return builder.getOrCreate()
     except Exception as error:
         if on_this_machine(master):

@@ -29,6 +29,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from scribe_spark.core.paths import is_local, local_path
 from scribe_spark.errors import InputError, one_line
+from scribe_spark.runtime.environment import LOOPBACK
 from scribe_spark.runtime.master import on_this_machine
 from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.tricks import TRICKS, enabled
@@ -119,7 +120,7 @@ class Classic:
         None where they do not reach it.
         """
         if self.shares_disk:
-            return _HERE, _HERE
+            return LOOPBACK, LOOPBACK
         conf = self._context.getConf()
         host = conf.get("spark.driver.host") or socket.gethostname()
         return host, conf.get("spark.driver.bindAddress") or host
@@ -177,7 +178,7 @@ class Connected:
 
     def hosts(self) -> tuple[str, str] | None:
         """See :class:`Classic`; a server on another machine may not reach this one."""
-        return (_HERE, _HERE) if self.shares_disk else None
+        return (LOOPBACK, LOOPBACK) if self.shares_disk else None
 
     @contextmanager
     def describing(self, description: str) -> Iterator[None]:
@@ -311,8 +312,6 @@ class Connected:
             raise InputError("scratch", None, f"{why}; name a folder that its tasks write")
         return f"{self._scratch}/{uuid.uuid4().hex}"
 
-
-_HERE = "127.0.0.1"
 
 _connected: WeakKeyDictionary[SparkSession, Connected] = WeakKeyDictionary()
 

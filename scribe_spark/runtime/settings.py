@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from scribe_spark.runtime.sessions import is_connect, parallelism
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["bucket_count", "default_partitions", "set_all", "sql_settings", "tuned"]
+__all__ = ["bucket_count", "default_partitions", "read_setting", "set_all", "sql_settings", "tuned"]
 
 
 def default_partitions(spark: SparkSession, nodes: int) -> int:
@@ -25,7 +25,7 @@ _PARTITIONS = "spark.scribe_spark.partitions"
 
 def bucket_count(spark: SparkSession, nodes: int) -> int:
     """Return in how many buckets the nodes of an overlay are: one a partition."""
-    chosen = _setting(spark, _PARTITIONS)
+    chosen = read_setting(spark, _PARTITIONS)
     return int(chosen) if chosen else default_partitions(spark, nodes)
 
 
@@ -55,7 +55,7 @@ def sql_settings(partitions: int) -> dict[str, str]:
 def tuned(spark: SparkSession, partitions: int) -> Iterator[None]:
     """The SQL settings that supersteps want, put back afterwards."""
     settings = sql_settings(partitions)
-    before = {name: _setting(spark, name) for name in settings}
+    before = {name: read_setting(spark, name) for name in settings}
     set_all(spark, settings)
     try:
         yield
@@ -63,7 +63,7 @@ def tuned(spark: SparkSession, partitions: int) -> Iterator[None]:
         set_all(spark, before)
 
 
-def _setting(spark: SparkSession, name: str) -> str | None:
+def read_setting(spark: SparkSession, name: str) -> str | None:
     """Return a setting; None where it is not set, or not to be seen."""
     try:
         return spark.conf.get(name, None)

@@ -13,7 +13,7 @@ import functools
 import os
 from dataclasses import dataclass
 
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed, shown
 
 __all__ = ["TRICKS", "VARIABLE", "Trick", "check_tricks", "enabled", "markdown"]
 
@@ -118,7 +118,7 @@ TRICKS = (
         "Setting spark.python.daemon.module; pyspark.daemon.manager; glibc: mallopt",
         "0.2 s of each task with Python; a run on local-cluster 60 to 50 s. Rounds of a world of "
         "400,000 nodes in 3.6 s of CPU instead of 4.5.",
-        "Spark's own daemon.",
+        "Spark's own daemon, whose workers find no modules of yours in the working directory.",
         "The server's setting: a server that a command starts has it.",
     ),
     Trick(
@@ -193,7 +193,9 @@ def _chosen(text: str) -> frozenset[str]:
     left_out = {word[1:] for word in words if word.startswith("-")}
     named = {word for word in words if not word.startswith("-")}
     for word in sorted((named | left_out) - {"all", "none", *_NAMES}):
-        raise InputError(VARIABLE, text, f"{word!r} is no trick; all, none, or {', '.join(_NAMES)}")
+        raise InputError(
+            VARIABLE, text, f"{shown(word)} is no trick; all, none, or {listed(_NAMES)}"
+        )
     if "none" in named and len(words) > 1:
         raise InputError(VARIABLE, text, "none cannot be combined with others")
     used = set(_NAMES) if "all" in named or not named else named - {"none"}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import find_sorted, whole_numbers
+from scribe_spark.core.arrays import NONE, find_sorted, whole_numbers
+from scribe_spark.core.keys import key_of, mixed_key
 from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.scribe.scribe import Scribe
@@ -33,17 +34,18 @@ def publication_ids(number: int | np.ndarray, source: np.ndarray) -> np.ndarray:
 
 
 def pending_keys(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """Numbers of publications whose deadline has not come; negative for others."""
+    """Return numbers of publications whose deadline has not come; negative for others."""
     return publication_keys(scribe, group, publication, scribe.number - scribe.rules.deadline)
 
 
 def publication_keys(
     scribe: Scribe, group: np.ndarray, publication: np.ndarray, since: int
 ) -> np.ndarray:
-    """Numbers of publications from a round on, each another one; negative for older ones."""
+    """Return the numbers of publications from a round on; negative for older ones."""
     age = (publication >> SOURCE_BITS) - since
-    keys = (age * len(scribe.groups) + group) * _numbers(scribe.ring) + (publication & SOURCE)
-    return np.where(age >= 0, keys, -1)
+    parts = age, group, publication & SOURCE
+    keys = mixed_key(parts, (len(scribe.groups), _numbers(scribe.ring)))
+    return np.where(age >= 0, keys, NONE)
 
 
 def publications_of(scribe: Scribe, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -70,7 +72,7 @@ def note_got(
     keys = pending_keys(scribe, group, publication)
     young = keys >= 0
     group, node, publication = group[young], node[young], publication[young]
-    keys = keys[young] * scribe.state.size + node
+    keys = key_of([keys[young], node], scribe.state.size)
     again = (find_sorted(now, keys) >= 0) | scribe.state.got.has(keys)
     twice = np.flatnonzero(again)
     entries = scribe.state.entries

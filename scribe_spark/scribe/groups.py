@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import draws, schemas
 from scribe_spark.core import u128
+from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.pastry.nodes import node_name
@@ -79,10 +80,10 @@ def read_members(spark: SparkSession, path: str, nodes: int) -> DataFrame:
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("group", "node")}
         return local_frame(spark, pa.table(columns))
     members = read_remote(spark, path, "members", _COLUMNS)
-    valid = F.col("node").between(0, nodes - 1) & F.col("group").isNotNull()
+    valid = F.col("node").between(0, nodes - 1) & (F.col("group") > NO_GROUP)
     with refuse_unreadable("members", path):
         for row in members.where(~F.coalesce(valid, F.lit(False))).take(1):
-            raise _no_node(path, nodes, row["group"], row["node"])
+            raise _bad_row(path, nodes, row["group"], row["node"])
         for row in members.groupBy("group", "node").count().where("count > 1").take(1):
             raise _twice(path, row["group"], row["node"])
     return members
@@ -94,22 +95,28 @@ _COLUMNS: dict[str, Kind] = {"group": "int", "node": "int"}
 def check_members(path: str, nodes: int):
     """Read a local table of members without Spark and check it: a pandas frame (group, node).
 
+    Groups may have any numbers above `NO_GROUP`, nodes are 0 to `nodes` - 1.
+
     Raises
     ------
     InputError
     """
     frame = read_table(path, "members", _COLUMNS)
-    wrong = frame[(frame["node"] < 0) | (frame["node"] >= nodes)]
-    if len(wrong):
-        raise _no_node(path, nodes, *wrong.iloc[0][["group", "node"]])
+    valid = frame["node"].between(0, nodes - 1) & (frame["group"] > NO_GROUP)
+    if not valid.all():
+        raise _bad_row(path, nodes, *frame[~valid].iloc[0][["group", "node"]])
     again = frame[frame.duplicated(["group", "node"])]
     if len(again):
         raise _twice(path, *again.iloc[0][["group", "node"]])
     return frame
 
 
-def _no_node(path: str, nodes: int, group, node) -> InputError:
-    remedy = f"row group={group}, node={node} names no node; nodes are 0 to {nodes - 1}"
+def _bad_row(path: str, nodes: int, group, node) -> InputError:
+    row = f"row group={group}, node={node}"
+    if group is None or group == NO_GROUP:
+        remedy = f"{row} names no group; groups are whole numbers above {NO_GROUP}"
+    else:
+        remedy = f"{row} names no node; nodes are 0 to {nodes - 1}"
     return InputError("members", path, remedy)
 
 

@@ -12,13 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import (
-    NONE,
-    SortedTable,
-    find_sorted,
-    key_of,
-    whole_numbers,
-)
+from scribe_spark.core.arrays import NONE, SortedTable, find_sorted, whole_numbers
+from scribe_spark.core.keys import key_of
 from scribe_spark.engine.packing import Columns, Lent, overlay
 from scribe_spark.scribe.ring_buffers import SharedRings
 from scribe_spark.scribe.upcalls import Application, Calls

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.core.arrays import NONE, SortedTable, whole_numbers
+from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Facts, KnowsRing
 from scribe_spark.engine.packing import count_rows, overlay
@@ -151,6 +152,7 @@ class Run:
         names = ("group", "key_hi", "key_lo")
         number, hi, lo = (groups.column(name).to_numpy() for name in names)
         ring, underlay = overlay.ring, overlay.underlay
+        refuse_groups(len(number), len(ring))
         keys = Keys(hi.view(np.uint64), lo.view(np.uint64))
         of = Groups(number, keys, len(ring))
         way = (underlay.kernel, underlay.lan_us)

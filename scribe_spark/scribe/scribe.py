@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scribe_spark.core.arrays import Rows, codes, whole_numbers
+from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT
@@ -207,11 +208,11 @@ class Scribe:
     # ---- keys
 
     def key(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """The keys of (group, node)."""
-        return group * self.state.size + node
+        """Return the keys of (group, node), or those of (pair, child)."""
+        return key_of([group, node], self.state.size)
 
     def split(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first part of keys and the last node: group and node, or pair and child."""
+        """Return the first part of keys and the last node: group and node, or pair and child."""
         return np.divmod(key, self.state.size)
 
     def entry(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:

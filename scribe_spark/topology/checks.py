@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.inputs import first_rows
 from scribe_spark.topology.graph import WEIGHT_DECIMALS, Graph
 
@@ -133,7 +133,7 @@ def _islands(graph: Graph) -> list[np.ndarray]:
 
 def _refuse_islands(islands: list[np.ndarray], graph: Graph, field: str) -> None:
     smallest = islands[-1]
-    names = ", ".join(map(str, smallest[:3])) + (", ..." if len(smallest) > 3 else "")
+    names = listed(smallest[:3]) + (", ..." if len(smallest) > 3 else "")
     others = len(graph.vertices) - len(smallest)
     remedy = (
         f"must be connected, falls into {len(islands)} parts: router {names} "

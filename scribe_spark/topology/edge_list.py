@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from scribe_spark.config.given_graph import MOST_ROWS
 from scribe_spark.inputs import read_table
-from scribe_spark.remote_inputs import read_remote, refuse_unreadable
-from scribe_spark.topology.frames import from_frames
+from scribe_spark.remote_inputs import collect_remote
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
 
@@ -27,6 +27,5 @@ def edge_list(path: str) -> Graph:
 
 def remote_edge_list(url: str, spark: SparkSession) -> Graph:
     """The graph of an edge list that only Spark can reach; as :func:`edge_list`."""
-    with refuse_unreadable(FIELD, url):
-        edges = read_remote(spark, url, FIELD, EDGE_COLUMNS, optional=("weight",))
-        return from_frames(None, edges, url)
+    edges = collect_remote(spark, url, FIELD, EDGE_COLUMNS, optional=("weight",), most=MOST_ROWS)
+    return graph_of_links(None, edges, url)

@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark.config.given_graph import GivenGraph
-from scribe_spark.errors import InputError
+from scribe_spark.core.cells import column_of, converted
+from scribe_spark.errors import InputError, shown
 from scribe_spark.inputs import Kind, first_rows, typed
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
@@ -123,13 +124,14 @@ def from_given(given: GivenGraph) -> Graph:
 def _check_numbered(rows: pd.DataFrame, names: Iterable[str], field: str, source: str) -> None:
     """Refuse vertex ids that are texts, with a way to number them; numbers in texts will do."""
     for name in names:
-        if name in rows and not pd.api.types.is_numeric_dtype(rows[name].dtype):
-            numbers = pd.to_numeric(rows[name], errors="coerce")
-            texts = (numbers.isna() & rows[name].notna()).to_numpy()
+        if name in rows and pd.api.types.infer_dtype(rows[name], skipna=True) == "string":
+            numbers = converted(column_of(rows[name]), "int")
+            texts = numbers.is_null().to_numpy(zero_copy_only=False) & rows[name].notna().to_numpy()
             if texts.any():
                 remedy = (
-                    f"column {name!r} must be a whole number: {first_rows(rows[[name]], texts)}; "
-                    "number the vertices first, by row_number() or pandas.factorize"
+                    f"column {shown(name)} must be a whole number: "
+                    f"{first_rows(rows[[name]], texts)}; number the vertices first, by "
+                    "row_number() or pandas.factorize"
                 )
                 raise InputError(field, source, remedy)
 

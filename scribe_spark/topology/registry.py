@@ -14,7 +14,7 @@ from typing_extensions import TypeIs
 from scribe_spark.config import RunConfig, TopologyConfig
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.core.registry import Registry
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.inputs import exists, is_local
 from scribe_spark.topology import power_law, topohub, transit_stub
 from scribe_spark.topology.checks import check
@@ -103,5 +103,5 @@ def _made(kind: TopologyKind, argument: str, config: TopologyConfig, seed: int) 
 def _unknown(topology: str) -> str:
     if topology.startswith("graph:"):
         return "stands for a graph that was given in Python; give that graph again"
-    names = ", ".join(kind.spelling for kind in _KINDS.values())
+    names = listed(kind.spelling for kind in _KINDS.values())
     return f"does not exist; give {names}, or an edge list's path"

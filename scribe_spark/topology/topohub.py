@@ -15,7 +15,7 @@ from importlib.resources.abc import Traversable
 import numpy as np
 import pandas as pd
 
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.topology.graph import Graph, router_frame
 from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import FIELD, graph_of_links
@@ -45,8 +45,8 @@ def topohub_network(name: str) -> Graph:
         raise InputError(FIELD, source, remedy) from None
     names = _names(resources.files(topohub) / "data")
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.0)
-        remedy = "is unknown to topohub; the nearest names are " + ", ".join(near)
+        near = difflib.get_close_matches(name, names, n=3)
+        remedy = f"is unknown to topohub; it has {listed(near or names)}"
         raise InputError(FIELD, source, remedy)
     network = topohub.get(name)
     ids = [int(node["id"]) for node in network["nodes"]]

@@ -17,10 +17,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.errors import InputError
 from scribe_spark.runtime.distribute import share
 from scribe_spark.runtime.sessions import parallelism
-from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, route_block
+from scribe_spark.underlay.dijkstra import LinkArrays, bounded_delay, refuse_long, route_block
 from scribe_spark.underlay.pendant import (
     PendantComponent,
     inner_routes,
@@ -144,10 +143,12 @@ def pack_routes(sources: np.ndarray, delay_us: np.ndarray, pred: np.ndarray) -> 
     ----------
     sources : ndarray of int, shape (S,)
         Router indices.
-    delay_us, pred : ndarray of int32, shape (S, T)
-        Routes to all routers or, of a pendant component, to its own.
+    delay_us, pred : ndarray of int, shape (S, T)
+        Routes to all routers or, of a pendant component, to its own; delays that take longer than
+        the matrices hold become `TOO_LONG`.
     """
-    cells = [sources.astype("<i8"), *(_differences(rows) for rows in (delay_us, pred))]
+    both = bounded_delay(delay_us), pred
+    cells = [sources.astype("<i8"), *(_differences(rows) for rows in both)]
     codec = pa.Codec("zstd", compression_level=1)
     packed = [codec.compress(cell.tobytes(), asbytes=True) for cell in cells]
     columns = [pa.array([n], pa.int32()) for n in delay_us.shape]
@@ -182,7 +183,7 @@ def unpack_routes(
         far = delay_us[component.outside], pred[component.outside]
         rows = leaving_routes(component, (near_delay, near_pred), far)
         delay_us[component.routers], pred[component.routers] = rows
-    _check_length(links.routers, delay_us)
+    refuse_long(links.routers, np.arange(r), delay_us)
     small = [component for component in components if len(component.routers) * _FEW <= r]
     return RouteMatrices(links.routers, delay_us, pred, pendant_exits(r, small))
 
@@ -203,12 +204,3 @@ def _unpack(row: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _differences(rows: np.ndarray) -> np.ndarray:
     return np.diff(rows.astype("<i4"), axis=0, prepend=np.zeros((1, rows.shape[1]), dtype="<i4"))
-
-
-def _check_length(routers: np.ndarray, delay_us: np.ndarray) -> None:
-    if delay_us.max(initial=0) < TOO_LONG:
-        return
-    a, b = (int(routers[index]) for index in np.argwhere(delay_us == TOO_LONG)[0])
-    most = f"{TOO_LONG / 1000:.0f}"
-    longest = f"{most} or more from router {a} to router {b}"
-    raise InputError("delay_ms", longest, f"a route must take less than {most} ms")

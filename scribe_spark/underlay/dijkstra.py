@@ -23,9 +23,10 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import run_starts
 from scribe_spark.errors import InputError
 
-__all__ = ["TOO_LONG", "LinkArrays", "bounded_delay", "route_block"]
+__all__ = ["TOO_LONG", "LinkArrays", "bounded_delay", "refuse_long", "route_block"]
 
-#: Microseconds: the entry of a delay matrix for a route that takes this long or longer.
+#: Microseconds: routes take less, so that a delay has 31 bits.  In a delay matrix it stands for a
+#: route that takes this long or longer.
 TOO_LONG = 2**31 - 1
 
 _EXACT = 2**53  # float64 tells all whole numbers up to here apart
@@ -115,12 +116,13 @@ def route_block(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.
 
     Returns
     -------
-    delay_us, pred : ndarray of int32, shape (S, R)
-        Delay along the route, :data:`TOO_LONG` at most; index of the router before the last on it
-        (-1 at the source).
+    delay_us : ndarray of int64, shape (S, R)
+        Delay along the route.
+    pred : ndarray of int32, shape (S, R)
+        Index of the router before the last on it (-1 at the source).
     """
     r, s = len(links.routers), len(sources)
-    delay_us = np.zeros((s, r), dtype=np.int32)
+    delay_us = np.zeros((s, r), dtype=np.int64)
     pred = np.full((s, r), -1, dtype=np.int32)
     if not len(links.src):
         return delay_us, pred
@@ -169,9 +171,33 @@ def _accumulate(pred: np.ndarray, step: np.ndarray) -> np.ndarray:
         if np.array_equal(further, up):
             break
         up = further
-    return bounded_delay(total)
+    return total
 
 
 def bounded_delay(delay_us: np.ndarray) -> np.ndarray:
     """Delays as int32; :data:`TOO_LONG` where that is not enough."""
     return np.minimum(delay_us, TOO_LONG).astype(np.int32)
+
+
+def refuse_long(routers: np.ndarray, sources: np.ndarray, delay_us: np.ndarray) -> None:
+    """Refuse routes that take :data:`TOO_LONG` or longer.
+
+    Parameters
+    ----------
+    routers : ndarray of int64, shape (R,)
+        Router ids.
+    sources : ndarray of int, shape (S,)
+        Indices of routers.
+    delay_us : ndarray of int, shape (S, R)
+        Delays from the sources to all routers.
+
+    Raises
+    ------
+    InputError
+    """
+    if delay_us.max(initial=0) < TOO_LONG:
+        return
+    row, target = np.argwhere(delay_us >= TOO_LONG)[0]
+    most = f"{TOO_LONG / 1000:.0f}"
+    longest = f"{most} or more from router {routers[sources[row]]} to router {routers[target]}"
+    raise InputError("delay_ms", longest, f"a route must take less than {most} ms")

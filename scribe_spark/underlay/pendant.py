@@ -156,7 +156,7 @@ def inner_routes(links: LinkArrays, component: PendantComponent) -> tuple[np.nda
 
     Returns
     -------
-    delay_us, pred : ndarray of int32, shape (n, n)
+    delay_us, pred : ndarray of int, shape (n, n)
         As :func:`~scribe_spark.underlay.dijkstra.route_block`; positions in ``component.routers``.
     """
     routers = component.routers
@@ -194,7 +194,8 @@ def leaving_routes(
     Returns
     -------
     delay_us, pred : ndarray of int32, shape (n, R)
-        As :func:`~scribe_spark.underlay.dijkstra.route_block` of ``component.routers``.
+        As :func:`~scribe_spark.underlay.dijkstra.route_block` of ``component.routers``; delays
+        by :func:`~scribe_spark.underlay.dijkstra.bounded_delay`.
     """
     routers = component.routers
     (near_delay, near_pred), (far_delay, far_pred) = near, far
@@ -203,6 +204,6 @@ def leaving_routes(
     delay_us = bounded_delay(to_outside[:, None] + far_delay)
     pred = np.repeat(far_pred[None, :].astype(np.int32), len(routers), axis=0)
     pred[:, component.outside] = component.gateway
-    delay_us[:, routers] = near_delay
+    delay_us[:, routers] = bounded_delay(near_delay)
     pred[:, routers] = np.where(near_pred < 0, -1, routers[near_pred])
     return delay_us, pred

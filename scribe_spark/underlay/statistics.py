@@ -55,12 +55,12 @@ def statistics(graph: Graph, tie: str, seed: int) -> dict[str, str]:
 
 
 def _hops(pred: np.ndarray) -> int:
-    """Hops of all routes of a block together: each walks back to its source, a link a round."""
-    hops = 0
-    row, router = np.nonzero(pred >= 0)
-    while len(router):
-        hops += len(router)
-        router = pred[row, router]
-        going = pred[row, router] >= 0
-        row, router = row[going], router[going]
-    return hops
+    """Add up the hops of all routes of a block, in as many passes as the longest has bits."""
+    is_source = pred < 0
+    jump = np.where(is_source, np.arange(pred.shape[1], dtype=pred.dtype), pred)
+    hops = (~is_source).astype(np.int64)
+    # each pass doubles the part of a route that `hops` counts and `jump` skips; a source stays put
+    while (beyond := np.take_along_axis(hops, jump, axis=1)).any():
+        hops += beyond
+        jump = np.take_along_axis(jump, jump, axis=1)
+    return int(hops.sum())

@@ -5,6 +5,7 @@ from scribe_spark.worlds.events import check_events
 from scribe_spark.worlds.groups import WorldGroups, group_keys, world_groups
 from scribe_spark.worlds.live_groups import LiveGroups
 from scribe_spark.worlds.live_tree import LiveTree
+from scribe_spark.worlds.played import Played
 from scribe_spark.worlds.registry import (
     Generator,
     generators,
@@ -15,7 +16,7 @@ from scribe_spark.worlds.remote_events import read_events
 from scribe_spark.worlds.rows import EVENT_NAMES, EventRows, Extent
 from scribe_spark.worlds.setting import Setting
 from scribe_spark.worlds.starts import check_start
-from scribe_spark.worlds.world import Played, World
+from scribe_spark.worlds.world import World
 from scribe_spark.worlds.world_events import check_world, world_events
 
 __all__ = [

@@ -7,7 +7,6 @@ NGC 2001, Section 3: creating a topic and subscribing take credentials.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +14,9 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 from scribe_spark.core.arrays import NONE, find_sorted
-from scribe_spark.errors import InputError
-from scribe_spark.inputs import Kind, is_local, read_table, typed
-from scribe_spark.remote_inputs import read_remote, refuse_unreadable
+from scribe_spark.errors import InputError, listed, meant, shown
+from scribe_spark.inputs import Kind, is_local, read_table
+from scribe_spark.remote_inputs import collect_remote
 
 __all__ = ["MAY_CREATE", "MAY_JOIN", "MAY_MULTICAST", "RIGHTS", "AccessLists", "read_access"]
 
@@ -88,10 +87,7 @@ def read_access(
     if spark is None or is_local(path):
         frame = read_table(path, "access", _COLUMNS)
     else:
-        given = read_remote(spark, path, "access", _COLUMNS)
-        with refuse_unreadable("access", path):
-            collected = given.toPandas()
-        frame = typed(collected, "access", path, _COLUMNS)
+        frame = collect_remote(spark, path, "access", _COLUMNS)
     codes = np.full(len(frame), -1, dtype=np.int8)
     for code, right in enumerate(RIGHTS):
         codes[(frame["right"] == right).to_numpy()] = code
@@ -108,19 +104,17 @@ def _refuse_bad_rows(
     if len(bad):
         at = int(bad[0])
         group, node, right = (frame[name].iloc[at] for name in _COLUMNS)
-        row = f"row group={group}, node={node}, right={right!r}"
+        row = f"row group={group}, node={node}, right={shown(right)}"
         if no_group[at]:
             raise InputError("access", path, f"{row} names no group; {groups_are(groups)}")
         if no_node[at]:
             raise InputError("access", path, f"{row} names no node; nodes are 0 to {nodes - 1}")
-        near = difflib.get_close_matches(right, RIGHTS, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        remedy = f"{row} has no known right; rights are {', '.join(RIGHTS)}{meant}"
+        remedy = f"{row} has no known right; rights are {listed(RIGHTS)}{meant(right, RIGHTS)}"
         raise InputError("access", path, remedy)
     again = frame[frame.duplicated()]
     if len(again):
         group, node, right = again.iloc[0]
-        remedy = f"group={group}, node={node}, right={right!r} is there twice; keep one row"
+        remedy = f"group={group}, node={node}, right={shown(right)} is there twice; keep one row"
         raise InputError("access", path, remedy)
 
 

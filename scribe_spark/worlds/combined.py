@@ -100,9 +100,13 @@ def generated(
     InputError
         A generator's parameters, or events that cannot be.
     """
+    asked = chosen_generators(config)
+    for one in asked:
+        if one.check is not None:
+            one.check(config, extent)
     chosen = [
         one
-        for one in chosen_generators(config)
+        for one in asked
         if (nodes is not None or not one.needs_spark(config))
         and (groups is not None or not one.needs_groups)
     ]

@@ -13,13 +13,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
+from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.errors import InputError
-from scribe_spark.inputs import Kind, read_table
+from scribe_spark.inputs import Kind, first_rows, read_table
 from scribe_spark.worlds.group_legality import first_impossible_in_groups
 from scribe_spark.worlds.group_start import GroupStart
 from scribe_spark.worlds.groups import WorldGroups
 from scribe_spark.worlds.legality import first_bad_cell, first_impossible, live_after
-from scribe_spark.worlds.rows import EVENT_NAMES, NO_GROUP, EventRows, Extent, event_codes
+from scribe_spark.worlds.rows import EVENT_NAMES, EventRows, Extent, event_codes
 
 __all__ = [
     "COLUMNS",
@@ -72,6 +73,10 @@ def read_rows(path: str) -> tuple[EventRows, np.ndarray]:
     names = frame["event"].to_numpy(dtype=object)
     groups = np.full(len(frame), NO_GROUP, dtype=np.int64)
     if "group" in frame:
+        reserved = (frame["group"] == NO_GROUP).fillna(False).to_numpy()
+        if reserved.any():
+            row = first_rows(frame, reserved)
+            raise InputError("events", path, f"a group must be above {NO_GROUP}: {row}")
         groups = frame["group"].to_numpy(np.int64, na_value=NO_GROUP)
     return EventRows(rounds, nodes, event_codes(names), groups), names
 

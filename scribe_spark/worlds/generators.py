@@ -25,6 +25,7 @@ __all__ = [
     "mass_failure",
     "node_ring",
     "refuse_no_round",
+    "refuse_none_left",
     "root_failure",
     "share_of",
 ]
@@ -96,7 +97,7 @@ def adjacent_failure(
     """
     refuse_no_round(at, extent)
     live = _untouched(before, extent, at)
-    _refuse_none_left("adjacent", count, len(live))
+    refuse_none_left("adjacent", count, len(live))
     raw = draws.stream(seed, "adjacent failure", at)
     first = live[int(draws.whole_numbers(raw, len(live), 1)[0])]
     assert nodes is not None
@@ -136,7 +137,7 @@ def root_failure(
     refuse_no_round(at, extent)
     ring = node_ring(nodes)
     live = np.flatnonzero(np.isin(ring.node, _untouched(before, extent, at)))
-    _refuse_none_left("holders", holders, len(live))
+    refuse_none_left("holders", holders, len(live))
     return EventRows.at_once(at, np.unique(ring.node[_nearest(ring, live, keys, holders)]), FAIL)
 
 
@@ -182,8 +183,13 @@ def _untouched(before: EventRows | None, extent: Extent, at: int) -> np.ndarray:
     return Lifetimes(EventRows.none() if before is None else before, extent).untouched(at)
 
 
-def _refuse_none_left(field: str, failing: int, live: int) -> None:
-    """Refuse a field that says how many nodes fail, unless some of the live nodes are left."""
+def refuse_none_left(field: str, failing: int, live: int) -> None:
+    """Refuse a field that says how many nodes fail, unless some of the live nodes are left.
+
+    Raises
+    ------
+    InputError
+    """
     if failing >= live:
         raise InputError(field, failing, f"leaves none of {live} live nodes; must be less")
 

@@ -113,7 +113,8 @@ class _MembershipFaults:
         rows = self._rows
         if self._both[at]:
             place = f"round={rows.rounds[at]}, node={rows.nodes[at]}, group={rows.groups[at]}"
-            return f"{place} has two events, join and quit; keep one"
+            remedy = f"a round has one of them: put the later one into round {rows.rounds[at] + 1}"
+            return f"{place} has two events, join and quit; {remedy}"
         row = f"{row_in_words(rows, at)} is impossible"
         previous = int(self._previous[at])
         if rows.events[at] == QUIT and not self._may_join[at]:

@@ -161,6 +161,7 @@ def world_groups(
     if scribe.members is not None:
         members = _read(scribe.members, config, extent, spark)
         numbers = np.unique(members.pairs[0])
+        config.refuse_groups(len(numbers), scribe.members)
     else:
         members = _drawn(config, extent)
         numbers = np.arange(1, (scribe.count or 0) + 1)

@@ -6,15 +6,14 @@ Events of groups are in :mod:`.group_legality`.
 
 from __future__ import annotations
 
-import difflib
-
 import numpy as np
 
+from scribe_spark.core.arrays import NO_GROUP
+from scribe_spark.errors import listed, meant, shown
 from scribe_spark.worlds.access import groups_are
 from scribe_spark.worlds.rows import (
     ALIVE_AFTER,
     EVENT_NAMES,
-    NO_GROUP,
     RECOVER,
     EventRows,
     Extent,
@@ -53,9 +52,9 @@ def first_bad_cell(
         name = f"code {rows.events[at]}" if no_event[at] else EVENT_NAMES[rows.events[at]]
     row = row_in_words(rows, at, name)
     if no_event[at]:
-        near = difflib.get_close_matches(name, EVENT_NAMES, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        return f"{row} has no known event; events are {', '.join(EVENT_NAMES)}{meant}"
+        return (
+            f"{row} has no known event; events are {listed(EVENT_NAMES)}{meant(name, EVENT_NAMES)}"
+        )
     if no_node[at]:
         return f"{row} names no node; nodes are 0 to {extent.nodes - 1}"
     if no_round[at]:
@@ -116,8 +115,13 @@ def first_impossible(rows: EventRows, extent: Extent) -> tuple[int, int, str] | 
 
 
 def _two_events(rows: EventRows, one: int, other: int) -> str:
-    both = " and ".join(EVENT_NAMES[code] for code in sorted(rows.events[[one, other]]))
-    return f"round={rows.rounds[one]}, node={rows.nodes[one]} has two events, {both}; keep one"
+    codes = sorted(rows.events[[one, other]])
+    first, second = (EVENT_NAMES[code] for code in codes)
+    remedy = "keep one"
+    if ALIVE_AFTER[codes[0]] != ALIVE_AFTER[codes[1]]:
+        remedy = f"a round has one of them: put the later one into round {rows.rounds[one] + 1}"
+    both = f"round={rows.rounds[one]}, node={rows.nodes[one]} has two events, {first} and {second}"
+    return f"{both}; {remedy}"
 
 
 def _why_not(rows: EventRows, before: int | None, alive: bool, known: bool, extent: Extent) -> str:
@@ -147,4 +151,4 @@ def row_in_words(rows: EventRows, at: int, name: str | None = None) -> str:
     """A row of an events table, for an error message."""
     name = EVENT_NAMES[rows.events[at]] if name is None else name
     group = "" if rows.groups[at] == NO_GROUP else f", group={rows.groups[at]}"
-    return f"row round={rows.rounds[at]}, node={rows.nodes[at]}, event={name!r}{group}"
+    return f"row round={rows.rounds[at]}, node={rows.nodes[at]}, event={shown(name)}{group}"

@@ -12,17 +12,17 @@ docs/rules.md, "Measures, by round"; JSAC 2002, Section IV.D.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.engine import Inbox, Tables
+from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.measures.formulas import PACKET_NUMBERS
 from scribe_spark.pastry.arrivals.observer import TRAFFIC
+from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.tally import MESSAGE_KINDS
-from scribe_spark.scribe.program import RoundProgram
-from scribe_spark.scribe.scribe import SCRIBE_KINDS, Scribe
+from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay.size import Size
 from scribe_spark.worlds.counts import Counted, Counts
 from scribe_spark.worlds.packets_on_links import PacketsOnLinks, packets_of
@@ -114,41 +114,45 @@ class LinkStress:
 
 
 @dataclass(frozen=True)
-class MeasureLinks(RoundProgram):
+class MeasureLinks(NodeProgram):
     """Counts of the links that a round's messages cross: the table :data:`LINKS_MEASURED`.
 
     Attributes
     ----------
+    names : mapping of str to tuple of str
+        The kinds of messages that are counted together.
     keeps_messages : bool
         Whether senders and receivers stay in the bucket; else they are forgotten.
     """
 
+    names: Mapping[str, tuple[str, ...]]
     keeps_messages: bool
 
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
-        counts = Counts()
-        packets = PacketsOnLinks(list(KINDS), scribe.ring.router, scribe.kernel, scribe.bounds)
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        given, counts = self.given, Counts()
+        router = given.facts.ring.router
+        packets = PacketsOnLinks(list(self.names), router, given.kernel, given.bounds)
         if not superstep:
             for name, sender, to in self._messages(tables):
                 packets.carry(name, sender, to)
-        packets.receive(scribe.bucket, inbox, counts)
-        for kind, columns in packets.outbox().items():
-            scribe.tell(kind, **columns)
-        scribe.note(LINKS_MEASURED, **counts.columns())
+        packets.receive(bucket, inbox, counts)
+        if columns := counts.columns():
+            tables[f"{LINKS_MEASURED} {superstep}"] = columns
+        return packets.outbox()
 
     def _messages(self, tables: Tables) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """Yield what the bucket has sent, by names of :data:`KINDS`: senders and receivers."""
+        """Yield the messages of the bucket's nodes, by name: senders and receivers."""
         kinds = self.given.observer.kinds
-        ends: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in KINDS}
+        ends: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in self.names}
         for table in [name for name in tables if name.startswith(f"{TRAFFIC} ")]:
             columns = tables[table]
             kind = kinds[columns["kind"][0]]  # each table is of one kind
-            for name in [name for name, some in KINDS.items() if kind in some]:
+            for name in [name for name, some in self.names.items() if kind in some]:
                 ends[name].append((columns["sender"], columns["to"]))
             if not self.keeps_messages:
                 del tables[table]
-        for name in KINDS:
-            if ends[name]:
-                sender, to = (np.concatenate(part) for part in zip(*ends[name], strict=True))
+        for name, parts in ends.items():
+            if parts:
+                sender, to = (np.concatenate(part) for part in zip(*parts, strict=True))
                 yield name, sender, to

@@ -1,4 +1,4 @@
-"""The groups of a world in a task: what nodes know of them, played round by round.
+"""The groups of a world: how Scribe maintains their trees, and what a round leaves of them.
 
 References
 ----------
@@ -7,93 +7,59 @@ JSAC 2002, Section III; docs/rules.md, "Scribe alive".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.core.arrays import whole_numbers
-from scribe_spark.engine import Columns, Program, Tables
+from scribe_spark.core.arrays import NO_GROUP, whole_numbers
+from scribe_spark.core.key_limits import refuse_groups_of_world
+from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.living import Publications
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events, ImpossibleRound
-from scribe_spark.pastry.lives import NEVER, KnowsLives
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.player import InProcess
-from scribe_spark.pastry.round import NEW_LEAFS, RoundResult
-from scribe_spark.pastry.rules import WorldRules
-from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
-from scribe_spark.pastry.traffic import Traffic
+from scribe_spark.pastry.lives import KnowsLives
+from scribe_spark.pastry.round import RoundResult
 from scribe_spark.scribe.duplicates import SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
 from scribe_spark.scribe.outcomes import LEFT, PublicationResults
 from scribe_spark.scribe.program import Applications
 from scribe_spark.scribe.program import GroupRound as RoundOfGroups
 from scribe_spark.scribe.rejoin import EXTRA_JOINS, extra_joins
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.round import COUNTS, play_groups, publication_results
+from scribe_spark.scribe.round import publication_results
 from scribe_spark.scribe.rules import ScribeRules
-from scribe_spark.scribe.scribe import SCRIBE_KINDS
-from scribe_spark.scribe.state import PREFIX
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.counts import Counted
 from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups, group_measures
-from scribe_spark.worlds.group_tables import INCARNATIONS, incarnation_table, queried
 from scribe_spark.worlds.link_stress import KINDS, LINKS_MEASURED, LinkStress, MeasureLinks
 from scribe_spark.worlds.multicast_measures import (
     MULTICASTS_MEASURED,
     MeasureMulticasts,
     MulticastMeasures,
 )
-from scribe_spark.worlds.packed import bytes_of, columns_of
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
-from scribe_spark.worlds.watched_trees import (
-    TREES_SEEN,
-    SeeTrees,
-    Tree,
-    told_trees,
-    trees_of,
-    watched_rows,
-)
+from scribe_spark.worlds.rows import EVENT_NAMES, NODE_EVENTS
+from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, told_trees, trees_of
 
 __all__ = [
     "LEFT_BY_ROUNDS",
     "MEASURE_TABLES",
     "GroupRound",
     "LiveGroups",
-    "PlayedGroups",
     "split_events",
 ]
 
 #: What each round of groups leaves: see `GroupRound`.
 LEFT_BY_ROUNDS = ("publications", "watched_trees", "extra_joins")
-
-
-@dataclass(frozen=True)
-class PlayedGroups:
-    """The groups of a world in memory; rounds write into it.
-
-    Attributes
-    ----------
-    groups : Groups
-    tables : Tables
-        What nodes know of groups.
-    incarnation : ndarray of int64
-        The round of each node's last arrival or recovery, or NEVER.
-    """
-
-    groups: Groups
-    tables: Tables
-    incarnation: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -117,9 +83,8 @@ class GroupRound:
         remover has added, as of `schemas.EXTRA_JOINS`.
     trees : dict of int to Tree
         The watched trees after the round, by the groups' indices.
-    multicasts : callable
-        Makes ``tree_edges`` and ``deliveries`` of the round's multicasts, until the next round is
-        played; none where these are not measured.
+    outcomes : Columns
+        The table `OUTCOMES` of all buckets: what became of the round's publications.
     """
 
     overlay: RoundResult
@@ -128,7 +93,7 @@ class GroupRound:
     watched_trees: pa.Table
     extra_joins: pa.Table
     trees: dict[int, Tree]
-    multicasts: Callable[[], dict[str, pa.Table]]
+    outcomes: Columns
 
     def tables(self) -> dict[str, pa.Table]:
         """Return the tables :data:`LEFT_BY_ROUNDS`."""
@@ -176,12 +141,11 @@ class LiveGroups:
 
         Raises
         ------
-        ValueError
-            If keys of edges would not fit into 63 bits.
+        InputError
+            There are too many groups for keys of one int64.
         """
-        groups, nodes = len(self.numbers), len(known)
-        if groups * nodes * nodes >= 2**63:
-            raise ValueError(f"{groups} groups among {nodes} nodes are too many")
+        groups, nodes = len(self.numbers), int(known.node.max()) + 1
+        refuse_groups_of_world(groups, nodes, self.rules.deadline, self.rounds)
         return Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
 
     @property
@@ -190,87 +154,6 @@ class LiveGroups:
         if self.application is not None:
             return self.application
         return partial(Reliable, self.rules.buffer) if self.rules.reliable else None
-
-    def unpack(self, tables: Mapping[str, pa.Table], known: Ring) -> PlayedGroups:
-        """The groups between two rounds; without tables before the first one.
-
-        Parameters
-        ----------
-        tables : mapping of str to pyarrow.Table
-            What :meth:`pack` made, and maybe more.
-        known : Ring
-            All nodes of the world, in the order of nodeIds.
-        """
-        incarnation = np.full(len(known), NEVER)
-        if INCARNATIONS in tables:
-            node, number = (column.to_numpy() for column in tables[INCARNATIONS].columns)
-            incarnation[known.positions(node)] = number
-        kept = {name: columns_of(tables[name]) for name in tables if name.startswith(PREFIX)}
-        return PlayedGroups(self.groups(known), Tables.of(kept), incarnation)
-
-    def pack(self, held: PlayedGroups, known: Ring) -> Iterator[tuple[str, pa.Table]]:
-        """Yield all that has to be kept of the groups, and what can be queried: names, tables."""
-        for name, columns in held.tables.items():
-            if name not in OF_THE_LAST_ROUND:
-                yield name, bytes_of(columns)
-                yield from queried(name, columns, held.groups, known)
-        yield INCARNATIONS, incarnation_table(held.incarnation, known)
-
-    def play(
-        self,
-        overlay: OverlayState,
-        held: PlayedGroups,
-        number: int,
-        events: Mapping[str, np.ndarray],
-        lookups: int,
-        rules: WorldRules,
-        kernel: Kernel,
-        traffic: Traffic | None = None,
-    ) -> GroupRound:
-        """Play a round of Pastry and Scribe; writes into `overlay` and `held`.
-
-        Parameters
-        ----------
-        events : mapping of str to ndarray
-            ``node, event, group``: all events of the round; `group` is of events of groups.
-        traffic : Traffic, optional
-            Where senders and receivers of all messages are remembered.
-
-        Raises
-        ------
-        ImpossibleRound
-            An event that cannot be; or no node is left.
-        """
-        known, groups = overlay.states.known, held.groups
-        refuse_unknown(number, events, known, groups)
-        of_nodes, of_groups = split_events(events, known, groups)
-        watched = self.watched_indices(groups)
-        round = self.round(number, groups, held.incarnation)
-        before = trees_of(watched_rows(round.state(held.tables), watched), watched, len(known))
-        kinds = MESSAGE_KINDS + SCRIBE_KINDS
-        player = InProcess.of(overlay, rules, kernel, kinds=kinds)
-        player.observe(traffic=traffic is not None or self.link_stress.is_measured(number))
-        tables = player.tables[0]
-        tables.update(held.tables)
-        tally, is_last = Tally(kinds, traffic), number == self.rounds - 1
-        of_overlay, taken = play_groups(
-            *(player, round, of_nodes, of_groups, lookups, tally, is_last),
-            measures=partial(self.programs, keeps_messages=traffic is not None),
-            tables=(NEW_LEAFS, *COUNTS, EXTRA_JOINS, *MEASURE_TABLES),
-        )
-        held.tables.clear()
-        held.tables.update({name: tables[name] for name in tables if name.startswith(PREFIX)})
-
-        def multicasts() -> dict[str, pa.Table]:
-            if not self.multicasts.of_ways:
-                return {}
-            of = self.multicasts.multicasts(taken.get(OUTCOMES, {}))
-            entries = round.state(held.tables).entries
-            deliveries, payloads = (held.tables.get(name, {}) for name in OF_THE_LAST_ROUND)
-            return self.multicasts.tables(of, entries, deliveries, payloads, known, groups, kernel)
-
-        seen = of_overlay, taken, groups, known, overlay, kernel, before
-        return self.see(number, *seen, multicasts)
 
     def round(self, number: int, groups: Groups, incarnation: np.ndarray) -> RoundOfGroups:
         """Return what the programs of a round share.
@@ -307,7 +190,7 @@ class LiveGroups:
         if self.multicasts.names:
             programs.append(MeasureMulticasts(given, round, self.multicasts))
         if self.link_stress.is_measured(round.number):
-            programs.append(MeasureLinks(given, round, keeps_messages))
+            programs.append(MeasureLinks(given, KINDS, keeps_messages))
         return programs
 
     def see(
@@ -320,7 +203,6 @@ class LiveGroups:
         lives: KnowsLives,
         kernel: Kernel,
         before: Mapping[int, Tree],
-        multicasts: Callable[[], dict[str, pa.Table]],
     ) -> GroupRound:
         """Return what a round leaves besides the groups.
 
@@ -330,8 +212,6 @@ class LiveGroups:
             `scribe.round.COUNTS`, `EXTRA_JOINS` and :data:`MEASURE_TABLES` of all buckets.
         before : mapping of int to Tree
             The watched trees before the round.
-        multicasts : callable
-            As of `GroupRound`.
         """
         live, there = int(np.count_nonzero(lives.alive)), lives.count_entered()
         measures = round_measures(live, of_overlay, taken[MEASURED])
@@ -345,8 +225,9 @@ class LiveGroups:
         after = trees_of(taken, self.watched_indices(groups), len(known))
         trees = told_trees(number, before, after, groups, known, lives.alive)
         joins = _extra_joins(taken.get(EXTRA_JOINS, {}), groups, known, kernel)
+        outcomes = taken.get(OUTCOMES, {})
         return GroupRound(
-            *(of_overlay, measures, _by_group(due, groups), trees, joins, after, multicasts)
+            *(of_overlay, measures, _by_group(due, groups), trees, joins, after, outcomes)
         )
 
 
@@ -357,13 +238,15 @@ MEASURE_TABLES = (MEASURED, GROUPS_MEASURED, *TREES_SEEN, *MULTICASTS_MEASURED, 
 def refuse_unknown(
     number: int, events: Mapping[str, np.ndarray], known: Ring, groups: Groups
 ) -> None:
-    """Events given in Python have not been checked before.
+    """Refuse events of nodes or groups that do not exist: those given in Python are not checked.
 
     Raises
     ------
     ImpossibleRound
     """
-    group = events["group"][events["group"] >= 0]
+    group = events["group"][~_of_nodes(events)]
+    if (group == NO_GROUP).any():
+        raise ImpossibleRound(number, "an event of a group has no group")
     for what, named, there in (
         ("node", events["node"], known.node),
         ("group", group, groups.number),
@@ -376,11 +259,16 @@ def refuse_unknown(
 def split_events(
     events: Mapping[str, np.ndarray], known: Ring, groups: Groups
 ) -> tuple[Events, GroupEvents]:
-    """Events of nodes, and those of groups."""
+    """Return the events of nodes, and those of groups."""
     node, event, group = (events[name] for name in ("node", "event", "group"))
-    of_node = group < 0
+    of_node = _of_nodes(events)
     of_nodes = Events.of(known, node[of_node], event[of_node])
     return of_nodes, GroupEvents.of(known, groups, node[~of_node], event[~of_node], group[~of_node])
+
+
+def _of_nodes(events: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Mark the events of nodes: bool."""
+    return np.isin(events["event"], EVENT_NAMES[:NODE_EVENTS])
 
 
 def _by_group(due: list[PublicationResults], groups: Groups) -> pa.Table:

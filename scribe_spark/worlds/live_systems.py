@@ -1,4 +1,4 @@
-"""The systems that live in a world beside Scribe: their state out of tables, rounds, and back.
+"""The systems that live in a world beside Scribe, round by round; their tables are the bucket's.
 
 All systems are told the same events, and their messages and publications are counted in the same
 way.  A system plays as many of its own rounds as begin in the world's; the first of them has the
@@ -19,25 +19,34 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.config.rounds import NOMINAL_SECONDS
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
-from scribe_spark.living import LiveSystem, LivingRound, OwnRounds, Pairs, play_own_rounds
+from scribe_spark.living import (
+    LiveSystem,
+    LivingRound,
+    OwnRounds,
+    Pairs,
+    SystemOnBuckets,
+    SystemRound,
+    play_own_rounds,
+)
+from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.systems import System
-from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.link_stress import LinkStress, packet_measures
 from scribe_spark.worlds.packets_on_links import count_packets
 
-__all__ = ["LiveSystems", "system_measures"]
+__all__ = ["OF_SYSTEM", "LiveSystems", "needs_one_bucket", "system_measures"]
 
 #: Between the name of a system and that of one of its tables.
-_OF = "/"
+OF_SYSTEM = "/"
 
 #: Of every system, by round -> its unit.
 _COMMON = {
@@ -87,38 +96,17 @@ class LiveSystems:
     own: Mapping[str, OwnRounds] = field(default_factory=dict)
     seconds: float = NOMINAL_SECONDS
 
-    def unpack(self, tables: Mapping[str, pa.Table]) -> dict[str, Tables]:
-        """The state of each system between two rounds, out of the tables of a packed world."""
-        kept: dict[str, dict[str, Columns]] = {name: {} for name in self.systems}
-        for called in tables:
-            system, of, name = called.partition(_OF)
-            if of:
-                table = tables[called]
-                columns = {n: table.column(n).to_numpy() for n in table.column_names}
-                kept[system][name] = columns
-        return {system: Tables.of(columns) for system, columns in kept.items()}
-
-    def pack(self, states: Mapping[str, Tables]) -> dict[str, pa.Table]:
-        """All that has to be kept of the systems."""
-        return {
-            f"{system}{_OF}{name}": pa.table(dict(columns))
-            for system, tables in states.items()
-            for name, columns in tables.items()
-        }
-
     def play(
         self,
-        states: Mapping[str, Tables],
-        overlay: OverlayState,
+        player: Player,
         number: int,
         events: Events,
         group_events: GroupEvents,
         groups: Groups,
         incarnation: np.ndarray,
         rules: WorldRules,
-        kernel: Kernel,
     ) -> tuple[dict[str, float], pa.Table]:
-        """Play a round of every system, after Pastry's; writes into `states`.
+        """Play a round of every system, after Pastry's; writes into the player's tables.
 
         Parameters
         ----------
@@ -136,6 +124,7 @@ class LiveSystems:
         due: list[pa.Table] = []
         joins = _allowed(groups, "join", group_events.join)
         publishes = _allowed(groups, "multicast", group_events.publish)
+        kernel, overlay = player.given.kernel, _overlay(player)
         for name, system in self.systems.items():
             traffic = Traffic() if self.link_stress.is_measured(number) else None
             tally = Tally((*system.payload, *system.control), traffic)
@@ -159,7 +148,7 @@ class LiveSystems:
                 incarnation=incarnation,
                 own=self.own.get(name, OwnRounds()),
             )
-            done = play_own_rounds(partial(system.play, states[name]), now)
+            done = _play(system, name, player, now)
             sent = tally.by_kind()
             control = sum(sent.get(kind, 0) for kind in system.control)
             mine: dict[str, float] = {**done.measures, **done.counts}
@@ -175,6 +164,36 @@ class LiveSystems:
             names = pa.repeat(pa.scalar(name), len(sums["round"]))
             due.append(pa.table({"round": sums.pop("round"), "system": names, **sums}))
         return measures, pa.concat_tables(due)
+
+
+def needs_one_bucket(system: LiveSystem) -> bool:
+    """Return whether a system looks at all nodes at once."""
+    return not isinstance(system, SystemOnBuckets)
+
+
+def _overlay(player: Player) -> OverlayState:
+    """Return the lives of all nodes, and what those of the first bucket of this task know."""
+    engine, given = player.engine, player.given
+    ring = given.facts.ring
+    if isinstance(engine, InTask):
+        states = States.of_tables(ring, int(given.bounds[engine.first]), engine.tables[0])
+    else:
+        states = States.empty(ring, np.arange(0), given.rules.leaf_set, given.rules.b)
+    return OverlayState(states, **player.lives.arrays())
+
+
+def _play(system: LiveSystem, name: str, player: Player, now: LivingRound) -> SystemRound:
+    """Play the own rounds of a system, whose tables are among those of the buckets."""
+    engine, given, prefix = player.engine, player.given, f"{name}{OF_SYSTEM}"
+    if isinstance(system, SystemOnBuckets):
+        return system.play_on(engine, given.facts, given.bounds, prefix, now)
+    assert isinstance(engine, InTask)
+    (tables,) = engine.tables
+    called = [one for one in tables if one.startswith(prefix)]
+    own = Tables.of({one.removeprefix(prefix): tables.pop(one) for one in called})
+    done = play_own_rounds(partial(system.play, own), now)
+    tables.update({prefix + one: own[one] for one in own})
+    return done
 
 
 def _allowed(groups: Groups, operation: str, pairs: Pairs) -> Pairs:

@@ -22,6 +22,8 @@ from scribe_spark.worlds.generators import (
     flash_crowd,
     mass_failure,
     node_ring,
+    refuse_no_round,
+    refuse_none_left,
     root_failure,
     share_of,
 )
@@ -71,6 +73,8 @@ class Generator:
         Whether its events are of groups; only worlds that have some can use it.
     step : str
         When it is asked: one of :data:`STEPS`.
+    check : callable, optional
+        (config, extent): refuses parameters that cannot be, where nodeIds are not known yet.
     """
 
     name: str
@@ -81,6 +85,7 @@ class Generator:
     needs_setting: bool = False
     needs_groups: bool = False
     step: Literal["nodes", "failures", "members", "publications"] = "nodes"
+    check: Callable[[WorldConfig, Extent], None] | None = None
 
     def needs_spark(self, config: WorldConfig) -> bool:
         """Whether it depends on what only Spark knows."""
@@ -129,14 +134,26 @@ def _mass_failure(config: WorldConfig, extent: Extent, setting: Setting | None =
     return mass_failure(extent, at, share, config.seed, _before(setting))
 
 
+def _adjacent(config: WorldConfig) -> int:
+    return config.world.adjacent or config.overlay.leaf_set // 2
+
+
+def _check_adjacent(config: WorldConfig, extent: Extent) -> None:
+    refuse_no_round(lengths.event_round(config), extent)
+    refuse_none_left("adjacent", _adjacent(config), extent.initial)
+
+
+def _check_roots(config: WorldConfig, extent: Extent) -> None:
+    refuse_no_round(lengths.event_round(config), extent)
+    refuse_none_left("holders", config.world.holders, extent.initial)
+
+
 def _adjacent_failure(
     config: WorldConfig, extent: Extent, setting: Setting | None = None
 ) -> EventRows:
-    count = config.world.adjacent or config.overlay.leaf_set // 2
+    at, count = lengths.event_round(config), _adjacent(config)
     nodes = None if setting is None else setting.nodes
-    before = _before(setting)
-    at = lengths.event_round(config)
-    return adjacent_failure(extent, at, count, nodes, config.seed, before)
+    return adjacent_failure(extent, at, count, nodes, config.seed, _before(setting))
 
 
 def _root_failure(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
@@ -196,13 +213,13 @@ _GENERATORS: Registry[Generator] = Registry(
     Generator("mass-failure", _mass_failure, needs_setting=True, step="failures"),
     Generator(
         "adjacent-failure", _adjacent_failure, needs_ids=True, needs_setting=True,
-        step="failures",
+        step="failures", check=_check_adjacent,
     ),
     Generator("churn", _churn, initial=_nine_tenths),
     Generator("flash-crowd", _flash_crowd, initial=_all_but_the_crowd, sets_initial=True),
     Generator(
         "root-failure", _root_failure, needs_ids=True, needs_setting=True, needs_groups=True,
-        step="failures",
+        step="failures", check=_check_roots,
     ),
     Generator(
         "group-crowd", _group_crowd, needs_setting=True, needs_groups=True, step="members"

@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
-from scribe_spark.errors import InputError
+from scribe_spark.core.arrays import NO_GROUP
+from scribe_spark.errors import InputError, shown
 from scribe_spark.inputs import is_local
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
 from scribe_spark.runtime.blocks import read_partition
@@ -30,7 +31,6 @@ from scribe_spark.worlds.legality import first_bad_cell, first_impossible
 from scribe_spark.worlds.rows import (
     ALIVE_AFTER,
     EVENT_NAMES,
-    NO_GROUP,
     NODE_EVENTS,
     EventRows,
     Extent,
@@ -87,9 +87,10 @@ def _refuse_bad_cells(
 ) -> None:
     """Refuse a row that lacks a value, or whose event, node, group or round is none."""
     lacking = F.isnull("round") | F.isnull("node") | F.isnull("event")
+    lacking |= F.coalesce(F.col("group") == NO_GROUP, F.lit(False))
     for bad in given.where(lacking).take(1):
         at, node, name = bad["round"], bad["node"], bad["event"]
-        what = f"row round={at}, node={node}, event={name!r} lacks a value of the right type"
+        what = f"row round={at}, node={node}, event={shown(name)} lacks a value of the right type"
         raise InputError("events", path, what)
     numbers = None if groups is None else groups.numbers
 

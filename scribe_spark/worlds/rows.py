@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import Rows
+from scribe_spark.core.arrays import NO_GROUP, Rows
 
 __all__ = [
     "ALIVE_AFTER",
@@ -17,7 +17,6 @@ __all__ = [
     "JOIN",
     "LEAVE",
     "NODE_EVENTS",
-    "NO_GROUP",
     "PUBLISH",
     "QUIT",
     "RECOVER",
@@ -36,9 +35,6 @@ NODE_EVENTS = 4
 
 #: Code of an event of a node -> whether the node is alive afterwards.
 ALIVE_AFTER = np.array([True, False, False, True])
-
-#: The group of an event that has none.
-NO_GROUP = -(2**63)
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ class EventRows(Rows):
     events : ndarray of int8, shape (E,)
         Codes of events; -1 is unknown.
     groups : ndarray of int64, shape (E,)
-        :data:`NO_GROUP` where an event has none; left out where none has one.
+        `NO_GROUP` where an event has none; left out where none has one.
     """
 
     rounds: np.ndarray

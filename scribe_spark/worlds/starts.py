@@ -1,4 +1,4 @@
-"""The nodes of a world before its first round."""
+"""The nodes of a world before its first round, as the rows of their buckets."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark import schemas
-from scribe_spark.engine.in_process import thread_bounds
-from scribe_spark.engine.ring import ring_of
-from scribe_spark.errors import InputError
-from scribe_spark.pastry.arrivals.one_task import grow
-from scribe_spark.pastry.arrivals.waves import Plan
-from scribe_spark.pastry.lives import Lives
-from scribe_spark.pastry.node_rows import NodeRows, to_rows
+from scribe_spark.engine.buckets import BucketRing
+from scribe_spark.engine.facts import bucket_bounds, distribute_facts
+from scribe_spark.engine.on_spark import ROWS, Layout, pack_rows
+from scribe_spark.errors import InputError, listed
+from scribe_spark.pastry.arrivals.overlay import play_arrivals
+from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
+from scribe_spark.pastry.arrivals.waves import arrival_ranks
+from scribe_spark.pastry.lives import NEVER, Lives
 from scribe_spark.pastry.perfect_start import perfect_start
+from scribe_spark.pastry.perfect_tables import perfect_tables
+from scribe_spark.pastry.prefix_summaries import bucket_digits
 from scribe_spark.pastry.rules import WorldRules
-from scribe_spark.runtime.blocks import read_partition
-from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds.packed import pack
-from scribe_spark.worlds.state_table import NODES, state_table
+from scribe_spark.runtime.blocks import materialise
+from scribe_spark.runtime.sessions import local_frame, parallelism
+from scribe_spark.underlay.protocol import Kernel, Underlay
+from scribe_spark.worlds.save import lives_rows
 
-__all__ = ["arrived_start", "check_start", "perfect_tables"]
+__all__ = ["check_start", "ring_of_world", "start_rows"]
 
 #: The overlays that a world can start with.
 _OVERLAYS = ("perfect", "arrivals")
@@ -37,53 +39,62 @@ def check_start(overlay: str) -> None:
     InputError
     """
     if overlay not in _OVERLAYS:
-        remedy = f"has no rounds; give one of {', '.join(_OVERLAYS)}"
+        remedy = f"has no rounds; give one of {listed(_OVERLAYS)}"
         raise InputError("overlay", overlay, remedy)
 
 
-def perfect_tables(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Kernel) -> DataFrame:
-    """`schemas.PACKED` of a world that begins with perfect tables.
+def ring_of_world(nodes: DataFrame, buckets: int, kernel: Kernel) -> BucketRing:
+    """Return the ring of all nodes (`schemas.NODES`) of a world, cut into buckets."""
+    facts, spark = distribute_facts(nodes, kernel), nodes.sparkSession
+    # a superstep costs as much as there are partitions, and no more for several buckets in one
+    layout = Layout(spark, buckets, parallelism(spark))
+    return BucketRing(facts, bucket_bounds(facts.ring, buckets, 64), layout)
+
+
+def start_rows(
+    ring: BucketRing, initial: int, overlay: str, rules: WorldRules, underlay: Underlay
+) -> DataFrame:
+    """Return the rows of a world before its first round (`ROWS`), materialised.
 
     Parameters
     ----------
-    nodes : DataFrame
-        `schemas.NODES`: all nodes of the world.
     initial : int
-        How many are alive at the start: the first numbers.
+        How many nodes are alive: the first numbers.
+    overlay : str
+        ``perfect`` or ``arrivals``.
     """
+    known, kernel = ring.facts.ring, underlay.kernel
+    live, entered = np.flatnonzero(known.node < initial), np.zeros(1, dtype=np.int64)
+    arrived = None
+    if overlay == "arrivals":
+        arrived = play_arrivals(ring, initial, kernel, rules)
+        tables = arrived.rows(LEAVES, CELLS)
+        entered = arrival_ranks(known.take(live), rules) + 1
+    elif len(ring.bounds) == 2:
+        tables = _perfect_bucket(ring, initial, rules, kernel)
+    else:
+        cores, routers = parallelism(ring.layout.spark), len(underlay.routers)
+        digits = bucket_digits(rules.b, initial, routers, cores)
+        tables = perfect_tables(ring, underlay, rules.b, rules.leaf_set, digits, initial)
+    lives, incarnation = Lives.of(len(known), live, entered), np.full(len(known), NEVER)
+    more = pa.Table.from_batches(
+        lives_rows(ring.bounds, range(ring.layout.buckets), lives, incarnation, 0)
+    )
+    rows, _ = materialise(tables.unionByName(local_frame(ring.layout.spark, more)))
+    if arrived is not None:
+        arrived.release()
+    return rows
+
+
+def _perfect_bucket(ring: BucketRing, initial: int, rules: WorldRules, kernel: Kernel) -> DataFrame:
+    """Return the perfect tables of the only bucket, made by one task; lazy."""
+    facts = ring.facts
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = read_partition(batches)
-        if rows is not None:
-            known, _ = ring_of(rows, kernel)
-            live = np.flatnonzero(known.node < initial)
-            state = perfect_start(known, live, rules.leaf_set, rules.b, kernel)
-            yield from pack({NODES: state_table(to_rows(state.states, state), kernel)}).to_batches()
+        if sum(batch.num_rows for batch in batches):
+            live = np.flatnonzero(facts.ring.node < initial)
+            state = perfect_start(facts.ring, live, rules.leaf_set, rules.b, kernel)
+            for name, columns in state.states.tables().items():
+                yield from pack_rows(0, 0, True, name, columns)
 
-    return nodes.coalesce(1).mapInArrow(run, schemas.PACKED)
-
-
-def arrived_start(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Kernel) -> DataFrame:
-    """`schemas.PACKED` of a world whose first nodes have arrived in waves.
-
-    Parameters
-    ----------
-    nodes, initial
-        As of :func:`perfect_tables`.
-    """
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = read_partition(batches)
-        if rows is None:
-            return
-        known, _ = ring_of(rows, kernel)
-        is_first = known.node < initial
-        first = known.take(is_first)
-        plan = Plan.of(first, rules, kernel)
-        *_, done = grow(first, plan, rules, kernel, thread_bounds(len(first)))
-        lives = Lives.of(len(first), done.states.own, plan.rank + 1)
-        there = to_rows(done.states, lives)
-        both = NodeRows.join(there, NodeRows.of_new(known.take(~is_first), rules.leaf_set))
-        yield from pack({NODES: state_table(both, kernel)}).to_batches()
-
-    return nodes.coalesce(1).mapInArrow(run, schemas.PACKED)
+    return ring.layout.spark.range(0, 1, 1, 1).mapInArrow(run, ROWS)

@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import Rows, expand, find_sorted, flags, key_of, whole_numbers
+from scribe_spark.core.arrays import Rows, expand, find_sorted, flags, whole_numbers
+from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.scribe.group_keys import Groups

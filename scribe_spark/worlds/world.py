@@ -2,94 +2,40 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import DecimalType, StructType
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
-from scribe_spark.engine.on_spark import Costs
-from scribe_spark.errors import InputError
-from scribe_spark.pastry.events import ImpossibleRound
+from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.runtime.blocks import materialise, release
+from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelism
-from scribe_spark.runtime.task_reports import Address, receive_reports
+from scribe_spark.runtime.task_reports import receive_reports
 from scribe_spark.underlay.protocol import Underlay
-from scribe_spark.worlds.group_tables import children, memberships
-from scribe_spark.worlds.groups_on_buckets import refuse_other_buckets, saved_buckets
+from scribe_spark.worlds import views
+from scribe_spark.worlds.in_tasks import UNHEARD, InTasks
 from scribe_spark.worlds.live_groups import LEFT_BY_ROUNDS
-from scribe_spark.worlds.live_world import Protocols
-from scribe_spark.worlds.on_buckets import OnBuckets
+from scribe_spark.worlds.on_driver import OnDriver
 from scribe_spark.worlds.operations import Operations
-from scribe_spark.worlds.packed import unpack, unpacked
-from scribe_spark.worlds.round_job import (
-    UNHEARD,
-    EventsByRound,
-    LastRound,
-    event_rows,
-    live_overlay,
-    played,
-    routed,
-)
-from scribe_spark.worlds.starts import arrived_start, check_start, perfect_tables
-from scribe_spark.worlds.state_table import NODES, leaf_sets, routing_table
-from scribe_spark.worlds.world_rows import (
-    LOOKUPS,
-    MEASURE,
-    MESSAGES,
-    MULTICASTS,
-    NEW_LEAFS,
-    OF_GROUPS,
-    REFUSED,
-    SECONDS,
-    STATE,
-)
+from scribe_spark.worlds.played import Played, RoundLeft, are_rounds
+from scribe_spark.worlds.save import read_header, read_lives, refuse_other_buckets, saved_rows
+from scribe_spark.worlds.starts import check_start, ring_of_world, start_rows
+from scribe_spark.worlds.world_state import Protocols, kinds_of
 
-__all__ = ["Played", "World"]
-
-_ROUND = DecimalType(20, 0)
-
-#: The rows that are brought to the driver.
-_TOLD = (MEASURE, SECONDS, REFUSED, OF_GROUPS)
-
-#: More joins and quits of a round than this go to the buckets of their nodes, not to the driver.
-MANY = 2**16
-
-#: Events that a round may have many of.
-_MEMBERSHIPS = ("join", "quit")
+__all__ = ["World"]
 
 #: Rounds of the first job that plays as many as time allows; each later one has twice as many as
 #: were played before, so that few events are read that are not played.
 _FIRST_ROUNDS = 16
 
-
-@dataclass(frozen=True)
-class Played:
-    """A round that has been played.
-
-    Attributes
-    ----------
-    measures : dict of str to float
-        By name; see :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.live_tree`.
-    seconds : float
-        How long it took; the first of a job's rounds, with unpacking the state.
-    costs : Costs, optional
-        Supersteps, messages and bytes, where nodes are in several buckets.
-    """
-
-    measures: dict[str, float]
-    seconds: float
-    costs: Costs | None = None
+#: Results of rounds that a world has as attributes.
+_OF_ROUNDS = (*LEFT_BY_ROUNDS, "publications_of_systems")
 
 
 class World:
@@ -97,24 +43,20 @@ class World:
 
     Parameters
     ----------
-    state : DataFrame
-        `schemas.PACKED`, materialised; the world frees it.
+    rows : DataFrame
+        `schemas.ROWS` of the world; the world frees them.
+    ring : BucketRing
+        All nodes that there are, were or may be; the world frees it.
+    number : int
+        The round that is played next.
     events : DataFrame
         `schemas.EVENTS`, checked.
     underlay : Underlay
     protocols : Protocols
         What rounds are played by.
-    number : int
-        The round that is played next.
-    buckets : int
-        In how many the nodes are; one is played in one task, many rounds in a job.
-    on_buckets : OnBuckets, optional
-        The nodes in buckets already; `state` is not read then.
-
-    Raises
-    ------
-    InputError
-        The groups in `state` were in another number of buckets.
+    engine : str
+        Where rounds are played: ``tasks`` keep their buckets for many rounds in a job; of ``jobs``
+        each is a superstep.
 
     Attributes
     ----------
@@ -135,28 +77,68 @@ class World:
 
     def __init__(
         self,
-        state: DataFrame,
+        rows: DataFrame,
+        ring: BucketRing,
+        number: int,
         events: DataFrame,
         underlay: Underlay,
         protocols: Protocols,
-        number: int = 0,
-        buckets: int = 1,
-        on_buckets: OnBuckets | None = None,
+        engine: str,
     ) -> None:
         self.number, self._most = number, _FIRST_ROUNDS
         self.publications = self.watched_trees = self.extra_joins = pd.DataFrame()
         self.publications_of_systems = pd.DataFrame()
         self.scribe = Operations()
-        self._rows: DataFrame | None = None
-        self._last_round: LastRound | None = None
+        self._last: RoundLeft | None = None
         self._keeps_messages = False
-        self._state, self._events = state, events
-        self._underlay, self._protocols = underlay, protocols
-        self._on_buckets = on_buckets
-        if protocols.groups is not None and number and on_buckets is None:
-            refuse_other_buckets(buckets, saved_buckets(state))
-        if buckets > 1 and on_buckets is None:
-            self._on_buckets = self._spread(buckets)
+        self._events, self._underlay, self._protocols = events, underlay, protocols
+        self._ring = ring
+        groups = protocols.groups
+        self._groups = None if groups is None else groups.groups(ring.facts.ring)
+        self._driver: InTasks | OnDriver
+        if engine == "tasks":
+            self._driver = InTasks(rows, ring, protocols)
+        else:
+            self._driver = OnDriver(rows, ring, protocols, number)
+            release(rows)
+
+    @classmethod
+    def of_save(
+        cls,
+        rows: DataFrame,
+        nodes: DataFrame,
+        events: DataFrame,
+        underlay: Underlay,
+        protocols: Protocols,
+        buckets: int = 1,
+        engine: str | None = None,
+    ) -> World:
+        """Return a world as it was saved.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            As of :attr:`saved`.
+        nodes : DataFrame
+            `schemas.NODES`: all nodes that there are, were or may be.
+        events, underlay, protocols
+            As of the constructor.
+        buckets : int
+            In how many the nodes are.
+        engine : str, optional
+            As of the constructor; by default tasks where there is one bucket.
+
+        Raises
+        ------
+        InputError
+            The rows are of another number of buckets.
+        """
+        with describe_jobs(nodes.sparkSession, "start of the world"):
+            header = read_header(rows)
+            refuse_other_buckets(buckets, header.buckets)
+            ring = ring_of_world(nodes, buckets, underlay.kernel)
+            played = engine or _engine_of(buckets)
+            return cls(rows, ring, header.round, events, underlay, protocols, played)
 
     @classmethod
     def start(
@@ -168,8 +150,9 @@ class World:
         protocols: Protocols,
         overlay: str = "perfect",
         buckets: int = 1,
+        engine: str | None = None,
     ) -> World:
-        """The world before its first round.
+        """Return the world before its first round.
 
         Parameters
         ----------
@@ -179,8 +162,8 @@ class World:
             How many are alive at the start: the first numbers.
         overlay : str
             How tables are filled at the start: ``perfect`` or ``arrivals``.
-        protocols, buckets
-            As of the constructor.
+        events, underlay, protocols, buckets, engine
+            As of :meth:`of_save`.
 
         Raises
         ------
@@ -188,16 +171,13 @@ class World:
             No world starts with the overlay.
         """
         check_start(overlay)
-        begin = arrived_start if overlay == "arrivals" else perfect_tables
         with describe_jobs(nodes.sparkSession, "start of the world"):
-            if buckets > 1:
-                spread = OnBuckets.at_start(nodes, initial, overlay, buckets, protocols, underlay)
-                return cls(nodes, events, underlay, protocols, 0, buckets, spread)
-            state, _ = materialise(begin(nodes, initial, protocols.rules, underlay.kernel))
-        return cls(state, events, underlay, protocols, 0, buckets)
+            ring = ring_of_world(nodes, buckets, underlay.kernel)
+            rows = start_rows(ring, initial, overlay, protocols.rules, underlay)
+            return cls(rows, ring, 0, events, underlay, protocols, engine or _engine_of(buckets))
 
     def step(self, *, messages: bool = False) -> dict[str, float]:
-        """Play a round; its measures by name.
+        """Play a round; return its measures by name.
 
         See :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.live_tree`.
 
@@ -211,13 +191,9 @@ class World:
         InputError
             The round has an event that cannot be, or leaves no node; the world stays as it was.
         """
-        number = self.number
-        rounds, on_buckets = range(number, number + 1), self._on_buckets
-        if on_buckets is not None:
-            done = self._play_on_buckets(on_buckets, rounds, 0.0, messages=messages)
-        else:
-            done = self._play(rounds, 0.0, messages=messages)
-        return done[number].measures
+        rounds = range(self.number, self.number + 1)
+        (done,) = self._play(rounds, 0.0, messages=messages)
+        return done.measures
 
     def play(
         self, until: int, seconds: float, tell: Callable[[int, Played], None] | None = None
@@ -248,17 +224,7 @@ class World:
             was.  A later one that is like this is not played.
         """
         rounds = range(self.number, min(until, self.number + self._most))
-        if self._on_buckets is not None:
-            done = self._play_on_buckets(self._on_buckets, rounds, seconds, tell)
-        elif tell is None:
-            done = self._play(rounds, seconds)
-        else:
-            teller = _Teller(tell, rounds)
-            with receive_reports(self._events.sparkSession, teller.take) as address:
-                limit = min(seconds, UNHEARD) if address is None else seconds
-                done = self._play(rounds, limit, address)
-            for number, played in done.items():
-                teller.tell(number, played)
+        done = dict(zip(rounds, self._play(rounds, seconds, tell), strict=False))
         self._most = max(self._most, 2 * len(done))
         return done
 
@@ -266,99 +232,42 @@ class World:
         self,
         rounds: range,
         seconds: float,
-        report_to: Address | None = None,
-        *,
-        messages: bool = False,
-    ) -> dict[int, Played]:
-        events = self._events_of(rounds)
-        with describe_jobs(self._events.sparkSession, f"world rounds from {rounds[0]}"):
-            rows, _ = materialise(
-                played(self._state, events, rounds, seconds, self._protocols, report_to, messages)
-            )
-            told = rows.where(F.col("what").isin(*_TOLD))
-            results = told.select("what", "round", "value", *schemas.PACKED.names).toArrow()
-        by_what = {what: results.filter(pc.field("what") == what) for what in _TOLD}
-        if len(by_what[REFUSED]):
-            release(rows)
-            why = by_what[REFUSED].column("name")[0].as_py()
-            raise InputError("round", rounds[0], f"cannot be played: {why}")
-        self.release()
-        self._rows, self._state = rows, _of(rows, STATE, schemas.PACKED.names)
-        self._keeps_messages = messages
-        done = {row["round"]: Played({}, row["value"]) for row in by_what[SECONDS].to_pylist()}
-        for row in by_what[MEASURE].to_pylist():
-            done[row["round"]].measures[row["name"]] = row["value"]
-        of_groups = _by_name(by_what[OF_GROUPS])
-        for name in (*LEFT_BY_ROUNDS, "publications_of_systems"):
-            setattr(self, name, of_groups.get(name, pd.DataFrame()))
-        self.number += len(done)
-        return done
-
-    def _events_of(self, rounds: range) -> DataFrame:
-        return self.scribe.added_to(self._checked_events(rounds), rounds[0])
-
-    def _checked_events(self, rounds: range) -> DataFrame:
-        # DECIMALs: whole numbers are written into generated code, which would be new in each job
-        first, last = (F.lit(Decimal(number)) for number in (rounds[0], rounds[-1]))
-        return self._events.where(F.col("round").cast(_ROUND).between(first, last))
-
-    def _spread(self, buckets: int) -> OnBuckets:
-        """Return the nodes in buckets; the packed state is freed."""
-        with describe_jobs(self._events.sparkSession, "start of the world"):
-            spread = OnBuckets.of_state(self._state, buckets, self._protocols, self._underlay)
-        release(self._state)
-        return spread
-
-    def _play_on_buckets(
-        self,
-        world: OnBuckets,
-        rounds: range,
-        seconds: float,
         tell: Callable[[int, Played], None] | None = None,
         *,
         messages: bool = False,
-    ) -> dict[int, Played]:
+    ) -> list[Played]:
         """Play rounds until some seconds are over."""
-        started = time.monotonic()
-        given = self._checked_events(rounds)
-        many = _many_memberships(given) if self._protocols.groups is not None else {}
-        asked = self.scribe.added_to(_without(given, many), rounds[0])
-        events = EventsByRound(event_rows(asked).toArrow())
-        done: dict[int, Played] = {}
-        left: list[dict[str, pa.Table]] = []
-        for number in rounds:
-            before, self._keeps_messages = time.monotonic(), False
-            try:
-                played = world.play(number, events.of(number), messages, many.get(number))
-            except ImpossibleRound as impossible:
-                if done:  # it is refused when it is the next one
-                    break
-                raise InputError(
-                    "round", number, f"cannot be played: {impossible.what}"
-                ) from impossible
-            took = time.monotonic() - before
-            measures = {name: float(value) for name, value in played.measures.items()}
-            done[number] = Played(measures, took, world.costs)
-            self._last_round, self._keeps_messages = LastRound.of(played, world.known), messages
-            left.append(played.of_groups)
-            self.number += 1
-            if tell is not None:
-                tell(number, done[number])
-            if time.monotonic() - started >= seconds:
-                break
-        for name in LEFT_BY_ROUNDS if left[0] else ():
-            setattr(self, name, pa.concat_tables([of[name] for of in left]).to_pandas())
-        return done
+        events, driver = self._events.where(are_rounds(rounds)), self._driver
+        add = partial(self.scribe.added_to, number=rounds[0])
+        if isinstance(driver, OnDriver):
+            done = driver.play(rounds, events, add, seconds, tell, messages=messages)
+        elif tell is None:
+            done = driver.play(rounds, events, add, seconds, messages=messages)
+        else:
+            teller = _Teller(tell, rounds)
+            with receive_reports(self._events.sparkSession, teller.take) as address:
+                limit = min(seconds, UNHEARD) if address is None else seconds
+                done = driver.play(rounds, events, add, limit, address)
+            for number, left in zip(rounds, done, strict=False):
+                teller.tell(number, left.played)
+        self._last, self._keeps_messages = done[-1], messages
+        for name in _OF_ROUNDS:
+            found = [left.of_groups[name] for left in done if name in left.of_groups]
+            setattr(self, name, pa.concat_tables(found).to_pandas() if found else pd.DataFrame())
+        self.number += len(done)
+        return [left.played for left in done]
+
+    # --- what the world is
 
     @property
-    def packed(self) -> DataFrame:
-        """`schemas.PACKED`: all that has to be kept to go on with the next round."""
-        return self._state if self._on_buckets is None else self._on_buckets.packed()
+    def saved(self) -> DataFrame:
+        """`schemas.ROWS`: all that has to be kept to go on with the next round; lazy."""
+        return saved_rows(self._driver.rows)
 
     @property
     def state(self) -> DataFrame:
         """`schemas.WORLD_STATE`: every node that is or was there, or may arrive."""
-        return unpacked(self._packed_nodes, NODES, schemas.WORLD_STATE)
+        return self._view(views.STATE)
 
     @property
     def nodes(self) -> DataFrame:
@@ -366,40 +275,31 @@ class World:
         return self.state.where("alive").select(schemas.NODES.names)
 
     @property
-    def _packed_nodes(self) -> DataFrame:
-        return self._state if self._on_buckets is None else self._on_buckets.nodes()
-
-    @property
     def leaf_sets(self) -> DataFrame:
         """`schemas.LEAF_SETS` of all nodes; those of dead nodes are as they were last."""
-        return unpacked(self._packed_nodes, NODES, schemas.LEAF_SETS, rows_of=leaf_sets)
+        return self._view(views.LEAF_SETS)
 
     @property
     def routing_table(self) -> DataFrame:
         """`schemas.ROUTING_TABLE`: the filled cells of all nodes' tables; entries may be dead."""
-        rows_of = partial(routing_table, b=self._protocols.rules.b)
-        return unpacked(self._packed_nodes, NODES, schemas.ROUTING_TABLE, rows_of=rows_of)
+        return self._view(views.ROUTING_TABLE)
 
     @property
     def messages(self) -> DataFrame:
         """`schemas.MESSAGES` of the last round, if :meth:`step` was to keep them."""
-        if self._on_buckets is not None and self._keeps_messages:
-            return self._on_buckets.messages()
-        if self._rows is None or not self._keeps_messages:
+        if not self._keeps_messages:
             raise ValueError("the last round has not kept its messages: step(messages=True)")
-        return unpacked(
-            _of(self._rows, MESSAGES, schemas.PACKED.names), "messages", schemas.MESSAGES
-        )
+        return self._view(views.messages_view(kinds_of(self._protocols)))
 
     @property
     def memberships(self) -> DataFrame:
         """`schemas.MEMBERSHIPS`: who is in which group's tree."""
-        return memberships(self._of_groups())
+        return self._of_groups(views.MEMBERSHIPS)
 
     @property
     def children(self) -> DataFrame:
         """`schemas.CHILDREN`: the children tables."""
-        return children(self._of_groups())
+        return self._of_groups(views.CHILDREN)
 
     @property
     def tree_edges(self) -> DataFrame:
@@ -421,16 +321,20 @@ class World:
         return groups is not None and groups.multicasts.of_ways
 
     def _multicasts(self, name: str, schema: StructType) -> DataFrame:
-        if self._last_round is not None and self._on_buckets is not None and self.measures_ways:
-            return self._on_buckets.multicasts(name, schema)
-        if self._rows is None or not self.measures_ways:
+        groups = self._protocols.groups
+        if self._last is None or groups is None or not self.measures_ways:
             raise ValueError("no round has been played, or its multicasts are not measured")
-        return unpacked(_of(self._rows, MULTICASTS, schemas.PACKED.names), name, schema)
+        outcomes = self._last.outcomes
+        return self._view(views.multicasts_view(groups.multicasts, outcomes, name, schema))
 
-    def _of_groups(self) -> DataFrame:
-        if self._protocols.groups is None or not self.number:
+    def _of_groups(self, wanted: views.View) -> DataFrame:
+        if self._groups is None or not self.number:
             raise ValueError("there are no groups, or no round has been played")
-        return self._state if self._on_buckets is None else self._on_buckets.trees()
+        return self._view(wanted)
+
+    def _view(self, wanted: views.View) -> DataFrame:
+        kernel = self._underlay.kernel
+        return views.view(self._driver.rows, self._ring, kernel, wanted, self._groups)
 
     def route(self, messages: DataFrame) -> DataFrame:
         """Route messages by what nodes know now: `schemas.LOOKUPS`, a row for each message; lazy.
@@ -443,48 +347,45 @@ class World:
             ``node, key_hi, key_lo``: where each begins, and its key.  `node` is a node of this
             world; a message of one that is not alive is not delivered.
         """
-        if self._on_buckets is not None:
-            sent = messages.select("node", "key_hi", "key_lo").toArrow()
-            found = self._on_buckets.route(sent)
-            return local_frame(self._events.sparkSession, found)
-        return routed(self._state, messages, self._protocols.rules, self._underlay.kernel)
+        return self._driver.route(messages.select("node", "key_hi", "key_lo").toArrow())
 
     def overlay(self) -> PastryOverlay:
-        """The live nodes as an overlay of their own; to be freed by its ``release``.
+        """Return the live nodes as an overlay of their own; to be freed by its ``release``.
 
         Dead leaves and entries are left out.  What runs on any overlay (Scribe's `build_trees`,
         GraphFrames, ...) runs on it.
         """
-        partitions = parallelism(self._events.sparkSession)
-        return live_overlay(self._packed_nodes, self._protocols.rules, self._underlay, partitions)
+        rules, partitions = self._protocols.rules, parallelism(self._events.sparkSession)
+        known = self._view(views.live_knowledge_view(read_lives(self._driver.rows)))
+        laid_out = known.repartition(partitions, "node")
+        return PastryOverlay.of_knowledge(laid_out, self._underlay, rules.b, rules.leaf_set)
 
     @property
     def lookups(self) -> DataFrame:
         """`schemas.LOOKUPS` of the last round."""
-        return self._last(LOOKUPS, schemas.LOOKUPS.names)
+        return local_frame(self._events.sparkSession, self._left.lookups)
 
     @property
     def new_leafs(self) -> DataFrame:
         """``node``: whose leaf set changed in the last round (the upcall ``newLeafs``)."""
-        if self._last_round is not None and self._on_buckets is not None:
-            return self._on_buckets.new_leafs()
-        return self._last(NEW_LEAFS, ["node"])
+        _ = self._left
+        return self._view(views.NEW_LEAF_SETS)
 
-    def _last(self, what: int, columns: list[str]) -> DataFrame:
-        if self._last_round is not None:
-            spark = self._events.sparkSession
-            return local_frame(spark, self._last_round.tables[what]).select(columns)
-        if self._rows is None:
+    @property
+    def _left(self) -> RoundLeft:
+        if self._last is None:
             raise ValueError("no round has been played")
-        last = F.col("round").cast(_ROUND) == F.lit(Decimal(self.number - 1))
-        return _of(self._rows.where(last), what, columns)
+        return self._last
 
     def release(self) -> None:
         """Free the nodes' memory."""
-        if self._on_buckets is not None:
-            self._on_buckets.release()
-        else:
-            release(self._rows if self._rows is not None else self._state)
+        self._driver.release()
+        self._ring.release()
+
+
+def _engine_of(buckets: int) -> str:
+    """Return the engine of a world if nobody names one."""
+    return "tasks" if buckets == 1 else "jobs"
 
 
 class _Teller:
@@ -502,39 +403,3 @@ class _Teller:
         if number == self._next:
             self._next += 1
             self._tell(number, played)
-
-
-def _by_name(packed: pa.Table) -> dict[str, pd.DataFrame]:
-    """Tables that each round has packed: those of all rounds by name, one after the other."""
-    rounds = [packed.filter(pc.field("round") == number) for number in pc.unique(packed["round"])]
-    tables = [unpack(each) for each in rounds]
-    return {
-        name: pa.concat_tables([each[name] for each in tables]).to_pandas()
-        for name in (tables[0] if tables else ())
-    }
-
-
-def _of(rows: DataFrame, what: int, columns: list[str]) -> DataFrame:
-    return rows.where(F.col("what") == what).select(columns)
-
-
-def _is_round(number: int) -> Column:
-    # a DECIMAL: whole numbers are written into generated code, which would be new in each job
-    return F.col("round").cast(_ROUND) == F.lit(Decimal(number))
-
-
-def _many_memberships(events: DataFrame) -> dict[int, DataFrame]:
-    """Joins and quits of the rounds that have many, which the driver does not see."""
-    changes = events.where(F.col("event").isin(*_MEMBERSHIPS))
-    counts = changes.groupBy("round").count().where(F.col("count") > MANY).toArrow()
-    return {
-        number: changes.where(_is_round(number)).select("node", "event", "group")
-        for number in counts.column("round").to_pylist()
-    }
-
-
-def _without(events: DataFrame, rounds: Iterable[int]) -> DataFrame:
-    """Return events without the joins and quits of some rounds."""
-    for number in rounds:
-        events = events.where(~(_is_round(number) & F.col("event").isin(*_MEMBERSHIPS)))
-    return events

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from poisoned import Poisoned, play_blind
 
 from scribe_spark import draws
 from scribe_spark.can.cans import Placement, zones_of_groups
@@ -17,9 +18,7 @@ from scribe_spark.can.zones import Zones
 from scribe_spark.config.can import most_bits
 from scribe_spark.dissemination import Dissemination
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play
 from scribe_spark.engine.packing import concatenate
-from scribe_spark.engine.program import Tables
 from scribe_spark.engine.ring import Ring
 from tests.oracle.can.cases import CanCase
 
@@ -72,7 +71,7 @@ class Played:
             self.landmarks = Landmarks.drawn(case.seed, given.landmarks, many)
 
     @cached_property
-    def tables(self) -> list[Tables]:
+    def tables(self) -> list[Poisoned]:
         given, case, ring = self.given, self.given.case, self.ring
         space = self.space
         source = ring.positions(np.array([given.sources[g] for g in self.number.tolist()], int))
@@ -94,8 +93,8 @@ class Played:
             clock=given.clock,
             processing_us=given.processing_us,
         )
-        tables = [Tables() for _ in self.bounds[1:]]
-        self.supersteps = len(play(JoinAndFlood(join, flood), tables))
+        tables = [Poisoned() for _ in self.bounds[1:]]
+        self.supersteps = len(play_blind(JoinAndFlood(join, flood), tables))
         return tables
 
     def rows(self, *names: str) -> dict[str, np.ndarray]:

@@ -20,6 +20,7 @@ from tests.can.played import ZonesInMemory
 
 GIVEN = {
     "nodes": 300,
+    "overlay": "perfect",
     "groups": 12,
     "topology": "power-law",
     "power_law_routers": 40,

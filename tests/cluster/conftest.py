@@ -17,6 +17,7 @@ from .storage import JARS, Storage, hdfs_server, s3_server
 SMALL = {
     "--nodes": "200",
     "--groups": "8",
+    "--overlay": "perfect",
     "--transit-domains": "2",
     "--transit-size": "2",
     "--stubs-per-transit": "2",

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from pyspark import cloudpickle
 
 from scribe_spark.engine import Tables
+from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, name_of, trimmed
-from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, pack_row
+from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, pack_rows
+from scribe_spark.engine.on_spark_player import OnSpark
+from scribe_spark.engine.player import play_in_turn
 from scribe_spark.engine.program import AT, Together
-from scribe_spark.pastry.lives import Lives
-from scribe_spark.pastry.player import InProcess, play_in_turn
-from scribe_spark.pastry.player_on_spark import OnSpark
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # programs go to the workers
 
@@ -60,8 +59,7 @@ def drawn(draw: np.random.Generator) -> list[Sends | IfRows]:
 def in_process(rounds: list[Steps]) -> list[list[int]]:
     """The logs of the buckets."""
     tables = [Tables() for _ in range(3)]
-    player = InProcess.__new__(InProcess)
-    player.tables = tables
+    player = InTask(tables)
     for steps in rounds:
         play_in_turn(player, steps)
     return [mine["log"]["log"].tolist() for mine in tables]
@@ -73,11 +71,11 @@ def test_rounds_are_those_of_one_program_at_a_time(spark, seed):
     rounds = [drawn(draw) for _ in range(2)]
     rounds = [rounds[0], rounds[0], rounds[1]]  # what is expected comes true, and does not
     some = {"log": np.arange(1)}
-    rows = [pack_row(bucket, bucket, True, "some", some).to_pylist()[0] for bucket in range(3)]
+    packed = [row for bucket in range(3) for row in pack_rows(bucket, bucket, True, "some", some)]
+    rows = [row.to_pylist()[0] for row in packed]
     layout = Layout(spark, 3, 2)
     tables = BucketTables(layout, spark.createDataFrame(rows, ROWS))
-    ring = SimpleNamespace(facts=None, bounds=BOUNDS, layout=layout, release=layout.release)
-    player = OnSpark(ring, tables, None, None, Lives.of(3, np.arange(3), np.zeros(1, np.int64)))
+    player = OnSpark(tables)
     costs = []
     for number, steps in enumerate(rounds):
         player.begin_round(number)
@@ -89,6 +87,7 @@ def test_rounds_are_those_of_one_program_at_a_time(spark, seed):
     assert costs[1].messages == costs[0].messages
     assert costs[1].supersteps < costs[0].supersteps
     player.release()
+    layout.release()
 
 
 def test_a_bucket_stops_where_it_sends_or_has_rows():

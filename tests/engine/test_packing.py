@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scribe_spark.core.arrays import SortedTable
-from scribe_spark.engine.on_spark import pack_row, read_rows
+from scribe_spark.engine.on_spark import pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, Lent, Overlaid, Packed, count_rows, overlay, pack
 
 ROWS = 80_000
@@ -35,12 +35,13 @@ def assert_same(found: Columns, expected: Columns) -> None:
 
 
 def saved(columns: Columns, folder: Path, before: Packed | None = None):
-    (row,) = read_rows([pack_row(3, 3, True, "table", columns, str(folder), before)])
+    (row,) = read_rows(pack_rows(3, 3, True, "table", columns, str(folder), before))
     return row
 
 
 def files(row) -> list[str]:
-    return row.as_it_was().column("file")[0].as_py().splitlines()
+    (same,) = row.as_it_was()
+    return same.column("file")[0].as_py().splitlines()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -63,7 +64,7 @@ def test_tables_that_change_column_by_column(seed, tmp_path):
             Path(file).unlink()
         assert_same(row.packed, columns)
         assert row.packed.rows == count_rows(columns) == len(columns["key"])
-        assert_same(Packed(row.to_bytes()), columns)
+        assert_same(next(read_rows(row.with_bytes())).packed, columns)
 
 
 def test_only_what_changes_is_written(tmp_path):

@@ -22,7 +22,7 @@ from scribe_spark.runtime.java_options import archive_option
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: 28 routers, 200 nodes, 8 groups of 200 to 15 members.
+#: 28 routers, 200 nodes with perfect tables, 8 groups of 200 to 15 members.
 SMALL: dict[str, Any] = {
     "nodes": 200,
     "groups": 8,
@@ -30,6 +30,7 @@ SMALL: dict[str, Any] = {
     "transit_size": 2,
     "stubs_per_transit": 2,
     "stub_size": 3,
+    "overlay": "perfect",
 }
 
 #: A smaller one with trees of every kind, and a limit that keeps the remover busy.

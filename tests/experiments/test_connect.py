@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from listening import LOOPBACK, listening
 
 from scribe_spark.experiments import PHASES
 from scribe_spark.runtime.connect_server import start_server
@@ -20,7 +21,7 @@ DIGESTS = [sys.executable, str(ROOT / "tests" / "golden" / "digests.py")]
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
+def server(folder_of_modules: Path) -> Iterator[str]:
     """The URL of a server, with the settings that docs/cluster.md recommends."""
     settings = {
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
@@ -29,7 +30,7 @@ def server() -> Iterator[str]:
         "spark.ui.enabled": "false",
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.chdir(folder_of_modules)
         started = start_server("local[2]", settings)
     yield started.url
     started.stop()
@@ -44,6 +45,12 @@ def test_a_run_leaves_the_tables_of_a_classic_one(server, small, tmp_path):
     found, expected = left(out), left(small.out)
     assert {"tree_edges", "deliveries", "link_stress", "group_delay"} <= found.keys()
     assert found == {name: expected[name] for name in found}
+
+
+def test_no_other_machine_reaches_the_server(server):
+    found = listening()
+    assert len(found) >= 3
+    assert {address for address, _ in found} <= LOOPBACK
 
 
 @pytest.mark.slow

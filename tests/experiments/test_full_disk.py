@@ -19,8 +19,8 @@ NETWORK = (
 
 #: Commands, and the KiB of OUT's disk on which each of them fails half-way.
 COMMANDS = {
-    "run": (("run", *NETWORK), 80),
-    "sweep": (("sweep", *NETWORK, "--set=b=2,4"), 200),
+    "run": (("run", *NETWORK, "--overlay=perfect"), 80),
+    "sweep": (("sweep", *NETWORK, "--overlay=perfect", "--set=b=2,4"), 200),
     "world": (("world", *NETWORK, "--generator=churn", "--lifetime=20", "--rounds=4"), 150),
     "tree": (("reference-tree", "--hosts=10,20", "--connections=100"), 16),
 }

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from scribe_spark import cli
+from scribe_spark.errors import shown
 
 from .conftest import FLAGS, MEMBERS_FLAGS, command, copied, shell
 
@@ -166,7 +167,7 @@ def test_out_that_cannot_be_written(refused, tmp_path, monkeypatch, out, says):
     (tmp_path / "dangling").symlink_to("nowhere/at/all")
     before = sorted(tmp_path.iterdir())
     line = refused("--out", out)
-    assert line.startswith(f"out = {out!r}: ")
+    assert line.startswith(f"out = {shown(out)}: ")
     assert says in line
     assert sorted(tmp_path.iterdir()) == before
 

@@ -35,7 +35,15 @@ from scribe_spark.scribe.upcalls import Application, Emitted
 from scribe_spark.worlds import World
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
-SIZE = {**NETWORK, "nodes": 90, "leaf_set": 8, "groups": 7, "seed": 3, "replicas": 3}
+SIZE = {
+    **NETWORK,
+    "overlay": "perfect",
+    "nodes": 90,
+    "leaf_set": 8,
+    "groups": 7,
+    "seed": 3,
+    "replicas": 3,
+}
 #: A third of the nodes goes, and so do members and roots.
 EVENTFUL = {"generator": "mass-failure+root-failure+group-churn", "share": 0.3, "roots": 2,
             "event_round": 2, "rounds": 4, "membership": 6.0}  # fmt: skip
@@ -93,7 +101,8 @@ def test_an_access_list_that_admits_everybody_is_a_run_with_all_variants(spark, 
     listed = [(1, node, right) for right in ("create", "join", "multicast") for node in nodes]
     pd.DataFrame(listed, columns=["group", "node", "right"]).to_csv(tmp_path / "a.csv", index=False)
     config = RunConfig(
-        **SIZE, overlay=overlay, variants="bottleneck,collapse,lazy", limit=6, systems=OTHERS
+        **SIZE | {"overlay": overlay},
+        **{"variants": "bottleneck,collapse,lazy", "limit": 6, "systems": OTHERS},
     )
     records = {}
     for name, given in {"plain": {}, "access": {"access": str(tmp_path / "a.csv")}}.items():

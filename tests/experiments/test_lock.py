@@ -104,6 +104,13 @@ def test_a_lock_that_is_not_renewed_is_taken_over(tmp_path, text):
         assert Owner.read((tmp_path / LOCK).read_text()).pid == Owner.here().pid
 
 
+def test_a_link_in_the_place_of_a_lock_is_refused_at_once(tmp_path):
+    """A lock that cannot be read seems to be given back; one that is a link never is."""
+    (tmp_path / LOCK).symlink_to(tmp_path / "nowhere")
+    with pytest.raises(OSError, match="is a symbolic link"):
+        lock(tmp_path).acquire()
+
+
 def test_a_lock_that_is_renewed_is_not(tmp_path):
     theirs = lock(tmp_path)
     theirs._owner = replace(theirs._owner, host="another")

@@ -202,7 +202,7 @@ def test_table_entries_are_those_of_the_routing_table(small):
 
 def test_the_page(whole):
     page = (whole / "sweep.html").read_text()
-    assert page.count("<figure") == 9
+    assert page.count("<figure") == 10
     for name in NAMES:
         assert f'href="{name}/report.html"' in page
 

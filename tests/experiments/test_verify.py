@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from typing import Any
 
 import pytest
 from damage import assert_all_damage_is_told, places
 
 from scribe_spark import cli
+from scribe_spark.errors import InputError
 from scribe_spark.experiments import report, verify
+from scribe_spark.experiments.folder import StoredFolder
+from scribe_spark.runtime.filesystem import LocalFiles
 
 from .conftest import copied, left, manifest
 
@@ -96,6 +100,82 @@ def test_what_cannot_be_verified_is_refused(call, tmp_path, text, says):
     assert err.startswith(f"scribe-spark: error: out = {str(tmp_path)!r}: ")
     assert says in err
     assert err.count("\n") == 1
+
+
+_RECORD = {"rows": 0, "columns": "", "digest": "", "files": {}}
+
+
+def _manifests(name: Any) -> dict[str, dict[str, Any]]:
+    """A manifest of each command, with one name that is given, by what is so called."""
+    phase = {"name": "topology", "tables": {}, "texts": {}}
+    return {
+        "table of a run": {"phases": [{**phase, "tables": {name: _RECORD}}]},
+        "text of a run": {"phases": [{**phase, "texts": {name: ""}}]},
+        "table of a world": {"world": {"tables": {name: _RECORD}, "saved": None}},
+        "slot of a world": {
+            "world": {
+                "tables": {},
+                "saved": {"number": 1, "slot": f"/{name}", "state": _RECORD, "measures": ""},
+            }
+        },
+        "point of a sweep": {"phases": [], "points": [name]},
+        "point of a sweep of worlds": {
+            "phases": [],
+            "points": [name],
+            "resolved": {"lookups": 1},
+        },
+        "table of a sweep": {"phases": [], "points": [], "tables": {name: _RECORD}},
+        "point of a reference tree": {"points": {name: ""}},
+        "text of a reference tree": {"points": {}, "texts": {name: ""}},
+        "experiment of the paper": {"runs": [{"name": f"{name}, seed 1"}]},
+        "seed of the paper": {"runs": [{"name": f"main, seed {name}"}]},
+        "text of the paper": {"runs": [], "texts": {name: ""}},
+    }
+
+
+@pytest.mark.parametrize("what", _manifests(""))
+@pytest.mark.parametrize("name", [".", "..", "", "/", "../x", "a/../../x", "a\\b", "a\0b"])
+def test_a_name_in_a_manifest_is_that_of_one_folder(tmp_path, what, name):
+    manifest = {"resolved": {}, **_manifests(name)[what]}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=r"^a name in manifest.json = .*must be the name of one"):
+        verify(str(tmp_path))
+
+
+def test_a_name_that_leads_elsewhere_is_not_followed_on_resume_either(tmp_path):
+    with StoredFolder(None, str(tmp_path)) as folder:
+        for look in (folder.verify_text, folder.verify_table, folder.verify_rows):
+            with pytest.raises(InputError, match="must be the name of one file or folder"):
+                look("../x", {})
+
+
+@pytest.mark.parametrize("points", [["."], ["b=2"]])
+def test_a_sweep_in_a_sweep_is_not_looked_into(tmp_path, points):
+    """However it comes there: by its name, or by a link that leads back."""
+    (tmp_path / "b=2").symlink_to(tmp_path)
+    manifest = {"resolved": {}, "phases": [], "points": points, "tables": {}}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    if points == ["."]:
+        with pytest.raises(InputError, match="must be the name of one file or folder"):
+            verify(str(tmp_path))
+    else:
+        assert verify(str(tmp_path)).damaged == ["b=2: it holds a sweep of runs, not a run"]
+
+
+def test_a_point_that_is_named_twice_is_counted_once(small, tmp_path):
+    copied(small.out, tmp_path / "b=2")
+    manifest = {"resolved": {}, "phases": [], "points": ["b=2", "b=2"], "tables": {}}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    assert verify(str(tmp_path)).tables == len(left(tmp_path / "b=2")) - 1
+
+
+def test_storage_that_does_not_answer_is_no_fault_of_the_manifest(out, monkeypatch):
+    def broken(*_: Any) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(LocalFiles, "list", broken)
+    with pytest.raises(InputError, match=r"cannot be used \(Input/output error\)"):
+        verify(str(out))
 
 
 def test_a_report_says_what_it_has_verified(spark, out):

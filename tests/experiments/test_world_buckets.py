@@ -9,6 +9,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments.run_world import names_of_save, other_slot
 from scribe_spark.experiments.world_buckets import WITH_GROUPS, WITHOUT_GROUPS, choose_buckets
 from scribe_spark.experiments.world_setup import _refuse_other_buckets
+from scribe_spark.worlds.save import VERSION
 
 GIB = 2**30
 
@@ -41,11 +42,11 @@ def test_as_many_as_have_room(cores):
 
 def test_what_was_saved_goes_on_with_its_buckets():
     config = WorldConfig(nodes=80, groups=3, rounds=4)
-    saved = {"number": 2, "buckets": 4}
+    saved = {"number": 2, "buckets": 4, "version": VERSION}
     for buckets in (None, 4):
         _refuse_other_buckets(saved, config, Execution(out="x", buckets=buckets))
-    _refuse_other_buckets(saved, WorldConfig(nodes=80), Execution(out="x", buckets=2))
-    with pytest.raises(InputError, match="buckets = 2: is not what groups were saved with; give 4"):
+    _refuse_other_buckets(saved | {"version": 1}, config, Execution(out="x", buckets=2))  # not read
+    with pytest.raises(InputError, match="buckets = 2: is not what the world was saved with; give"):
         _refuse_other_buckets(saved, config, Execution(out="x", buckets=2))
 
 

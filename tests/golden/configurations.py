@@ -200,7 +200,7 @@ _CONFIGURATIONS: dict[str, dict[str, Any]] = {
 
 #: Name -> flags.  Each has a seed of its own, which depends on nothing but its name.
 CONFIGURATIONS = {
-    name: {"seed": zlib.crc32(name.encode()) % 10_000} | flags
+    name: {"seed": zlib.crc32(name.encode()) % 10_000, "overlay": "perfect"} | flags
     for name, flags in _CONFIGURATIONS.items()
 }
 

@@ -9,6 +9,7 @@ import worlds
 from oracle.gossipsub.cases import GossipCase
 from oracle.gossipsub.settings import Settings
 from played import OneAtATime, Poisoned
+from spread_out import FarApart, SpreadOut
 
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.engine import Tables
@@ -132,14 +133,21 @@ def rows_of(topics: Topics, tables: list[Tables], name: str) -> list[tuple]:
     return found
 
 
-def play_case(one: GossipCase, buckets: int, poisoned: bool = False) -> Played:
-    """Play all topics of a case at once."""
+def play_case(
+    one: GossipCase, buckets: int, poisoned: bool = False, spread_out: bool = False
+) -> Played:
+    """Play all topics of a case at once; nodes may be as far apart as keys allow."""
     case = one.case
     world = worlds.World(case, case.routes(), case.overlay(case.routes()), 0)
     ring, kernel = world.ring, world.kernel
     numbers = np.array(sorted(case.keys), dtype=np.int64)
-    bounds = np.linspace(0, len(ring), buckets + 1).astype(np.int64)
     where = {int(node): at for at, node in enumerate(ring.node)}
+    alive = ~np.isin(ring.node, list(one.dead))
+    if spread_out:
+        out = SpreadOut.of(len(ring), len(numbers))
+        where = {node: int(out.at[at]) for node, at in where.items()}
+        ring, alive = out.ring(ring), FarApart(out.at, alive, out.size)
+    bounds = np.linspace(0, len(ring), buckets + 1).astype(np.int64)
     place = [
         index * len(ring) + where[node]
         for index, number in enumerate(numbers.tolist())
@@ -163,7 +171,6 @@ def play_case(one: GossipCase, buckets: int, poisoned: bool = False) -> Played:
         if name == "JOIN" or (name.startswith("heartbeat") and _last(program)):
             meshes.append(set(rows_of(topics, tables, MESH)))
             backoffs.append(set(rows_of(topics, tables, BACK_OFF)))
-    alive = ~np.isin(ring.node, list(one.dead))
     source = np.array([where[one.sources[number]] for number in numbers.tolist()], dtype=np.int64)
     clock = one.settings.clock
     messages = Messages(np.arange(len(numbers)), source, clock)

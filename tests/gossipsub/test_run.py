@@ -14,7 +14,7 @@ SEEDS = range(200)
 DEFAULT = range(0, 200, 8)
 
 
-def check(seed: int, buckets: int, poisoned: bool = False) -> None:
+def check(seed: int, buckets: int, poisoned: bool = False, spread_out: bool = False) -> None:
     """Compare a case with its oracle."""
     one = random_gossip(seed)
     settings = one.settings
@@ -22,7 +22,7 @@ def check(seed: int, buckets: int, poisoned: bool = False) -> None:
     def draw(purpose, *numbers):
         return keyed.bits(one.case.seed, purpose, *numbers) % 2**64
 
-    graph, got = one.graph(draw), play_case(one, buckets, poisoned)
+    graph, got = one.graph(draw), play_case(one, buckets, poisoned, spread_out)
     wanted = {group: one.play(group, draw, graph) for group in one.case.keys}
     if not wanted:
         assert not got.arrivals()
@@ -106,6 +106,13 @@ def test_kernels_equal_the_oracle(seed):
 def test_kernels_equal_the_oracle_everywhere(seed, buckets):
     """All cases, however many buckets there are."""
     check(seed, buckets)
+
+
+def test_keys_near_their_limit_lose_nothing():
+    """Nodes are so far apart that keys of topics and two nodes come near to 2**63."""
+    dialled = [seed for seed in range(40) if random_gossip(seed).settings.discovery == "dial"]
+    for seed in dialled[:12]:
+        check(seed, (1, 3)[seed % 2], spread_out=True)
 
 
 def test_buckets_do_not_see_one_another():

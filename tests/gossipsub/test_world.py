@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 
 import keyed
 import numpy as np
 import pytest
-from living_buckets import RecordingTally, buckets_of
+from living_buckets import RecordingTally, buckets_of, cut_again, play, tables_of
 from oracle.gossipsub.live_cases import LiveCase, random_live
 from oracle.gossipsub.world import publications
 
 from scribe_spark.core.arrays import whole_numbers
-from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.gossipsub.round import LiveGossipSub
 from scribe_spark.gossipsub.rules import GossipRules
-from scribe_spark.living import LivingRound, OwnRounds, play_own_rounds
+from scribe_spark.living import LivingRound, OwnRounds
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import Lives
 
@@ -45,13 +43,15 @@ def ring_of(case: LiveCase) -> Ring:
     return Ring(hi, lo, nodes, np.arange(case.count))
 
 
-def check(seed: int, buckets: int = 1, blind: bool = False) -> None:
+def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) -> None:
     """Play a world, and compare every round.
 
     Parameters
     ----------
     blind : bool
         Whether the tables of a bucket can be read only while it is played.
+    cuts : tuple of int
+        Numbers of buckets into which the state is cut between rounds, one after the other.
     """
     case = random_live(seed)
 
@@ -66,7 +66,7 @@ def check(seed: int, buckets: int = 1, blind: bool = False) -> None:
     lives = Lives.of(size, np.array([at[node] for node in range(case.present)]))
     system = LiveGossipSub(GossipRules.of(config_of(settings), 0), settings.clock)
     own = OwnRounds(case.round_us, settings.heartbeat_us)
-    player, kept, outcomes = buckets_of(ring, buckets, blind), Tables.of({}), Counter()
+    engine, outcomes = buckets_of(ring, buckets, blind), Counter()
     for number in range(case.rounds):
         today = [event for event in case.events if event[0] == number]
         events = Events(
@@ -91,9 +91,11 @@ def check(seed: int, buckets: int = 1, blind: bool = False) -> None:
             *(pairs("join"), pairs("quit"), pairs("publish")),
             *(Delays(between), 1000, case.seed, settings.deadline, sent, whole_numbers(), own),
         )
-        result = play_own_rounds(partial(system.play_round, player, kept), now)
+        result = play(system, engine, now)
         wanted = oracle.step(number, case.events)
-        tables = player.gather(*system.kept_in_buckets)
+        tables = tables_of(system, engine)
+        if cuts:
+            engine = cut_again(system, engine, ring, cuts[number % len(cuts)])
         compare(wanted, tables, sent, ring, numbers, number)
         by_iwant = sum(one.by_iwant for heartbeat in wanted for one in heartbeat.values())
         assert result.counts == {"by_iwant": by_iwant}
@@ -151,6 +153,11 @@ def test_worlds_equal_the_oracle(seed):
 @pytest.mark.parametrize(("seed", "buckets"), [(7, 2), (58, 3), (96, 7)])
 def test_nodes_read_nothing_of_other_buckets(seed, buckets):
     check(seed, buckets, blind=True)
+
+
+def test_a_world_goes_on_in_other_buckets():
+    """The rows that a system keeps are cut by their nodes."""
+    check(31, cuts=(2, 7, 1, 3))
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from oracle import measures
 from pyspark.sql import functions as F
 
 from scribe_spark import baselines, schemas, scribe
-from scribe_spark.measures.delay import DELAY, first_copies, group_delay, rdp
+from scribe_spark.measures.delay import DELAY, first_copies, group_delay, group_penalties
 from scribe_spark.measures.distributions import read_histograms
 from scribe_spark.measures.group_size import group_of_rank_1, rank_groups
 from scribe_spark.measures.joining import join_stress
@@ -206,16 +206,19 @@ def test_rdp_of_the_first_groups_of_all_cases_equals_the_oracle(tables, expected
     first = tables.deliveries.withColumn("group", F.when(group % worlds.STRIDE == 1, 1))
     values = penalties(expected)
     assert len(values) > 1000
-    found = rdp(first, 1, ["scribe"])
+    found = group_penalties(first, 1, ["scribe"])
     assert set(found) == {"scribe"}
     check_rdp(found["scribe"], values)
 
 
 def test_rdp_of_one_group(tables, expected):
     for one in [one for one in expected if one.delays and one.delays[1][1]][:3]:
-        found = rdp(tables.deliveries, one.one.base + 1, SYSTEMS)
+        found = group_penalties(tables.deliveries, one.one.base + 1, SYSTEMS)
         check_rdp(found["scribe"], penalties([one]))
-    assert rdp(tables.deliveries, -1, SYSTEMS) == {}
+        ours, ip = one.delays[1]
+        assert found["scribe"]["rad"] == pytest.approx(measures.rad(ours, ip), rel=1e-12)
+        assert found["scribe"]["rmd"] == pytest.approx(measures.rmd(ours, ip), rel=1e-12)
+    assert group_penalties(tables.deliveries, -1, SYSTEMS) == {}
 
 
 def test_rdp_by_hand(spark):
@@ -224,9 +227,9 @@ def test_rdp_by_hand(spark):
     rows = [("scribe", 1, node, 2, delay) for node, delay in by_scribe.items()]
     rows += [(system, 1, node, 1, 10.0) for system in SYSTEMS[1:] for node in by_scribe]
     rows += [("scribe", 2, 1, 1, 99.0), ("ip_multicast", 2, 1, 1, 1.0)]
-    found = rdp(spark.createDataFrame(rows, schemas.DELIVERIES), 1, ["scribe"])
+    found = group_penalties(spark.createDataFrame(rows, schemas.DELIVERIES), 1, ["scribe"], 2)
     shares = {"below_1": 0.2, "below_2_25": 0.4, "below_4": 0.6}
-    assert found == {"scribe": {"mean": 3.55, "median": 2.25, **shares}}
+    assert found == {"scribe": {"rad": 3.55, "rmd": 10, "mean": 3.55, "median": 2.25, **shares}}
 
 
 # --- distributions and numbers --------------------------------------------------------------------

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scribe_spark import InputError
-from scribe_spark.config import RunConfig
+from scribe_spark.config import ReferenceTreeConfig, RunConfig, WorldConfig
 from scribe_spark.overlays import check_overlay
 from scribe_spark.pastry.arrivals.contacts import random_contacts
 from scribe_spark.pastry.arrivals.messages import Kind
@@ -28,8 +28,8 @@ def test_waves_end_with_all_nodes():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"growth": 1.0}, "growth = 1.0: must be above 1"),
-        ({"growth": 0.5}, "growth = 0.5: must be above 1"),
+        ({"growth": 1.0}, "growth = 1.0: must be at least 1.0000000001"),
+        ({"growth": 0.5}, "growth = 0.5: must be at least 1.0000000001"),
         ({"growth": float("nan")}, "growth = nan"),
         ({"contact": "far"}, "contact = 'far': must be one of nearest, latest, random"),
         ({"rows": "some"}, "rows = 'some': must be one of route, all"),
@@ -45,9 +45,10 @@ def test_what_cannot_be_is_refused_in_one_line(given, message):
     assert "\n" not in str(refused.value)
 
 
-def test_arrivals_is_an_overlay_and_perfect_is_the_default():
-    assert check_overlay(RunConfig(overlay="arrivals").overlay).name == "arrivals"
-    assert check_overlay(RunConfig().overlay).name == "perfect"
+def test_runs_begin_with_arrivals_and_worlds_with_perfect_tables():
+    assert check_overlay(RunConfig().overlay).name == "arrivals"
+    for kind in (WorldConfig, ReferenceTreeConfig):
+        assert check_overlay(kind().overlay).name == "perfect"
 
 
 def test_contacts_are_live():

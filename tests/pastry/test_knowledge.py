@@ -124,7 +124,7 @@ def test_an_unknown_cover_is_told_by_the_number_of_leaves():
 def test_a_leaf_set_that_loses_the_dead_covers_what_it_covered():
     state, kernel = overlay_of(6, leaf_set=16)
     state.alive[[1, 4]] = False
-    left = live_knowledge(state, kernel).leaf_sets
+    left = live_knowledge(state.states, state, kernel).leaf_sets
     assert left.covers_ring.tolist() == [True] * 4
     assert np.diff(left.offsets).tolist() == [3] * 4
 
@@ -144,7 +144,7 @@ def test_what_is_left_after_failures_survives_being_read_again(spark):
     rng, (state, kernel) = random.Random(9), overlay_of(20, leaf_set=4)
     underlay = SimpleNamespace(kernel=kernel, routers=np.arange(20), lan_us=0)
     state.alive[[2, 7, 8, 13, 14, 16, 17]] = False  # of 0 one leaf, of 6 a side, of 15 all
-    rows = pa.Table.from_batches([live_knowledge(state, kernel).to_arrow()])
+    rows = pa.Table.from_batches([live_knowledge(state.states, state, kernel).to_arrow()])
 
     def read(knowledge):
         return PastryOverlay.of_knowledge(spark.createDataFrame(knowledge), underlay, 2, 4)

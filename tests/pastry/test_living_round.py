@@ -9,7 +9,7 @@ from oracle.living.compare import differences
 from oracle.living.world import Snapshot
 from poisoned import PoisonedPlayer
 
-from scribe_spark.pastry.player import InProcess
+from scribe_spark.pastry.player import Player
 
 
 def slow(seeds: range) -> list:
@@ -31,11 +31,11 @@ BUCKETS = (1, 2, 7)
 
 
 def compared(
-    case: World, rounds: int, buckets: int, played: type[InProcess] = PoisonedPlayer
+    case: World, rounds: int, buckets: int, played: type[Player] = PoisonedPlayer
 ) -> list[str]:
     """Where kernels and oracle differ, round by round."""
     state = state_of(case)
-    player = played.of(state, case.rules, case.kernel, buckets)
+    player = played.in_process(state, case.rules, case.kernel, buckets)
     for number in range(rounds):
         result = case.play(player, number)
         theirs = counted(case.play_oracle(number, sent(case, result)))

@@ -18,7 +18,7 @@ from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.lookups import Lookups
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
-from scribe_spark.pastry.player import InProcess, play_in_turn
+from scribe_spark.pastry.player import Player, play_in_turn
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import Tally
@@ -40,7 +40,9 @@ def play(
     **events: list[int],
 ) -> RoundResult:
     given = {kind: np.array(nodes, dtype=np.int64) for kind, nodes in events.items()}
-    return played_round(InProcess.of(state, rules, CASE.kernel), number, Events(**given), lookups)
+    return played_round(
+        Player.in_process(state, rules, CASE.kernel), number, Events(**given), lookups
+    )
 
 
 def wrong_sides(state: OverlayState, rules: WorldRules = RULES) -> int:
@@ -168,7 +170,7 @@ def test_a_side_without_a_live_leaf_is_found_in_few_questions(failing: int) -> N
     state = perfect_start(ring, np.arange(4_000), 16, 4, kernel)
     state.exit(np.arange(100, 100 + failing), 0, 1)
     tally = Tally()
-    player = InProcess.of(state, RULES, kernel)
+    player = Player.in_process(state, RULES, kernel)
     play_in_turn(player, repair_leaf_sets(player.given, 1))
     tally.take(player.take(MESSAGES))
     there = perfect_start(ring, state.live(), 16, 4, kernel)

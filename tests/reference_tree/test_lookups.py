@@ -21,6 +21,7 @@ HOSTS = 120
 def simulation(spark):
     config = RunConfig(
         nodes=HOSTS,
+        overlay="perfect",
         groups=0,
         topology="power-law",
         power_law_routers=100,

@@ -16,7 +16,8 @@ from scribe_spark.experiments import Simulation
 from scribe_spark.runtime.batches import Batches
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
-CONFIG = RunConfig(**NETWORK, nodes=150, groups=6, variants="reference_tree")
+PERFECT = NETWORK | {"overlay": "perfect"}
+CONFIG = RunConfig(**PERFECT, nodes=150, groups=6, variants="reference_tree")
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +99,7 @@ def test_supersteps_of_multicast_deliver_the_same(simulation):
 
 @pytest.mark.parametrize(("nodes", "groups"), [(30, 0), (1, 2)])
 def test_where_nobody_hears_anything(simulation, nodes, groups):
-    config = RunConfig(**NETWORK, nodes=nodes, groups=groups, variants="reference_tree")
+    config = RunConfig(**PERFECT, nodes=nodes, groups=groups, variants="reference_tree")
     with Simulation(simulation.spark, config) as ours:
         assert all(Batches.of(s.tree_edges).frame.count() == 0 for s in ours.systems)
 

@@ -6,10 +6,8 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
-from matplotlib import style
-from matplotlib.figure import Figure
 
-from scribe_spark.report.world import _place_legend, draw_rounds, line_words
+from scribe_spark.report.world import draw_rounds, line_words
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -52,23 +50,3 @@ def test_shares_have_parts():
     line = pd.Series([0.2, 0.9], index=[0, 1])
     drawing = draw_rounds("name", "title", "words", {"share": line})
     assert not all(text.isdigit() for text in ticks(drawing, "y"))
-
-
-def covered(values: list[float]) -> tuple[bool, float]:
-    """Whether a legend covers the line, and how much of the height the line takes."""
-    with style.context(["default"]):
-        axes = Figure(figsize=(4.6, 2.7)).add_axes((0.13, 0.17, 0.83, 0.78))
-        (line,) = axes.plot(values, label="took part in a rather long repair")
-        axes.set_ylim(0, max(values))
-        _place_legend(axes)
-        box = axes.get_legend().get_window_extent()
-        path = line.get_path().transformed(line.get_transform())
-        return path.intersects_bbox(box, filled=False), max(values) / axes.get_ylim()[1]
-
-
-def test_a_legend_covers_no_line():
-    assert covered([1.0] * 9) == (False, 1.0)  # there is room below
-    everywhere = [float(n % 2) for n in range(99)]
-    is_covered, height = covered(everywhere)
-    assert not is_covered
-    assert 0.8 < height < 1

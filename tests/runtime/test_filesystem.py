@@ -36,6 +36,22 @@ def test_write_replaces_and_leaves_nothing_beside(files, url, tmp_path):
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["a b.txt"]
 
 
+@pytest.mark.parametrize("name", ["a.json.tmp", ".a.json.tmp", "a.json"])
+def test_no_link_leads_a_write_to_another_file(files, url, tmp_path, name):
+    (tmp_path / "stranger").write_text("theirs")
+    (tmp_path / name).symlink_to(tmp_path / "stranger")
+    files.write(f"{url}/a.json", b"ours")
+    assert (tmp_path / "stranger").read_text() == "theirs"
+    assert files.read(f"{url}/a.json") == b"ours"
+
+
+def test_create_does_not_follow_a_link_to_nowhere(tmp_path):
+    (tmp_path / "lock").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(OSError, match=r"^lock is a symbolic link$"):
+        LocalFiles().create(f"file://{tmp_path}/lock", b"")
+    assert not (tmp_path / "nowhere").exists()
+
+
 def test_create_keeps_what_is_there(files, url):
     assert files.create(f"{url}/new/lock", b"mine")
     assert not files.create(f"{url}/new/lock", b"yours")

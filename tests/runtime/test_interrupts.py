@@ -249,7 +249,8 @@ def test_ctrl_c_at_any_moment(
 ):
     """A terminal sends the signal to the whole group of processes, kill to one."""
     out = tmp_path / "out"
-    command = ["run", "--nodes=60", "--groups=3", "--master=local[1]", f"--out={out}"]
+    command = ["run", "--overlay=perfect", "--nodes=60", "--groups=3", "--master=local[1]"]
+    command += [f"--out={out}"]
     check_ctrl_c(tmp_path, command, moment, whole_group)
     assert {path.name for path in tmp_path.iterdir()} <= {"told", "out"}
     assert not (out / ".scribe-spark-lock").exists()

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
 
 import pyarrow as pa
 import pyspark
 import pytest
+from listening import LOOPBACK, listening
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution
@@ -45,6 +49,79 @@ def test_local_workers_run_our_own_interpreter(spark):
 
     row = spark.range(1).mapInArrow(interpreter, "python string").collect()[0]
     assert row["python"] == sys.executable
+
+
+def test_no_other_machine_reaches_a_local_session(spark):
+    """Its JVM, its Python workers at their work, and this process."""
+
+    def look(batches):
+        for batch in batches:
+            time.sleep(2)
+            yield batch
+
+    with ThreadPoolExecutor(1) as beside:
+        job = beside.submit(spark.range(2).repartition(2).mapInArrow(look, "id bigint").collect)
+        found = set[tuple[str, int]]()
+        while not job.done():
+            found |= listening()
+            time.sleep(0.2)
+        job.result()
+    assert len(found) >= 4  # py4j's, Spark's two, the daemon's
+    assert {address for address, _ in found} <= LOOPBACK
+
+
+@pytest.mark.parametrize("named", [{}, {"SPARK_LOCAL_IP": "10.1.1.1"}])
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[1,1,1024]", "spark://host:7077"])
+def test_who_may_reach_a_session(monkeypatch, named, master):
+    for name in ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in named.items():
+        monkeypatch.setenv(name, value)
+    made: dict[str, str] = {}
+
+    class Builder:
+        def getOrCreate(self):
+            made.update(os.environ)
+
+    sessions._create(Builder(), master)
+    usual = None if master.startswith("spark:") else "127.0.0.1"
+    assert made.get("SPARK_LOCAL_IP") == named.get("SPARK_LOCAL_IP", usual)
+    assert os.environ.get("SPARK_LOCAL_IP") == named.get("SPARK_LOCAL_IP")
+    settings = sessions._settings_of_machine(master)  # of a JVM that runs already
+    loopback = not named and master == "local[2]"
+    assert ("spark.driver.bindAddress" in settings) == loopback
+    assert settings.get("spark.driver.host", "127.0.0.1") == "127.0.0.1"
+
+
+def test_files_in_the_working_directory_replace_no_module(spark, folder_of_modules):
+    """The session's processes are in a folder with a file for each module of Python's."""
+
+    def look(batches):
+        import importlib
+
+        import module_of_the_user
+
+        where = [importlib.import_module(name).__file__ for name in ("tokenize", "sched")]
+        for _ in batches:
+            columns = [os.getcwd(), *where, str(module_of_the_user.VALUE)]
+            yield pa.RecordBatch.from_arrays([pa.array([value]) for value in columns], list("abcd"))
+
+    look_around = (
+        spark.range(1).coalesce(1).mapInArrow(look, "a string, b string, c string, d string")
+    )
+    (row,) = look_around.collect()
+    assert row["a"] == str(folder_of_modules)
+    assert (folder_of_modules / "tokenize.py").exists()
+    assert {str(Path(row[name]).parent) for name in "bc"} == {str(Path(os.__file__).parent)}
+    assert row["d"] == "5"
+
+
+def test_files_beside_a_submitted_script_replace_no_module(folder_of_modules, tmp_path):
+    shutil.copytree(folder_of_modules, tmp_path / "jobs")
+    script = shutil.copy(ROOT / "jobs" / "submit.py", tmp_path / "jobs")
+    done = subprocess.run([sys.executable, script, "run", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--nodes" in done.stdout
 
 
 @pytest.fixture

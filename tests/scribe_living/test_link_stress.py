@@ -12,7 +12,6 @@ from dataclasses import replace
 import arriving
 import living_groups
 import numpy as np
-import pyarrow as pa
 import pytest
 import worlds
 from living_groups import World, world_of
@@ -20,6 +19,7 @@ from oracle.random_cases import random_case
 from oracle.routes import Routes
 from oracle.scribe_living.cases import random_world
 from poisoned import PoisonedPlayer
+from world_states import Played
 
 from scribe_spark.engine.program import bucket_of
 from scribe_spark.pastry.arrivals.observer import TRAFFIC
@@ -39,9 +39,8 @@ from scribe_spark.worlds.link_stress import (
     LinkStress,
     MeasureLinks,
 )
-from scribe_spark.worlds.live_groups import GroupRound as Left
-from scribe_spark.worlds.live_groups import LiveGroups
 from scribe_spark.worlds.packets_on_links import count_packets
+from scribe_spark.worlds.world_state import PlayedRound
 
 Message = tuple[str, int, int]
 
@@ -145,21 +144,20 @@ def _measured(
     buckets: int,
 ) -> dict[str, float]:
     kinds = MESSAGE_KINDS + SCRIBE_KINDS
-    player = PoisonedPlayer.of(placed, world.pastry.rules, kernel, buckets, kinds)
+    player = PoisonedPlayer.in_process(placed, world.pastry.rules, kernel, buckets, kinds)
     player.observe(traffic=True)
-    player.open_all()
+    player.engine.open_all()
     for kind in traffic.kinds():
         sender, to = traffic.between([kind])
         counted_by = sender if kind != "repair" else to  # who asks counts answers, too
         of = bucket_of(player.given.bounds, counted_by)
-        for bucket, tables in enumerate(player.tables):
+        for bucket, tables in enumerate(player.engine.tables):
             mine = of == bucket
             ends = sender[mine], to[mine]
             count = functools.partial(player.given.observer.count, tables, kind)
             count(len(ends[0]), between=lambda ends=ends: ends)
-    round = GroupRound(0, world.groups, world.rules, world.state.incarnation)
-    player.play(MeasureLinks(player.given, round, keeps_messages=False))
-    player.open_all()
+    player.play(MeasureLinks(player.given, KINDS, keeps_messages=False))
+    player.engine.open_all()
     taken = player.take(LINKS_MEASURED, TRAFFIC)
     assert TRAFFIC not in taken
     return stress.measures(Counted(taken.get(LINKS_MEASURED, {})), KINDS, placed.count_entered())
@@ -244,7 +242,7 @@ def lived_in_buckets(seed: int, reliable: bool, count: int, monkeypatch) -> list
     stress = LinkStress(1, case.count * (case.count - 1), case.count)
 
     def measures(given: Given, round: GroupRound) -> list[MeasureLinks]:
-        return [MeasureLinks(given, round, keeps_messages=True)]
+        return [MeasureLinks(given, KINDS, keeps_messages=True)]
 
     monkeypatch.setattr(living_groups, "measures", measures)
     monkeypatch.setattr(living_groups, "MEASURED", (LINKS_MEASURED,))
@@ -269,27 +267,14 @@ def test_rounds_on_buckets_have_the_measures_of_one(seed, reliable, monkeypatch)
     assert sum(found["link_stress.payload.max"] > 0 for found, _ in one) > 1
 
 
-@functools.cache
-def lived(period: int) -> list[tuple[Left, dict[str, pa.Table]]]:
-    """The rounds of a world whose groups are open to all, and the groups after each."""
+def lived(period: int) -> list[tuple[PlayedRound, dict[str, list]]]:
+    """The rounds of a world, and what users read of it after each."""
     case = replace(random_world(OPEN), buffer=None)
-    world = world_of(case)
-    groups, nodes = world.groups, case.count
-    stress = LinkStress(period, nodes * (nodes - 1), nodes)
-    keys = groups.keys.hi, groups.keys.lo
-    live = LiveGroups(groups.number, *keys, {}, world.rules, case.rounds, stress)
+    world, nodes = world_of(case), case.count
     kernel = Linked(world.pastry.kernel.delay_us, np.arange(nodes))
-    known = world.overlay.states.known
-    held, rounds = live.unpack({}, known), []
-    for number in range(case.rounds):
-        rows = [(*event, -1)[1:4] for event in case.events if event[0] == number]
-        names = ("node", "event", "group")
-        events = dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
-        if not rows:
-            events = {name: np.empty(0, dtype=int) for name in names}
-        of = (number, events, 5, world.pastry.rules, kernel)
-        rounds.append((live.play(world.overlay, held, *of), dict(live.pack(held, known))))
-    return rounds
+    world.pastry = replace(world.pastry, kernel=kernel)
+    played = Played(world, 1, stress=LinkStress(period, nodes * (nodes - 1), nodes))
+    return [(played.step(number), played.seen()) for number in range(case.rounds)]
 
 
 @pytest.mark.parametrize("period", [3])
@@ -301,5 +286,5 @@ def test_rounds_that_are_measured_have_it_and_nothing_else_changes(period: int) 
         assert not without.measures.keys() & LINK_STRESS_MEASURES.keys()
         assert measured == (LINK_STRESS_MEASURES.keys() if (number + 1) % period == 0 else set())
         assert with_it.measures.items() >= without.measures.items()
-        assert with_it.overlay.messages == without.overlay.messages
+        assert with_it.result.messages == without.result.messages
         assert state_with_it == state

@@ -61,8 +61,10 @@ def _measured(
     world: World, measures: MulticastMeasures, overlay: OverlayState, kernel: Kernel, buckets: int
 ) -> dict[str, float]:
     ring, result = overlay.states.known, world.results[-1]
-    player = PoisonedPlayer.of(overlay, world.pastry.rules, kernel, buckets)
-    for tables, (first, last) in zip(player.tables, pairwise(player.given.bounds), strict=True):
+    player = PoisonedPlayer.in_process(overlay, world.pastry.rules, kernel, buckets)
+    for tables, (first, last) in zip(
+        player.engine.tables, pairwise(player.given.bounds), strict=True
+    ):
         tables.update(tables_of(split_state(world.state, ring, first, last)))
         for name, column in ((DELIVERIES, "node"), (PAYLOADS, "sender")):
             if name in result.tables:

@@ -111,9 +111,9 @@ def play(
     state.entries.tried[row], state.entries.extra[row] = True, NOTHING
     kinds = MESSAGE_KINDS + SCRIBE_KINDS
     of_pastry = (world.pastry.rules, world.pastry.kernel)
-    player = PoisonedPlayer.of(overlay, *of_pastry, buckets, kinds)
+    player = PoisonedPlayer.in_process(overlay, *of_pastry, buckets, kinds)
     for tables, (first, last) in zip(
-        player.tables, itertools.pairwise(player.given.bounds.tolist()), strict=True
+        player.engine.tables, itertools.pairwise(player.given.bounds.tolist()), strict=True
     ):
         tables.update(tables_of(split_state(state, overlay.states.known, first, last)))
         mine = np.argsort(at)
@@ -124,7 +124,7 @@ def play(
             dropped = {"pair": index * state.size + at[mine], "to": none, "parent": none}
             tables[DROPPED] = {**dropped, "turn": none, "top": own_top}
             tables[REFUSED_JOINS] = {"pair": dropped["pair"]}
-    player.open_all()
+    player.engine.open_all()
     rejoin(player, GroupRound(number, world.groups, world.rules, state.incarnation))
     taken = player.take(MESSAGES, FOUND, REFUSED)
     messages = [0, 0]
@@ -132,7 +132,7 @@ def play(
         sums = counted(taken[MESSAGES], len(kinds))
         messages = [int(one[kinds.index("JOIN")]) for one in sums]
     size, of_state = state.size, (state.size, state.incarnation, len(world.groups))
-    after = join_states([state_of(tables, *of_state) for tables in player.tables])
+    after = join_states([state_of(tables, *of_state) for tables in player.engine.tables])
     name = [*overlay.states.known.node.tolist(), -1]
     below: dict[int, list[int]] = {}
     for key in after.children.key.tolist():

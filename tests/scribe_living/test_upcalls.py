@@ -46,7 +46,7 @@ def test_reliable_delivery_is_short_and_knows_upcalls_alone() -> None:
             for line in text.splitlines()
             if line.startswith("from scribe_spark")
         }
-        assert imported <= {"upcalls", "arrays", "packing", "memory", "ring_buffers"}
+        assert imported <= {"upcalls", "arrays", "keys", "packing", "memory", "ring_buffers"}
     assert len((HERE / "reliable.py").read_text().splitlines()) <= 225
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scribe_spark.config import RunConfig
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, shown
 from scribe_spark.topology import load
 
 
@@ -35,6 +35,6 @@ def refusal(topology: str) -> str:
     with pytest.raises(InputError) as error:
         loaded(topology)
     message = str(error.value)
-    assert message.startswith(f"topology = {topology!r}: ")
+    assert message.startswith(f"topology = {shown(topology)}: ")
     assert "\n" not in message
     return message

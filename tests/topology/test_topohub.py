@@ -34,8 +34,8 @@ def test_topohub_with_routers_at_one_place():
     [
         ("sndlib/germany5", "sndlib/germany50"),
         ("topozoo/abilene", "topozoo/Abilene"),
-        ("../../secret", "the nearest names are"),
-        ("", "the nearest names are"),
+        ("../../secret", "is unknown to topohub; it has "),
+        ("", "is unknown to topohub; it has "),
     ],
 )
 def test_unknown_topohub_names(name, near):

@@ -14,7 +14,7 @@ from oracle.random_cases import random_case
 
 from scribe_spark.errors import InputError
 from scribe_spark.underlay import dijkstra as routes
-from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, route_block
+from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, bounded_delay, route_block
 
 
 def path(pred: np.ndarray, source: int, target: int) -> list[int]:
@@ -95,11 +95,12 @@ def test_weights_too_far_apart_are_refused():
         LinkArrays.of(np.arange(3), links, "delay", 1)
 
 
-def test_a_route_of_more_than_half_an_hour_is_too_long_for_the_matrices():
+def test_a_route_of_more_than_half_an_hour_is_exact_here_and_too_long_for_the_matrices():
     links = pd.DataFrame({"src": [0, 1], "dst": [1, 0], "delay_ms": 2_147_484.0, "weight": 1.0})
     arrays = LinkArrays.of(np.arange(2), links, "delay", 1)
     delay_us, _ = route_block(arrays, np.arange(2))
-    assert delay_us.tolist() == [[0, TOO_LONG], [TOO_LONG, 0]]
+    assert delay_us.tolist() == [[0, 2_147_484_000], [2_147_484_000, 0]]
+    assert bounded_delay(delay_us).tolist() == [[0, TOO_LONG], [TOO_LONG, 0]]
 
 
 def test_one_router_and_no_link():

@@ -130,6 +130,7 @@ def tables(simulation: Simulation) -> dict[str, pa.Table]:
 def test_a_run_is_the_same_whoever_answers(spark):
     config = RunConfig(
         nodes=100,
+        overlay="perfect",
         groups=4,
         topology="power-law",
         power_law_routers=90,

@@ -62,7 +62,8 @@ BAD = {
     "no round": ("10,1,fail", "row round=10, node=1, event='fail' is in no round; rounds are 0 to "
                  "9"),
     "before": ("-1,1,fail", "row round=-1, node=1, event='fail' is in no round"),
-    "two events": ("2,0,recover", "round=2, node=0 has two events, fail and recover; keep one"),
+    "two events": ("2,0,recover", "round=2, node=0 has two events, fail and recover; a round has "
+                   "one of them: put the later one into round 3"),
     "the same twice": ("2,4,arrive", "round=2, node=4 has two events, arrive and arrive; keep one"),
     "fails dead": ("3,0,fail", "row round=3, node=0, event='fail' is impossible: the node is not "
                    "alive since its fail in round 2; let it arrive or recover before"),
@@ -85,7 +86,7 @@ MALFORMED = {
     "no round": ([*GOOD, ",1,fail"], "column 'round' must be a whole number: row 8 (round=miss"),
     "no node": ([*GOOD, "1,,fail"], "column 'node' must be a whole number: row 8 (node=missing)"),
     "no event": ([*GOOD, "1,1,"], "column 'event' must be a text: row 8 (event=missing)"),
-    "number": (["round,node,event", "1,1,7"], "column 'event' must be a text: row 1 (event=7)"),
+    "number": (["round,node,event", "1,1,7"], "row round=1, node=1, event='7' has no known event"),
     "half": ([*GOOD, "1.5,1,fail"], "column 'round' must be a whole number: row 8 (round=1.5)"),
 }
 EMPTIES = ["round,node,event", "1,0,fail", "1,1,fail", "2,2,leave", "3,3,arrive"]

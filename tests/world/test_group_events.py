@@ -12,6 +12,7 @@ from oracle.scribe_living.cases import random_world
 
 from scribe_spark import schemas
 from scribe_spark.config import WorldConfig
+from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.errors import InputError
 from scribe_spark.worlds import (
     EVENT_NAMES,
@@ -28,7 +29,7 @@ from scribe_spark.worlds.combined import start_of
 from scribe_spark.worlds.events import check_rows
 from scribe_spark.worlds.group_legality import first_impossible_in_groups
 from scribe_spark.worlds.groups import GivenMembers, WorldGroups
-from scribe_spark.worlds.rows import JOIN, NO_GROUP
+from scribe_spark.worlds.rows import JOIN
 
 #: Nodes 0 to 3 of five are alive at the start; group 1 has members 0 and 1, group 2 has none yet.
 WORLD = {"nodes": 5, "initial": 4, "rounds": 10, "leaf_set": 10}
@@ -59,8 +60,8 @@ BAD = {
                            "ady: the node joins it at the start"),
     "never joined": ("2,3,quit,1", "row round=2, node=3, event='quit', group=1 is impossible: the "
                      "node is no member; let it join before"),
-    "death ends it": ("3,2,quit,1", "round=3, node=2, group=1 has two events, join and quit; keep "
-                      "one"),
+    "death ends it": ("3,2,quit,1", "round=3, node=2, group=1 has two events, join and quit; a "
+                      "round has one of them: put the later one into round 4"),
     "has quit": ("4,3,quit,1", "row round=4, node=3, event='quit', group=1 is impossible: the node"
                  " is no member; let it join before"),
     "twice": ("1,0,publish,1", "round=1, node=0, group=1 has the event publish twice; keep one"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +14,7 @@ from pyspark import cloudpickle
 
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.arrays import distinct, expand, whole_numbers
+from scribe_spark.engine.program import Tables
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import check_world_run
@@ -18,9 +22,11 @@ from scribe_spark.living import (
     LivingRound,
     OwnRounds,
     Publications,
+    SystemOnBuckets,
     SystemRound,
     play_own_rounds,
 )
+from scribe_spark.living_checks import checked
 from scribe_spark.pastry.events import Events
 from scribe_spark.systems import UNICAST, System, register_system, unregister_system
 
@@ -164,6 +170,11 @@ def test_what_lives_in_no_world_is_refused(tmp_path):
             groups=2, systems="scribe,ip_multicast")  # fmt: skip
     refused("systems = 'dirct': is unknown; did you mean 'direct'", groups=2, systems="dirct")
     refused("systems = 'direct': is of no group; give groups or members", systems="direct")
+    given = {"groups": 2, "systems": "gossipsub,direct"}
+    out = out.replace(buckets=2)
+    refused("buckets = 2: is of worlds without direct, played in one task; leave it out", **given)
+    out = out.replace(buckets=1, engine="jobs")
+    refused("engine = 'jobs': does not play direct; give tasks, or leave it out", **given)
 
 
 class Clock:
@@ -205,3 +216,129 @@ def test_a_system_plays_its_own_rounds_and_is_told_of_events_in_the_first():
     assert [one.counts for one in found] == [{"played": 3.0}, {"played": 2.0}, {"played": 3.0}]
     assert [one.measures for one in found] == [{"number": 2.0}, {"number": 4.0}, {"number": 7.0}]
     assert [one.publications.round.tolist() for one in found] == [[2], [4], [7]]
+
+
+# --- a system that is wrong
+
+
+class Wrong:
+    """Hands over the same in every round."""
+
+    payload, control = ("copy",), ("hello",)
+
+    def __init__(self, measures=None, due=None, left=None, made=None, **kinds):
+        zero = np.zeros(2, dtype=np.int64)
+        self.measures = {"members": 3.0} if measures is None else measures
+        self.due = Publications(zero, zero, zero + 4, zero + 3, zero, zero + 1, zero)
+        self.due = replace(self.due, **due) if isinstance(due, dict) else due or self.due
+        self.left, self.made = left or {"members": {"key": zero, "at": zero * 0.5}}, made
+        vars(self).update(kinds)
+
+    def play(self, tables, now: LivingRound) -> SystemRound:
+        for name, columns in self.left.items():
+            tables[name] = columns
+        return SystemRound(self.measures, self.due) if self.made is None else self.made
+
+
+@dataclass(frozen=True)
+class Now:
+    """What is looked at of a round."""
+
+    number: int = 5
+    world_round: int = 2
+    group: np.ndarray = field(default_factory=lambda: np.array([7, 9]))
+
+
+def numbers(*values, kind="int64"):
+    return np.array(values, dtype=kind)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"measures": {"member": 3.0}}, "measures 'member', which world_measures does not have ("),
+        ({"measures": {"members": float("nan")}}, "measures members = nan; give a number that is"),
+        ({"measures": {"members": -1}}, "measures members = -1; give"),
+        ({"measures": {"members": "3"}}, "measures members = '3'; give"),
+        ({"made": {"members": 3.0}}, "play returns a dict, not a SystemRound"),
+        ({"due": [4]}, "publications are a list, not Publications"),
+        ({"due": {"late": numbers(0, -1)}}, "publications: late is negative in row 1: round 0,"),
+        ({"due": {"lost": numbers(1, 2)}},
+         "publications: expected is not in_time + late + lost in row 1: round 0, group 0"),
+        ({"due": {"group": numbers(2, 0)}}, "group is the index of no group in row 0: round 0"),
+        ({"due": {"group": numbers(0, -1)}}, "publications: group is negative in row 1"),
+        ({"due": {"round": numbers(0, 3)}}, "round is later than this round in row 1: round 3"),
+        ({"due": {"lost": numbers(1)}}, "publications: columns have 1, 2 rows"),
+        ({"due": {"lost": numbers(1, 1, kind=float)}}, "column lost has type float64"),
+        ({"due": {"lost": [1, 1]}}, "publications: column lost is no array of one dimension"),
+        ({"left": {"of": {"key": numbers(1), "at": numbers(1, 2)}}}, "table of: columns have 1, 2"),
+        ({"left": {"of": {"key": np.array(["x"])}}}, "table of: column key has type <U1"),
+        ({"left": {"of": {"key": np.zeros((2, 2))}}}, "column key is no array of one dimension"),
+    ],
+)  # fmt: skip
+def test_a_round_that_is_wrong_is_refused(wrong, words):
+    good = checked("wrong", Wrong(), {"members": "members"})
+    assert good.play(Tables.of({}), Now()).measures == {"members": 3.0}
+    faulty = checked("wrong", Wrong(**wrong), {"members": "members"})
+    with pytest.raises(InputError, match=re.escape(words)) as raised:
+        faulty.play(Tables.of({}), Now())
+    assert str(raised.value).startswith("systems = 'wrong': round 5")
+
+
+def test_so_is_one_on_buckets():
+    """It is played there as it was, and its own tables are what its programs read."""
+
+    class OnBuckets(Wrong, SystemOnBuckets):
+        kept_in_buckets, kept, reads_overlay = {"links": 1}, ("members",), True
+
+        def play_round(self, player, kept, now: LivingRound) -> SystemRound:
+            done = super().play(kept, now)
+            return replace(done, counts={"sent": player})
+
+    units = {"members": "members", "sent": "messages"}
+    good = checked("wrong", OnBuckets(), units)
+    assert isinstance(good, SystemOnBuckets)
+    assert (good.kept_in_buckets, good.kept, good.reads_overlay) == ({"links": 1}, ("members",), 1)
+    kept = Tables.of({})
+    assert good.play_round(3, kept, Now()).counts == {"sent": 3}
+    assert list(kept) == ["members"]
+    with pytest.raises(InputError, match="systems = 'wrong': round 5: measures sent = -1; give a"):
+        good.play_round(-1, kept, Now())
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (None, "lives as a NoneType, which has no method play"),
+        (Wrong(payload=None), "has payload = None; give a tuple of kinds of messages"),
+        (Wrong(control=[1]), "has control = [1]; give"),
+        (Wrong(control=("copy",)), "has the kind 'copy' in payload and in control; give one"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_before_a_world_begins(tmp_path, made, words):
+    out = Execution(out=str(tmp_path / "out"))
+    with living(lambda config: made), pytest.raises(InputError, match=re.escape(words)):
+        check_world_run(WorldConfig(**SMALL | {"systems": "wrong"}), out)
+
+
+def test_a_world_ends_with_one_line(spark, tmp_path):
+    """Though a task has found the fault."""
+    wrong = living(lambda config: Wrong(measures={"members": -2.5}))
+    with wrong, pytest.raises(InputError) as raised:
+        play(spark, tmp_path / "out", systems="wrong")
+    assert str(raised.value) == (
+        "systems = 'wrong': round 0: measures members = -2.5; give a number that is not negative"
+    )
+
+
+@contextmanager
+def living(made):
+    """A system that lives in worlds, for a time."""
+    units = {"members": "members"}
+    register_system(
+        System("wrong", "Wrong", UNICAST, made, requested=True, world=made, world_measures=units)
+    )
+    try:
+        yield
+    finally:
+        unregister_system("wrong")

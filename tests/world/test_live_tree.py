@@ -86,7 +86,7 @@ def test_the_overlay_is_the_same_with_and_without_it(spark, finished, tmp_path):
 
 
 def test_buckets_measure_what_one_task_does(spark, tmp_path):
-    """The same rounds on three buckets, and from a save in the middle in one task."""
+    """The same rounds on three buckets, and from a save in the middle."""
     with experiments.Simulation(spark, experiments.network_of(CONFIG)) as simulation:
         one = make_world(simulation, CONFIG)
         many = make_world(simulation, CONFIG, one._events, buckets=3)
@@ -96,9 +96,10 @@ def test_buckets_measure_what_one_task_does(spark, tmp_path):
             assert many.step() == measured
             computed += measured["reference_tree.hosts"]
             if number == 1:
-                saved = many.packed.localCheckpoint()
+                saved = many.saved.localCheckpoint()
         assert computed > 20
-        again = World(saved, one._events, simulation.underlay, one._protocols, 2)
+        rest = simulation.nodes, one._events, simulation.underlay, one._protocols
+        again = World.of_save(saved, *rest, 3)
         again.step()
         assert again.step() == measured
         for world in (many, again, one):

@@ -7,21 +7,24 @@ import pytest
 from living_worlds import World, state_of, world
 from poisoned import PoisonedPlayer
 
+from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.tally import Tally
 from scribe_spark.pastry.traffic import Traffic
-from scribe_spark.worlds.live_world import play_overlay
+from scribe_spark.worlds.world_state import play_overlay
 
 
 def played(case: World, rounds: int, buckets: int) -> list:
     """Measures and messages of each round, these in any order."""
-    player = PoisonedPlayer.of(state_of(case), case.rules, case.kernel, buckets)
+    player = PoisonedPlayer.in_process(state_of(case), case.rules, case.kernel, buckets)
     seen = []
     for number in range(rounds):
         mine = [(node, kind) for when, node, kind in case.events if when == number]
         node = np.array([node for node, _ in mine], dtype=np.int64)
         events = Events.of(case.known, node, np.array([kind for _, kind in mine], dtype=str))
-        traffic = Traffic()
-        _, measures = play_overlay(player, number, events, 20, traffic)
+        _, measures = play_overlay(player, number, events, 20, keeps_messages=True)
+        traffic, tally = Traffic(), player.take(TRAFFIC)
+        Tally(traffic=traffic).take(tally)
         pairs = {
             kind: sorted(zip(*traffic.between([kind]), strict=True)) for kind in traffic.kinds()
         }

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from extending import run_examples
 from killed import killed_then_gone_on
@@ -19,21 +20,21 @@ from scribe_spark.core import u128
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation, run_world
+from scribe_spark.experiments.run_world import _WorldRun
 from scribe_spark.experiments.world_setup import rules_of
 from scribe_spark.overlay import Application
 from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.node_rows import from_rows, to_rows
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
-from scribe_spark.pastry.player import InProcess
+from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.scribe import build_trees
-from scribe_spark.worlds.live_world import play_overlay
 from scribe_spark.worlds.round_measures import (
     cell_delays,
     cells_with_nodes,
     right_leaf_sets,
 )
-from scribe_spark.worlds.state_table import read_state, state_table
+from scribe_spark.worlds.world_state import play_overlay
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 CONFIG = WorldConfig(
@@ -88,6 +89,20 @@ def typed_tables(state: OverlayState) -> tuple[set, set]:
     return leaves, cells
 
 
+def bytes_of_tables(state: pa.Table) -> tuple[set, set]:
+    """The same, of the bytes in `World.state`."""
+    leaves, cells = set(), set()
+    for row in state.select(["node", "leaves", "cells", "entries"]).to_pylist():
+        node, half = row["node"], len(row["leaves"]) // 8
+        for column, leaf in enumerate(np.frombuffer(row["leaves"], "<i4").tolist()):
+            if leaf >= 0:
+                leaves.add((node, leaf, column + 1 if column < half else half - 1 - column))
+        places, entries = (np.frombuffer(row[one], "<i4").tolist() for one in ("cells", "entries"))
+        for place, entry in zip(places, entries, strict=True):
+            cells.add((node, *divmod(place, 16), entry))
+    return leaves, cells
+
+
 def test_rounds_are_what_the_kernels_make_of_them(simulation):
     kernel, rules = simulation.underlay.kernel, rules_of(CONFIG)
     known = ring_of(simulation)
@@ -102,21 +117,20 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
             happening = Events.of(
                 known, now["node"].to_numpy(), now["event"].astype(str).to_numpy()
             )
-            player = InProcess.of(state, rules, kernel, 3)
+            player = Player.in_process(state, rules, kernel, 3)
             lookups = CONFIG.world.lookups
-            result, measured = play_overlay(player, number, happening, lookups, None)
+            result, measured = play_overlay(player, number, happening, lookups, (NEW_LEAFS,))
             assert world.step(messages=number == 2) == measured
             if number == 2:
                 kinds = {row["kind"]: row["count"] for row in count_by_kind(world).collect()}
                 assert kinds == {
                     kind: n for kind, n in result.messages.items() if "lost" not in kind
                 }
-            found = from_rows(read_state(world.state.toArrow(), rules.leaf_set, kernel), rules.b)
-            for name in ("leaves", "cells"):
-                assert (getattr(found.states, name) == getattr(state.states, name)).all()
             assert tables_of(world) == typed_tables(state)
-            assert (found.alive == state.alive).all()
-            assert (found.died == state.died).all()
+            found = world.state.toArrow().sort_by("node").take(known.node)
+            assert (found["alive"].to_numpy() == state.alive).all()
+            assert (found["died"].to_numpy() == state.died).all()
+            assert bytes_of_tables(found) == typed_tables(state)
             changed = {row["node"] for row in world.new_leafs.collect()}
             assert changed == set(known.node[result.new_leafs].tolist())
             lookups = world.lookups
@@ -249,15 +263,9 @@ def test_a_world_of_arrivals_begins_with_the_overlay_of_arrivals(simulation):
     world = experiments.make_world(simulation, config)
     overlay = Simulation(simulation.spark, experiments.network_of(config), shares=simulation)
     try:
-        rows = read_state(world.state.toArrow(), 8, simulation.underlay.kernel)
-        entries = sum(rows.offsets[-1:])
-        assert overlay.overlay.table_entries().collect()[0]["entries"] == entries
-        table = {
-            (r["node"], r["row"] * 16 + r["col"], r["entry"])
-            for r in overlay.overlay.routing_table().collect()
-        }
-        of = np.repeat(rows.node, np.diff(rows.offsets))
-        assert table == set(zip(of.tolist(), rows.cell.tolist(), rows.entry.tolist(), strict=True))
+        _, cells = tables_of(world)
+        assert overlay.overlay.table_entries().collect()[0]["entries"] == len(cells)
+        assert cells == set(map(tuple, overlay.overlay.routing_table().collect()))
         assert world.step()["leaf_sets.right"] == 1.0
     finally:
         world.release()
@@ -338,17 +346,6 @@ def test_measures_by_looking_at_all(simulation):
             assert right_leaf_sets(state.states, live, live) == count - 1
 
 
-def test_states_are_read_back(simulation):
-    kernel, known = simulation.underlay.kernel, ring_of(simulation)
-    state = perfect_start(known, np.arange(0, 90, 2), 8, 4, kernel)
-    rows = to_rows(state.states, state)
-    table = state_table(rows, kernel)
-    back = read_state(table.take(np.arange(90)[::-1]), 8, kernel)
-    again = from_rows(back, 4)
-    assert (again.states.cells == state.states.cells).all()
-    assert (again.states.leaves == state.states.leaves).all()
-
-
 # --- runs of worlds
 
 
@@ -380,6 +377,8 @@ def test_what_a_world_leaves(spark, finished):
     events = spark.read.parquet(str(finished / "tables" / "events"))
     assert events.columns == ["round", "node", "event", "group"]
     assert events.count() > 40
+    manifest = json.loads((finished / "manifest.json").read_text())
+    assert manifest["world"]["engine"] == {"name": "tasks", "why": "all nodes are in one bucket"}
     page = (finished / "report.html").read_text()
     for heading in ("Live nodes", "Lookups", "Hops of delivered lookups", "Messages"):
         assert heading in page
@@ -409,6 +408,14 @@ def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
     play(spark, out, told, resume=True)
     assert any("begins again" in line for line in told.lines)
     assert tables(out) == tables(finished)
+
+
+def test_a_save_of_an_earlier_version_is_not_read():
+    told, saved = Stops(), {"number": 2, "slot": "odd"}  # without a version
+    world = _WorldRun(None, None, None, CONFIG, told)
+    world.manifest = {"world": {"saved": saved, "tables": {}}}
+    assert world._saved_round() is None
+    assert told.lines == ["what was saved is of an earlier version: begins again"]
 
 
 def test_an_out_of_something_else_is_refused(spark, finished, tmp_path):

@@ -165,7 +165,7 @@ def test_the_first_round_is_measured_as_a_run(spark, tmp_path):
         measures="link_stress,delay,node_stress",
     )  # fmt: skip
     how = Execution(out=str(tmp_path))
-    with experiments.run(spark, RunConfig(**same), how, PHASES[:-1]) as done:
+    with experiments.run(spark, RunConfig(**same, overlay="perfect"), how, PHASES[:-1]) as done:
         metrics = {metric["name"]: metric["value"] for metric in done.metrics()}
     with Simulation(spark, network_of(world)) as simulation:
         played = experiments.make_world(simulation, world)
@@ -189,7 +189,7 @@ def test_the_first_round_is_measured_as_a_run(spark, tmp_path):
 def test_ways_from_sources_are_measured_as_in_a_run(spark, tmp_path, source, measured_in):
     """The run's sources publish; in the round before the first they are told the address."""
     same = {**NETWORK, "nodes": 90, "leaf_set": 8, "groups": 7, "seed": 3, "source": source}
-    run = RunConfig(**same)
+    run = RunConfig(**same, overlay="perfect")
     how = Execution(out=str(tmp_path / "run"))
     with experiments.run(spark, run, how, PHASES[:-1]) as done:
         metrics = {metric["name"]: metric["value"] for metric in done.metrics()}

@@ -1,18 +1,19 @@
-"""A world on buckets of Spark is the world of one task, state by state; what is refused."""
+"""A world on buckets, as jobs and in tasks, is the world of one task; what is refused."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pytest
 
-import scribe_spark.worlds.world
+import scribe_spark.worlds.on_driver
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.checks import check
-from scribe_spark.experiments.world_setup import check_world_run, make_world
-from scribe_spark.pastry.arrivals.overlay import play_arrivals
+from scribe_spark.experiments.engines import Engine, engine_of
+from scribe_spark.experiments.world_setup import make_world
+from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
 from scribe_spark.worlds import World
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
@@ -30,7 +31,7 @@ def rows_of(table: pa.Table) -> list[tuple]:
     return sorted(tuple(row.values()) for row in table.to_pylist())
 
 
-def test_rounds_are_those_of_one_task_and_a_save_goes_on_with_either(spark):
+def test_rounds_are_those_of_one_task_and_a_save_goes_on(spark):
     with Simulation(spark, experiments.network_of(CONFIG)) as simulation:
         one = make_world(simulation, CONFIG)
         many = make_world(simulation, CONFIG, one._events, buckets=3)
@@ -43,8 +44,8 @@ def test_rounds_are_those_of_one_task_and_a_save_goes_on_with_either(spark):
         assert state_of(many) == state_of(one)
         sent = one.lookups.selectExpr("source AS node", "key_hi", "key_lo")
         assert rows_of(many.route(sent).toArrow()) == rows_of(one.route(sent).toArrow())
-        saved = many.packed.localCheckpoint()
-        again = World(saved, one._events, simulation.underlay, many._protocols, 2)
+        saved, nodes = many.saved.localCheckpoint(), simulation.nodes
+        again = World.of_save(saved, nodes, one._events, simulation.underlay, many._protocols, 3)
         measured = one.step()
         assert again.step() == many.step() == measured
         assert measured["messages.repair"] > 0
@@ -55,7 +56,7 @@ def test_rounds_are_those_of_one_task_and_a_save_goes_on_with_either(spark):
 
 def test_a_start_by_arrivals_is_that_of_one_task(spark, monkeypatch):
     """Of 40 nodes 30 arrive at the start, in waves of one task and in one of the buckets."""
-    monkeypatch.setattr(play_arrivals, "__defaults__", (None, 12))
+    monkeypatch.setattr(arrivals_overlay, "_ONE_TASK", 12)
     config = WorldConfig(
         **NETWORK, nodes=40, leaf_set=4, initial=30, overlay="arrivals", growth=3, rounds=2,
         lookups=0, generator="mass-failure",
@@ -92,9 +93,9 @@ def played_with(world: World, node: int, event: str) -> None:
 )
 def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, variants):
     """Joins go to the buckets of their nodes, not to the driver."""
-    monkeypatch.setattr(scribe_spark.worlds.world, "MANY", 0)
+    monkeypatch.setattr(scribe_spark.worlds.on_driver, "MANY", 0)
     config = WorldConfig(
-        **NETWORK, nodes=60, groups=3, group_size=20, rounds=3, lookups=0,
+        **NETWORK, nodes=60, groups=3, group_size=20, rounds=4, lookups=0,
         generator="mass-failure+publications", event_round=1, share=0.2, delivery="reliable",
         variants=variants, limit=3, **({"shed_table": "whole"} if "bottleneck" in variants else {}),
         measures=("delay", "link_stress", "node_stress"), link_stress_period=2,
@@ -119,35 +120,49 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, vari
         assert state_of(many) == state_of(one)
         for table in ("memberships", "children"):
             assert rows_of(getattr(many, table).toArrow()) == rows_of(getattr(one, table).toArrow())
-        protocols, saved = many._protocols, many.packed.localCheckpoint()
-        rest = one._events, simulation.underlay, protocols, 2
-        for buckets, packed, was in ((1, saved, 2), (3, saved, 2), (2, one.packed, 1)):
+        saved = many.saved.localCheckpoint()
+        rest = simulation.nodes, one._events, simulation.underlay, many._protocols
+        for buckets, rows, was in ((1, saved, 2), (3, saved, 2), (2, one.saved, 1)):
             with pytest.raises(InputError, match=f"buckets = {buckets}: .* with; give {was}"):
-                World(packed, *rest, buckets)
-        again = World(saved, *rest, 2)
+                World.of_save(rows, *rest, buckets)
+        again = World.of_save(saved, *rest, 2, engine="tasks")  # in two tasks that exchange
         assert (dropped > 0) == ("bottleneck" in variants)
         measured = one.step()
         assert measured["scribe.deliveries.late"] >= 0
-        assert again.step() == many.step() == measured
-        assert not many._on_buckets._player.has("traffic 0")  # nor did it come to the driver
+        assert again.step(messages=True) == many.step() == measured
+        assert rows_of(again.new_leafs.toArrow()) == rows_of(many.new_leafs.toArrow())
+        assert state_of(again) == state_of(many)
+        assert again.messages.count() > 100
+        sent = many.nodes.selectExpr("node", "id_hi AS key_hi", "id_lo AS key_lo")
+        assert rows_of(again.route(sent).toArrow()) == rows_of(many.route(sent).toArrow())
+        assert not many._driver._state.player.has("traffic 0")  # nor did it come to the driver
         with pytest.raises(ValueError, match="has not kept its messages"):
             many.messages  # noqa: B018
-        assert len(one.publications)
         assert many.publications.equals(one.publications)
+        assert again.step() == one.step()  # in a further job of tasks
+        assert len(one.publications)
+        assert again.publications.equals(one.publications)
         assert rows_of(again.memberships.toArrow()) == rows_of(one.memberships.toArrow())
         for world in (many, again, one):
             world.release()
 
 
-def test_systems_beside_scribe_are_played_on_one_bucket(tmp_path):
-    config = WorldConfig(**NETWORK, nodes=80, groups=3, systems=("gossipsub",))
-    with pytest.raises(InputError, match=r"buckets = 2: is of worlds without gossipsub, played in"):
-        check_world_run(config, Execution(out=str(tmp_path / "out"), buckets=2))
+def test_an_engine_is_chosen_with_its_reason(spark):
+    assert engine_of("auto", spark, 1) == Engine("tasks", "all nodes are in one bucket")
+    assert engine_of("auto", spark, 2) == Engine("tasks", "2 tasks can stay")
+    assert engine_of("jobs", spark, 1).name == "jobs"
+    too_many = engine_of("auto", spark, 50)
+    assert too_many.name == "jobs"
+    assert "50 tasks cannot run at once" in too_many.why
+    with pytest.raises(InputError, match="engine = 'tasks': cannot be: 50 tasks cannot run"):
+        engine_of("tasks", spark, 50)
 
 
 def test_a_run_without_rounds_has_a_bucket_for_each_partition(tmp_path):
     execution = Execution(out=str(tmp_path / "out"), buckets=2)
-    config = RunConfig(**NETWORK, nodes=80, groups=3)
+    config = RunConfig(**NETWORK, overlay="perfect", nodes=80, groups=3)
     check(config.replace(delivery="reliable"), execution)
     with pytest.raises(InputError, match=r"buckets = 2: is of worlds and of runs with rounds; giv"):
         check(config, execution)
+    with pytest.raises(InputError, match=r"engine = 'tasks': is of worlds and of runs with rounds"):
+        check(config, Execution(out=execution.out, engine="tasks"))

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import order_of, run_starts
+from scribe_spark.core.arrays import run_starts
+from scribe_spark.core.keys import order_of
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.underlay.protocol import Kernel
@@ -19,7 +20,7 @@ from scribe_spark.underlay.protocol import Kernel
 __all__ = ["NO_OFFER", "cells_of", "scored", "scores", "take_cells", "take_rows"]
 
 _OFFERS = 2**20  # offers looked at together
-_POSITION = 31  # bits of a position, below those of a delay
+_POSITION = 31  # bits of a position; delays are below 2**32 (`underlay.routable`)
 
 #: The score of no node: any other is nearer.
 NO_OFFER = np.int64(2**63 - 1)

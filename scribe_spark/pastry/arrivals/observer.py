@@ -13,6 +13,7 @@ import numpy as np
 
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.program import append
+from scribe_spark.errors import shown
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.traffic import Between, ends_of
 
@@ -73,7 +74,7 @@ class Observer:
             An unknown kind; or not as many senders and receivers as messages.
         """
         if kind not in self._index:
-            raise ValueError(f"{kind!r} is not among the kinds of messages")
+            raise ValueError(f"{shown(kind)} is not among the kinds of messages")
         if not messages:
             return
         counts = np.zeros((2, len(self.kinds)), dtype=np.int64)

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from scribe_spark import schemas
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.in_process import thread_bounds
-from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row, read_rows
+from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows, read_rows
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer, counted
 from scribe_spark.pastry.arrivals.one_task import grow, programs
@@ -86,6 +86,8 @@ def play_arrivals(
     """
     spark, ends = ring.layout.spark, wave_ends(initial, rules.growth)
     last = max(0, int(np.searchsorted(ends, _ONE_TASK, side="right")) - 1)
+    if ring.layout.buckets == 1:  # no other task could play a part of them
+        last = len(ends) - 1
     first = _in_one_task(spark, _first_waves(ring, initial, kernel, rules, last), ROWS)
     tables = BucketTables(ring.layout, ring.layout.partition(first))
     if last + 1 < len(ends):
@@ -122,9 +124,9 @@ def _first_waves(
         for bucket, (first, end) in enumerate(itertools.pairwise(bounds.tolist())):
             mine = done.states.of(slice(first, end))
             for name, columns in mine.tables().items():
-                yield pack_row(bucket, bucket, True, name, columns, folder)
+                yield from pack_rows(bucket, bucket, True, name, columns, folder)
         sent = {"messages": done.messages, "lost": np.zeros_like(done.messages)}
-        yield pack_row(0, 0, True, MESSAGES, sent)
+        yield from pack_rows(0, 0, True, MESSAGES, sent)
 
     return run
 

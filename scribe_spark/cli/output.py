@@ -1,0 +1,24 @@
+"""What commands print: secrets are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from scribe_spark.redaction import redacted
+
+__all__ = ["tell", "tell_toml"]
+
+
+def tell(line: str, *, err: bool = False) -> None:
+    """Print a line on stdout, or stderr."""
+    click.echo(redacted(line), err=err)
+
+
+def tell_toml(fields: Mapping[str, Any]) -> None:
+    """Print a config as a TOML file."""
+    from scribe_spark.config import write_toml  # which takes a while to load
+
+    click.echo(write_toml(redacted(dict(fields))), nl=False)

@@ -1,0 +1,181 @@
+"""The cells of a user's table as whole numbers, numbers or texts; NULL where a cell is none.
+
+Columns are Arrow's, which has a type for every unit.  A type with a unit (durations, timestamps),
+or of several parts (complex numbers, lists), is refused as a whole.  Integers stay integers: no
+cell passes through a float on the way to one.
+"""
+
+from __future__ import annotations
+
+import decimal
+import numbers
+import re
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["EXACT", "KINDS", "Kind", "column_of", "converted", "has_kind"]
+
+#: The values that a column has; of an ``optional int`` cells may be empty.
+Kind = Literal["int", "float", "str", "optional int"]
+
+#: Kind -> what its cells must be, in words, and the type of what they are converted to.
+KINDS: dict[Kind, tuple[str, pa.DataType]] = {
+    "int": ("a whole number", pa.int64()),
+    "optional int": ("a whole number", pa.int64()),
+    "float": ("a finite number", pa.float64()),
+    "str": ("a text", pa.string()),
+}
+
+#: From here on a float no longer tells neighbouring whole numbers apart.
+EXACT = 2**53
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+#: A number in a text, for Arrow's matcher and for Python's.
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+
+#: A whole number in a text: its sign and digits, without zeros after a point.
+_WHOLE = r"^(?:\+|(-))?([0-9]+)(?:\.0*)?$"
+
+#: Whole numbers that surely fit into 64 bits.
+_SHORT = r"^-?[0-9]{1,18}$"
+
+#: Characters of the longest number that is read.
+_LONGEST = 1_000
+
+
+def has_kind(type_: pa.DataType, kind: Kind) -> bool:
+    """Whether cells of a type can be of a kind."""
+    if pa.types.is_dictionary(type_):
+        type_ = type_.value_type
+    if pa.types.is_null(type_) or _is_text(type_):
+        return True
+    types = pa.types
+    is_number = types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_)
+    return is_number and kind != "str"
+
+
+def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
+    """Return the cells of a column of a fitting type, as :data:`KINDS` has them.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        Of a type that :func:`has_kind`.
+
+    Returns
+    -------
+    pyarrow.Array
+        BIGINT, DOUBLE or STRING; NULL where a cell is missing, or not of the kind.
+    """
+    cells = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    if pa.types.is_null(cells.type):
+        return cells.cast(KINDS[kind][1])
+    if kind == "str":
+        return cells.cast(pa.string())
+    return _numbers(cells) if kind == "float" else _whole_numbers(cells)
+
+
+def column_of(cells: pd.Series) -> pa.ChunkedArray:
+    """Return a column of a frame of pandas as Arrow's; cells of several types become texts.
+
+    Raises
+    ------
+    TypeError
+        Arrow has no such type; the error's text names it.
+    """
+    is_mixed = pd.api.types.infer_dtype(cells, skipna=True).startswith("mixed")
+    try:
+        column = None if is_mixed else pa.array(cells, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, ArithmeticError):
+        if cells.dtype != object:
+            raise TypeError(str(cells.dtype)) from None
+        column = None
+    if column is None:
+        column = pa.array([_text_of(cell) for cell in cells], pa.string())
+    return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+
+
+def _text_of(cell: Any) -> str | None:
+    """Return a number or a text as a text, exactly; anything else as a word that is no number."""
+    if cell is None or cell is pd.NA or cell is pd.NaT:
+        return None
+    if isinstance(cell, numbers.Integral) and not isinstance(cell, bool | np.bool_):
+        return str(int(cell))
+    if isinstance(cell, float | np.floating):
+        return None if np.isnan(cell) else repr(float(cell))
+    return str(cell) if isinstance(cell, str | decimal.Decimal) else f"({type(cell).__name__})"
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_)
+
+
+# --- numbers
+
+
+def _numbers(cells: pa.Array) -> pa.Array:
+    """Return finite numbers."""
+    if _is_text(cells.type):
+        texts = _trimmed(cells)
+        texts = _where(texts, pc.match_substring_regex(texts, _NUMBER))
+        cells = pc.replace_substring_regex(texts, r"^\+", "")
+    reals = cells.cast(pa.float64(), safe=False)
+    return _where(reals, pc.is_finite(reals))
+
+
+def _whole_numbers(cells: pa.Array) -> pa.Array:
+    if pa.types.is_integer(cells.type):
+        if pa.types.is_uint64(cells.type):
+            cells = _where(cells, pc.less_equal(cells, pa.scalar(_MOST, pa.uint64())))
+        return cells.cast(pa.int64())
+    if pa.types.is_floating(cells.type):
+        reals = cells.cast(pa.float64())
+        whole = pc.and_(pc.equal(reals, pc.floor(reals)), pc.less(pc.abs(reals), float(EXACT)))
+        return _where(reals, whole).cast(pa.int64())
+    return _whole_numbers_of_texts(cells.cast(pa.string()))
+
+
+def _whole_numbers_of_texts(cells: pa.Array) -> pa.Array:
+    """Return the whole numbers that texts such as ``7``, ``7.0`` and ``7e0`` write, exactly."""
+    texts = _trimmed(cells)
+    digits, short = texts, pc.match_substring_regex(texts, _SHORT)
+    if not pc.all(short, min_count=0).as_py():  # which is seldom so, and slower
+        digits = pc.replace_substring_regex(texts, _WHOLE, r"\1\2")
+        short = pc.match_substring_regex(digits, _SHORT)
+    short = pc.fill_null(short, False)
+    found = _where(digits, short).cast(pa.int64())
+    rest = np.flatnonzero(pc.and_(pc.invert(short), pc.is_valid(texts)).to_numpy(False))
+    if not len(rest):
+        return found
+    whole = [_whole_number(text) for text in texts.take(pa.array(rest)).to_pylist()]
+    mask = np.zeros(len(found), dtype=bool)
+    mask[rest] = True
+    return pc.replace_with_mask(found, pa.array(mask), pa.array(whole, pa.int64()))
+
+
+def _whole_number(text: str) -> int | None:
+    if len(text) > _LONGEST or not re.fullmatch(_NUMBER[1:-1], text):
+        return None
+    number = decimal.Decimal(text)
+    if not number:
+        return 0
+    if number.adjusted() > len(str(_MOST)) or number != (value := int(number)):
+        return None
+    return value if _LEAST <= value <= _MOST else None
+
+
+def _trimmed(texts: pa.Array) -> pa.Array:
+    return pc.utf8_trim_whitespace(texts.cast(pa.string()))
+
+
+def _where(cells: pa.Array, good: pa.Array) -> pa.Array:
+    """Return the cells with NULL in place of those that are not good."""
+    return pc.if_else(good, cells, pa.scalar(None, cells.type))

@@ -1,0 +1,142 @@
+"""Texts of rows of cells, with a header: separated by commas, semicolons or tabs.
+
+Lines that begin with ``#`` are comments, and blanks around a cell are not part of it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import warnings
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["Header", "header_of", "read_cells", "read_whole_numbers", "without_comments"]
+
+_SEPARATORS = (",", ";", "\t")
+
+#: A comment, or a line of blanks; a line break is not part of it, so that lines keep their numbers.
+_NO_ROW = re.compile(rb"(?m)^[ \t]*(?:#[^\r\n]*|(?=\r?$))")
+
+#: The first line with a character that is no blank.
+_LINE = re.compile(rb"[^\r\n]*[^\s][^\r\n]*")
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first row of a table.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the columns.
+    separator : str
+    line : str
+        The row itself.
+    """
+
+    names: tuple[str, ...]
+    separator: str
+    line: str
+
+
+def without_comments(data: bytes) -> bytes:
+    """Return a text without its byte order mark and its comments, which leave empty lines."""
+    return _NO_ROW.sub(b"", data.removeprefix(_BYTE_ORDER_MARK))
+
+
+def header_of(data: bytes, wanted: Collection[str]) -> Header:
+    """Return the header of a table, with the separator that gives most of the wanted names.
+
+    Parameters
+    ----------
+    data : bytes
+        The text :func:`without_comments`.
+    wanted : collection of str
+
+    Raises
+    ------
+    ValueError
+        There is no row, or it is no text in UTF-8.
+    """
+    first = _LINE.search(data)
+    if first is None:
+        raise ValueError("it is empty")
+    line = first[0].decode()
+    found = [Header(_split(line, separator), separator, line) for separator in _SEPARATORS]
+    return max(found, key=lambda one: (len({*wanted} & {*one.names}), len(one.names)))
+
+
+def read_cells(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table:
+    """Return the cells of some columns as texts; NULL where a cell is empty or says so.
+
+    Parameters
+    ----------
+    data : bytes
+        The header and the rows, :func:`without_comments`.
+    wanted : collection of str
+        Columns that the header has once; others are left out.
+
+    Raises
+    ------
+    ValueError
+        A row has more cells than the header.
+    """
+    read = _read(data, header, str)
+    places = {name: header.names.index(name) for name in wanted}
+    return pa.table({name: _texts(read[place]) for name, place in places.items()})
+
+
+def read_whole_numbers(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table | None:
+    """Return some columns, which is quick where all their cells are digits; None elsewhere.
+
+    Parameters
+    ----------
+    data, header, wanted
+        As of :func:`read_cells`.
+    """
+    places = {name: header.names.index(name) for name in wanted}
+    try:
+        read = _read(data, header, dict.fromkeys(places.values(), "int64"))
+    except (ValueError, OverflowError):
+        return None
+    return pa.table({name: pa.array(read[place]) for name, place in places.items()})
+
+
+def _split(line: str, separator: str) -> tuple[str, ...]:
+    try:
+        cells = next(csv.reader([line], delimiter=separator, skipinitialspace=True))
+    except csv.Error:  # a cell of more than 100,000 characters, which is no name
+        cells = [line]
+    return tuple(cell.strip() for cell in cells)
+
+
+def _read(data: bytes, header: Header, types: object) -> pd.DataFrame:
+    """Return all columns by their numbers, since names may be there twice."""
+    with warnings.catch_warnings():
+        # a row longer than the header would otherwise lose its last cells with a warning
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        warnings.simplefilter("ignore", pd.errors.DtypeWarning)
+        try:
+            return pd.read_csv(
+                io.BytesIO(data),
+                sep=header.separator,
+                header=0,
+                names=range(len(header.names)),
+                index_col=False,
+                dtype=types,
+                skipinitialspace=True,
+            )
+        except pd.errors.ParserWarning:
+            raise ValueError("its rows have more cells than its header") from None
+
+
+def _texts(cells: pd.Series) -> pa.Array:
+    return pc.utf8_trim_whitespace(pa.array(cells, pa.string(), from_pandas=True))

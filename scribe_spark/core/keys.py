@@ -1,0 +1,78 @@
+"""Keys that are one number, made of several: a group and a node, a group, a node and its child.
+
+One int64 sorts in a third of the time that several columns take.  A key is the number of its row
+among all that there could be, ``(a * size_b + b) * size_c + c``, so keys sort as their parts do.
+How many there could be is the product of the sizes: at most `MOST_KEYS`.
+
+Keys of two parts always fit: there are fewer than 2**31 groups and nodes.  Of keys with two nodes,
+or more, too many are refused (:mod:`.key_limits`), or kernels take ranks (:func:`common_keys`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from scribe_spark.core.arrays import numbered, whole_numbers
+from scribe_spark.core.key_limits import MOST_KEYS
+
+__all__ = ["common_keys", "key_of", "key_parts", "mixed_key", "order_of"]
+
+
+def key_of(numbers: Sequence[np.ndarray], size: int) -> np.ndarray:
+    """Return the keys of numbers; all but the first are below `size`."""
+    return mixed_key(numbers, [size] * (len(numbers) - 1))
+
+
+def mixed_key(numbers: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
+    """Return the keys of numbers; each but the first is below a size of its own."""
+    key = numbers[0]
+    for number, size in zip(numbers[1:], sizes, strict=True):
+        key = key * size + number
+    return key
+
+
+def key_parts(key: np.ndarray, parts: Sequence[str], size: int) -> dict[str, np.ndarray]:
+    """Return the numbers that keys are made of, by their names; all but the first are below `size`.
+
+    The inverse of :func:`key_of`.
+    """
+    numbers = []
+    for _ in parts[1:]:
+        key, last = np.divmod(key, size)
+        numbers.append(last)
+    return dict(zip(parts, [key, *numbers[::-1]], strict=True))
+
+
+def common_keys(sizes: Sequence[int], *tables: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return the keys of the rows of each table, where they fit into int64, else ranks.
+
+    Keys and ranks compare as rows do, between the tables, too.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Each column's numbers are from 0 to its size - 1.
+    *tables : sequence of ndarray of int64
+        The columns of each table, the first of which counts most.
+    """
+    if math.prod(sizes) <= MOST_KEYS:
+        return [mixed_key(columns, sizes[1:]) for columns in tables]
+    ranks = numbered(*(np.concatenate(columns) for columns in zip(*tables, strict=True)))
+    return np.split(ranks, np.cumsum([len(columns[0]) for columns in tables])[:-1])
+
+
+def order_of(*columns: np.ndarray) -> np.ndarray:
+    """Return the rows in the order of their columns, the first of which counts most: int64.
+
+    Equal rows are in any order.
+    """
+    if not len(columns[0]):
+        return whole_numbers()
+    sizes = [int(column.max()) + 1 for column in columns]
+    if min(int(column.min()) for column in columns) < 0 or math.prod(sizes) > MOST_KEYS:
+        return np.lexsort(columns[::-1])
+    first = columns[0].astype(np.int64, copy=False)
+    return np.argsort(mixed_key([first, *columns[1:]], sizes[1:]))

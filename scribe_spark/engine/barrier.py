@@ -1,0 +1,245 @@
+"""Jobs whose tasks stay: a barrier stage, in which tasks exchange messages while they work.
+
+:func:`play_in_tasks` gives the frame of such a job, and :func:`run_again_where_lost` runs an action
+on it.  Spark starts all tasks of a barrier stage at once, and ends all of them when one fails.  It
+does not run a last stage again, as some of its rows may have been used; the action is run again
+here, where a task was lost.  An error of the work itself is not tried again.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+from pyspark import BarrierTaskContext, inheritable_thread_target
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from scribe_spark.engine.between_tasks import Alone, BetweenTasks, Ended, Exchange
+from scribe_spark.errors import RunError, one_line
+from scribe_spark.runtime.blocks import is_lost_block
+from scribe_spark.runtime.sessions import abilities, describe_jobs
+from scribe_spark.runtime.slots import slots, why_no_barrier
+
+if TYPE_CHECKING:
+    from scribe_spark.engine.flight import Flight
+
+__all__ = ["TaskFailed", "Work", "play_in_tasks", "run_again_where_lost", "why_no_tasks"]
+
+T = TypeVar("T")
+
+#: ``work(exchange, batches)``: the work of a task; takes the rows of its bucket, gives others.
+Work = Callable[[Exchange, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+#: The most runs of an action that loses tasks.
+_TRIES = 4
+
+#: Seconds that a trial of the network between tasks may take.
+_TRIAL = 60.0
+
+#: Lines of errors in the text of Spark's error.
+_FAILED = re.compile(r"TaskFailed: (.*)")
+_LOST = re.compile(
+    r"PeerLost: (.*)|(Python worker exited unexpectedly \(\w+\))|((?:ExecutorLost|FetchFailed).*)"
+)
+
+
+class TaskFailed(RuntimeError):
+    """The work of a task raised an error; Spark brings the text to the driver."""
+
+
+def play_in_tasks(
+    rows: DataFrame,
+    tasks: int,
+    work: Work,
+    schema: StructType | str,
+    patience: float | None = None,
+) -> DataFrame:
+    """Return what tasks make of rows while they exchange messages; lazy.
+
+    An action on the frame has to be run by :func:`run_again_where_lost`, and to need all rows.
+    Before the next shuffle or checkpoint, Spark allows no union, coalesce or limit.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows with a column ``bucket``: the number of their task.
+    tasks : int
+        The number of tasks; one is played without a barrier.
+    work : callable
+        ``work(exchange, batches)``, called in each task.
+    schema : StructType or str
+        The schema of the batches that `work` yields.
+    patience : float, optional
+        The seconds in which a task has to show the others that it is alive; by default 60.
+    """
+    if tasks == 1:
+        return rows.coalesce(1).mapInArrow(_kernel(work, Alone), schema)
+    secret = secrets.token_bytes(32)
+    placed = rows.repartitionById(tasks, F.col("bucket").cast("int"))
+    return placed.mapInArrow(
+        _kernel(work, lambda: _connected(tasks, secret, patience)), schema, barrier=True
+    )
+
+
+def run_again_where_lost(action: Callable[[], T], tries: int = _TRIES) -> T:
+    """Return the result of an action on the frame of :func:`play_in_tasks`.
+
+    Raises
+    ------
+    RunError
+        The work of a task raised an error; or tasks were lost in each of `tries` runs.
+    """
+    for tried in range(1, tries + 1):
+        try:
+            return action()
+        except Exception as error:
+            text = str(error)
+            if found := _FAILED.search(text):
+                raise RunError(found[1]) from error
+            found = _LOST.search(text)
+            if found is None or is_lost_block(error):
+                raise
+            if tried == tries:
+                why = next(filter(None, found.groups()))
+                raise RunError(f"tasks were lost in each of {tries} runs: {why}") from error
+    raise ValueError(f"tries = {tries}")
+
+
+def _kernel(
+    work: Work, connected: Callable[[], BetweenTasks]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        exchange = connected()
+        try:
+            yield from work(exchange, batches)
+        except BaseException as error:
+            exchange.end(error)
+            ended = Ended.by(error, exchange.rank)
+            if ended.why != "failed":
+                raise
+            failed = TaskFailed(ended.line)
+            failed.add_note(ended.trace)
+            raise failed from None
+        exchange.end()
+
+    return run
+
+
+# --- in a task of a barrier stage
+
+
+def _connected(tasks: int, secret: bytes, patience: float | None) -> Flight:
+    """Return the exchange of this task with the others of its stage."""
+    # imported in the worker: gRPC starts threads, and the daemon forks
+    from scribe_spark.engine.flight import LOOPBACK, PATIENCE, Address, Flight, Server
+
+    context = BarrierTaskContext.get()
+    hosts = [info.address.rpartition(":")[0].strip("[]") for info in context.getTaskInfos()]
+    if len(hosts) != tasks:
+        raise ValueError(f"the stage has {len(hosts)} tasks instead of {tasks}")
+    rank = context.partitionId()
+    server = Server(secret, LOOPBACK if len(set(hosts)) == 1 else own_address(hosts, rank))
+    try:
+        one = server.address
+        gathered = context.allGather(f"{one.host} {one.port} {one.nonce}")
+    except BaseException:
+        server.shutdown()
+        raise
+    addresses = [Address(h, int(p), n) for h, p, n in (line.split() for line in gathered)]
+    return Flight(rank, server, addresses, secret, PATIENCE if patience is None else patience)
+
+
+def own_address(hosts: Sequence[str], rank: int) -> str:
+    """Return the address on which a task listens to tasks of other machines.
+
+    The address is the one of this task's executor, as Spark knows it.  Where that is not an address
+    of this machine, or only this machine reaches it, the address is that of the interface that
+    leads to another host.
+
+    Parameters
+    ----------
+    hosts : sequence of str
+        The hosts of all tasks' executors, in order of their ranks.
+    rank : int
+        This task.
+    """
+    with suppress(OSError):
+        own = str(socket.getaddrinfo(hosts[rank], None, type=socket.SOCK_STREAM)[0][4][0])
+        family = socket.AF_INET6 if ":" in own else socket.AF_INET
+        if not (own.startswith("127.") or own == "::1"):
+            socket.create_server((own, 0), family=family).close()
+            return own
+    other = next(host for host in hosts if host != hosts[rank])
+    family, kind, protocol, _, found = socket.getaddrinfo(other, 9, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.connect(found)  # of a datagram socket: nothing is sent
+        return str(probe.getsockname()[0])
+
+
+# --- where tasks can stay
+
+_tried: WeakKeyDictionary[SparkSession, dict[int, str | None]] = WeakKeyDictionary()
+
+
+def why_no_tasks(spark: SparkSession, tasks: int) -> str | None:
+    """Return why tasks cannot exchange messages in a session, in a line; None where they can.
+
+    Where tasks may be on several machines, a short job tries whether they reach each other, once a
+    session.
+    """
+    if tasks == 1:
+        return None
+    if importlib.util.find_spec("pyarrow._flight") is None:
+        return "this pyarrow is without Arrow Flight"
+    if (reason := why_no_barrier(spark, tasks)) is not None:
+        return reason
+    if abilities(spark).shares_disk and slots(spark) is not None:
+        return None
+    tried = _tried.setdefault(spark, {})
+    if tasks not in tried:
+        tried[tasks] = _try(spark, tasks)
+    return tried[tasks]
+
+
+def _try(spark: SparkSession, tasks: int) -> str | None:
+    """Let tasks swap once; return why they could not."""
+    reasons = [f"tasks have not reached each other for {_TRIAL:g} s"]
+    tag = f"trial-{secrets.token_hex(8)}"
+
+    def attempt() -> None:
+        abilities(spark).tag(tag, "trial")
+        frame = play_in_tasks(_one_row_each(spark, tasks), tasks, _swap_once, "bucket int", 10.0)
+        try:
+            run_again_where_lost(frame.toArrow, tries=1)
+            reasons[:] = []
+        except Exception as error:
+            reasons[:] = [one_line(error)]
+
+    with describe_jobs(spark, "a trial of the network between tasks"):
+        # a thread is left behind where Spark never ends the job
+        thread = threading.Thread(target=inheritable_thread_target(spark)(attempt), daemon=True)
+        thread.start()
+        thread.join(_TRIAL)
+    if thread.is_alive():
+        with suppress(Exception):
+            abilities(spark).cancel_tagged(tag)
+    return reasons[0] if reasons else None
+
+
+def _one_row_each(spark: SparkSession, tasks: int) -> DataFrame:
+    return spark.range(tasks).select(F.col("id").cast("int").alias("bucket"))
+
+
+def _swap_once(exchange: Exchange, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    exchange.swap({}, b"")
+    yield from batches

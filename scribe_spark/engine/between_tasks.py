@@ -1,0 +1,394 @@
+"""Exchanges between tasks: each task sends bytes to others, and all tasks hear each other's notes.
+
+An exchange is a *swap*: a collective step, which every task of a job calls equally often.  Swaps
+have numbers, and a task that receives a message of another swap raises.  The transport is another
+module's affair (:mod:`~scribe_spark.engine.flight`); the rules of swaps are here, with exchanges
+that need no transport: of one task (:class:`Alone`) and of threads (:func:`play_in_threads`).
+
+A task also ends once.  The others hear why: it is done, its work raised an error, or it lost
+another task.  A reason is passed on as it is, so that every task names the first cause.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import traceback
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from scribe_spark.errors import InputError, RunError, one_line
+
+__all__ = [
+    "Alone",
+    "BetweenTasks",
+    "Buffer",
+    "Ended",
+    "Exchange",
+    "ExchangeError",
+    "Inbox",
+    "OutOfStep",
+    "PeerFailed",
+    "PeerLost",
+    "joined",
+    "play_in_threads",
+]
+
+T = TypeVar("T")
+
+_LONGEST_TRACE = 8000  # characters
+
+#: Contiguous bytes: anything with Python's buffer protocol, such as an array or an Arrow buffer.
+Buffer = Any
+
+
+class Exchange(Protocol):
+    """The exchange of one task with the other tasks of its job.
+
+    Attributes
+    ----------
+    rank : int
+        The number of this task.
+    size : int
+        The number of tasks.
+    """
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def swap(
+        self, parts: Mapping[int, Sequence[Buffer]], note: bytes
+    ) -> tuple[dict[int, pa.Buffer], list[bytes]]:
+        """Send bytes to tasks and a note to all tasks; return what this task receives.
+
+        All tasks have to call this equally often.
+
+        Parameters
+        ----------
+        parts : mapping of int to sequence of buffers
+            The bytes for each task, in pieces, which are joined.  A part for this task is returned
+            without a transport.
+        note : bytes
+            A few bytes for every task.
+
+        Returns
+        -------
+        dict of int to pyarrow.Buffer
+            The part of each task that sent one, in order of their ranks.
+        list of bytes
+            The notes of all tasks, this task's included, in order of their ranks.
+
+        Raises
+        ------
+        PeerFailed
+            The work of another task raised an error.
+        PeerLost
+            Another task has gone, or does not answer.
+        OutOfStep
+            Another task is at another swap, or has made its last one.
+        """
+
+
+class ExchangeError(RuntimeError):
+    """A swap that cannot be completed."""
+
+
+class OutOfStep(ExchangeError):
+    """Tasks do not swap equally often: an error of the program that they play."""
+
+
+class _PeerEnded(ExchangeError):
+    """Another task ended early.
+
+    Attributes
+    ----------
+    ended : Ended
+        The first cause.
+    """
+
+    def __init__(self, ended: Ended) -> None:
+        super().__init__(ended.line)
+        self.ended = ended
+
+
+class PeerFailed(_PeerEnded):
+    """The work of another task raised an error."""
+
+
+class PeerLost(_PeerEnded):
+    """Another task has gone, or does not answer."""
+
+
+#: Errors whose message says enough without their type.
+_READABLE = (InputError, RunError, ExchangeError)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Why a task sends no more.
+
+    Attributes
+    ----------
+    why : str
+        ``done``, ``failed`` or ``lost``.
+    rank : int
+        The task that caused it.
+    line : str
+        The reason in one line.
+    trace : str
+        The traceback of an error, or the end of it.
+    """
+
+    why: str
+    rank: int
+    line: str = ""
+    trace: str = ""
+
+    @classmethod
+    def by(cls, error: BaseException | None, rank: int) -> Ended:
+        """Return the reason of a task that ends with an error, or with none."""
+        if error is None:
+            return cls("done", rank)
+        if isinstance(error, _PeerEnded):
+            return error.ended
+        if not isinstance(error, Exception):
+            return cls("lost", rank, f"task {rank} was stopped ({type(error).__name__})")
+        line = one_line(error)
+        if not isinstance(error, _READABLE):
+            line = f"{type(error).__name__}: {line}"
+        trace = "".join(traceback.format_exception(error))
+        return cls("failed", rank, line, trace[-_LONGEST_TRACE:])
+
+    def error(self, swap: int) -> ExchangeError:
+        """Return the error of a task that needs the ended task for a swap."""
+        if self.why == "done":
+            return OutOfStep(f"task {self.rank} ended before swap {swap} of another task")
+        return (PeerFailed if self.why == "failed" else PeerLost)(self)
+
+    def to_bytes(self) -> bytes:
+        """Return a note with the reason."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def of_bytes(cls, note: bytes) -> Ended:
+        """Return the reason in a note."""
+        return cls(**json.loads(note))
+
+
+def joined(pieces: Sequence[Buffer]) -> pa.Buffer:
+    """Return one buffer with the bytes of several; a single one is not copied."""
+    if len(pieces) == 1:
+        return pa.py_buffer(pieces[0])
+    return pa.py_buffer(b"".join(pa.py_buffer(piece) for piece in pieces))
+
+
+class Inbox:
+    """The messages that a task has received and not yet read; threads may fill it.
+
+    The inbox also notes to which tasks a message is on its way.
+
+    Parameters
+    ----------
+    rank, size : int
+        The task, and the number of tasks.
+    """
+
+    def __init__(self, rank: int, size: int) -> None:
+        self._peers = [peer for peer in range(size) if peer != rank]
+        self._messages: dict[int, deque[tuple[int, pa.Buffer | None, bytes]]] = {
+            peer: deque() for peer in self._peers
+        }
+        self._ended: dict[int, Ended] = {}
+        self._sending: set[int] = set()
+        self._changed = threading.Condition()
+
+    def put(self, sender: int, swap: int, part: pa.Buffer | None, note: bytes) -> None:
+        """Add a message."""
+        with self._changed:
+            self._messages[sender].append((swap, part, note))
+            self._changed.notify_all()
+
+    def end(self, sender: int, ended: Ended) -> None:
+        """Note that a task sends no more; its first reason counts."""
+        with self._changed:
+            self._ended.setdefault(sender, ended)
+            self._changed.notify_all()
+
+    def sending(self, receiver: int, now: bool) -> None:
+        """Note that a message to a task is on its way, or is so no more."""
+        with self._changed:
+            (self._sending.add if now else self._sending.discard)(receiver)
+            self._changed.notify_all()
+
+    def wait_for_ends(self, senders: Iterable[int], seconds: float) -> list[int]:
+        """Return the tasks that have not ended after some seconds."""
+        wanted = set(senders)
+        with self._changed:
+            self._changed.wait_for(lambda: wanted <= self._ended.keys(), seconds)
+            return sorted(wanted - self._ended.keys())
+
+    def ended(self) -> dict[int, Ended]:
+        """Return the tasks that send no more, and why."""
+        with self._changed:
+            return dict(self._ended)
+
+    def missing(self) -> list[int]:
+        """Return the tasks whose message, or end, this task waits for, or which it sends to."""
+        with self._changed:
+            return [peer for peer in self._peers if self._waits(peer) and peer not in self._ended]
+
+    def take(self, swap: int) -> dict[int, tuple[pa.Buffer | None, bytes]]:
+        """Wait for a message of each task, and for its own to arrive; return part and note.
+
+        Raises
+        ------
+        ExchangeError
+            A task ended, or sent a message of another swap.
+        """
+        with self._changed:
+            while waiting := list(filter(self._waits, self._peers)):
+                self._raise_if_ended(waiting, swap)
+                self._changed.wait()
+            first = {peer: self._messages[peer].popleft() for peer in self._peers}
+        for peer, (other, _, _) in first.items():
+            if other != swap:
+                raise OutOfStep(f"task {peer} is at swap {other}, another task at swap {swap}")
+        return {peer: (part, note) for peer, (_, part, note) in first.items()}
+
+    def _waits(self, peer: int) -> bool:
+        return not self._messages[peer] or peer in self._sending
+
+    def _raise_if_ended(self, waiting: list[int], swap: int) -> None:
+        """Raise where a task has ended that this one waits for; errors of tasks come first."""
+        reasons = [
+            ended
+            for peer in waiting
+            if (ended := self._ended.get(peer)) is not None
+            # a task that is done has read the message that is on its way to it
+            and not (ended.why == "done" and self._messages[peer])
+        ]
+        for why in ("failed", "lost", "done"):
+            for reason in reasons:
+                if reason.why == why:
+                    raise reason.error(swap)
+
+
+class BetweenTasks(ABC):
+    """The rules of swaps over any transport, which a subclass brings."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+        self.inbox = Inbox(rank, size)
+        self.swaps = 0
+        self.peers = [peer for peer in range(size) if peer != rank]
+
+    def swap(
+        self, parts: Mapping[int, Sequence[Buffer]], note: bytes
+    ) -> tuple[dict[int, pa.Buffer], list[bytes]]:
+        """See :class:`Exchange`."""
+        if unknown := parts.keys() - range(self.size):
+            raise ValueError(f"parts for task {min(unknown)}; there are {self.size} tasks")
+        swap, self.swaps = self.swaps, self.swaps + 1
+        self._send(swap, parts, note)
+        received = self.inbox.take(swap)
+        own = joined(parts[self.rank]) if self.rank in parts else None
+        received[self.rank] = own, bytes(note)
+        ordered = [received[rank] for rank in range(self.size)]
+        return (
+            {rank: part for rank, (part, _) in enumerate(ordered) if part is not None},
+            [text for _, text in ordered],
+        )
+
+    @abstractmethod
+    def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
+        """Send a message to each of the other tasks."""
+
+    @abstractmethod
+    def end(self, error: BaseException | None = None) -> None:
+        """Tell the other tasks that this task swaps no more; free what it holds."""
+
+
+class Alone(BetweenTasks):
+    """The exchange of the only task of a job."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 1)
+
+    def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
+        """See :class:`BetweenTasks`."""
+
+    def end(self, error: BaseException | None = None) -> None:
+        """See :class:`BetweenTasks`."""
+
+
+class _InMemory(BetweenTasks):
+    """An exchange of threads: each puts copies into the inboxes of the others."""
+
+    def __init__(self, rank: int, tasks: list[_InMemory], size: int) -> None:
+        super().__init__(rank, size)
+        self._tasks = tasks
+
+    def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
+        """See :class:`BetweenTasks`."""
+        for peer in self.peers:
+            part = None
+            if peer in parts:  # copied: the sender may change its arrays afterwards
+                part = pa.py_buffer(joined(parts[peer]).to_pybytes())
+            self._tasks[peer].inbox.put(self.rank, swap, part, bytes(note))
+
+    def end(self, error: BaseException | None = None) -> None:
+        """See :class:`BetweenTasks`."""
+        for peer in self.peers:
+            self._tasks[peer].inbox.end(self.rank, Ended.by(error, self.rank))
+
+
+def play_in_threads(size: int, work: Callable[[Exchange], T]) -> list[T]:
+    """Play the tasks of a job as threads of this process; return their results by rank.
+
+    The first error, by swap and rank, is raised when all threads have ended.
+
+    Parameters
+    ----------
+    work : callable
+        ``work(exchange)``: the work of a task.
+
+    Examples
+    --------
+    >>> def ask_the_next(exchange):
+    ...     parts = {(exchange.rank + 1) % exchange.size: [b"from ", b"%d" % exchange.rank]}
+    ...     received, notes = exchange.swap(parts, b"note %d" % exchange.rank)
+    ...     return {sender: part.to_pybytes() for sender, part in received.items()}, notes
+    >>> play_in_threads(2, ask_the_next)[0]
+    ({1: b'from 1'}, [b'note 0', b'note 1'])
+    """
+    tasks: list[_InMemory] = []
+    tasks += [_InMemory(rank, tasks, size) for rank in range(size)]
+
+    def play(task: _InMemory) -> T:
+        try:
+            result = work(task)
+        except BaseException as error:
+            task.end(error)
+            raise
+        task.end()
+        return result
+
+    with ThreadPoolExecutor(size) as pool:
+        played = [pool.submit(play, task) for task in tasks]
+    failed = [
+        (isinstance(error, _PeerEnded), task.swaps, task.rank, error)
+        for task, one in zip(tasks, played, strict=True)
+        if (error := one.exception()) is not None
+    ]
+    if failed:
+        raise min(failed, key=lambda one: one[:3])[3]
+    return [one.result() for one in played]

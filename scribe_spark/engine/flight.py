@@ -1,0 +1,477 @@
+"""Exchanges over Arrow Flight: every task has a server, and a stream to each other task's server.
+
+A stream is opened once, with a token of the receiver, and carries all messages of a sender: a
+header, and the bytes of the part and of the note in slices.  A thread of the server reads each
+stream, so that a task receives while it computes.
+
+To be imported in a task, not before Spark's daemon forks its workers: gRPC starts threads.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import queue
+import secrets
+import struct
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+# gRPC writes what it thinks of lost connections to stderr, which is the user's in local mode
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+import pyarrow.flight as fl
+
+from scribe_spark.engine.between_tasks import (
+    BetweenTasks,
+    Buffer,
+    Ended,
+    PeerLost,
+)
+
+__all__ = ["LOOPBACK", "PATIENCE", "Address", "Flight", "Server"]
+
+LOOPBACK = "127.0.0.1"
+
+#: Seconds in which another task has to answer.
+PATIENCE = 60.0
+
+#: The most seconds that a task with an error waits for others.
+_HURRY = 5.0
+
+#: The most bytes of a message of Flight, and pieces that are joined rather than sent alone.
+SLICE = 2**24
+_SMALL = 2**16
+
+#: The head of a message: the swap (or `_END`), the bytes of the part (or `_NO_PART`), of the note.
+_HEAD = struct.Struct("<qqq")
+_END, _NO_PART = -1, -1
+
+#: The address of a part is a multiple of this, so that arrays can be views of its bytes.
+_ALIGNED = 8
+
+_RANK = struct.Struct("<q")
+_SCHEMA = pa.schema([("bytes", pa.uint8())])
+_TOKEN = "x-scribe-token"
+_ALIVE = "alive"
+
+#: Proxies of the environment are not for connections between tasks.
+_OPTIONS = [("grpc.enable_http_proxy", 0)]
+
+#: What pyarrow raises where a connection fails.
+_BROKEN = (pa.ArrowException, OSError)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a task's server listens, and the number from which its token is made."""
+
+    host: str
+    port: int
+    nonce: str
+
+    def token(self, secret: bytes) -> str:
+        """Return the token that the server wants from its callers."""
+        return hmac.digest(secret, self.nonce.encode(), "sha256").hex()
+
+    @property
+    def location(self) -> str:
+        """The address as a URL."""
+        return _location(self.host, self.port)
+
+
+def _location(host: str, port: int) -> str:
+    return f"grpc://[{host}]:{port}" if ":" in host else f"grpc://{host}:{port}"
+
+
+class Server(fl.FlightServerBase):
+    """A task's server; it refuses every call without its token.
+
+    Parameters
+    ----------
+    secret : bytes
+        The job's.
+    host : str
+        The address of this machine to listen on.
+    """
+
+    def __init__(self, secret: bytes, host: str = LOOPBACK) -> None:
+        nonce = secrets.token_hex(16)
+        token = Address(host, 0, nonce).token(secret)
+        super().__init__(_location(host, 0), middleware={"token": _RefuseStrangers(token)})
+        self.address = Address(host, self.port, nonce)
+        self._ready = threading.Event()
+        self._listen: Callable[[int, Any], None] = _nobody
+
+    def begin(self, listen: Callable[[int, Any], None]) -> None:
+        """Hand streams to a function from now on: ``listen(sender, reader)``."""
+        self._listen = listen
+        self._ready.set()
+
+    def do_exchange(
+        self, context: Any, descriptor: fl.FlightDescriptor, reader: Any, writer: Any
+    ) -> None:
+        """Receive the messages of a task, until it ends."""
+        (sender,) = _RANK.unpack(descriptor.command)
+        if not self._ready.wait(PATIENCE):
+            raise fl.FlightUnavailableError("the task has not begun")
+        self._listen(sender, reader)
+
+    def do_action(self, context: Any, action: fl.Action) -> list[bytes]:
+        """Answer another task that asks if this one is alive."""
+        return []
+
+
+def _nobody(sender: int, reader: Any) -> None:
+    raise fl.FlightUnavailableError("the task has not begun")
+
+
+class _RefuseStrangers(fl.ServerMiddlewareFactory):
+    """Refuses calls without the token."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._token = token.encode()
+
+    def start_call(self, info: Any, headers: Mapping[str, Sequence[str | bytes]]) -> None:
+        """Look at a call before its method."""
+        given = headers.get(_TOKEN, [""])[0]
+        text = given.encode() if isinstance(given, str) else given
+        if not hmac.compare_digest(text, self._token):
+            raise fl.FlightUnauthenticatedError("wrong secret")
+
+
+class _Stream:
+    """The stream to another task.
+
+    A small message is written by the caller: there is always room for one.  A large one waits until
+    the other task has read some of it, for ever where that task hangs; a thread writes it.
+    """
+
+    def __init__(self, rank: int, address: Address, secret: bytes, patience: float) -> None:
+        self._headers = [(_TOKEN.encode(), address.token(secret).encode())]
+        self._client = fl.FlightClient(address.location, generic_options=_OPTIONS)
+        self._patience, self._lock, self._open = patience, threading.Lock(), False
+        self._large: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self.ask()
+        descriptor = fl.FlightDescriptor.for_command(_RANK.pack(rank))
+        options = fl.FlightCallOptions(headers=self._headers)
+        self._writer, self._reader = self._client.do_exchange(descriptor, options)
+        self._writer.begin(_SCHEMA)
+        self._open = True
+
+    def ask(self) -> None:
+        """Ask the other task if it is alive; raises where it does not answer."""
+        options = fl.FlightCallOptions(timeout=self._patience, headers=self._headers)
+        list(self._client.do_action(fl.Action(_ALIVE, b""), options))
+
+    def in_thread(self, work: Callable[[], None]) -> None:
+        """Let the stream's thread do some work."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True, name="exchange")
+            self._thread.start()
+        self._large.put(work)
+
+    def _work(self) -> None:
+        while (work := self._large.get()) is not None:
+            work()
+
+    def write(self, head: bytes, batches: Iterable[pa.RecordBatch]) -> None:
+        """Write a message."""
+        with self._lock:
+            if not self._open:
+                raise fl.FlightUnavailableError("the stream has ended")
+            first, *others = batches
+            self._writer.write_with_metadata(first, head)
+            for batch in others:
+                self._writer.write_batch(batch)
+
+    def finish(
+        self, last: tuple[bytes, list[pa.RecordBatch]] | None = None, wait: float = 0.0
+    ) -> bool:
+        """Send a last message, and no more; False where another one is still being written."""
+        if not self._lock.acquire(timeout=wait):
+            return False
+        try:
+            if self._open:
+                self._open = False
+                with suppress(*_BROKEN):
+                    if last is not None:
+                        self._writer.write_with_metadata(last[1][0], last[0])
+                    self._writer.done_writing()
+        finally:
+            self._lock.release()
+        return True
+
+    def close(self, hangs: bool) -> None:
+        """Close the connection; give it up where the other task hangs, or has gone."""
+        self._large.put(None)
+        if hangs or not self.finish(wait=_HURRY):
+            with suppress(*_BROKEN):
+                self._reader.cancel()
+            _given_up.append(self)
+            return
+        with suppress(*_BROKEN):
+            self._writer.close()
+        with suppress(*_BROKEN):
+            self._client.close()
+
+
+#: Streams that are given up: to free them may wait for ever, or write to stderr.  Their task fails,
+#: and Spark ends the process of a task that fails.
+_given_up: list[_Stream] = []
+
+
+def _message(
+    swap: int, part: Sequence[Buffer] | None, note: bytes
+) -> tuple[bytes, list[pa.RecordBatch]]:
+    """Return the head and the batches of a message."""
+    pieces = [pa.py_buffer(piece) for piece in part or ()]
+    size = _NO_PART if part is None else sum(piece.size for piece in pieces)
+    head = _HEAD.pack(swap, size, len(note))
+    return head, list(_slices([*pieces, pa.py_buffer(note)]))
+
+
+def _slices(pieces: Sequence[pa.Buffer]) -> Iterator[pa.RecordBatch]:
+    """Yield the bytes of pieces in at least one batch: small ones joined, large ones cut."""
+    small: list[pa.Buffer] = []
+    some = False
+    for piece in pieces:
+        if piece.size <= _SMALL:
+            small.append(piece)
+            if len(small) * _SMALL >= SLICE:
+                yield _batch(pa.py_buffer(b"".join(small)))
+                small, some = [], True
+            continue
+        if small:
+            yield _batch(pa.py_buffer(b"".join(small)))
+            small = []
+        for first in range(0, piece.size, SLICE):
+            yield _batch(piece.slice(first, min(SLICE, piece.size - first)))
+        some = True
+    if small and (not some or any(piece.size for piece in small)):
+        yield _batch(pa.py_buffer(b"".join(small)))
+
+
+def _batch(piece: pa.Buffer) -> pa.RecordBatch:
+    column = pa.Array.from_buffers(pa.uint8(), piece.size, [None, piece])
+    return pa.RecordBatch.from_arrays([column], schema=_SCHEMA)
+
+
+def _received(chunk: Any) -> pa.Buffer:
+    """Return the bytes of a batch as Flight has them, without a copy."""
+    column = chunk.data.column(0)
+    values = column.buffers()[1]
+    return pa.py_buffer(b"") if values is None else values.slice(column.offset, len(column))
+
+
+class _Gathered:
+    """The bytes of a message that comes in slices; a single slice is not copied."""
+
+    def __init__(self, size: int) -> None:
+        self._left, self._buffer, self._view = size, pa.py_buffer(b""), None
+        self._size, self._at = size, 0
+
+    _view: memoryview | None
+
+    def add(self, piece: pa.Buffer) -> None:
+        """Add a slice."""
+        if piece.size == self._size and piece.address % _ALIGNED == 0:
+            self._buffer, self._at = piece, piece.size
+            return
+        if self._view is None:
+            self._buffer = pa.allocate_buffer(self._size)
+            self._view = memoryview(self._buffer).cast("B")
+        self._view[self._at : self._at + piece.size] = memoryview(piece).cast("B")
+        self._at += piece.size
+
+    @property
+    def complete(self) -> bool:
+        """Whether all slices are there."""
+        return self._at == self._size
+
+    def buffer(self) -> pa.Buffer:
+        """Return the bytes."""
+        return self._buffer
+
+
+class Flight(BetweenTasks):
+    """The exchange of a task over Arrow Flight.
+
+    Parameters
+    ----------
+    rank : int
+        The task.
+    server : Server
+        The task's own; it is shut down at the end.
+    addresses : sequence of Address
+        Those of all tasks, in order of their ranks.
+    secret : bytes
+        The job's.
+    patience : float
+        Seconds in which another task has to answer.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        server: Server,
+        addresses: Sequence[Address],
+        secret: bytes,
+        patience: float = PATIENCE,
+    ) -> None:
+        super().__init__(rank, len(addresses))
+        self._server, self._patience, self._addresses = server, patience, addresses
+        self._listened: set[int] = set()
+        self._streams: dict[int, _Stream] = {}
+        self._over, self._swapping = threading.Event(), False
+        for peer in self.peers:
+            try:
+                self._streams[peer] = _Stream(rank, addresses[peer], secret, patience)
+            except _BROKEN as error:
+                lost = self._lost(peer, f"cannot be reached ({_short(error)})")
+                server.begin(_nobody)
+                self._close()
+                raise lost from None
+        server.begin(self._listen)
+        self._watcher = threading.Thread(target=self._watch, daemon=True, name="exchange-watch")
+        self._watcher.start()
+
+    # --- sending
+
+    def swap(
+        self, parts: Mapping[int, Sequence[Buffer]], note: bytes
+    ) -> tuple[dict[int, pa.Buffer], list[bytes]]:
+        """See :class:`~scribe_spark.engine.between_tasks.Exchange`."""
+        self._swapping = True
+        try:
+            return super().swap(parts, note)
+        finally:
+            self._swapping = False
+
+    def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
+        """Send messages: small ones at once, large ones to all tasks at a time."""
+        small = []
+        for peer in self.peers:
+            message = _message(swap, parts.get(peer), note)
+            if len(message[1]) == 1 and message[1][0].nbytes <= _SMALL:
+                small.append((peer, message))
+            else:
+                self.inbox.sending(peer, True)
+                self._streams[peer].in_thread(partial(self._send_one, peer, message))
+        for one in small:
+            self._send_one(*one)
+
+    def _send_one(self, peer: int, message: tuple[bytes, list[pa.RecordBatch]]) -> None:
+        try:
+            self._streams[peer].write(*message)
+        except _BROKEN as error:  # its own stream may yet say why
+            if self.inbox.wait_for_ends([peer], 2.0):
+                self.inbox.end(peer, self._lost(peer, f"has gone ({_short(error)})").ended)
+        else:
+            self.inbox.sending(peer, False)
+
+    # --- receiving
+
+    def _listen(self, sender: int, reader: Any) -> None:
+        """Read the stream of a task to its end; called by threads of the server."""
+        if sender not in self._streams or sender in self._listened:
+            raise fl.FlightServerError(f"no stream is expected from task {sender}")
+        self._listened.add(sender)
+        ended = None
+        try:
+            ended = self._read(sender, reader)
+        finally:
+            if ended is None:
+                ended = self._lost(sender, "has gone").ended
+            self.inbox.end(sender, ended)
+            # so that the sender can end: it waits for the end of the stream that goes to it
+            self._streams[sender].finish(_message(_END, None, Ended.by(None, self.rank).to_bytes()))
+
+    def _read(self, sender: int, reader: Any) -> Ended | None:
+        """Read messages; return the reason of the end, None where the stream breaks."""
+        ended = None
+        while True:
+            try:
+                chunk = reader.read_chunk()
+            except (StopIteration, *_BROKEN):
+                return ended
+            swap, part, note = _HEAD.unpack(chunk.app_metadata)
+            gathered = _Gathered(max(part, 0) + note)
+            gathered.add(_received(chunk))
+            while not gathered.complete:
+                try:
+                    gathered.add(_received(reader.read_chunk()))
+                except (StopIteration, *_BROKEN):
+                    return None
+            whole = gathered.buffer()
+            text = whole.slice(max(part, 0)).to_pybytes()
+            if swap == _END:
+                ended = Ended.of_bytes(text)
+            else:
+                part_sent = None if part == _NO_PART else whole.slice(0, part)
+                self.inbox.put(sender, swap, part_sent, text)
+
+    # --- tasks that do not answer
+
+    def _watch(self) -> None:
+        """Ask missing tasks if they are alive, as long as this task waits."""
+        before = -1
+        while not self._over.wait(min(5.0, self._patience / 4)):
+            now = self.swaps if self._swapping else -1
+            waits, before = now == before != -1, now
+            for peer in self.inbox.missing() if waits else ():
+                try:
+                    self._streams[peer].ask()
+                except _BROKEN as error:
+                    late = isinstance(error, fl.FlightTimedOutError)
+                    what = f"has not answered for {self._patience:g} s" if late else "has gone"
+                    self.inbox.end(peer, self._lost(peer, what).ended)
+
+    def _lost(self, peer: int, what: str) -> PeerLost:
+        address = self._addresses[peer]
+        where = f"{address.host}:{address.port}"
+        return PeerLost(Ended("lost", peer, f"task {peer} of {self.size} at {where} {what}"))
+
+    # --- the end
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Tell the other tasks that this task ends, wait until they know, and close everything.
+
+        Raises
+        ------
+        PeerLost
+            A task does not answer.
+        """
+        last = _message(_END, None, Ended.by(error, self.rank).to_bytes())
+        ended = self.inbox.ended()
+        for peer, stream in self._streams.items():
+            stream.finish(last, 0.0 if peer in ended else _HURRY)
+        wait = self._patience if error is None else min(self._patience, _HURRY)
+        silent = self.inbox.wait_for_ends(self.peers, wait)
+        self._close()
+        if silent and error is None:
+            raise self._lost(silent[0], f"has not answered for {self._patience:g} s")
+
+    def _close(self) -> None:
+        self._over.set()
+        ended = self.inbox.ended()
+        for peer, stream in self._streams.items():
+            reason = ended.get(peer)
+            stream.close(reason is None or (reason.why == "lost" and reason.rank == peer))
+        # shutdown waits for the streams of other tasks, one of which may hang
+        closer = threading.Thread(target=self._server.shutdown, daemon=True)
+        closer.start()
+        closer.join(min(self._patience, _HURRY))
+
+
+def _short(error: BaseException) -> str:
+    """Return the words of gRPC's error without the addresses and files around them."""
+    return str(error).split(". Detail:")[0].split(". gRPC client debug context")[0].splitlines()[0]

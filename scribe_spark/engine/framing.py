@@ -1,0 +1,37 @@
+"""Several tables or kinds of messages as one run of bytes, which goes from task to task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from scribe_spark.engine.packing import Columns, Packed, pack
+
+__all__ = ["of_frame", "to_frame"]
+
+_ALIGNMENT, _HEADER = 64, 8
+
+
+def to_frame(named: Sequence[tuple[str, Columns]]) -> list[memoryview]:
+    """Return columns and their names as bytes, in parts to be sent one after the other."""
+    packed = [pack(columns)[0] for _, columns in named]
+    sizes = [sum(len(part) for part in parts) for parts in packed]
+    names = [name for name, _ in named]
+    text = json.dumps([names, sizes]).encode()
+    head = len(text).to_bytes(_HEADER, "little") + text
+    padded = head.ljust(-(-len(head) // _ALIGNMENT) * _ALIGNMENT, b"\0")
+    return [memoryview(padded), *(part for parts in packed for part in parts)]
+
+
+def of_frame(data: Any) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """Yield the columns of :func:`to_frame`'s bytes (any buffer), with their names."""
+    data = memoryview(data)
+    length = int.from_bytes(data[:_HEADER], "little")
+    names, sizes = json.loads(bytes(data[_HEADER : _HEADER + length]))
+    at = -(-(_HEADER + length) // _ALIGNMENT) * _ALIGNMENT
+    for name, size in zip(names, sizes, strict=True):
+        yield name, dict(Packed(data[at : at + size]))
+        at += size

@@ -1,0 +1,126 @@
+"""The player that keeps the tables of buckets in the memory of a task, for many rounds.
+
+All buckets are this task's, or there is a task for each bucket: then every task plays the same
+orchestrator, messages go from task to task by an exchange, and the tasks agree in it on how many
+messages there are, which tables have rows, and what is taken; so all of them decide alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from scribe_spark.engine.between_tasks import Exchange
+from scribe_spark.engine.framing import of_frame, to_frame
+from scribe_spark.engine.in_process import play
+from scribe_spark.engine.in_turn import IfRows, Steps
+from scribe_spark.engine.on_spark import pack_rows
+from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.player import Shared, join_tables, tables_called
+from scribe_spark.engine.program import Program, Tables
+
+__all__ = ["InTask"]
+
+
+class InTask:
+    """Buckets in the memory of this process; see `Player`.
+
+    Parameters
+    ----------
+    tables : sequence of Tables
+        Of each bucket of this task.
+    exchange : Exchange, optional
+        Joins this task to those of the other buckets; `tables` are then those of the one bucket
+        whose number is the task's rank.  Without it all buckets are here.
+
+    Attributes
+    ----------
+    tables : list of Tables
+    first : int
+        The number of the first bucket of this task.
+    """
+
+    def __init__(self, tables: Sequence[Tables], exchange: Exchange | None = None) -> None:
+        self.exchange = None if exchange is None or exchange.size == 1 else exchange
+        self.tables = list(tables)
+        self.first = 0 if exchange is None else exchange.rank
+        self._own = dict(enumerate(self.tables, self.first))
+
+    def begin_round(self, number: int) -> None:
+        """See `Player.begin_round`."""
+
+    def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
+        """See `Player.play`.
+
+        Parameters
+        ----------
+        first : mapping of Columns, optional
+            Messages of superstep 0, by kind; the same in all tasks.
+        """
+        return sum(play(program, self._own, first, len(self._own), self.exchange))
+
+    def play_some(self, programs: Steps) -> int:
+        """See `Player.play_some`."""
+        first = programs[0]
+        assert not isinstance(first, IfRows)
+        self.play(first)
+        return 1
+
+    def has(self, name: str) -> bool:
+        """See `Player.has`."""
+        here = any(mine.has_rows(name) for mine in self._own.values())
+        if self.exchange is None:
+            return here
+        return any(note == b"1" for note in self.exchange.swap({}, b"1" if here else b"0")[1])
+
+    def agree(self, is_so: bool) -> bool:
+        """Return what the first task says."""
+        if self.exchange is None:
+            return is_so
+        return self.exchange.swap({}, b"1" if is_so else b"0")[1][0] == b"1"
+
+    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        """See `Player.take`."""
+        taken = self.gather(*names)
+        called = tables_called(names)
+        for mine in self._own.values():
+            for name in [one for one in mine if called.fullmatch(one)]:
+                del mine[name]
+        return taken
+
+    def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        """See `Player.gather`."""
+        called = tables_called(names)
+        here: list[tuple[str, Columns]] = [
+            (name, mine[name])
+            for mine in self._own.values()
+            for name in mine
+            if called.fullmatch(name)
+        ]
+        if self.exchange is None:
+            return join_tables(here)
+        framed = to_frame(here)
+        others = [rank for rank in range(self.exchange.size) if rank != self.exchange.rank]
+        came, _ = self.exchange.swap(dict.fromkeys(others, framed) if here else {}, b"")
+        found: dict[int, list[tuple[str, Columns]]] = {
+            rank: list(of_frame(data)) for rank, data in came.items()
+        }
+        found[self.exchange.rank] = here
+        return join_tables(one for rank in sorted(found) for one in found[rank])
+
+    def share(self, **arrays: np.ndarray) -> Shared:
+        """See `Player.share`."""
+        return arrays
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the tables of this task's buckets: `ROWS`."""
+        for bucket, mine in self._own.items():
+            for name in mine:
+                yield from pack_rows(bucket, bucket, True, name, mine[name])
+
+    def release(self) -> None:
+        """See `Player.release`."""
+        for mine in self._own.values():
+            mine.clear()

@@ -1,0 +1,183 @@
+"""The player on Spark: tables stay on the executors, and a superstep is a job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from scribe_spark.engine.in_turn import IfRows, Steps, name_of, trimmed
+from scribe_spark.engine.on_spark import ROWS, BucketTables, Costs, pack_rows
+from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.player import Shared, join_tables, tables_called
+from scribe_spark.engine.program import Program, deliver
+from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
+from scribe_spark.runtime.sessions import local_frame
+
+__all__ = ["OnSpark", "SharedInFiles"]
+
+_ARROW = to_arrow_schema(ROWS)
+
+
+@dataclass(frozen=True)
+class SharedInFiles(Shared):
+    """Arrays in files that tasks map; picklable, not to be written.
+
+    Attributes
+    ----------
+    names : tuple of (str, str)
+        The name of each array, and that of its file.
+    """
+
+    names: tuple[tuple[str, str], ...]
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return open_array(dict(self.names)[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict(self.names))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SharedInFiles) and self.names == other.names
+
+    def release(self) -> None:
+        """Free the files."""
+        discard_arrays(*dict(self.names).values())
+
+
+class OnSpark:
+    """The engine on Spark; see `Player`.
+
+    Parameters
+    ----------
+    tables : BucketTables
+        What nodes know, by bucket; the player's own.
+    """
+
+    def __init__(self, tables: BucketTables) -> None:
+        self.tables = tables
+        self._shared: list[SharedInFiles] = []
+        self._round = ""
+        self._first: dict[type, DataFrame] = {}
+        # which programs have sent nothing, and how often each was played in this round
+        self._idle, self._turns = set[tuple[str, int]](), Counter[str]()
+
+    def begin_round(self, number: int) -> None:
+        """See `Player.begin_round`; nothing has cost yet."""
+        self._first.clear()
+        self._turns.clear()
+        self._round = f"round {number}, "
+        self.tables.costs = Costs()
+
+    def share(self, **arrays: np.ndarray) -> SharedInFiles:
+        """See `Player.share`; the arrays are those of now, in files."""
+        files = distribute_arrays(self.tables.layout.spark, **arrays)
+        self._shared.append(SharedInFiles(tuple(zip(arrays, files, strict=True))))
+        return self._shared[-1]
+
+    def free(self, shared: SharedInFiles) -> None:
+        """Free arrays that no program needs any more."""
+        self._shared.remove(shared)
+        shared.release()
+
+    def send_first(self, program: type, messages: DataFrame) -> None:
+        """Give the next program of a type messages (`ROWS`) in its superstep 0; they are lazy."""
+        self._first[program] = messages
+
+    def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
+        """See `Player.play`.
+
+        Parameters
+        ----------
+        first : mapping of Columns, optional
+            Messages of superstep 0, by kind.
+        """
+        sent = self._first.pop(type(program), None)
+        if first:
+            rows = [
+                row
+                for to, kind, columns in deliver(program.bounds, first)
+                for row in pack_rows(to, -1, False, kind, columns)
+            ]
+            sent = local_frame(self.tables.layout.spark, pa.Table.from_batches(rows, _ARROW))
+        return sum(self.tables.play(program, self._round + name_of(program), first=sent))
+
+    def play_some(self, programs: Steps) -> int:
+        """See `Player.play_some`.
+
+        Programs that sent nothing in the round before are played in one superstep with those that
+        follow: whether they send now is found out by playing them.
+        """
+        some = trimmed(programs[: self._expected(programs)])
+        first = programs[0]
+        assert not isinstance(first, IfRows)
+        names = [name_of(one) for one in some if not isinstance(one, IfRows)]
+        if len(names) == 1:
+            self._note(first, self.play(first))
+            return 1
+        called = f"{self._round}{names[0]} to {names[-1]}"
+        messages = self._first.pop(type(first), None)
+        at, sent = self.tables.play_in_turn(some, called, first=messages)
+        for program in some[:at]:
+            self._note(program, 0)
+        if isinstance(some[at], IfRows):
+            return at
+        self._note(some[at], sent)
+        return at + 1
+
+    def _expected(self, programs: Steps) -> int:
+        """Return how many of some programs are expected to be played in one superstep."""
+        turns = self._turns.copy()
+        for count, program in enumerate(programs, 1):
+            if isinstance(program, IfRows):
+                continue
+            key = name_of(program)
+            if count > 1 and type(program) in self._first:
+                return count - 1
+            if (key, turns[key]) not in self._idle:
+                return count
+            turns[key] += 1
+        return len(programs)
+
+    def _note(self, program: Program | IfRows, sent: int) -> None:
+        """Remember whether a program has sent nothing, each time in a round that it is played."""
+        if isinstance(program, IfRows):
+            return
+        key = name_of(program)
+        turn = key, self._turns[key]
+        self._turns[key] += 1
+        if sent:
+            self._idle.discard(turn)
+        else:
+            self._idle.add(turn)
+
+    def has(self, name: str) -> bool:
+        """See `Player.has`."""
+        return self.tables.has(name)
+
+    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        """See `Player.take`."""
+        found = self.tables.take(tables_called(names).pattern)
+        return join_tables((name, columns) for _, name, columns in found)
+
+    def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        """See `Player.gather`."""
+        found = self.tables.read(tables_called(names).pattern)
+        return join_tables((name, columns) for _, name, columns in found)
+
+    def release(self) -> None:
+        """See `Player.release`."""
+        self.tables.release()
+        for shared in list(self._shared):
+            self.free(shared)

@@ -1,0 +1,76 @@
+"""Where the rounds of a world are played: in tasks that keep their buckets, or as jobs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from pyspark.sql import SparkSession
+
+from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.engine.barrier import why_no_tasks
+from scribe_spark.errors import InputError
+from scribe_spark.experiments.world_buckets import systems_of_one_bucket
+
+__all__ = ["Engine", "check_engine", "engine_of"]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine, and why it was chosen.
+
+    Attributes
+    ----------
+    name : str
+        ``tasks`` or ``jobs``.
+    why : str
+    """
+
+    name: str
+    why: str
+
+    def in_words(self) -> str:
+        """Return a line for the log."""
+        return f"rounds: in {self.name} ({self.why})"
+
+    def record(self) -> dict[str, str]:
+        """Return the entry of the manifest."""
+        return asdict(self)
+
+
+def check_engine(config: WorldConfig, execution: Execution) -> None:
+    """Refuse an engine that cannot play a config's world.
+
+    Raises
+    ------
+    InputError
+    """
+    alone = systems_of_one_bucket(config)
+    if execution.engine == "jobs" and alone:
+        remedy = f"does not play {', '.join(alone)}; give tasks, or leave it out"
+        raise InputError("engine", execution.engine, remedy)
+
+
+def engine_of(asked: str, spark: SparkSession, buckets: int) -> Engine:
+    """Return the engine of a world's rounds.
+
+    Parameters
+    ----------
+    asked : str
+        ``auto``, ``tasks`` or ``jobs``.
+    buckets : int
+        B: as many tasks have to stay.
+
+    Raises
+    ------
+    InputError
+        Tasks are asked for, and cannot stay.
+    """
+    if asked == "jobs":
+        return Engine("jobs", "as asked for")
+    reason = why_no_tasks(spark, buckets)
+    if reason is None:
+        why = "all nodes are in one bucket" if buckets == 1 else f"{buckets} tasks can stay"
+        return Engine("tasks", "as asked for" if asked == "tasks" else why)
+    if asked == "tasks":
+        raise InputError("engine", asked, f"cannot be: {reason}; give jobs, or other buckets")
+    return Engine("jobs", reason)

@@ -1,0 +1,318 @@
+"""The rows that systems hand over, checked before anything is measured of them.
+
+`Multicast` checks columns and types, which takes no Spark job.  The checks here are two kinds of
+job: one over each table, row by row, and one over the pairs of group and node of all tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from scribe_spark.errors import InputError
+from scribe_spark.multicast import HOPS, PAYLOAD, Multicast, refuse
+from scribe_spark.schemas import MICROSECONDS
+
+__all__ = ["TABLES", "Known", "check_rows", "check_table", "pair_faults", "row_faults"]
+
+
+@dataclass(frozen=True)
+class Known:
+    """The nodes, groups and members that rows may name.
+
+    Attributes
+    ----------
+    nodes : DataFrame
+        ``node, router``.
+    groups : DataFrame
+        ``group, root, source``; the source is NULL where nobody multicasts to the group.
+    members : DataFrame
+        ``group, node``.
+    """
+
+    nodes: DataFrame
+    groups: DataFrame
+    members: DataFrame
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What the columns of a saved table may have.
+
+    Attributes
+    ----------
+    handed : str
+        The name of the table in `Multicast` or `Variant`.
+    nodes : mapping of str to str or None
+        Column with a node -> the column with its router.
+    least : mapping of str to int
+        Column with a number -> its least value.
+    optional : tuple of str
+        Columns that may be NULL.
+    apart : bool
+        The two nodes of a row are different ones.
+    """
+
+    handed: str
+    nodes: Mapping[str, str | None]
+    least: Mapping[str, int] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()
+    apart: bool = False
+
+
+_EDGE = {"parent": "parent_router", "child": "child_router"}
+_COPY = {"sender": "sender_router", "receiver": "receiver_router"}
+
+#: Saved table -> what its columns may have.
+TABLES = {
+    "tree_edges": _Table("tree_edges", _EDGE, apart=True),
+    "deliveries": _Table("delivered", {"node": None}, {"hops": 1, "delay_ms": 0}),
+    "copies": _Table("copies", _COPY, {"hop": 1, "sent_ms": 0}, ("sent_ms",), apart=True),
+    "system_state": _Table("state", {"node": None}, {"entries": 0}, ("group",)),
+    "control": _Table("control", _COPY, {"messages": 0}, ("group",)),
+    "extra_joins": _Table("joins", _EDGE, {"probes": 0}),
+}
+
+#: Columns that are saved in milliseconds -> their names as systems hand them over.
+_IN_MICROSECONDS = {"delay_ms": "delay_us", "sent_ms": "sent_us"}
+
+#: A condition on rows, and the column and words of the fault that it is.
+_Fault = tuple[Column, str, str]
+
+
+def check_rows(
+    systems: Mapping[str, str],
+    made: Iterable[Multicast],
+    saved: Mapping[str, DataFrame],
+    known: Known,
+) -> None:
+    """Refuse a system that has handed over a row that cannot be, or lacks one.
+
+    Parameters
+    ----------
+    systems : mapping of str to str
+        The systems that are checked -> the clock of each.
+    made : iterable of Multicast
+        What all systems have handed over.
+    saved : mapping of str to DataFrame
+        The tables of the run.
+
+    Raises
+    ------
+    InputError
+        The message names the system, the table, the column and the first row.
+    """
+    mine = [one for one in made if one.system in systems]
+    if not mine:
+        return
+    rows = {name: saved[name].where(_among("system", systems)) for name in TABLES if name in saved}
+    untimed = [name for name, clock in systems.items() if clock == HOPS]
+    for name, table in rows.items():
+        _raise_first(row_faults(name, table, known, untimed))
+    _raise_first(pair_faults(mine, rows, known))
+
+
+def _raise_first(faults: Mapping[str, InputError]) -> None:
+    for system in sorted(faults):
+        raise faults[system]
+
+
+def _among(column: str, values: Iterable[str]) -> Column:
+    return F.col(column).isin(list(values))
+
+
+# --- rows
+
+
+def check_table(name: str, rows: DataFrame, known: Known) -> None:
+    """Refuse a system by the first row of a table that cannot be; see :func:`row_faults`."""
+    _raise_first(row_faults(name, rows, known))
+
+
+def row_faults(
+    name: str, rows: DataFrame, known: Known, untimed: Sequence[str] = ()
+) -> dict[str, InputError]:
+    """Return the first row of each system that cannot be in a table, in one Spark job.
+
+    Parameters
+    ----------
+    name : str
+        The name of the table in `schemas.WRITTEN`.
+    rows : DataFrame
+        With a column ``system``.
+    untimed : sequence of str
+        Systems whose copies have no time.
+    """
+    table, columns = TABLES[name], [c for c in rows.columns if c != "merged"]
+    groups = known.groups.select("group", "source", F.lit(True).alias("_group"))
+    joined = rows.join(groups, "group", "left")
+    for node in table.nodes:
+        at = known.nodes.select(F.col("node").alias(node), F.col("router").alias(f"_{node}"))
+        joined = joined.join(at, node, "left")
+    faults = [
+        *_null_faults(table, columns, untimed),
+        *_name_faults(table),
+        *((F.col(c) < least, c, f"less than {least}") for c, least in table.least.items()),
+    ]
+    if "kind" in columns:
+        faults.append((F.col("kind") == "", "kind", "empty"))
+    if table.apart:
+        one, other = table.nodes
+        faults.append((F.col(one) == F.col(other), other, f"the same node as {one}"))
+    if "merged" in rows.columns:
+        off = F.col("merged") & (F.col("parent") != F.col("source"))
+        faults.append((off, "parent", "not the source, though routers duplicate (merged)"))
+
+    shown = [column for column in columns if column != "system"]
+    return {
+        row["system"]: _fault_of(row["system"], table.handed, column, _row(row, shown), words)
+        for row, (column, words) in _first(joined, faults, columns)
+    }
+
+
+def _null_faults(table: _Table, columns: Iterable[str], untimed: Sequence[str]) -> list[_Fault]:
+    words = "NULL, or out of the range of its type"
+    faults = [(F.col(c).isNull(), c, words) for c in columns if c not in table.optional]
+    if "sent_ms" in table.optional:
+        timed = F.col("sent_ms").isNull() & ~_among("system", untimed)
+        faults.append((timed, "sent_ms", f"{words}; only copies by the clock of hops have no time"))
+    return faults
+
+
+def _name_faults(table: _Table) -> list[_Fault]:
+    """Return the faults of nodes, routers and groups that do not exist."""
+    unknown = F.col("group").isNotNull() & F.col("_group").isNull()
+    faults = [(unknown, "group", "no group of the run")]
+    for node, router in table.nodes.items():
+        at = F.col(f"_{node}")
+        faults.append((at.isNull(), node, "no node of the run"))
+        if router is not None:
+            faults.append((at != F.col(router), router, f"not the router of {node}"))
+    return faults
+
+
+def _first(
+    rows: DataFrame, faults: Sequence[_Fault], columns: Sequence[str]
+) -> list[tuple[Row, tuple[str, str]]]:
+    """Return the first wrong row of each system, in the order of its columns, and its fault."""
+    which = F.coalesce(*(F.when(here, F.lit(n)) for n, (here, _, _) in enumerate(faults)))
+    wrong = rows.withColumn("_fault", which).where(F.col("_fault").isNotNull())
+    ordered = F.struct(*(c for c in columns if c != "system"), "_fault")
+    first = wrong.groupBy("system").agg(F.min(ordered).alias("row")).select("system", "row.*")
+    return [(row, faults[row["_fault"]][1:]) for row in first.collect()]
+
+
+def _row(row: Row, columns: Iterable[str]) -> str:
+    """Return the values of a saved row as the system has handed them over."""
+    shown = []
+    for column in columns:
+        name, value = _IN_MICROSECONDS.get(column, column), row[column]
+        if value is None:
+            shown.append(f"{name} NULL")
+        elif column in _IN_MICROSECONDS:
+            shown.append(f"{name} {value * MICROSECONDS:.0f}")
+        else:
+            shown.append(f"{name} {value}")
+    return f"row {', '.join(shown)}"
+
+
+def _fault_of(system: str, table: str, column: str, where: str, words: str) -> InputError:
+    column = _IN_MICROSECONDS.get(column, column)
+    return refuse(system, f"hands over {table} with a fault in column {column}: {where}: {words}")
+
+
+# --- pairs of group and node
+
+#: How often a pair is in each table: a member but the source, a delivery, the child or receiver of
+#: a copy, of a first copy, the parent or sender of one.
+_COUNTS = ("expected", "delivered", "reached", "first", "sends")
+
+
+def pair_faults(
+    made: Sequence[Multicast], saved: Mapping[str, DataFrame], known: Known
+) -> dict[str, InputError]:
+    """Return the first group and node of each system of which its tables disagree; one Spark job.
+
+    Parameters
+    ----------
+    made : sequence of Multicast
+        What the systems have handed over.
+    saved : mapping of str to DataFrame
+        Their rows of the tables of the run.
+    """
+    systems = F.explode(F.array(*(F.lit(one.system) for one in made))).alias("system")
+    sources = known.groups.where(F.col("source").isNotNull())
+    due = known.members.join(sources, "group").where(F.col("node") != F.col("source"))
+    parts = [
+        _counted(due.select(systems, "group", "node"), "node", "expected"),
+        _counted(saved["deliveries"], "node", "delivered"),
+        _counted(saved["tree_edges"], "child", "reached"),
+        _counted(saved["tree_edges"], "parent", "sends"),
+    ]
+    if "copies" in saved:
+        payload = saved["copies"].where(F.col("kind") == PAYLOAD)
+        parts.append(_counted(payload, "receiver", "reached"))
+        parts.append(_counted(payload.where("first"), "receiver", "first"))
+        parts.append(_counted(payload, "sender", "sends"))
+    pairs = reduce(DataFrame.unionAll, parts).groupBy("system", "group", "node")
+    counted = pairs.agg(*(F.sum(name).alias(name) for name in _COUNTS))
+    joined = counted.join(known.groups.select("group", "root", "source"), "group", "left")
+    faults = _pair_faults(made)
+    conditions = [(here, f"{table}.{column}", words) for here, table, column, words in faults]
+    columns = ["system", "group", "node", *_COUNTS]
+    found = {}
+    for row, (place, words) in _first(joined, conditions, columns):
+        table, _, column = place.partition(".")
+        where = f"group {row['group']}, node {row['node']}"
+        words = words.format(**row.asDict())
+        found[row["system"]] = _fault_of(row["system"], table, column, where, words)
+    return found
+
+
+def _counted(rows: DataFrame, node: str, *names: str) -> DataFrame:
+    ones = (F.lit(int(name in names)).alias(name) for name in _COUNTS)
+    return rows.select("system", "group", F.col(node).alias("node"), *ones)
+
+
+def _pair_faults(made: Sequence[Multicast]) -> list[tuple[Column, str, str, str]]:
+    """Return each fault: where it is, its table, its column, its words."""
+    expected, delivered, reached, first, sends = (F.col(name) for name in _COUNTS)
+    is_source = F.coalesce(F.col("node") == F.col("source"), F.lit(False))
+    # the way from a source to the root is in no table
+    begins = is_source | F.coalesce(F.col("node") == F.col("root"), F.lit(False))
+    once = ~_among("system", [one.system for one in made if one.repeats])
+    tree = _among("system", [one.system for one in made if one.tree_edges is not None])
+    or_repeats = "give one, or say Multicast(..., repeats=True)"
+    faults = [
+        ((expected == 0) & (delivered > 0) & is_source, "delivered", "node",
+         "this is the source, which gets no copy"),
+        ((expected == 0) & (delivered > 0), "delivered", "node",
+         "this is no member of the group, or the group has no source"),
+        ((expected > 0) & (delivered == 0), "delivered", "node",
+         "this member has no row"),
+        ((delivered > 1) & once, "delivered", "node",
+         "this member has {delivered} rows; " + or_repeats),
+        (tree & (reached > 1) & once, "tree_edges", "child",
+         "this child has {reached} rows; " + or_repeats),
+    ]  # fmt: skip
+    for table, ours, to, by in (
+        ("tree_edges", tree, "child", "parent"),
+        ("copies", ~tree, "receiver", "sender"),
+    ):
+        faults += [
+            (ours & (delivered > 0) & (reached == 0) & ~begins, table, to,
+             "this node has a delivery, but no copy"),
+            (ours & (sends > 0) & (reached == 0) & ~begins, table, by,
+             "this node sends, but gets no copy, and is neither source nor root"),
+        ]  # fmt: skip
+    faults += [
+        (~tree & is_source & (first > 0), "copies", "first",
+         "a copy to the source is marked as its first"),
+        (~tree & ~is_source & (reached > 0) & (first != 1), "copies", "first",
+         "{first} copies to this node are marked as its first, not 1"),
+    ]  # fmt: skip
+    return faults

@@ -1,0 +1,182 @@
+"""A user's system in a world: what its rounds leave is checked, and a fault is one line.
+
+A world plays systems in tasks, whose errors come back as those of a run (exit code 1): a fault of a
+system is bad input.
+
+References
+----------
+docs/rules.md, "Measures, by round".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scribe_spark.engine.program import Tables
+from scribe_spark.errors import InputError, RunError
+from scribe_spark.living import (
+    LiveSystem,
+    LivingRound,
+    PlaysSystems,
+    Publications,
+    SystemOnBuckets,
+    SystemRound,
+)
+
+__all__ = ["CheckedOnBuckets", "CheckedSystem", "checked", "faults_of_tasks"]
+
+
+def checked(name: str, system: LiveSystem, units: Mapping[str, str]) -> LiveSystem:
+    """Return a user's system, each round of which is checked; on buckets if it is played there.
+
+    Parameters
+    ----------
+    name : str
+        The name of the system.
+    system : LiveSystem
+        The object of the user.
+    units : mapping of str to str
+        `System.world_measures`: the measures that a round may have.
+
+    Raises
+    ------
+    InputError
+        The object cannot be played.
+    """
+    kind = CheckedOnBuckets if isinstance(system, SystemOnBuckets) else CheckedSystem
+    return kind(name, system, units)
+
+
+@dataclass(frozen=True)
+class CheckedSystem:
+    """A system that is played in one task; the attributes are as of :func:`checked`."""
+
+    name: str
+    system: Any
+    units: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.system, "play", None)):
+            raise self._fault(f"lives as a {type(self.system).__name__}, which has no method play")
+        for kinds in ("payload", "control"):
+            given = getattr(self.system, kinds, None)
+            if not isinstance(given, tuple) or not all(isinstance(kind, str) for kind in given):
+                raise self._fault(f"has {kinds} = {given!r}; give a tuple of kinds of messages")
+        if both := set(self.payload) & set(self.control):
+            raise self._fault(f"has the kind {min(both)!r} in payload and in control; give one")
+
+    @property
+    def payload(self) -> tuple[str, ...]:
+        """See `LiveSystem`."""
+        return self.system.payload
+
+    @property
+    def control(self) -> tuple[str, ...]:
+        """See `LiveSystem`."""
+        return self.system.control
+
+    def play(self, tables: Tables, now: LivingRound) -> SystemRound:
+        """See `LiveSystem`.
+
+        Raises
+        ------
+        InputError
+            The round leaves what no world can measure or save.
+        """
+        return self._check(self.system.play(tables, now), tables, now)
+
+    def _check(self, done: SystemRound, tables: Tables, now: LivingRound) -> SystemRound:
+        where = f"round {now.number}"
+        if not isinstance(done, SystemRound):
+            raise self._fault(f"{where}: play returns a {type(done).__name__}, not a SystemRound")
+        self._check_measures({**done.measures, **done.counts}, where)
+        self._check_publications(done.publications, now)
+        for name, columns in tables.items():
+            self._check_columns(f"{where}: table {name}", dict(columns), "iufb")
+        return done
+
+    def _fault(self, words: str) -> InputError:
+        return InputError("systems", self.name, words)
+
+    def _check_measures(self, measures: Mapping[str, float], where: str) -> None:
+        for name, value in measures.items():
+            if name not in self.units:
+                known = ", ".join(self.units) or "none"
+                words = f"measures {name!r}, which world_measures does not have ({known})"
+                raise self._fault(f"{where}: {words}")
+            if not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
+                words = f"measures {name} = {value!r}; give a number that is not negative"
+                raise self._fault(f"{where}: {words}")
+
+    def _check_columns(self, where: str, columns: Mapping[str, Any], kinds: str) -> int:
+        """Refuse columns but arrays of one length and dimension; return that length."""
+        lengths = set()
+        for name, column in columns.items():
+            if not isinstance(column, np.ndarray) or column.ndim != 1:
+                raise self._fault(f"{where}: column {name} is no array of one dimension")
+            if column.dtype.kind not in kinds:
+                raise self._fault(f"{where}: column {name} has type {column.dtype}")
+            lengths.add(len(column))
+        if len(lengths) > 1:
+            raise self._fault(f"{where}: columns have {', '.join(map(str, sorted(lengths)))} rows")
+        return lengths.pop() if lengths else 0
+
+    def _check_publications(self, due: Publications, now: LivingRound) -> None:
+        where = f"round {now.number}: publications"
+        if not isinstance(due, Publications):
+            raise self._fault(f"{where} are a {type(due).__name__}, not Publications")
+        columns = due.to_columns()
+        if not self._check_columns(where, columns, "iu"):
+            return
+        arrived = columns["in_time"] + columns["late"] + columns["lost"]
+        faults = [
+            *((column < 0, name, "negative") for name, column in columns.items()),
+            (columns["group"] >= len(now.group), "group", "the index of no group"),
+            (columns["round"] > now.world_round, "round", "later than this round"),
+            (columns["expected"] != arrived, "expected", "not in_time + late + lost"),
+        ]
+        for wrong, name, words in faults:
+            if wrong.any():
+                first = int(np.argmax(wrong))
+                row = ", ".join(f"{n} {c[first]}" for n, c in columns.items())
+                raise self._fault(f"{where}: {name} is {words} in row {first}: {row}")
+
+
+class CheckedOnBuckets(CheckedSystem, SystemOnBuckets):
+    """A system whose rounds are programs on buckets."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        of_class = ("kept_in_buckets", "kept", "reads_overlay")
+        vars(self).update({name: getattr(self.system, name) for name in of_class})
+
+    def play_round(self, player: PlaysSystems, kept: Tables, now: LivingRound) -> SystemRound:
+        """See `SystemOnBuckets`."""
+        return self._check(self.system.play_round(player, kept, now), kept, now)
+
+    def play(self, tables: Tables, now: LivingRound) -> SystemRound:
+        """See `LiveSystem`."""
+        return SystemOnBuckets.play(self, tables, now)
+
+
+@contextmanager
+def faults_of_tasks() -> Iterator[None]:
+    """Raise the fault that a task has found in a system's round as the error that it is.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        yield
+    except RunError as error:  # the line of the error that has ended the task
+        found = re.fullmatch(r"systems = '(\w+)': (.+)", str(error))
+        if found is None:
+            raise
+        raise InputError("systems", *found.groups()) from None

@@ -1,0 +1,118 @@
+"""Delay by the size of groups: a figure that the paper does not have.
+
+A median over the groups says how the small groups fare, which most groups are.  The source of a
+small group of a mesh sends to all members itself; what the mesh costs is seen in the large groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.measures.measure import forwards
+from scribe_spark.report.axes import log_axis
+from scribe_spark.report.legends import legend_above
+from scribe_spark.report.readouts import Line, Readout, exactly
+from scribe_spark.report.series import label_of
+from scribe_spark.report.style import RC, short_number, system_styles
+from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.text import as_text
+from scribe_spark.systems import all_systems, baseline, find_system
+
+__all__ = ["BySize", "draw_by_size"]
+
+_NAME, _TITLE = "figure-rad-by-group-size", "RAD by group size"
+_CAPTION = (
+    "Median RAD of the groups of a class of sizes, at their median size; a class ends where sizes "
+    "have doubled. The last point of a line is the largest group alone."
+)
+
+
+@dataclass(frozen=True)
+class BySize:
+    """The drawing: its SVG, and in words what it shows."""
+
+    svg: str
+    words: str
+    name: str = _NAME
+    title: str = _TITLE
+    caption: str = _CAPTION
+
+
+def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> BySize | None:
+    """Draw a line for each system whose nodes forward copies; None where there is none.
+
+    Parameters
+    ----------
+    delays : DataFrame
+        ``system, size, rad``, a row for each system and group, of one run or several.
+    systems : set of str
+        The systems of the page.
+    """
+    from matplotlib import style
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    lines = {name: by_size(of) for name, of in delays.groupby("system") if _is_shown(str(name))}
+    registered = [system.name for system in all_systems()]
+    order = [name for name in registered if name in lines]
+    order += sorted(lines.keys() - set(registered))
+    if not order:
+        return None
+    looks = system_styles({*systems, *order})
+    words = " ".join(_words(name, lines[name]) for name in order)
+    with style.context(["default", RC]):  # whatever the user's matplotlibrc says
+        figure = new_figure(4.5, 3.15)
+        axes = figure.add_axes((0.165, 0.135, 0.815, 0.83))
+        axes.set_xlabel("group size (members)")
+        axes.set_ylabel(f"RAD (mean delay / by {baseline().label})")
+        axes.set_xscale("log")
+        axes.axhline(1, color=looks[baseline().name]["color"], linewidth=0.7)
+        for name in order:
+            axes.plot(lines[name].index, lines[name].to_numpy(), zorder=3, **looks[name])
+        log_axis(axes, "x")
+        axes.set_xlim(left=0.8 * min(line.index[0] for line in lines.values()))
+        axes.set_ylim(0, max(line.max() for line in lines.values()) * 1.08)
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short_number(round(v, 9))))
+        if len(order) > 1:
+            legend_above(figure, [(label_of(name), looks[name]) for name in order])
+        told = [
+            Line(
+                label_of(name) if len(order) > 1 else "",
+                looks[name]["color"],
+                lines[name].index.to_numpy(),
+                exactly(lines[name].index.to_numpy(), lines[name].to_numpy()),
+            )
+            for name in order
+        ]
+        readout = Readout(axes, told, lambda size: f"about {as_text(size)} members")
+        return BySize(svg_element(figure, _NAME, _TITLE, words, [readout]), words)
+
+
+def by_size(delays: pd.DataFrame) -> pd.Series:
+    """Return the median RAD by the median size of the groups of a class; the largest is one.
+
+    Parameters
+    ----------
+    delays : DataFrame
+        ``size, rad``; at least one row.
+    """
+    size = delays["size"].to_numpy()
+    classes = np.floor(np.log2(size)).astype(int)
+    classes[size == size.max()] = classes.max() + 1
+    medians = delays[["size", "rad"]].groupby(classes).median()
+    return pd.Series(medians["rad"].to_numpy(), medians["size"].to_numpy(dtype=float))
+
+
+def _is_shown(name: str) -> bool:
+    system = find_system(name)
+    return system is None or forwards(system)
+
+
+def _words(name: str, line: pd.Series) -> str:
+    size, value = line.index[-1], line.iloc[-1]
+    first = f"{as_text(line.iloc[0])} in groups of about {as_text(line.index[0])} members, "
+    largest = f"{as_text(value)} in the largest of {as_text(size)}."
+    return f"{label_of(name)}: {first if len(line) > 1 else ''}{largest}"

@@ -1,0 +1,74 @@
+"""Legends above the axes of a drawing, which grows by their height."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
+    from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
+
+__all__ = ["legend_above"]
+
+_MOST_COLUMNS = 4
+#: Of the width of the figure.
+_MARGIN = 0.01
+
+
+def legend_above(figure: Figure, looks: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    """Put a legend above all axes, in as many columns as fit into the width of the figure.
+
+    The axes keep their size.  A label that is too long for a line is cut.
+
+    Parameters
+    ----------
+    looks : sequence of (str, dict)
+        Label and look of each line.
+    """
+    for columns in range(min(len(looks), _MOST_COLUMNS), 0, -1):
+        legend = _legend(figure, looks, columns)
+        if legend.get_window_extent().width <= figure.bbox.width * (1 - _MARGIN):
+            break
+        if columns > 1:
+            legend.remove()
+        else:
+            _cut(legend, figure.bbox.width * (1 - _MARGIN))
+    _grow(figure, legend.get_window_extent().height / figure.dpi)
+
+
+def _legend(figure: Figure, looks: Sequence[tuple[str, dict[str, Any]]], columns: int) -> Legend:
+    from matplotlib.lines import Line2D
+
+    return figure.legend(
+        handles=[Line2D([], [], label=label, **look) for label, look in looks],
+        loc="upper left",
+        bbox_to_anchor=(_MARGIN, 1),
+        borderaxespad=0,
+        ncols=columns,
+        frameon=False,
+        fontsize=7.5,
+        handlelength=2.6,
+        columnspacing=1.1,
+    )
+
+
+def _cut(legend: Legend, width: float) -> None:
+    """Cut the labels that make a legend of one column wider than a width in pixels."""
+    texts = legend.get_texts()
+    beside = legend.get_window_extent().width - max(t.get_window_extent().width for t in texts)
+    for text in texts:
+        words = text.get_text()
+        while words and text.get_window_extent().width > width - beside:
+            words = words[:-1].rstrip()
+            text.set_text(words + "\N{HORIZONTAL ELLIPSIS}")
+
+
+def _grow(figure: Figure, inches: float) -> None:
+    """Make room at the top; the axes keep their size and their distance from the bottom."""
+    width, height = figure.get_size_inches()
+    scale = height / (height + inches)
+    figure.set_size_inches(width, height + inches)
+    for axes in figure.axes:
+        left, bottom, wide, high = axes.get_position().bounds
+        axes.set_position((left, bottom * scale, wide, high * scale))

@@ -1,0 +1,35 @@
+"""A process that runs a command until the command ends, or until its own standard input does.
+
+The file is run by its name and needs the standard library alone: nothing that lies in the working
+directory is taken for a module of it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+
+__all__ = ["guard"]
+
+#: Seconds that the command has to end by itself when it is asked to.
+_END = 10.0
+
+
+def guard(command: list[str]) -> int:
+    """Run a command; end it where standard input ends first. Return its exit code."""
+    running = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+    def wait_for_end() -> None:
+        sys.stdin.buffer.read()
+        running.terminate()
+        time.sleep(_END)
+        running.kill()
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
+    return running.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(guard(sys.argv[1:]))

@@ -1,0 +1,67 @@
+"""Refusing networks in which messages cannot be routed, without Spark."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order
+
+from scribe_spark.core.arrays import NONE, depths
+from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
+from scribe_spark.topology.graph import Graph
+from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, refuse_long, route_block
+
+__all__ = ["check_routes"]
+
+#: From so many routers routes are looked at, where a network could have routes that are too long.
+_SOURCES = 64
+
+
+def check_routes(graph: Graph, tie: str, seed: int, most: int = MOST_ROUTERS) -> None:
+    """Refuse a network whose routes cannot be found, or take too long.
+
+    Routes from some routers are looked at; `all_pairs` looks at all, where there are up to `most`.
+
+    Parameters
+    ----------
+    graph : Graph
+        As `topology.check` accepts it.
+    tie, seed
+        How equal weights are broken (`RunConfig`).
+    most : int
+        With more routers than this, routes are those of fewest hops.
+
+    Raises
+    ------
+    InputError
+    """
+    check_routable(graph, tie, most)
+    routers, edges = graph.vertices["id"].to_numpy(), graph.edges
+    links = None if len(routers) > most else LinkArrays.of(routers, edges, tie, seed)
+    link_us = round(edges["delay_ms"].max() * MICROSECONDS) if len(edges) else 0
+    if (len(routers) - 1) * link_us < TOO_LONG:  # no route comes to a router twice
+        return
+    if links is None:
+        _check_hops(routers, edges[["src", "dst"]].to_numpy(), link_us)
+    else:
+        sources = np.unique(np.linspace(0, len(routers) - 1, _SOURCES).astype(np.int64))
+        refuse_long(routers, sources, route_block(links, sources)[0])
+
+
+def _check_hops(routers: np.ndarray, ends: np.ndarray, hop_us: int) -> None:
+    """Refuse a network of equal links whose longest routes take too long.
+
+    A route takes no longer than two from any one router: those that are not looked at take less
+    than 2**32 microseconds, for which kernels that count delays have room.
+    """
+    src, dst = np.searchsorted(routers, ends.T)
+    graph = csr_array((np.ones(len(src)), (src, dst)), shape=(len(routers), len(routers)))
+    one_end = int(_hops(graph, 0).argmax())
+    refuse_long(routers, np.array([one_end]), _hops(graph, one_end)[None] * hop_us)
+
+
+def _hops(graph: csr_array, source: int) -> np.ndarray:
+    """Return the hops from a router to all: int64, shape (R,)."""
+    _, before = breadth_first_order(graph, source)
+    return depths(np.where(before < 0, NONE, before).astype(np.int64))

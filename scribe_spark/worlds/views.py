@@ -1,0 +1,283 @@
+"""What users read of a world, off the rows of its buckets: a declaration for each table.
+
+A view says which tables of a bucket it needs, and what rows they are.  Positions on the ring become
+numbers of nodes, indices become numbers of groups and ids of routers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, StructField, StructType
+
+from scribe_spark import schemas
+from scribe_spark.core.arrays import NONE, offsets_of
+from scribe_spark.core.keys import key_parts
+from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine.buckets import BucketRing, tables_by_bucket
+from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals.observer import TRAFFIC
+from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, States
+from scribe_spark.pastry.live_knowledge import live_knowledge
+from scribe_spark.pastry.lives import Lives
+from scribe_spark.pastry.round import NEW_LEAFS
+from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
+from scribe_spark.scribe.state import Entries, table_of
+from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.worlds.multicast_measures import MulticastMeasures
+from scribe_spark.worlds.save import LIVES
+
+__all__ = [
+    "CHILDREN",
+    "LEAF_SETS",
+    "MEMBERSHIPS",
+    "NEW_LEAF_SETS",
+    "ROUTING_TABLE",
+    "STATE",
+    "Bucket",
+    "View",
+    "live_knowledge_view",
+    "messages_view",
+    "multicasts_view",
+    "view",
+]
+
+#: Rows that a view makes at a time where each is large.
+_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket as a view sees it.
+
+    Attributes
+    ----------
+    tables : Tables
+    first, last : int
+        Its positions: from the first up to the last, without that.
+    ring : Ring
+        All nodes.
+    kernel : Kernel
+        Of the underlay.
+    groups : Groups or None
+    """
+
+    tables: Tables
+    first: int
+    last: int
+    ring: Ring
+    kernel: Kernel
+    groups: Groups | None
+
+    def table(self, name: str) -> Columns | None:
+        """Return a table, None where the bucket has no row of it."""
+        return self.tables[name] if self.tables.has_rows(name) else None
+
+    @property
+    def number(self) -> np.ndarray:
+        """The numbers of all nodes by position, and of NONE, which is NONE: int64."""
+        return np.append(self.ring.node, NONE)
+
+    @property
+    def states(self) -> States:
+        """What the nodes know."""
+        return States.of_tables(self.ring, self.first, self.tables)
+
+
+@dataclass(frozen=True)
+class View:
+    """A table that users read.
+
+    Attributes
+    ----------
+    tables : tuple of str
+        The tables of a bucket that it needs; a name that ends with a space stands for all tables
+        that begin so.
+    schema : StructType
+    rows : callable
+        ``rows(bucket)``: yields tables with the columns of the schema.
+    """
+
+    tables: tuple[str, ...]
+    schema: StructType
+    rows: Callable[[Bucket], Iterable[pa.Table]]
+
+
+def view(
+    rows: DataFrame, ring: BucketRing, kernel: Kernel, wanted: View, groups: Groups | None = None
+) -> DataFrame:
+    """Return what the rows of a world (`ROWS`) say: the rows of a view; lazy."""
+    facts, bounds = ring.facts, ring.bounds
+    schema = to_arrow_schema(wanted.schema)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number, tables in tables_by_bucket(batches).items():
+            first, last = bounds[number : number + 2].tolist()
+            bucket = Bucket(tables, first, last, facts.ring, kernel, groups)
+            for table in wanted.rows(bucket):
+                columns = [table.column(one.name).cast(one.type) for one in schema]
+                yield from pa.Table.from_arrays(columns, schema=schema).to_batches()
+
+    name = F.col("name")
+    called = name.isin([one for one in wanted.tables if not one.endswith(" ")])
+    for one in wanted.tables:
+        called |= name.startswith(one) if one.endswith(" ") else F.lit(False)
+    found = rows.where(F.col("table") & called)
+    together = ring.layout.partition(found) if len(bounds) > 2 else found.coalesce(1)
+    return together.mapInArrow(run, wanted.schema)
+
+
+# --- nodes
+
+
+def _states(bucket: Bucket) -> Iterator[pa.Table]:
+    """Yield rows of `schemas.WORLD_STATE`."""
+    ring, number = bucket.ring, bucket.number.astype(np.int32)
+    for first in range(bucket.first, bucket.last, _AT_ONCE):
+        at = slice(first, min(first + _AT_ONCE, bucket.last))
+        own = slice(at.start - bucket.first, at.stop - bucket.first)
+        states = bucket.states.of(own)
+        cells = states.cells.reshape(len(states.own), -1)
+        filled = cells >= 0
+        lengths = offsets_of(np.count_nonzero(filled, axis=1))
+        where = np.broadcast_to(np.arange(cells.shape[1], dtype=np.int32), cells.shape)
+        leaves = number[states.leaves]
+        lives = {name: column[own] for name, column in bucket.tables[LIVES].items()}
+        yield pa.table(
+            {
+                "node": ring.node[at],
+                "id_hi": ring.hi[at].view(np.int64),
+                "id_lo": ring.lo[at].view(np.int64),
+                "router": bucket.kernel.ids(ring.router[at]),
+                **{name: lives[name] for name in ("alive", "died", "wait", "entered")},
+                "leaves": _as_bytes(leaves, np.arange(len(leaves) + 1) * leaves.shape[1]),
+                "cells": _as_bytes(where[filled], lengths),
+                "entries": _as_bytes(number[cells[filled]], lengths),
+            }
+        )
+
+
+def _as_bytes(values: np.ndarray, offsets: np.ndarray) -> pa.Array:
+    """Return segments of an int32 array as a column of bytes."""
+    data = pa.py_buffer(np.ascontiguousarray(values, dtype="<i4"))
+    starts = pa.py_buffer((offsets * 4).astype("<i4"))
+    return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, [None, starts, data])
+
+
+def _leaf_sets(bucket: Bucket) -> Iterator[pa.Table]:
+    leaves, number = bucket.tables[LEAVES]["leaves"], bucket.ring.node
+    half = leaves.shape[1] // 2
+    at, column = np.nonzero(leaves >= 0)
+    place = np.where(column < half, column + 1, half - 1 - column)
+    node, leaf = number[at + bucket.first], number[leaves[at, column]]
+    yield pa.table([node, leaf, place], schemas.LEAF_SETS.names)
+
+
+def _routing_table(bucket: Bucket) -> Iterator[pa.Table]:
+    cells, number = bucket.tables[CELLS]["cells"], bucket.ring.node
+    for first in range(0, len(cells), _AT_ONCE):
+        at, row, column = np.nonzero(cells[first : first + _AT_ONCE] >= 0)
+        entry = number[cells[first + at, row, column]]
+        columns = [number[bucket.first + first + at], row, column, entry]
+        yield pa.table(columns, schemas.ROUTING_TABLE.names)
+
+
+def _new_leaf_sets(bucket: Bucket) -> Iterator[pa.Table]:
+    if new := bucket.table(NEW_LEAFS):
+        yield pa.table({"node": bucket.ring.node[new["node"]]})
+
+
+def messages_view(kinds: tuple[str, ...]) -> View:
+    """`schemas.MESSAGES` of a round that has kept its messages.
+
+    Parameters
+    ----------
+    kinds : tuple of str
+        All kinds of messages that are counted.
+    """
+
+    def rows(bucket: Bucket) -> Iterator[pa.Table]:
+        for name in bucket.tables:
+            sent, number = bucket.tables[name], bucket.ring.node
+            columns = [np.array(kinds)[sent["kind"]], number[sent["sender"]], number[sent["to"]]]
+            yield pa.table(columns, schemas.MESSAGES.names)
+
+    return View((f"{TRAFFIC} ",), schemas.MESSAGES, rows)
+
+
+def live_knowledge_view(lives: Lives) -> View:
+    """`schemas.KNOWLEDGE`: what live nodes know of live nodes.
+
+    Parameters
+    ----------
+    lives : Lives
+        Of all nodes.
+    """
+
+    def rows(bucket: Bucket) -> Iterator[pa.Table]:
+        known = live_knowledge(bucket.states, lives, bucket.kernel)
+        for first in range(0, len(known), _AT_ONCE):
+            some = known.take(slice(first, first + _AT_ONCE))
+            yield pa.Table.from_batches([some.to_arrow()])
+
+    return View((LEAVES, CELLS), schemas.KNOWLEDGE, rows)
+
+
+# --- groups
+
+
+def _memberships(bucket: Bucket) -> Iterator[pa.Table]:
+    if entries := bucket.table(table_of("entries")):
+        assert bucket.groups is not None
+        size, number = len(bucket.ring), bucket.number
+        group, node = key_parts(entries["key"], ("group", "node"), size).values()
+        parent = pa.array(number[entries["parent"]], mask=np.asarray(entries["parent"]) < 0)
+        columns = [bucket.groups.number[group], number[node], parent]
+        yield pa.table([*columns, entries["member"], entries["root"]], schemas.MEMBERSHIPS.names)
+
+
+def _children(bucket: Bucket) -> Iterator[pa.Table]:
+    if children := bucket.table(table_of("children")):
+        assert bucket.groups is not None
+        parts = key_parts(children["key"], ("group", "parent", "child"), len(bucket.ring))
+        group, parent, child = parts.values()
+        number = bucket.ring.node
+        columns = [bucket.groups.number[group], number[parent], number[child]]
+        yield pa.table(columns, schemas.CHILDREN.names)
+
+
+def multicasts_view(
+    measures: MulticastMeasures, outcomes: Columns, name: str, schema: StructType
+) -> View:
+    """``tree_edges`` or ``deliveries`` of the multicasts of a round.
+
+    Parameters
+    ----------
+    outcomes : Columns
+        The table `OUTCOMES` of the round.
+    """
+    of, entries = measures.multicasts(outcomes), table_of("entries")
+
+    def rows(bucket: Bucket) -> Iterator[pa.Table]:
+        tables, groups = bucket.tables, bucket.groups
+        assert groups is not None
+        known = Entries(**tables[entries]) if entries in tables else Entries()
+        came = tables.get(DELIVERIES, {}), tables.get(PAYLOADS, {})
+        yield measures.tables(of, known, *came, bucket.ring, groups, bucket.kernel)[name]
+
+    return View((entries, DELIVERIES, PAYLOADS), schema, rows)
+
+
+STATE = View((LEAVES, CELLS, LIVES), schemas.WORLD_STATE, _states)
+LEAF_SETS = View((LEAVES,), schemas.LEAF_SETS, _leaf_sets)
+ROUTING_TABLE = View((CELLS,), schemas.ROUTING_TABLE, _routing_table)
+NEW_LEAF_SETS = View((NEW_LEAFS,), StructType([StructField("node", LongType())]), _new_leaf_sets)
+MEMBERSHIPS = View((table_of("entries"),), schemas.MEMBERSHIPS, _memberships)
+CHILDREN = View((table_of("children"),), schemas.CHILDREN, _children)

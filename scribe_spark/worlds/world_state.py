@@ -1,0 +1,342 @@
+"""A world between two rounds: the tables of its buckets on a player, and the lives of its nodes.
+
+There is one orchestrator of a round, whoever keeps the tables: :meth:`WorldState.play`.
+
+References
+----------
+JSAC 2002, Sections II and III; docs/rules.md, "Scribe alive".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
+from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals.observer import TRAFFIC
+from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.lives import Lives
+from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.round import RoundResult, play_round, see_round
+from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
+from scribe_spark.scribe.events import PlayEvents
+from scribe_spark.scribe.program import GroupRound as RoundOfGroups
+from scribe_spark.scribe.rejoin import EXTRA_JOINS
+from scribe_spark.scribe.round import COUNTS, play_groups
+from scribe_spark.scribe.scribe import SCRIBE_KINDS
+from scribe_spark.scribe.state import table_of
+from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.worlds.group_measures import control_messages
+from scribe_spark.worlds.live_groups import (
+    MEASURE_TABLES,
+    GroupRound,
+    LiveGroups,
+    refuse_unknown,
+    split_events,
+)
+from scribe_spark.worlds.live_systems import LiveSystems
+from scribe_spark.worlds.live_tree import LiveTree, find_live_tree, live_tree_measures
+from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
+from scribe_spark.worlds.save import HEADER, INCARNATIONS, LIVES, lives_rows
+from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, trees_of
+
+__all__ = ["PlayedRound", "Protocols", "WorldState", "kinds_of", "play_overlay"]
+
+
+@dataclass(frozen=True)
+class Protocols:
+    """The protocols and parameters of a world's rounds, the same in each.
+
+    Attributes
+    ----------
+    lookups : int
+        Made in each round, between live nodes and keys that are drawn.
+    rules : WorldRules
+    kernel : Kernel
+        Of the underlay.
+    live_tree : LiveTree, optional
+        The reference tree that is kept over the live nodes.
+    groups : LiveGroups, optional
+        The groups of the world.
+    systems : LiveSystems
+        The systems that live beside Scribe, in a world with groups.
+    """
+
+    lookups: int
+    rules: WorldRules
+    kernel: Kernel
+    live_tree: LiveTree | None = None
+    groups: LiveGroups | None = None
+    systems: LiveSystems = field(default_factory=LiveSystems)
+
+
+def kinds_of(protocols: Protocols) -> tuple[str, ...]:
+    """Return the kinds of messages that the nodes of a world count."""
+    return MESSAGE_KINDS if protocols.groups is None else MESSAGE_KINDS + SCRIBE_KINDS
+
+
+@dataclass(frozen=True)
+class PlayedRound:
+    """The results of a round, besides the tables of the buckets.
+
+    Attributes
+    ----------
+    result : RoundResult
+        Of Pastry: messages and lookups.
+    measures : dict of str to float
+    of_groups : dict of str to pyarrow.Table
+        `LEFT_BY_ROUNDS`, as of `GroupRound`; empty where there are no groups.
+    outcomes : Columns
+        As of `GroupRound`.
+    """
+
+    result: RoundResult
+    measures: dict[str, float]
+    of_groups: dict[str, pa.Table]
+    outcomes: Columns = field(default_factory=dict)
+
+
+class WorldState:
+    """The nodes of a world on a player, and their groups.
+
+    Parameters
+    ----------
+    player : Player
+    protocols : Protocols
+    incarnation : ndarray of int64, shape (K,)
+        The round of each node's last arrival or recovery; rounds write into it.
+    """
+
+    def __init__(self, player: Player, protocols: Protocols, incarnation: np.ndarray) -> None:
+        self.player, self._protocols = player, protocols
+        self._incarnation = _Incarnation(player, incarnation)
+        self._groups = None if protocols.groups is None else protocols.groups.groups(self.ring)
+        self._before: Mapping[int, Tree] | None = None
+
+    @classmethod
+    def of_engine(
+        cls, engine: InTask | OnSpark, facts: KnowsRing, bounds: np.ndarray, protocols: Protocols
+    ) -> WorldState:
+        """Return the world whose saved tables an engine has got."""
+        taken = engine.take(HEADER, LIVES, INCARNATIONS)
+        lives = Lives(**{name: np.array(column) for name, column in taken[LIVES].items()})
+        rules, kernel, kinds = protocols.rules, protocols.kernel, kinds_of(protocols)
+        player = Player(engine, facts, bounds, rules, kernel, lives, kinds)
+        return cls(player, protocols, np.array(taken[INCARNATIONS]["round"]))
+
+    @property
+    def ring(self) -> Ring:
+        """All nodes that there are, were or may be."""
+        return self.player.given.facts.ring
+
+    def play(
+        self,
+        number: int,
+        events: Mapping[str, np.ndarray],
+        keeps_messages: bool = False,
+        memberships: DataFrame | None = None,
+    ) -> PlayedRound:
+        """Play a round.
+
+        Parameters
+        ----------
+        events : mapping of str to ndarray
+            ``node, event, group``: all events of the round, but `memberships`; `group` is of
+            events of groups.
+        keeps_messages : bool
+            Whether senders and receivers of all messages stay in the buckets until the next round.
+        memberships : DataFrame, optional
+            `ROWS`: joins and quits as messages to their nodes, checked, that the driver does not
+            see; of a player on Spark.
+
+        Raises
+        ------
+        ImpossibleRound
+            An event that cannot be, or no node is left; nothing has been played then.
+        """
+        player, protocols, of_groups = self.player, self._protocols, None
+        player.begin_round(number)
+        if player.has(f"{TRAFFIC} 0"):
+            player.play(_ForgetMessages(player.given))
+        if protocols.live_tree is not None:
+            find_live_tree(protocols.live_tree, player)
+        if protocols.groups is None:
+            of_nodes = Events.of(self.ring, events["node"], events["event"])
+            result, measures = play_overlay(
+                player, number, of_nodes, protocols.lookups, (), keeps_messages
+            )
+        else:
+            of_groups = self._play_groups(
+                protocols.groups, number, events, keeps_messages, memberships
+            )
+            result, measures = of_groups.overlay, of_groups.measures
+        if protocols.live_tree is not None:
+            measures |= live_tree_measures(protocols.live_tree, player)
+        if of_groups is None:
+            return PlayedRound(result, measures, {})
+        left = of_groups.tables()
+        if protocols.systems.systems:
+            of_systems, due = self._play_systems(number, events)
+            control = control_messages(measures, protocols.systems.seconds)
+            measures |= of_systems | {"scribe.control": control}
+            left["publications_of_systems"] = due
+        return PlayedRound(result, measures, left, of_groups.outcomes)
+
+    def _play_groups(
+        self,
+        live: LiveGroups,
+        number: int,
+        events: Mapping[str, np.ndarray],
+        keeps_messages: bool,
+        memberships: DataFrame | None,
+    ) -> GroupRound:
+        """Play a round of Pastry and Scribe."""
+        player, groups, known = self.player, self._groups, self.ring
+        assert groups is not None
+        refuse_unknown(number, events, known, groups)
+        of_nodes, of_groups = split_events(events, known, groups)
+        round = self._incarnation.of(live.round(number, groups, self._incarnation.rounds))
+        before = self._trees(live, round)
+        player.observe(traffic=keeps_messages or live.link_stress.is_measured(number))
+        tally = Tally(kinds_of(self._protocols))
+        if memberships is not None:
+            assert isinstance(player.engine, OnSpark)
+            player.engine.send_first(PlayEvents, memberships)
+        lookups, is_last = self._protocols.lookups, number == live.rounds - 1
+        of_overlay, taken = play_groups(
+            *(player, round, of_nodes, of_groups, lookups, tally, is_last),
+            measures=partial(live.programs, keeps_messages=keeps_messages),
+            tables=(*COUNTS, EXTRA_JOINS, *MEASURE_TABLES),
+        )
+        kernel = self._protocols.kernel
+        seen = live.see(number, of_overlay, taken, groups, known, player.lives, kernel, before)
+        self._before = seen.trees
+        return seen
+
+    def _trees(self, live: LiveGroups, round: RoundOfGroups) -> Mapping[int, Tree]:
+        """Return the watched trees as they are."""
+        if self._before is not None:
+            return self._before
+        player, watched = self.player, live.watched_indices(round.groups)
+        taken: dict[str, dict[str, np.ndarray]] = {}
+        if player.has(table_of("entries")):
+            player.play(SeeTrees(player.given, round, watched))
+            taken = player.take(*TREES_SEEN)
+        return trees_of(taken, watched, len(self.ring))
+
+    def _play_systems(
+        self, number: int, events: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, float], pa.Table]:
+        """Play a round of the systems beside Scribe, which need all nodes in one bucket."""
+        assert self._groups is not None
+        of_nodes, of_groups = split_events(events, self.ring, self._groups)
+        rounds, rules = self._incarnation.rounds, self._protocols.rules
+        return self._protocols.systems.play(
+            self.player, number, of_nodes, of_groups, self._groups, rounds, rules
+        )
+
+    def rows(self, number: int, buckets: range) -> Iterator[pa.RecordBatch]:
+        """Return what the player does not keep as tables, by bucket: `ROWS`.
+
+        Parameters
+        ----------
+        number : int
+            The round that is played next.
+        buckets : range
+            The buckets that are wanted.
+        """
+        player, rounds = self.player, self._incarnation.rounds
+        return lives_rows(player.given.bounds, buckets, player.lives, rounds, number)
+
+    def release(self) -> None:
+        """Free the player's tables."""
+        self.player.release()
+
+
+class _Incarnation:
+    """The round of each node's last arrival or recovery: here, and shared with programs."""
+
+    def __init__(self, player: Player, rounds: np.ndarray) -> None:
+        self.rounds, self._player = rounds, player
+        self._shared: SharedInFiles | None = None
+
+    def of(self, round: RoundOfGroups) -> _SharedRound:
+        """Return a round whose incarnations are shared."""
+        return _SharedRound(**vars(round), share=self._share)
+
+    def _share(self) -> SharedInFiles:
+        """Return the rounds as of now, in a file."""
+        engine, before = self._player.engine, self._shared
+        assert isinstance(engine, OnSpark)
+        if before is None or not np.array_equal(before["round"], self.rounds):
+            self._shared = engine.share(round=self.rounds)
+            if before is not None:
+                engine.free(before)
+        assert self._shared is not None
+        return self._shared
+
+
+@dataclass(frozen=True)
+class _SharedRound(RoundOfGroups):
+    """A round whose incarnations tasks map: only the name of the file goes with a task."""
+
+    share: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {one.name: getattr(self, one.name) for one in fields(self)}
+        return state | {"incarnation": self.share(), "share": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {"incarnation": state["incarnation"]["round"]})
+
+
+@dataclass(frozen=True)
+class _ForgetMessages(NodeProgram):
+    """Forgets the messages that were kept in the round before."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        for name in [name for name in tables if name.startswith(f"{TRAFFIC} ")]:
+            del tables[name]
+        return {}
+
+
+def play_overlay(
+    player: Player,
+    number: int,
+    events: Events,
+    lookups: int,
+    tables: tuple[str, ...] = (),
+    keeps_messages: bool = False,
+) -> tuple[RoundResult, dict[str, float]]:
+    """Play a round of an overlay without groups; return what is seen of it, and its measures.
+
+    Parameters
+    ----------
+    lookups : int
+        How many are drawn.
+    tables : tuple of str
+        As of `see_round`.
+    keeps_messages : bool
+        Whether senders and receivers of messages stay in the buckets.
+    """
+    player.observe(traffic=keeps_messages)
+    made = play_round(player, number, events, lookups)
+    measure = MeasureNodes(player.given, number)
+    result, taken = see_round(
+        player, number, events.entering, made, Tally(), [measure], (MEASURED, *tables)
+    )
+    live = int(np.count_nonzero(player.lives.alive))
+    return result, round_measures(live, result, taken[MEASURED])

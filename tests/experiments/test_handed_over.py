@@ -1,0 +1,380 @@
+"""What a system hands over is checked: names, columns, types, every row, and that nobody is missed.
+
+A row of a table of this file is a fault; each fault is of a system of its own, so that one job
+finds all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from scribe_spark import experiments
+from scribe_spark.errors import InputError
+from scribe_spark.experiments import phases
+from scribe_spark.experiments.handed_over import checked_variant, multicast_of
+from scribe_spark.experiments.system_rows import TABLES, Known, check_rows, pair_faults, row_faults
+from scribe_spark.measures.failures import FAILURES
+from scribe_spark.measures.measure import RunTables
+from scribe_spark.multicast import Multicast
+from scribe_spark.schemas import WRITTEN, local_table
+from scribe_spark.scribe import Variant
+from scribe_spark.systems import TREE, System, all_systems, register_system, unregister_system
+
+Cells = dict[str, Any]
+
+#: Group 1 of members 1, 2, 3 and source 0; group 2 of members 0, 1 and 4, which is the source;
+#: group 3, to which nobody multicasts.  Node n is at router 10 + n.
+MEMBERS = [(1, 1), (1, 2), (1, 3), (2, 0), (2, 1), (2, 4), (3, 1)]
+GROUPS = [(1, 0, 0), (2, 4, 4), (3, 2, None)]
+
+
+def edge(group: int, parent: int, child: int, **other: Any) -> Cells:
+    return {
+        **{"group": group, "parent": parent, "child": child, "parent_router": 10 + parent},
+        **{"child_router": 10 + child, "merged": False, **other},
+    }
+
+
+def copy(group: int, sender: int, receiver: int, hop: int, first: bool, **other: Any) -> Cells:
+    ends = {"sender": sender, "receiver": receiver, "sender_router": 10 + sender}
+    ends |= {"receiver_router": 10 + receiver, "kind": "payload"}
+    return {"group": group, **ends, "hop": hop, "sent_ms": 1.5 * (hop - 1), "first": first, **other}
+
+
+def delivery(group: int, node: int, hops: int, **other: Any) -> Cells:
+    return {"group": group, "node": node, "hops": hops, "delay_ms": 1.5 * hops, **other}
+
+
+#: What the tree `Multicast("tree", ...)` and the mesh have as they should.
+TREE_EDGES = [edge(1, 0, 1), edge(1, 1, 2), edge(1, 1, 3), edge(2, 4, 0), edge(2, 0, 1)]
+COPIES = [
+    *(copy(1, 0, 1, 1, True), copy(1, 1, 2, 2, True), copy(1, 2, 1, 3, False)),
+    *(copy(1, 1, 3, 2, True), copy(2, 4, 0, 1, True), copy(2, 0, 1, 2, True)),
+    *(copy(2, 1, 4, 3, False), copy(2, 3, 2, 1, False, kind="IHAVE")),
+]
+DELIVERIES = [delivery(*of) for of in ((1, 1, 1), (1, 2, 2), (1, 3, 2), (2, 0, 1), (2, 1, 2))]
+STATE = {"group": None, "node": 1, "kind": "links", "entries": 3}
+CONTROL = {key: value for key, value in COPIES[0].items() if key not in ("hop", "sent_ms", "first")}
+CONTROL |= {"kind": "JOIN", "messages": 2, "group": None}
+GOOD = {
+    "tree_edges": TREE_EDGES,
+    "deliveries": DELIVERIES,
+    "copies": COPIES,
+    "system_state": [STATE],
+    "control": [CONTROL],
+    "extra_joins": [edge(1, 0, 1, probes=0)],
+}
+
+#: Table, the change to its first row, and what is said of it.
+NULL = "NULL, or out of the range of its type"
+ROWS = [
+    ("tree_edges", {"group": None}, f"tree_edges with a fault in column group: {{}}: {NULL}"),
+    ("tree_edges", {"group": 9}, "column group: {}: no group of the run"),
+    ("tree_edges", {"parent": None}, f"column parent: {{}}: {NULL}"),
+    ("tree_edges", {"parent": -1}, "column parent: {}: no node of the run"),
+    ("tree_edges", {"child": 5}, "column child: {}: no node of the run"),
+    ("tree_edges", {"child_router": 10}, "column child_router: {}: not the router of child"),
+    ("tree_edges", {"parent_router": None}, f"column parent_router: {{}}: {NULL}"),
+    ("tree_edges", {"child": 0, "child_router": 10}, "column child: {}: the same node as parent"),
+    ("tree_edges", {"parent": 2, "parent_router": 12, "merged": True},
+     "column parent: {}: not the source, though routers duplicate (merged)"),
+    ("deliveries", {"group": 4}, "delivered with a fault in column group: {}: no group"),
+    ("deliveries", {"node": None}, f"column node: {{}}: {NULL}"),
+    ("deliveries", {"node": 77},
+     "column node: row group 1, node 77, hops 1, delay_us 1500: no node of the run"),
+    ("deliveries", {"hops": None}, f"column hops: {{}}: {NULL}"),
+    ("deliveries", {"hops": 0}, "column hops: {}: less than 1"),
+    ("deliveries", {"delay_ms": -0.001}, "column delay_us: {}: less than 0"),
+    ("deliveries", {"delay_ms": None}, f"column delay_us: {{}}: {NULL}"),
+    ("copies", {"sender": 12}, "copies with a fault in column sender: {}: no node of the run"),
+    ("copies", {"receiver": None}, f"column receiver: {{}}: {NULL}"),
+    ("copies", {"receiver_router": 14}, "column receiver_router: {}: not the router of receiver"),
+    ("copies", {"kind": None}, f"column kind: {{}}: {NULL}"),
+    ("copies", {"kind": ""}, "column kind: {}: empty"),
+    ("copies", {"hop": 0}, "column hop: {}: less than 1"),
+    ("copies", {"sent_ms": -2.0}, "column sent_us: {}: less than 0"),
+    ("copies", {"sent_ms": None},
+     f"column sent_us: {{}}: {NULL}; only copies by the clock of hops have no time"),
+    ("copies", {"first": None}, f"column first: {{}}: {NULL}"),
+    ("copies", {"receiver": 0, "receiver_router": 10},
+     "column receiver: {}: the same node as sender"),
+    ("system_state", {"node": 9}, "state with a fault in column node: {}: no node of the run"),
+    ("system_state", {"group": -5}, "column group: {}: no group of the run"),
+    ("system_state", {"kind": None}, f"column kind: {{}}: {NULL}"),
+    ("system_state", {"entries": -1}, "column entries: {}: less than 0"),
+    ("control", {"messages": -3}, "control with a fault in column messages: {}: less than 0"),
+    ("control", {"receiver": -9}, "column receiver: {}: no node of the run"),
+    ("control", {"group": 8}, "column group: {}: no group of the run"),
+    ("extra_joins", {"probes": -1}, "joins with a fault in column probes: {}: less than 0"),
+    ("extra_joins", {"child_router": 3}, "column child_router: {}: not the router of child"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def known(spark: SparkSession) -> Known:
+    def table(rows: list, columns: str) -> DataFrame:
+        return spark.createDataFrame(rows, columns).coalesce(1)
+
+    return Known(
+        nodes=table([(node, 10 + node) for node in range(5)], "node bigint, router bigint"),
+        groups=table(GROUPS, "group bigint, root bigint, source bigint"),
+        members=table(MEMBERS, "group bigint, node bigint"),
+    )
+
+
+def saved(spark: SparkSession, name: str, rows_of: dict[str, list[Cells]]) -> DataFrame:
+    """A table of a run with the rows of some systems."""
+    rows = [{**row, "system": system} for system, rows in rows_of.items() for row in rows]
+    frame = pd.DataFrame(rows, columns=WRITTEN[name].names, dtype=object)
+    return local_table(spark, frame, WRITTEN[name])
+
+
+@pytest.mark.parametrize("name", list(TABLES))
+def test_a_row_that_cannot_be_is_found(spark, known, name):
+    """And nothing is said of rows as they should be."""
+    cases = {f"case_{n}": case for n, case in enumerate(ROWS) if case[0] == name}
+    rows_of = {
+        system: [GOOD[name][0] | change, *GOOD[name][1:]]
+        for system, (_, change, _) in cases.items()
+    }
+    by_hops = [row | {"sent_ms": None} if name == "copies" else row for row in GOOD[name]]
+    good = {"good": GOOD[name], "hops": by_hops}
+    found = row_faults(name, saved(spark, name, rows_of | good), known, ["hops"])
+    assert found.keys() == cases.keys()
+    for system, (_, _, words) in cases.items():
+        said = str(found[system])
+        assert said.startswith(f"systems = '{system}': hands over ")
+        assert re.search(re.escape(words).replace(re.escape("{}"), "row .*"), said), said
+        assert "\n" not in said
+
+
+#: Changes to the rows of a tree and of a mesh, and what is said of them.
+PAIRS: dict[str, tuple[dict[str, list[Cells]], str]] = {
+    "half": ({"deliveries": DELIVERIES[:2] + DELIVERIES[3:]},
+             "delivered with a fault in column node: group 1, node 3: this member has no row"),
+    "none": ({"deliveries": [], "tree_edges": []}, "column node: group 1, node 1: this member has"),
+    "twice": ({"deliveries": [*DELIVERIES, *DELIVERIES]},
+              "column node: group 1, node 1: this member has 2 rows; give one, or say "
+              "Multicast(..., repeats=True)"),
+    "strangers": ({"deliveries": [*DELIVERIES, delivery(1, 4, 1)]},
+                  "column node: group 1, node 4: this is no member of the group, or the group"),
+    "of_no_source": ({"deliveries": [*DELIVERIES, delivery(3, 1, 1)]},
+                     "column node: group 3, node 1: this is no member of the group, or the group"),
+    "to_source": ({"deliveries": [*DELIVERIES, delivery(2, 4, 1)]},
+                  "column node: group 2, node 4: this is the source, which gets no copy"),
+    "children": ({"tree_edges": [*TREE_EDGES, edge(1, 0, 3)]},
+                 "tree_edges with a fault in column child: group 1, node 3: this child has 2 rows"),
+    "no_edge": ({"tree_edges": TREE_EDGES[:-1]},
+                "column child: group 2, node 1: this node has a delivery, but no copy"),
+    "orphans": ({"tree_edges": [*TREE_EDGES, edge(2, 3, 2)]},
+                "column parent: group 2, node 3: this node sends, but gets no copy, and is"),
+}  # fmt: skip
+MESHES: dict[str, tuple[dict[str, list[Cells]], str]] = {
+    "mesh_half": ({"deliveries": DELIVERIES[:-1]},
+                  "delivered with a fault in column node: group 2, node 1: this member has no row"),
+    "no_copy": ({"copies": COPIES[:5]},
+                "copies with a fault in column receiver: group 2, node 1: this node has a del"),
+    "no_first": ({"copies": [COPIES[0] | {"first": False}, *COPIES[1:]]},
+                 "column first: group 1, node 1: 0 copies to this node are marked as its first"),
+    "two_firsts": ({"copies": [*COPIES[:2], COPIES[2] | {"first": True}, *COPIES[3:]]},
+                   "column first: group 1, node 1: 2 copies to this node are marked as its first"),
+    "first_at_source": ({"copies": [*COPIES[:6], COPIES[6] | {"first": True}, COPIES[7]]},
+                        "column first: group 2, node 4: a copy to the source is marked"),
+    "from_nowhere": ({"copies": [*COPIES, copy(1, 4, 1, 1, False)]},
+                     "column sender: group 1, node 4: this node sends, but gets no copy"),
+}  # fmt: skip
+
+
+def handed(system: str, mesh: bool, repeats: bool = False) -> Multicast:
+    """What a system has said; its rows are saved ones."""
+    made: dict[str, Any] = {"copies" if mesh else "tree_edges": lambda: None}
+    return Multicast(system, made.pop("tree_edges", None), lambda: None, repeats=repeats, **made)
+
+
+def test_who_gets_too_much_or_nothing_is_found(spark, known):
+    cases = PAIRS | MESHES
+    good = {"tree": GOOD, "mesh": GOOD, "repeating": {
+        "tree_edges": [*TREE_EDGES, edge(1, 2, 3)], "deliveries": [*DELIVERIES, DELIVERIES[2]],
+    }}  # fmt: skip
+    changes = {system: change for system, (change, _) in cases.items()} | good
+    meshes = {*MESHES, "mesh"}
+    made = [handed(system, system in meshes, system == "repeating") for system in changes]
+    rows = {
+        name: saved(
+            spark, name,
+            {system: change.get(name, GOOD[name]) for system, change in changes.items()
+             if name == "deliveries" or (name == "copies") == (system in meshes)},
+        )
+        for name in ("tree_edges", "deliveries", "copies")
+    }  # fmt: skip
+    found = pair_faults(made, rows, known)
+    assert found.keys() == cases.keys()
+    for system, (_, words) in cases.items():
+        assert words in str(found[system]), found[system]
+    # the first of them ends the run; only systems that are asked for are looked at
+    with pytest.raises(InputError, match="systems = 'children': hands over tree_edges"):
+        check_rows(dict.fromkeys(cases, "time"), made, rows, known)
+    check_rows(dict.fromkeys(good, "time"), made, rows, known)
+    check_rows({}, made, {}, known)
+
+
+# --- columns, types and names: no Spark job
+
+EDGE_COLUMNS = (
+    "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint"
+)
+DELIVERY_COLUMNS = "group bigint, node bigint, hops int, delay_us bigint"
+COPY_COLUMNS = (
+    "group bigint, sender bigint, receiver bigint, sender_router bigint, receiver_router bigint, "
+    "kind string, hop int, sent_us bigint, first boolean"
+)
+
+
+def without(columns: str, name: str) -> str:
+    return ", ".join(c for c in columns.split(", ") if c.split()[0] != name)
+
+
+def with_type(columns: str, name: str, kind: str) -> str:
+    return ", ".join(f"{name} {kind}" if c.split()[0] == name else c for c in columns.split(", "))
+
+
+#: The arguments of a Multicast, columns for a table; and what is said of it.
+MULTICASTS: list[tuple[dict[str, Any], str]] = [
+    ({"delivered": None}, "hands over None as delivered; give a DataFrame, Batches or a function"),
+    ({"delivered": [1]}, "hands over a list as delivered; give"),
+    ({"tree_edges": "table"}, "hands over a str as tree_edges; give"),
+    ({"tree_edges": None}, "must hand over either tree_edges or copies"),
+    ({"copies": DataFrame}, "must hand over either tree_edges or copies"),
+    ({"state": 3}, "hands over a int as state; give"),
+    ({"tree_edges": (without(EDGE_COLUMNS, "child"),)},
+     "hands over tree_edges with no column child; it needs group, parent, child, parent_router, "),
+    ({"tree_edges": (f"{EDGE_COLUMNS}, child bigint",)}, "tree_edges with several columns child"),
+    ({"tree_edges": (with_type(EDGE_COLUMNS, "child", "double"),)},
+     "hands over tree_edges with column child of type double; cast it to bigint"),
+    ({"delivered": (with_type(DELIVERY_COLUMNS, "delay_us", "double"),)},
+     "delivered with column delay_us of type double; cast it to bigint"),
+    ({"delivered": (with_type(DELIVERY_COLUMNS, "hops", "string"),)},
+     "delivered with column hops of type string; cast it to int"),
+    ({"copies": (with_type(COPY_COLUMNS, "first", "int"),), "tree_edges": None},
+     "copies with column first of type int; cast it to boolean"),
+    ({"copies": (without(COPY_COLUMNS, "sent_us"),), "tree_edges": None},
+     "copies with no column sent_us"),
+    ({"state": ("group bigint, node bigint, kind string",)}, "state with no column entries"),
+    ({"control": (with_type(without(COPY_COLUMNS, "hop"), "kind", "bigint"),)},
+     "control with column kind of type bigint; cast it to string"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "words"), MULTICASTS)
+def test_a_multicast_that_cannot_be_is_refused_at_once(spark, changes, words):
+    def made(given: Any) -> Any:
+        return spark.createDataFrame([], given[0]) if isinstance(given, tuple) else given
+
+    tables = {"tree_edges": (EDGE_COLUMNS,), "delivered": (DELIVERY_COLUMNS,)} | changes
+    with pytest.raises(InputError, match=f"systems = 'mine': .*{re.escape(words)}"):
+        Multicast("mine", **{name: made(given) for name, given in tables.items()})
+
+
+def test_tables_that_are_made_later_are_looked_at_then(spark):
+    edges, wrong = (spark.createDataFrame([], c) for c in (EDGE_COLUMNS, "group bigint"))
+    late = Multicast("mine", edges, lambda: None, state=lambda: wrong)
+    with pytest.raises(InputError, match="'mine': hands over None as delivered"):
+        _ = late.deliveries
+    with pytest.raises(InputError, match="'mine': hands over state with no column node"):
+        late.handed_over("state")
+
+
+def test_whole_numbers_are_cast_and_what_does_not_fit_is_found(spark, known):
+    """Counts of Spark are BIGINT, whatever the table has."""
+    columns = with_type(DELIVERY_COLUMNS, "hops", "bigint")
+    rows = [(1, 1, 2**40, 5), (1, 2, 3, 5)]
+    edges = spark.createDataFrame([], EDGE_COLUMNS)
+    made = Multicast("mine", edges, spark.createDataFrame(rows, columns)).deliveries
+    assert dict(made.dtypes) == dict(c.split() for c in DELIVERY_COLUMNS.split(", "))
+    saved = made.select(F.lit("mine").alias("system"), "group", "node", "hops",
+                        (F.col("delay_us") / 1000).alias("delay_ms"))  # fmt: skip
+    found = row_faults("deliveries", saved, known)
+    assert "column hops: row group 1, node 1, hops NULL" in str(found["mine"])
+
+
+def test_a_system_hands_over_in_its_own_name(spark):
+    edges, delivered = (spark.createDataFrame([], c) for c in (EDGE_COLUMNS, DELIVERY_COLUMNS))
+    star = System("star", "Star", TREE, lambda stages: None)
+    made = Multicast("starr", edges, delivered)
+    with pytest.raises(InputError, match="systems = 'star': hands over a Multicast of 'starr'"):
+        multicast_of(star, made)
+    with pytest.raises(InputError, match="systems = 'star': build returns a NoneType; return a Mu"):
+        multicast_of(star, None)
+
+
+def test_a_variant_is_checked_before_messages_are_sent_along_it(spark, known):
+    def edges(*rows: tuple) -> DataFrame:
+        return spark.createDataFrame(list(rows), EDGE_COLUMNS)
+
+    good = edges((1, 0, 1, 10, 11))
+    assert checked_variant("mine", Variant(good), known).edges.collect() == good.collect()
+    for built, words in (
+        (good, "trees returns a DataFrame; return a Variant"),
+        (Variant(good.drop("child")), "hands over edges with no column child"),
+        (Variant(edges((1, 0, 8, 10, 11))), "column child: row .*: no node of the run"),
+        (Variant(good, joins=good), "hands over joins with no column probes"),
+        (
+            Variant(good, overloaded=-1),
+            "hands over overloaded = -1; give a number of nodes",
+        ),
+    ):
+        with pytest.raises(InputError, match=f"systems = 'mine': .*{words}"):
+            checked_variant("mine", built, known)
+
+
+def test_costs_of_failures_are_checked(spark):
+    """They are measured of a system that is told beside another one."""
+    columns = "depth bigint, failures bigint, links bigint, acting bigint, messages bigint"
+
+    def collected(rows: list[tuple], columns: str = columns) -> dict[int, tuple]:
+        table = spark.createDataFrame(rows, columns)
+        mine = System("mine", "Mine", TREE, lambda stages: None, failures_beside="scribe",
+                      failure_costs=lambda run: table)  # fmt: skip
+        return FAILURES.collect(RunTables({}, (mine,), nodes=5, b=4))["mine"]
+
+    assert collected([(0, 1, 2, 3, 4)]) == {0: (1, 2, 3, 4)}
+    with pytest.raises(
+        InputError, match=r"'mine': hands over failure_costs with a fault in col.* links"
+    ):
+        collected([(0, 1, -2, 3, 4)])
+    with pytest.raises(InputError, match=r"column acting: row depth 0, .*, acting None, m"):
+        collected([(0, 1, 2, None, 4)])
+    with pytest.raises(InputError, match="hands over failure_costs with no column messages"):
+        collected([], without(columns, "messages"))
+
+
+# --- in runs
+
+
+MEMBERS_SEND = {"source": "direct", "bayeux_partitions": 3, "can_clock": "hops"}
+
+
+@pytest.mark.parametrize("changes", [{}, pytest.param(MEMBERS_SEND, marks=pytest.mark.slow)])
+def test_the_packages_own_systems_hand_over_what_they_should(make, monkeypatch, changes):
+    """Runs trust them: here their rows are checked as those of a user's."""
+    checked = []
+    monkeypatch.setattr(phases, "is_built_in", lambda system: checked.append(system.name))
+    every = [s.name for s in all_systems()]
+    make(phases=experiments.PHASES[:3], nodes=30, groups=3, systems=",".join(every), **changes)
+    assert checked == every
+
+
+def test_a_run_ends_with_one_line(make):
+    """Before the package's own systems have begun."""
+    register_system(System("mine", "Mine", TREE, lambda stages: Multicast("mine", None, None)))
+    try:
+        with pytest.raises(InputError, match=r"^systems = 'mine': must hand over either"):
+            make(phases=experiments.PHASES[:3], systems="mine,scribe")
+    finally:
+        unregister_system("mine")

@@ -1,0 +1,47 @@
+"""How worlds begin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from arriving import arrivals, grow
+from living_worlds import as_snapshot, played_round
+from oracle.living.compare import differences
+from oracle.living.draws import Matrix, keyed_draw
+from oracle.living.overlay import Overlay, Rules
+from oracle.living.perfect import enter_perfect
+from oracle.living.world import snapshot
+
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.perfect_start import perfect_start
+from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.rules import WorldRules
+
+STATE = ("live", "sides", "cells")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_perfect_tables_are_the_oracles(seed: int) -> None:
+    case = arrivals(seed, most=120)
+    rules = Rules(b=case.rules.b, l=case.rules.leaf_set)
+    chosen = np.random.default_rng(seed).random(len(case.known)) < 0.8
+    live = np.flatnonzero(chosen if chosen.any() else ~chosen)
+    delay = Matrix(case.kernel.delay_us, case.router)
+    overlay = Overlay(case.idents, delay, keyed_draw(seed), rules)
+    enter_perfect(overlay, [int(node) for node in case.known.node[live]])
+    state = perfect_start(case.known, live, rules.l, rules.b, case.kernel)
+    player = Player.in_process(state, WorldRules(rules.b, rules.l), case.kernel)
+    quiet = played_round(player, 0, Events(), 0)
+    assert differences(as_snapshot(state, quiet), snapshot(overlay), STATE) == []
+
+
+def test_a_world_begins_with_the_overlay_of_arrivals() -> None:
+    case = arrivals(7, most=60)
+    *_, done = grow(case)
+    state = OverlayState.of(done.states, done.live)
+    rules = WorldRules(case.rules.b, case.rules.leaf_set)
+    result = played_round(Player.in_process(state, rules, case.kernel), 0, Events(), 200)
+    assert result.lookups.right.all()
+    assert set(result.messages) == {"keep-alive", "lookup"}
+    assert len(result.new_leafs) == 0

@@ -1,0 +1,254 @@
+"""No legend exceeds its figure, and all lines can be told apart, with as many systems as there are.
+
+Figures are looked at as matplotlib has them when they are saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from scribe_spark.report.by_size import by_size, draw_by_size
+from scribe_spark.report.catalogue import FIGURES
+from scribe_spark.report.drawing import draw, page_systems
+from scribe_spark.report.reference_tree import Drawing, draw_lines
+from scribe_spark.report.series import label_of
+from scribe_spark.report.style import marked_style, system_styles
+from scribe_spark.report.sweep import render_sweep
+from scribe_spark.report.world import _draw, _lines, draw_rounds
+from scribe_spark.report.world_panels import GROUP_PANELS, Panel, system_panels
+from scribe_spark.systems import MESH, TREE, System, all_systems, register_system, unregister_system
+
+#: Systems of a user, which are registered; and one that is not, as when a page is drawn again.
+LABELS = {
+    "mine": "Mine",
+    "long": "A multicast system of mine that has a label as long as a whole sentence of a paper",
+    "wide": "W" * 80,
+    "last": "Last & least <mesh>",
+}
+UNKNOWN = "of_somebody_else"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def users() -> Iterator[None]:
+    for name, label in LABELS.items():
+        register_system(System(name, label, MESH, lambda stages: None))
+    yield
+    for name in LABELS:
+        unregister_system(name)
+
+
+@pytest.fixture
+def figures(monkeypatch) -> list[Figure]:
+    """Every figure that is drawn, as it is when it is saved."""
+    found: list[Figure] = []
+    save = Figure.savefig
+
+    def saved(figure: Figure, *arguments, **options) -> None:
+        found.append(figure)
+        save(figure, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", saved)
+    return found
+
+
+def names(count: int) -> list[str]:
+    """Some systems: the package's, the user's, the one that nobody knows."""
+    return [*[system.name for system in all_systems()], UNKNOWN][:count]
+
+
+EVERY = len(all_systems()) + len(LABELS) + 1
+
+
+def distributions(systems: list[str]) -> pd.DataFrame:
+    draws = np.random.default_rng(3)
+    rows = [
+        (spec.number, system, measure, value, 1 + draws.integers(9))
+        for spec in FIGURES
+        if spec.number != "6"
+        for system in systems
+        for measure in spec.measures
+        for value in 1 + np.unique(draws.integers(0, 40, 30))
+    ]
+    rows += [("6", "all", "group_size", rank, 100 // rank) for rank in range(1, 20)]
+    return pd.DataFrame(rows, columns=["figure", "system", "measure", "value", "count"])
+
+
+def look(line: Line2D) -> tuple[str, str, str]:
+    """How a line looks: colour, dashes, marker."""
+    return str(line.get_color()), str(line.get_linestyle()) + str(line._dash_pattern), str(
+        line.get_marker()
+    )  # fmt: skip
+
+
+def check(figure: Figure, axes_lines: bool = True) -> dict[str, str]:
+    """Label -> colour of a figure's legend, which is where it should be."""
+    (legend,) = figure.legends
+    box, whole = legend.get_window_extent(), figure.bbox
+    assert box.x0 >= 0
+    assert box.x1 <= whole.width
+    assert box.y1 <= whole.height + 0.5
+    for axes in figure.axes:
+        assert box.y0 >= axes.get_window_extent().y1 - 0.5, "the legend covers the axes"
+        assert axes.get_legend() is None
+    for text in legend.get_texts():
+        assert text.get_window_extent().x1 <= whole.width
+    looks = [look(line) for line in legend.legend_handles]
+    assert len(looks) > 1
+    assert len({*looks}) == len(looks), "two entries look alike"
+    for axes in figure.axes if axes_lines else []:
+        for one in (axes, *axes.child_axes):
+            drawn = [look(line) for line in one.lines if len(line.get_xdata()) > 2]
+            assert len({*drawn}) == len(drawn), "two lines look alike"
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert len({*labels}) == len(labels)
+    return dict(zip(labels, (colour for colour, *_ in looks), strict=True))
+
+
+@pytest.mark.parametrize("count", [2, 5, 11, EVERY])
+def test_figures_of_runs(figures, count):
+    """Of two systems and of all; a system has one colour and one spelling in all of them."""
+    systems = names(count)
+    table = distributions(systems)
+    drawn = [draw(spec, table) for spec in FIGURES]
+    delays = pd.DataFrame(
+        [(name, size, 1.0 + n) for n, name in enumerate(systems) for size in (11, 30, 999)],
+        columns=["system", "size", "rad"],
+    )
+    assert draw_by_size(delays, page_systems(table)) is not None
+    told: dict[str, set[str]] = {}
+    for figure in figures:
+        if len(figure.legends):
+            for label, colour in check(figure).items():
+                told.setdefault(label.removesuffix(" (inset only)"), set()).add(colour)
+    assert all(len(colours) == 1 for colours in told.values()), told
+    wanted = {label_of(name) for name in systems} | {"RAD", "RMD"}
+    unknown = {
+        label for label in told if label not in wanted and "\N{HORIZONTAL ELLIPSIS}" not in label
+    }
+    assert not unknown
+    assert {"RAD", "RMD"} <= told.keys()
+    assert len([d for d in drawn if d.words != "No data."]) == len(FIGURES)
+
+
+def test_two_measures_of_a_system_differ_by_their_dashes(figures):
+    """RAD is solid, RMD dashed, in the system's own colour."""
+    (seven,) = [spec for spec in FIGURES if spec.number == "7"]
+    table = distributions(["scribe", "gossipsub"])
+    draw(seven, table)
+    draw(seven, table[table["system"] != "gossipsub"])
+    together, alone = figures
+    of_systems = system_styles([])
+    for figure, systems in ((together, ["scribe", "gossipsub"]), (alone, ["scribe"])):
+        curves = [line for line in figure.axes[0].lines if len(line.get_xdata()) > 2]
+        looks = [(line.get_color(), line.get_linestyle()) for line in curves]
+        assert looks == [(of_systems[s]["color"], dash) for s in systems for dash in ("-", "--")]
+    assert list(check(together)) == ["Scribe", "GossipSub", "RAD", "RMD"]
+    assert list(check(alone)) == ["RAD", "RMD"]
+
+
+def test_the_axis_is_of_all_systems():
+    assert not [spec for spec in FIGURES if any(s.label in spec.x for s in all_systems()
+                                                if s.name != "ip_multicast")]  # fmt: skip
+
+
+def test_styles_of_lines_differ():
+    def distinct(looks) -> int:
+        return len({tuple(map(str, look.values())) for look in looks})
+
+    assert distinct(map(marked_style, range(360))) == 360
+    many = [f"system_{number}" for number in range(100)]
+    styles = system_styles(many)
+    assert distinct(styles.values()) == len(styles) > 100
+
+
+def rounds(measures: list[str]) -> pd.DataFrame:
+    return pd.DataFrame({name: np.arange(9.0) + n for n, name in enumerate(measures)})
+
+
+def lines_of(panel: Panel) -> dict[str, pd.Series]:
+    return _lines(panel, rounds([*panel.measures, "nodes.live"]), 1.0)
+
+
+def test_systems_side_by_side_in_worlds(figures):
+    """As many as live, in the colours that they have in runs."""
+    systems = names(EVERY)
+    panels = system_panels([f"{name}.control" for name in systems])
+    links = [panel for panel in GROUP_PANELS if panel.systems]
+    assert len(links) == 2
+    for panel in (*panels, *links):
+        _draw(panel, lines_of(panel))
+    styles = system_styles(systems)
+    wanted = {label_of(name): styles[name]["color"] for name in systems}
+    for figure in figures:
+        found = check(figure)
+        assert {label: wanted.get(label, colour) for label, colour in found.items()} == found
+    assert list(check(figures[-1])) == ["Scribe", "IP multicast", "Naive unicast"]
+
+
+@pytest.mark.parametrize("count", [2, 8, 40])
+def test_lines_over_rounds_and_hosts(figures, count):
+    labels = [f"{number} lines, a rather long label" for number in range(count)]
+    table = rounds(labels)
+    draw_rounds("a", "title", "words", {label: table[label] for label in labels})
+    line = pd.Series([1.0, 2.0, 3.0], index=[10, 20, 30])
+    draw_lines(Drawing("b", "title", "hosts", {label: line * n for n, label in enumerate(labels)}))
+    assert len(figures) == 2
+    for figure in figures:
+        assert len(check(figure)) == count
+
+
+def test_all_panels_of_worlds(figures):
+    for panel in GROUP_PANELS:
+        if len(panel.measures) > 1 and not panel.across:
+            _draw(panel, lines_of(panel))
+    assert len(figures) > 4
+    assert all(check(figure) for figure in figures)
+
+
+def test_lines_of_a_sweep(figures):
+    """Their legend is beside the drawings."""
+    grid = {"nodes": [1, 2], "b": list(range(25))}
+    points = {f"{n}-{b}": (n, b) for n in grid["nodes"] for b in grid["b"]}
+    rows = pd.DataFrame(
+        [(n, b, "scribe.rad.median", float(n + b)) for n, b in points.values()],
+        columns=[*grid, "metric", "value"],
+    )
+    render_sweep(rows, grid, {"scribe.rad.median": "x"}, points, {})
+    panel, *samples = figures
+    drawn = [look(line) for line in panel.axes[0].lines]
+    assert len({*drawn}) == len(drawn) == 25
+    assert [look(*sample.artists) for sample in samples] == drawn
+
+
+def test_the_largest_group_is_a_point_of_its_own():
+    """Medians are of classes of sizes, whatever the order of rows."""
+    delays = pd.DataFrame(
+        {"size": [100, 16, 31, 20, 90, 33, 64], "rad": [9.0, 1.0, 1.2, 1.1, 5.0, 2.0, 4.0]}
+    )
+    expected = {20.0: 1.1, 33.0: 2.0, 77.0: 4.5, 100.0: 9.0}
+    assert by_size(delays).to_dict() == expected
+    assert by_size(delays[::-1]).to_dict() == expected
+    assert by_size(delays[:1]).to_dict() == {100.0: 9.0}
+
+
+def test_who_forwards_nothing_is_in_no_figure_of_groups():
+    register_system(System("tree", "A tree", TREE, lambda stages: None))
+    try:
+        rows = [(name, size, 1.5) for name in ("naive_unicast", "tree", "ip_multicast", "gone")
+                for size in (4, 8)]  # fmt: skip
+        delays = pd.DataFrame(rows, columns=["system", "size", "rad"])
+        drawn = draw_by_size(delays, set())
+        assert drawn is not None
+        assert drawn.words == (
+            "A tree: 1.5 in groups of about 4 members, 1.5 in the largest of 8. "
+            "Gone: 1.5 in groups of about 4 members, 1.5 in the largest of 8."
+        )
+    finally:
+        unregister_system("tree")
+    assert draw_by_size(delays[delays["system"] == "naive_unicast"], set()) is None

@@ -1,0 +1,345 @@
+"""Keys of groups and nodes: exact up to their limit, and refused beyond it before Spark starts."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from spread_out import SpreadOut
+
+from scribe_spark import cli
+from scribe_spark.bayeux.handed_over import ENTRIES, Sums
+from scribe_spark.bayeux.joining import TREE
+from scribe_spark.bayeux.member_lists import LISTED, LISTS, Lists, NextHops, Record
+from scribe_spark.bayeux.routes import SENT
+from scribe_spark.can.space import Space
+from scribe_spark.can.zones import Zones
+from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.config.rounds import MOST_ROUNDS
+from scribe_spark.core.key_limits import MOST_KEYS, refuse_groups_of_world
+from scribe_spark.core.keys import common_keys, key_of, key_parts, mixed_key, order_of
+from scribe_spark.dissemination import EDGES
+from scribe_spark.engine.program import AT, Tables
+from scribe_spark.errors import InputError
+from scribe_spark.experiments import Sweep, check, check_world_run
+from scribe_spark.gossipsub.links import Links
+from scribe_spark.gossipsub.links import Space as LinkSpace
+from scribe_spark.scribe.duplicates import AGAIN, GOT, keep_got, note_got, publication_ids
+from scribe_spark.scribe.rules import ScribeRules
+from scribe_spark.scribe.scribe import Scribe
+from scribe_spark.scribe.state import Got
+from scribe_spark.worlds import LiveGroups
+from scribe_spark.worlds.link_stress import LinkStress
+
+NODES = 3_000_000
+
+
+def largest(nodes: int, times: int = 1) -> int:
+    """Return the most groups of keys that have `times` more numbers than a group and two nodes."""
+    return (2**63 - 1) // (nodes**2 * times)
+
+
+# --- the functions that make keys
+
+
+def test_keys_are_the_numbers_of_their_parts_and_back():
+    rng = np.random.default_rng(1)
+    for parts in (2, 3, 4):
+        size = int((2**63 - 1) ** (1 / parts))
+        numbers = [rng.integers(0, size, 50) for _ in range(parts)]
+        numbers = [np.append(number, [0, size - 1]) for number in numbers]
+        keys = key_of(numbers, size)
+        plain = [0] * len(keys)
+        for number in numbers:
+            plain = [key * size + one for key, one in zip(plain, number.tolist(), strict=True)]
+        assert keys.tolist() == plain
+        names = "abcd"[:parts]
+        back = key_parts(keys, names, size)
+        assert list(back) == list(names)
+        assert [part.tolist() for part in back.values()] == [part.tolist() for part in numbers]
+
+
+@pytest.mark.parametrize("most", [2**10, 2**21, 2**40, 2**62], ids=str)
+def test_keys_of_two_tables_compare_as_their_rows_also_beyond_63_bits(most):
+    rng = np.random.default_rng(most % 97)
+    sizes = (5, most, 3, most)
+    tables = [[rng.integers(0, min(size, 4), 200) for size in sizes] for _ in range(2)]
+    for table in tables:  # spread out: few numbers, far apart
+        table[1], table[3] = (column * (most // 4) for column in (table[1], table[3]))
+    keys = common_keys(sizes, *tables)
+    every = list(zip(np.concatenate(keys).tolist(), _rows(tables), strict=True))
+    for key, row in every[::7]:
+        assert [(key < one, key == one) for one, _ in every] == [
+            (row < other, row == other) for _, other in every
+        ]
+    if math.prod(sizes) <= MOST_KEYS:
+        assert keys[0].tolist() == mixed_key(tables[0], sizes[1:]).tolist()
+    assert [_rows([tables[0]])[at] for at in order_of(*tables[0])] == sorted(_rows([tables[0]]))
+
+
+def _rows(tables):
+    return [row for table in tables for row in zip(*(c.tolist() for c in table), strict=True)]
+
+
+# --- each kind of key at its limit
+
+
+def _children(groups: int, nodes: int) -> tuple[np.ndarray, tuple]:
+    scribe = SimpleNamespace(state=SimpleNamespace(size=nodes))
+    last = np.array([groups - 1]), np.array([nodes - 1])
+    key = Scribe.key(scribe, Scribe.key(scribe, *last), last[1])
+    pair, child = Scribe.split(scribe, key)
+    return key, (*Scribe.split(scribe, pair), child)
+
+
+def _links(groups: int, nodes: int) -> tuple[np.ndarray, tuple]:
+    space = LinkSpace(nodes)
+    place = np.array([groups * nodes - 1])
+    key = space.key(place, np.array([nodes - 1]))
+    # the rows of the last place end where its keys do
+    assert space.count(Links(key, np.array([1], np.int8)), place).tolist() == [1]
+    assert space.turned(key).tolist() == key.tolist()
+    return key, space.split(key)
+
+
+def _lists(groups: int, nodes: int) -> tuple[np.ndarray, tuple]:
+    last = np.array([4 * groups - 1]), np.array([nodes - 1]), np.array([nodes - 1])
+    key = key_of(last, nodes)
+    session, *ends = key_parts(key, ("session", "node", "member"), nodes).values()
+    return key, (session // 4, *ends)
+
+
+def _got(groups: int, nodes: int) -> tuple[np.ndarray, tuple]:
+    scribe = Receiver(groups, nodes, number=5)
+    last = np.array([groups - 1]), np.array([nodes - 1])
+    note_got(scribe, scribe.tables, *last, publication_ids(5, last[1]))
+    key = scribe.tables[GOT]["key"]
+    return key, (*last, key % nodes)
+
+
+#: Kinds of keys: how many numbers they have besides group, node and node; what makes the last key
+#: and takes it apart; and the config that has them.
+KINDS = {
+    "children": (1, _children, RunConfig, {}),
+    "links": (1, _links, RunConfig, {"systems": "gossipsub"}),
+    "lists": (4, _lists, RunConfig, {"systems": "bayeux", "bayeux_partitions": 4}),
+    "got": (6, _got, WorldConfig, {}),
+    "got in a run with rounds": (6, _got, RunConfig, {"generator": "mass-failure"}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("nodes", [NODES, 10_000_000, 2**30])
+def test_the_last_key_is_exact_and_one_group_more_is_refused(kind, nodes):
+    times, make, config, more = KINDS[kind]
+    groups = largest(nodes, times)
+    if groups:
+        key, parts = make(groups, nodes)
+        assert key.tolist() == [groups * nodes**2 * times - 1]
+        assert [part.tolist() for part in parts] == [[groups - 1], [nodes - 1], [nodes - 1]]
+        config(nodes=nodes, groups=groups, group_size=1, **more)
+    with pytest.raises(InputError) as refused:
+        config(nodes=nodes, groups=groups + 1, group_size=1, **more)
+    line = str(refused.value)
+    if groups:
+        assert line.startswith(f"groups = {groups + 1}: must be at most {groups:,} with ")
+    else:
+        assert line.startswith(f"nodes = {nodes}: must be at most ")
+    fewer = int(line.split("at most ")[-1].split(" ")[0].replace(",", ""))
+    config(nodes=fewer, groups=groups + 1, group_size=1, **more)
+    with pytest.raises(InputError):
+        config(nodes=fewer + 1, groups=groups + 1, group_size=1, **more)
+
+
+def test_what_a_hundred_servers_would_have_room_for_is_allowed():
+    for nodes, groups in ((10_000_000, 1_500), (3_000_000, 30_000)):
+        RunConfig(nodes=nodes, groups=groups)
+        RunConfig(nodes=nodes, groups=groups, systems="bayeux,can,gossipsub")
+        WorldConfig(nodes=nodes, groups=groups, group_size=100)
+
+
+@pytest.mark.parametrize("nodes", [1, 1_000, 65_536, 10**6])
+@pytest.mark.parametrize(("deadline", "rounds"), [(0, MOST_ROUNDS), (5, MOST_ROUNDS), (0, 1)])
+def test_worlds_have_room_for_rounds_groups_and_nodes_too(nodes, deadline, rounds):
+    with pytest.raises(InputError) as refused:
+        refuse_groups_of_world(2**40, nodes, deadline, rounds)
+    most = int(str(refused.value).split("must be at most ")[1].split(" ")[0].replace(",", ""))
+    refuse_groups_of_world(most, nodes, deadline, rounds)
+    with pytest.raises(InputError):
+        refuse_groups_of_world(most + 1, nodes, deadline, rounds)
+    assert rounds * most * nodes < 2**63
+    assert (deadline + 1) * most * nodes**2 < 2**63
+    assert most > 2**63 / (rounds + nodes * (deadline + 1)) / nodes / 2 or most == 2**31 - 1
+
+
+@pytest.mark.parametrize("bits", [1, 20, 40])
+def test_zones_of_the_last_can_are_found_at_the_limit(bits):
+    """Group by group a CAN, and the last of all nodes; more groups are refused."""
+    space = Space(6, bits)
+    groups = (2**63 - 1) // 2**bits - 1
+    can = np.array([0, groups - 1, groups])
+    zones = Zones.of(space, can, np.arange(3), np.full(3, 2**bits - 1), 3)
+    assert zones.of_point(can, np.full(3, 2**bits - 1)).tolist() == [0, 1, 2]
+    assert zones.can.tolist() == can.tolist()
+    assert zones.corner.tolist() == [0, 0, 0]
+    with pytest.raises(InputError, match=f"can_bits = {bits}: must be at most {bits - 1} "):
+        Zones.of(space, can + 1, np.arange(3), np.full(3, 2**bits - 1), 3)
+
+
+def test_bits_of_cans_are_refused_with_more_groups_than_have_room():
+    most = 2**23 - 2
+    RunConfig(nodes=1_000_000, groups=most, group_size=1, systems="can")
+    with pytest.raises(InputError, match=f"can_bits = 40: must be at most 39 with {most + 1:,} "):
+        RunConfig(nodes=1_000_000, groups=most + 1, group_size=1, systems="can")
+    RunConfig(nodes=1_000_000, groups=most + 1, group_size=1, systems="can", can_bits=39)
+    RunConfig(nodes=1_000_000, groups=most + 1, group_size=1)
+
+
+@pytest.mark.parametrize("system", ["can", "flooding"])
+def test_systems_that_number_members_refuse_more_than_31_bits(system):
+    per_group = (2**31 - 1 - 500 - 100_000_000) // 500
+    given = {"nodes": 100_000_000, "groups": 500, "systems": system}
+    RunConfig(**given, group_size=per_group)
+    with pytest.raises(InputError, match=f"systems = '{system}': numbers the members of all"):
+        RunConfig(**given, group_size=per_group + 1)
+    RunConfig(**given | {"systems": "scribe"}, group_size=per_group + 1)
+
+
+# --- refused before Spark starts, however it is asked for
+
+
+def test_sweeps_are_refused_as_they_are_made():
+    with pytest.raises(InputError, match="groups = 1024820: must be at most 1,024,819 with"):
+        Sweep(RunConfig(nodes=NODES, group_size=1), {"groups": (1, 1_024_820)})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "run --groups 1024820 --group-size 1",
+        "run --groups 170804 --group-size 1 --events e.csv",
+        "world --groups 170804 --group-size 1",
+        "sweep --group-size 1 --set groups=1,1024820",
+    ],
+)
+def test_commands_are_refused_in_one_line(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*arguments.split(), "--nodes", str(NODES)])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "groups = " in line
+    assert f"with {NODES:,} nodes" in line
+
+
+def test_tables_of_members_are_refused_by_their_groups(tmp_path):
+    path, how = str(tmp_path / "members.csv"), Execution(out=str(tmp_path / "out"))
+    pd.DataFrame({"group": [-1, 2, 7], "node": 0}).to_csv(path, index=False)
+    said = f"members = '{path}': has 3 groups, which must be at most "
+    with pytest.raises(InputError) as refused:
+        check(RunConfig(nodes=2**31 - 1, members=path), how)
+    assert str(refused.value).startswith(f"{said}2 with 2,147,483,647 nodes; or give at most ")
+    with pytest.raises(InputError) as refused:
+        check_world_run(WorldConfig(nodes=10**9, members=path), how)
+    assert str(refused.value).startswith(f"{said}1 with 1,000,000,000 nodes and deadline = 5; ")
+
+
+def live_groups(groups: int) -> LiveGroups:
+    key = np.zeros(groups, dtype=np.uint64)
+    return LiveGroups(np.arange(groups), key, key, {}, ScribeRules(), 1, LinkStress(0, 0, 0))
+
+
+def test_a_world_made_in_python_refuses_in_one_line():
+    """Its nodes are counted when `World` is made."""
+    known = SimpleNamespace(node=np.array([10**9 - 1]))
+    said = "groups = 2: must be at most 1 with 1,000,000,000 nodes and deadline = 5"
+    with pytest.raises(InputError, match=said):
+        live_groups(2).groups(known)
+
+
+# --- kernels near the limit, beside plain Python
+
+
+class Receiver:
+    """What `duplicates` asks of the nodes of a bucket, all of them members."""
+
+    def __init__(self, groups: int, nodes: int, number: int = 0) -> None:
+        self.groups, self.number = range(groups), number
+        self.rules = SimpleNamespace(deadline=5)
+        self.ring = SimpleNamespace(node=np.array([nodes - 1]))
+        entries = SimpleNamespace(member=np.ones(1, dtype=bool))
+        self.state = SimpleNamespace(size=nodes, got=Got(), entries=entries)
+        self.tables, self.again = Tables(), Counter()
+
+    def entry(self, group, node):
+        return np.zeros(len(node), dtype=np.int64)
+
+    def note(self, table, group, publication):
+        assert table == AGAIN
+        self.again.update(zip(group.tolist(), publication.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("nodes", [NODES, 10_000_000])
+def test_duplicates_are_counted_near_the_limit(nodes):
+    rng = np.random.default_rng(nodes % 97)
+    scribe, had, again = Receiver(largest(nodes, 6), nodes), {}, Counter()
+    some_groups = np.linspace(0, len(scribe.groups) - 1, 5).astype(np.int64)
+    some_nodes = np.linspace(0, nodes - 1, 6).astype(np.int64)
+    for number in range(12):
+        scribe.number = number
+        for _ in range(3):
+            group, node, source = (rng.choice(a, 40) for a in (some_groups, some_nodes, some_nodes))
+            publication = publication_ids(number - rng.integers(0, 8, 40).clip(0, number), source)
+            rows = np.unique(np.stack([group, node, publication]), axis=1)
+            note_got(scribe, scribe.tables, *rows)
+            for one in zip(*rows.tolist(), strict=True):
+                if one[2] >> 32 >= number - 5:
+                    again[one[0], one[2]] += one in had
+                    had[one] = True
+        keep_got(scribe, scribe.tables)
+    assert scribe.again == +again
+    assert sum(again.values()) > 100
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_member_lists_of_nodes_far_apart_are_those_of_plain_python(seed):
+    rng = np.random.default_rng(seed)
+    groups, partitions, nodes = int(rng.integers(1, 4)), int(rng.integers(1, 5)), 9
+    out = SpreadOut.of(nodes, groups, partitions)
+    sessions = SimpleNamespace(
+        size=out.size, partitions=partitions, number=0, bounds=np.array([0, out.size])
+    )
+    sessions.is_good = lambda onward, written: np.ones(len(onward), dtype=bool)
+    tables, plain, sent = Tables(), {}, Counter()
+    for superstep in range(4):
+        rows = rng.integers(0, nodes, (5, 60))
+        session, at, member, number = rows[0] % (groups * partitions), rows[1], rows[2], rows[3]
+        onward = (at + member + number) % nodes  # entries of a number have the same next hop
+        for s, x, m, n, to in _rows([[session, at, member, number, onward]]):
+            if plain.get((s, x, m), (-1,))[0] <= n:
+                plain[s, x, m] = n, to
+            sent[s, x, to] += 1
+        listed = {"session": session, AT: out.at[at], "member": out.at[member], "number": number}
+        tables[f"{LISTED} {superstep}"] = {**listed, "next": out.at[onward]}
+        ends = {"session": session, "sender": out.at[at], "receiver": out.at[onward]}
+        tables[f"{SENT} {TREE} {superstep}"] = ends
+        Record(sessions).step(0, tables, {}, 0)
+    found = key_parts(tables[LISTS]["key"], ("session", "node", "member"), out.size)
+    ends = [found["session"], out.nodes(found["node"]), out.nodes(found["member"])]
+    lists = Lists.from_columns(tables[LISTS])
+    values = [lists.number, out.nodes(lists.next)]
+    assert {tuple(row[:3]): tuple(row[3:]) for row in _rows([[*ends, *values]])} == plain
+    NextHops(sessions).step(0, tables, {}, 0)
+    edges = tables[EDGES]
+    ends = [edges["group"], out.nodes(edges["node"]), out.nodes(edges["peer"])]
+    assert _rows([ends]) == sorted({(s, x, to) for (s, x, _), (_, to) in plain.items()})
+    Sums(sessions).step(0, tables, {}, 0)
+    kept = tables[ENTRIES]
+    counts = _rows([[kept["group"], out.nodes(kept["node"]), kept["entries"]]])
+    assert {(g, x): n for g, x, n in counts} == Counter((s // partitions, x) for s, x, _ in plain)
+    told = tables[f"{SENT} {TREE}"]
+    ends = [told["session"], *(out.nodes(told[name]) for name in ("sender", "receiver"))]
+    assert dict(zip(_rows([ends]), told["messages"].tolist(), strict=True)) == sent

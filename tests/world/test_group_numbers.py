@@ -1,0 +1,174 @@
+"""Users number their groups as they like: every number but the least is one, negative ones too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from scribe_spark import experiments
+from scribe_spark.can.cans import Placement, zones_of_groups
+from scribe_spark.can.space import Space
+from scribe_spark.config import RunConfig, WorldConfig
+from scribe_spark.core.arrays import NO_GROUP
+from scribe_spark.engine.ring import Ring
+from scribe_spark.errors import InputError
+from scribe_spark.experiments import Simulation, network_of, simulation_of
+from scribe_spark.experiments.handed_over import deliveries
+from scribe_spark.pastry.events import ImpossibleRound
+from scribe_spark.scribe import check_members, read_members
+from scribe_spark.worlds import Extent, check_events
+from scribe_spark.worlds.live_groups import refuse_unknown, split_events
+from scribe_spark.worlds.played import EVENT, EventsByRound
+
+SLOW = pytest.mark.slow
+NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
+
+#: Members by group: the least number that there is, what stands for nothing elsewhere, and more.
+MEMBERS = {
+    NO_GROUP + 1: {3, 4, 30},
+    -2: {7, 8},
+    -1: set(range(12)),
+    0: {20, 21, 22},
+    2: set(range(5, 16)),
+    2**63 - 1: {1, 39},
+}
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("members") / "members.csv"
+    rows = [f"{group},{node}" for group, nodes in MEMBERS.items() for node in sorted(nodes)]
+    path.write_text("\n".join(["group,node", *rows, ""]))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def simulation(spark):
+    with Simulation(spark, network_of(WorldConfig(**NETWORK, nodes=40))) as made:
+        yield made
+
+
+def of_group(rows: pd.DataFrame) -> dict[int, set[int]]:
+    """Group -> nodes."""
+    return {int(group): set(of["node"]) for group, of in rows.groupby("group")}
+
+
+@pytest.mark.parametrize("buckets", [1, pytest.param(3, marks=SLOW)])
+def test_all_groups_of_a_world_are_there(spark, simulation, members, tmp_path, buckets):
+    events = tmp_path / "events.csv"
+    events.write_text(
+        "round,node,event,group\n"
+        "1,20,join,-1\n1,0,quit,-1\n1,1,publish,-1\n1,6,publish,2\n1,35,fail,\n2,35,arrive,\n"
+    )
+    least_and_most = [(NO_GROUP + 1, 3), (2**63 - 1, 39)]
+    given = {"members": members, "events": str(events), "rounds": 4, "deadline": 1, "lookups": 0}
+    systems = "bayeux,gossipsub" if buckets == 1 else ()
+    config = WorldConfig(**NETWORK, **given, nodes=40, delivery="reliable", systems=systems)
+    world = experiments.make_world(simulation, config, buckets=buckets)
+    told = []
+    for number in range(4):
+        if number == 2:
+            pairs = spark.createDataFrame(least_and_most, "group bigint, node bigint")
+            world.scribe.publish(pairs)
+        world.step()
+        told.append(world.publications.assign(system="scribe"))
+        told.append(world.publications_of_systems)
+    found = of_group(world.memberships.where("member").toPandas())
+    assert found == MEMBERS | {-1: MEMBERS[-1] - {0} | {20}}
+    roots = Counter(row["group"] for row in world.memberships.where("root").collect())
+    assert roots == dict.fromkeys(MEMBERS, 1)
+    world.release()
+    for name, of in pd.concat([one for one in told if len(one)]).groupby("system"):
+        in_time = {group: int(n) for group, n in zip(of["group"], of["in_time"], strict=True)}
+        assert in_time == {-1: 12, 2: 11, 2**63 - 1: 2, NO_GROUP + 1: 3}, name
+        assert not of[["late", "lost"]].to_numpy().any()
+
+
+@pytest.mark.parametrize(
+    "systems",
+    [
+        "scribe,can",
+        pytest.param("naive_unicast,bayeux,flooding,gossipsub,reference_tree", marks=SLOW),
+    ],
+)
+def test_all_groups_of_a_run_with_rounds_are_there(spark, members, systems):
+    config = RunConfig(**NETWORK, nodes=40, members=members, delivery="reliable", systems=systems)
+    with simulation_of(spark, config) as run:
+        found = deliveries(run.systems).frame.toPandas()
+        source = {row["group"]: row["source"] for row in run.multicast_groups.collect()}
+    assert source.keys() == MEMBERS.keys()
+    wanted = {group: nodes - {source[group]} for group, nodes in MEMBERS.items()}
+    for system, of in found.groupby("system"):
+        assert of_group(of) == wanted, system
+    assert set(found["system"]) == {*systems.split(","), "ip_multicast"}
+
+
+def test_tables_of_members_refuse_the_number_that_stands_for_no_group(spark, tmp_path):
+    """Read here or by Spark."""
+    path = tmp_path / "members.csv"
+    path.write_text(f"group,node\n-1,3\n{NO_GROUP},4\n")
+    said = f"row group={NO_GROUP}, node=4 names no group; groups are whole numbers above {NO_GROUP}"
+    with pytest.raises(InputError) as refused:
+        check_members(str(path), 40)
+    assert str(refused.value) == f"members = {str(path)!r}: {said}"
+    remote = f"hdfs-as-file://{path}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scribe_spark.scribe.groups.is_local", lambda path: False)
+        patch.setattr(
+            "scribe_spark.scribe.groups.read_remote",
+            lambda *_: spark.sql(
+                f"SELECT * FROM VALUES (-1L, 3L), ({NO_GROUP + 1}L - 1L, 4L) AS t(`group`, node)"
+            ),
+        )
+        with pytest.raises(InputError) as refused:
+            read_members(spark, remote, 40)
+    assert str(refused.value).endswith(said)
+
+
+def test_tables_of_events_refuse_it_too(tmp_path):
+    path = tmp_path / "events.csv"
+    path.write_text(f"round,node,event,group\n0,3,join,-1\n1,4,leave,{NO_GROUP}\n")
+    with pytest.raises(InputError, match=f"a group must be above {NO_GROUP}: row 2 "):
+        check_events(str(path), Extent(40, 3, 40))
+
+
+def test_events_are_those_of_nodes_or_of_groups_by_their_names():
+    """An event of a group without one is refused, whatever stands for that."""
+    none = np.zeros(3, dtype=np.uint64)
+    known = Ring(none, none, np.arange(3), np.arange(3))
+    groups = SimpleNamespace(number=np.array([-1, 2]))
+    columns = {"node": [0, 1, 2], "event": ["fail", "join", "join"], "group": [None, -1, 2]}
+    given = pa.Table.from_pydict({"round": [0, 0, 0], **columns}, to_arrow_schema(EVENT))
+    events = EventsByRound(given).of(0)
+    refuse_unknown(0, events, known, groups)
+    of_nodes, of_groups = split_events(events, known, groups)
+    assert of_nodes.fail.tolist() == [0]
+    assert [part.tolist() for part in of_groups.join] == [[0, 1], [1, 2]]
+    lacking = {**events, "group": np.array([NO_GROUP, NO_GROUP, 2])}
+    with pytest.raises(ImpossibleRound, match="an event of a group has no group"):
+        refuse_unknown(0, lacking, known, groups)
+
+
+def test_a_crowd_may_join_any_group_that_has_a_number():
+    for group in (NO_GROUP + 1, -1, 2**63 - 1):
+        assert WorldConfig(groups=1, crowd_group=group).world.crowd_group == group
+    for group in (NO_GROUP, 2**63, 10**40):
+        with pytest.raises(InputError, match="crowd_group = "):
+            WorldConfig(groups=1, crowd_group=group)
+
+
+def test_the_can_of_a_group_is_not_drawn_as_that_of_all_nodes():
+    none, nodes = np.zeros(20, dtype=np.uint64), np.arange(20)
+    ring = Ring(none, none, nodes, nodes)
+    first = np.zeros(20, dtype=np.int64)
+    for number in (-1, -2):
+        made = Placement(Space(2, 20), 1), ring, None, np.array([number]), first[:1], first, nodes
+        zones = zones_of_groups(*made)
+        own, every = (zones.point[zones.of_node(np.full(20, can), nodes)] for can in (0, 1))
+        assert (own != every).sum() > 15

@@ -1,0 +1,136 @@
+"""Worlds of the oracle's cases, played by `WorldState` without Spark, on any buckets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from living_groups import World, access_of
+
+from scribe_spark.bayeux.live import LiveBayeux
+from scribe_spark.config.gossipsub import GossipSubConfig
+from scribe_spark.core.arrays import NO_GROUP
+from scribe_spark.engine import Tables
+from scribe_spark.engine.buckets import tables_by_bucket
+from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.on_spark import pack_rows
+from scribe_spark.gossipsub.round import live_gossipsub
+from scribe_spark.pastry.arrivals.observer import TRAFFIC
+from scribe_spark.worlds import LiveTree, views
+from scribe_spark.worlds.link_stress import LinkStress
+from scribe_spark.worlds.live_groups import LiveGroups
+from scribe_spark.worlds.live_systems import LiveSystems
+from scribe_spark.worlds.played import lookup_table
+from scribe_spark.worlds.save import is_saved, lives_rows
+from scribe_spark.worlds.views import Bucket, View
+from scribe_spark.worlds.world_state import PlayedRound, Protocols, WorldState
+
+_NEVER = LinkStress(0, 0, 0)
+
+
+def protocols_of(world: World, stress: LinkStress = _NEVER) -> Protocols:
+    """Groups, GossipSub and Bayeux beside Scribe, lookups; in some worlds the reference tree."""
+    groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
+    live = LiveGroups(
+        *(groups.number, *keys, access_of(world.case.groups), world.rules, world.case.rounds),
+        *(stress, groups.number[:2]),
+    )
+    tree = LiveTree() if world.case.seed % 2 else None
+    beside = {"gossipsub": live_gossipsub(GossipSubConfig()), "bayeux": LiveBayeux()}
+    systems = LiveSystems(beside, _NEVER, 1_000, world.case.rounds, 2)
+    return Protocols(5, world.pastry.rules, world.pastry.kernel, tree, live, systems)
+
+
+class Played:
+    """A world of the oracle's cases, played by `WorldState`.
+
+    Parameters
+    ----------
+    exchange : Exchange, optional
+        Of a task that has one of the buckets.
+    stress : LinkStress
+        In which rounds link stress is measured.
+    """
+
+    def __init__(
+        self, world: World, buckets: int, exchange: Any = None, stress: LinkStress = _NEVER
+    ) -> None:
+        self.world, self.exchange = world, exchange
+        self.known, self.protocols = world.overlay.states.known, protocols_of(world, stress)
+        self.bounds = np.linspace(0, len(self.known), buckets + 1).astype(np.int64)
+        self.own = range(buckets) if exchange is None else [exchange.rank]
+        never = np.full(len(self.known), -1)
+        rows = list(lives_rows(self.bounds, self.own, world.overlay.lives, never, 0))
+        for bucket in self.own:
+            mine = world.overlay.states.of(slice(*self.bounds[bucket : bucket + 2]))
+            for name, columns in mine.tables().items():
+                rows += pack_rows(bucket, bucket, True, name, columns)
+        self.read(rows)
+
+    def read(self, rows: list[pa.RecordBatch]) -> None:
+        """Go on with saved rows."""
+        found = tables_by_bucket(rows)
+        self.engine = InTask([found.get(one, Tables()) for one in self.own], self.exchange)
+        facts = RingInMemory(self.known)
+        self.state = WorldState.of_engine(self.engine, facts, self.bounds, self.protocols)
+
+    def rows(self, number: int) -> list[pa.RecordBatch]:
+        """The rows of this task's buckets."""
+        return [*self.engine.rows(), *self.state.rows(number, self.own)]
+
+    def step(self, number: int, keeps_messages: bool = False) -> PlayedRound:
+        """Play a round."""
+        mine = [(*event, NO_GROUP)[1:4] for event in self.world.case.events if event[0] == number]
+        names, kinds = ("node", "event", "group"), (int, str, int)
+        columns = list(zip(*mine, strict=True)) or [()] * 3
+        events = {
+            name: np.array(column, dtype=kind)
+            for name, kind, column in zip(names, kinds, columns, strict=True)
+        }
+        return self.state.play(number, events, keeps_messages)
+
+    def play(self, saves: bool) -> list[Any]:
+        """What each round leaves; in every third one the world is saved and read, if it is to."""
+        left = []
+        for number in range(self.world.case.rounds):
+            done = self.step(number, number % 4 == 1)
+            assert self.engine.has(f"{TRAFFIC} 0") == (number % 4 == 1)
+            lookups = lookup_table(done.result.lookups, self.known.node).to_pydict()
+            tables = {name: table.to_pydict() for name, table in done.of_groups.items()}
+            left.append((done.measures, tables, lookups))
+            if saves and number % 3 == 2:
+                saved = [row for row in self.rows(number + 1) if is_saved(name_of(row))]
+                self.read(saved[::-1])
+        return left
+
+    def seen(self) -> dict[str, list[tuple]]:
+        """What users read of the world of this task, rows in order."""
+        wanted = {
+            "state": views.STATE,
+            "leaf sets": views.LEAF_SETS,
+            "routing table": views.ROUTING_TABLE,
+            "memberships": views.MEMBERSHIPS,
+            "children": views.CHILDREN,
+            "new leafs": views.NEW_LEAF_SETS,
+        }
+        tables = tables_by_bucket(self.rows(self.world.case.rounds))
+        return {
+            name: sorted(
+                (row for bucket in self.own for row in self._rows(view, bucket, tables[bucket])),
+                key=str,
+            )
+            for name, view in wanted.items()
+        }
+
+    def _rows(self, view: View, bucket: int, tables: Tables) -> list[tuple]:
+        first, last = self.bounds[bucket : bucket + 2].tolist()
+        of = self.known, self.world.pastry.kernel, self.world.groups
+        found = view.rows(Bucket(tables, first, last, *of))
+        return [tuple(row.values()) for table in found for row in table.to_pylist()]
+
+
+def name_of(row: pa.RecordBatch) -> str:
+    """The name of the table in a row."""
+    return row.column("name")[0].as_py()
