@@ -1,6 +1,6 @@
 """Measure the living overlay, and write ``docs/living_results.md`` of it.
 
-``python -m tools.living OUT [--only NAME ...] [--page FILE]``
+``python -m tools.living_results OUT [--only NAME ...] [--page FILE]``
 
 Each experiment is a command of scribe-spark with a folder of its own in OUT; one that is complete
 is not run again.  With ``--page`` nothing is run: the page is written from what is in OUT.
@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from scribe_spark.worlds.steady import steady_from
 from tools import pages
+from tools.groups_tables import over_seeds
 from tools.pages import table
 
 _GROWTH = ["sweep", "--config", "data/sweep_growth.toml"]
@@ -28,6 +30,9 @@ _FAILURE = ["world", "--config", "data/world_mass_failure.toml"]
 _HOPS = ["world", "--nodes", "100000", "--rounds", "1", "--lookups", "200000"]
 _ADJACENT = ["world", "--nodes", "10000", "--rounds", "5", "--lookups", "50000"]
 _ADJACENT += ["--generator", "adjacent-failure", "--adjacent"]
+
+#: Seeds of worlds under churn, besides the first.
+_CHURN_SEEDS = range(2, 6)
 
 #: Folder in OUT -> command of scribe-spark.
 EXPERIMENTS: dict[str, list[str]] = {
@@ -46,6 +51,10 @@ EXPERIMENTS: dict[str, list[str]] = {
     **{f"hops-{kind}": [*_HOPS, "--overlay", kind] for kind in ("perfect", "arrivals")},
     **{f"adjacent-{count}": [*_ADJACENT, str(count)] for count in (7, 8)},
     "churn": ["world", "--config", "data/world_churn.toml"],
+    **{
+        f"churn-{seed}": ["world", "--config", "data/world_churn.toml", "--seed", f"{seed}"]
+        for seed in _CHURN_SEEDS
+    },
 }
 
 #: Pastry's published share of routes with 0, 1, ... hops: 100,000 nodes, b = 4.
@@ -244,8 +253,7 @@ def _adjacent(out: Path) -> list[str]:
 
 
 def _churn(out: Path) -> list[str]:
-    rounds = _rounds(out / "churn")
-    measured = pd.DataFrame(rounds).fillna(0.0)
+    measured = pd.DataFrame(_rounds(out / "churn")).fillna(0.0)
     tenths = [measured.iloc[i : i + 20] for i in range(0, len(measured), 20)]
     measures = [
         *("lookups.delivered", "lookups.right", "lookups.hops", "lookups.lost"),
@@ -253,15 +261,35 @@ def _churn(out: Path) -> list[str]:
     ]
     text = [
         *("", "## Sustained churn", ""),
-        "10,000 live nodes, 1 % fail and are replaced in a round, 2,000 lookups a round; means of "
-        "twenty rounds each.",
+        "10,000 live nodes, 1 % fail and are replaced in a round of 30 s, 2,000 lookups a round; "
+        "means of twenty rounds each, of seed 1. Last row: the [steady "
+        "state](rules.md#measures-by-round) of each measure by itself, mean over the seeds ± their "
+        "standard deviation, and the first round of it in each seed.",
         "",
     ]
     rows = [
         [f"{part.index[0]}-{part.index[-1]}", *(f"{part[name].mean():.4g}" for name in measures)]
         for part in tenths
     ]
+    seeds = [pd.DataFrame(_rounds(one)).fillna(0.0) for one in _churned(out)]
+    rows.append([f"steady, {len(seeds)} seeds", *(_steady(seeds, name) for name in measures)])
     return text + table(["rounds", *(f"`{name}`" for name in measures)], rows)
+
+
+def _churned(out: Path) -> list[Path]:
+    """Return the folders of the worlds under churn, seed by seed."""
+    names = ["churn", *(f"churn-{seed}" for seed in _CHURN_SEEDS)]
+    return [out / name for name in names if (out / name).exists()]
+
+
+def _steady(seeds: Sequence[pd.DataFrame], measure: str) -> str:
+    """Return a cell: the mean over the steady states of the seeds, and where they begin."""
+    begins = [steady_from(one[measure].to_numpy()) for one in seeds]
+    if None in begins:
+        return "not settled"
+    means = [one[measure].iloc[begin:].mean() for one, begin in zip(seeds, begins, strict=True)]
+    cell = over_seeds(means, lambda value: f"{value:.4g}")
+    return f"{cell} ({', '.join(map(str, begins))})"
 
 
 def _sweep(folder: Path) -> pd.DataFrame:

@@ -2,25 +2,26 @@
 
 ``python -m tools.rad_under_churn OUT [--page]``
 
-OUT is the sweep of ``data/world_rad_under_churn.toml``; without ``--page`` what is missing of it is
-run first.  ``--page`` writes the figure, ``docs/figure-rad-under-churn.svg``, and the table between
-the marks in ``docs/living.md``.
+OUT has the sweep of ``data/world_rad_under_churn.toml`` of each seed.  Without ``--page`` the
+missing ones are run; ``--page`` writes the figure, ``docs/figure-rad-under-churn.svg``, and the
+table between the marks in ``docs/living.md``.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from scribe_spark.cli import main as scribe_spark
 from scribe_spark.core.paths import replace_file
 from scribe_spark.report.style import RC, curve_style
 from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.worlds.steady import WINDOW, first_steady
 from scribe_spark.worlds.summary import measures_by_round
-from tools.groups_tables import number, of
+from tools import pages
+from tools.groups_tables import number, of, over_seeds
 from tools.pages import table
 
 __all__ = ["figure", "main", "numbers"]
@@ -30,6 +31,8 @@ CONFIG = "data/world_rad_under_churn.toml"
 PAGE, FIGURE = "living.md", "figure-rad-under-churn.svg"
 BEGIN, END = "<!-- rad_under_churn: begin -->", "<!-- rad_under_churn: end -->"
 
+SEEDS = range(1, 6)
+
 _POINTS = {"variants=plain": "Scribe", "variants=bottleneck": "with the bottleneck remover"}
 
 #: Measure -> what it is called; what the figure draws.
@@ -38,6 +41,9 @@ _DRAWN = {
     "scribe.rmd.median": "RMD, median over the groups",
     "scribe.children_entries.max": "entries of a node, most",
 }
+
+#: The measures whose lines say when a world has settled.
+_SETTLE = ("scribe.multicasts.reached", "scribe.rad.median", "scribe.depth.mean")
 
 #: Measure -> head of its column.
 _TOLD = {
@@ -55,43 +61,65 @@ _TOLD = {
 }
 
 
-def worlds(out: Path) -> dict[str, pd.DataFrame]:
-    """Return label -> measures by rounds."""
-    tables = {label: out / point / "tables" / "rounds" for point, label in _POINTS.items()}
-    return {label: measures_by_round(pd.read_parquet(one)) for label, one in tables.items()}
+def worlds(out: Path) -> dict[str, list[pd.DataFrame]]:
+    """Return label -> measures by rounds, seed by seed."""
+    found: dict[str, list[pd.DataFrame]] = {}
+    for seed in SEEDS:
+        for point, label in _POINTS.items():
+            tables = out / f"seed-{seed}" / point / "tables" / "rounds"
+            if tables.exists():
+                found.setdefault(label, []).append(measures_by_round(pd.read_parquet(tables)))
+    return found
 
 
-def numbers(played: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Return a table: round 0, and the mean over the second half of the rounds."""
+def numbers(played: Mapping[str, Sequence[pd.DataFrame]]) -> list[str]:
+    """Return a table: round 0, and the mean over the steady state."""
     rows = []
-    for label, one in played.items():
-        half = one.iloc[len(one) // 2 :]
-        for when, some in (("round 0", one.iloc[:1]), (f"rounds {half.index[0]} on", half)):
-            values = [of(some, name).mean() if name in some else 0.0 for name in _TOLD]
-            rows.append([label, when, *map(number, values)])
-    return table(["trees", "rounds", *_TOLD.values()], rows)
+    for label, seeds in played.items():
+        begins = [first_steady([of(one, name) for name in _SETTLE]) for one in seeds]
+        steady = [
+            one.iloc[-WINDOW if begin is None else begin :]
+            for one, begin in zip(seeds, begins, strict=True)
+        ]
+        known = sorted({begin for begin in begins if begin is not None})
+        when = f"not settled; last {WINDOW}"
+        if None not in begins:
+            when = f"rounds {'-'.join(map(str, dict.fromkeys((known[0], known[-1]))))} on"
+        for of_rounds, some in (("round 0", [one.iloc[:1] for one in seeds]), (when, steady)):
+            values = [over_seeds([_mean(one, name) for one in some]) for name in _TOLD]
+            rows.append([label, f"{len(seeds)}", of_rounds, *values])
+    return table(["trees", "seeds", "rounds", *_TOLD.values()], rows)
 
 
-def figure(played: Mapping[str, pd.DataFrame]) -> str:
-    """Return the figure as SVG."""
+def _mean(some: pd.DataFrame, measure: str) -> float:
+    return float(of(some, measure).mean()) if measure in some else 0.0
+
+
+def figure(played: Mapping[str, Sequence[pd.DataFrame]]) -> str:
+    """Return the figure as SVG, of the means over the seeds."""
     from matplotlib import style
 
     with style.context(["default", RC]):
         drawing = new_figure(7.2, 2.5)
         for place, (measure, what) in enumerate(_DRAWN.items()):
             axes = drawing.add_axes((0.07 + place * 0.325, 0.19, 0.25, 0.72))
-            for line, (label, one) in enumerate(played.items()):
-                values = of(one, measure)
+            for line, (label, seeds) in enumerate(played.items()):
+                values = _over(seeds, measure)
                 axes.plot(values.index, values, label=label, **curve_style(line))
             axes.set(xlabel="round", ylabel=what, ylim=(0, None))
         axes.legend(fontsize=6, frameon=False, loc="center right")
         words = "; ".join(
-            f"{label}: " + ", ".join(f"{what} {number(of(one, name).mean())}" for name, what in
-                                     _DRAWN.items())
-            for label, one in played.items()
+            f"{label}: " + ", ".join(f"{what} {number(_over(seeds, name).mean())}"
+                                     for name, what in _DRAWN.items())
+            for label, seeds in played.items()
         )  # fmt: skip
         heading = "RAD, RMD and node stress under churn, by rounds"
         return svg_element(drawing, "rad-under-churn", heading, words)
+
+
+def _over(seeds: Sequence[pd.DataFrame], measure: str) -> pd.Series:
+    """Return a measure by rounds, the mean over the seeds."""
+    return pd.concat([of(one, measure) for one in seeds], axis=1).mean(axis=1)
 
 
 def write_page(out: Path, docs: Path) -> None:
@@ -111,7 +139,9 @@ def main(arguments: list[str]) -> None:
     if arguments[1:] == ["--page"]:
         write_page(out, ROOT / "docs")
     else:
-        scribe_spark(["world", "--config", str(ROOT / CONFIG), "--out", str(out), "--resume"])
+        for seed in SEEDS:
+            world = ["world", "--config", str(ROOT / CONFIG), "--seed", f"{seed}"]
+            pages.run({f"seed-{seed}": world}, out, [f"seed-{seed}"])
 
 
 if __name__ == "__main__":
