@@ -182,7 +182,7 @@ def test_a_report_says_what_it_has_verified(spark, out):
     notes: list[str] = []
     report(spark, str(out), notes.append)
     assert len(notes) == 1
-    tables = ("distributions", "routers", "links", "groups", "members", "tree_edges")
+    tables = ("distributions", "group_delay", "routers", "links", "groups", "members", "tree_edges")
     named = ", ".join(f"tables/{name}" for name in tables)
     assert notes[0].startswith(f"verified: metrics.json, {named} (")
     assert notes[0].endswith(f" (`scribe-spark verify {out}` looks at all tables)")
