@@ -16,6 +16,7 @@ from scribe_spark.bayeux.handed_over import ENTRIES, Sums
 from scribe_spark.bayeux.joining import TREE
 from scribe_spark.bayeux.member_lists import LISTED, LISTS, Lists, NextHops, Record
 from scribe_spark.bayeux.routes import SENT
+from scribe_spark.bayeux.sessions import Sessions
 from scribe_spark.can.space import Space
 from scribe_spark.can.zones import Zones
 from scribe_spark.config import Execution, RunConfig, WorldConfig
@@ -28,8 +29,10 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep, check, check_world_run
 from scribe_spark.gossipsub.links import Links
 from scribe_spark.gossipsub.links import Space as LinkSpace
+from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.scribe.duplicates import AGAIN, GOT, keep_got, note_got, publication_ids
 from scribe_spark.scribe.rules import ScribeRules
+from scribe_spark.scribe.run import Run
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import Got
 from scribe_spark.worlds import LiveGroups
@@ -258,6 +261,21 @@ def test_a_world_made_in_python_refuses_in_one_line():
     said = "groups = 2: must be at most 1 with 1,000,000,000 nodes and deadline = 5"
     with pytest.raises(InputError, match=said):
         live_groups(2).groups(known)
+
+
+def test_what_makes_the_keys_of_runs_looks_too():
+    """For tables that only Spark reads, and callers that have no config."""
+    none = np.zeros(3, dtype=np.int64)
+    overlay = SimpleNamespace(ring=range(2**31 - 1), underlay=None)
+    with pytest.raises(InputError, match="groups = 3: must be at most 2 with 2,147,483,647 nodes;"):
+        Run.of(overlay, pa.table({"group": none, "key_hi": none, "key_lo": none}))
+    facts, keys = SimpleNamespace(ring=range(10**9)), Keys(*np.zeros((2, 3), np.uint64))
+    said = "must be at most 2 with 1,000,000,000 nodes and bayeux_partitions = 4;"
+    with pytest.raises(InputError, match=f"groups = 3: {said}"):
+        Sessions.of(
+            *(np.zeros(2), facts, None, 0, keys, None),
+            **{"b": 4, "partitions": 4, "root": "pastry", "hops": "table"},
+        )
 
 
 # --- kernels near the limit, beside plain Python

@@ -14,6 +14,7 @@ from oracle.scribe import creator_rooted_group_id, group_id, gsize
 from scribe_spark import scribe
 from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
+from scribe_spark.experiments import Simulation
 from scribe_spark.pastry import draw_nodes
 from scribe_spark.schemas import MEMBERS
 from scribe_spark.scribe import groups as module
@@ -214,6 +215,7 @@ def test_members_of_a_parquet_table(spark, tmp_path):
         ("1,3\n1,10\n", "group=1, node=10 names no node; nodes are 0 to 9"),
         ("1,-1\n", "group=1, node=-1 names no node"),
         ("1,3\n2,3\n1,3\n", "group=1, node=3 is there twice"),
+        (f"-1,3\n{-(2**63)},4\n", f"row group={-(2**63)}, node=4 names no group; groups are "),
     ],
 )
 def test_bad_members_are_refused(spark, tmp_path, rows, complaint):
@@ -229,6 +231,18 @@ def test_bad_members_are_refused(spark, tmp_path, rows, complaint):
 def test_missing_values_are_refused(spark, tmp_path, rows):
     with pytest.raises(InputError, match="members"):
         read_members(spark, table(tmp_path, "group,node\n" + rows))
+
+
+def test_a_table_that_only_spark_reads_has_as_many_groups_as_have_room(
+    spark, tmp_path, monkeypatch
+):
+    """Before any work; `test_key_limits` has what is read here."""
+    config = table(tmp_path, "group,node\n-1,3\n0,3\n7,3\n", nodes=2**31 - 1)
+    monkeypatch.setattr("scribe_spark.experiments.simulation.is_local", lambda path: False)
+    with pytest.raises(InputError, match="has 3 groups, which must be at most 2 with"):
+        Simulation(spark, config).read_inputs()
+    with Simulation(spark, config.replace(nodes=10)) as small:
+        small.read_inputs()
 
 
 def test_a_users_groups_are_those_of_the_table(spark, tmp_path, nodes):

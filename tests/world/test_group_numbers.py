@@ -21,7 +21,6 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation, network_of, simulation_of
 from scribe_spark.experiments.handed_over import deliveries
 from scribe_spark.pastry.events import ImpossibleRound
-from scribe_spark.scribe import check_members, read_members
 from scribe_spark.worlds import Extent, check_events
 from scribe_spark.worlds.live_groups import refuse_unknown, split_events
 from scribe_spark.worlds.played import EVENT, EventsByRound
@@ -109,29 +108,7 @@ def test_all_groups_of_a_run_with_rounds_are_there(spark, members, systems):
     assert set(found["system"]) == {*systems.split(","), "ip_multicast"}
 
 
-def test_tables_of_members_refuse_the_number_that_stands_for_no_group(spark, tmp_path):
-    """Read here or by Spark."""
-    path = tmp_path / "members.csv"
-    path.write_text(f"group,node\n-1,3\n{NO_GROUP},4\n")
-    said = f"row group={NO_GROUP}, node=4 names no group; groups are whole numbers above {NO_GROUP}"
-    with pytest.raises(InputError) as refused:
-        check_members(str(path), 40)
-    assert str(refused.value) == f"members = {str(path)!r}: {said}"
-    remote = f"hdfs-as-file://{path}"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scribe_spark.scribe.groups.is_local", lambda path: False)
-        patch.setattr(
-            "scribe_spark.scribe.groups.read_remote",
-            lambda *_: spark.sql(
-                f"SELECT * FROM VALUES (-1L, 3L), ({NO_GROUP + 1}L - 1L, 4L) AS t(`group`, node)"
-            ),
-        )
-        with pytest.raises(InputError) as refused:
-            read_members(spark, remote, 40)
-    assert str(refused.value).endswith(said)
-
-
-def test_tables_of_events_refuse_it_too(tmp_path):
+def test_tables_of_events_refuse_the_number_that_stands_for_no_group(tmp_path):
     path = tmp_path / "events.csv"
     path.write_text(f"round,node,event,group\n0,3,join,-1\n1,4,leave,{NO_GROUP}\n")
     with pytest.raises(InputError, match=f"a group must be above {NO_GROUP}: row 2 "):
