@@ -76,7 +76,7 @@ def shown(value: object, most: int = _LONGEST_VALUE) -> str:
     200
     """
     try:
-        text = repr(value)
+        text = repr(redacted(value))  # before quotes are around the secret
     except Exception:  # a number of more digits than Python writes; an object that has no repr
         text = f"({type(value).__name__})"
     return in_words(text, most)
