@@ -23,8 +23,10 @@ _HARMLESS = ("use_ssl", "user_agent", "grpc_max_message_size")
 #: ``scheme://NAME:PASSWORD@``; what looks like a password may not be a port.
 _USER = re.compile(r"(?<=://)[^\s/:@'\"]+:(?![0-9]{1,5}/)\S*@")
 
+#: ``NAME=VALUE``; a match begins where a name does, or a long name would be read again and again.
 _NAMED = re.compile(
-    r"([\w.-]*(?:secret|passw(?:or)?d|token|access[._-]?key|credential|signature|(?<=[?&])sig)"
+    r"((?<![\w.-])[\w.-]*"
+    r"(?:secret|passw(?:or)?d|token|access[._-]?key|credential|signature|(?<=[?&])sig)"
     rf"[\w.-]*=)(?!{re.escape(LEFT_OUT)})[^\s;&'\"]+",
     re.IGNORECASE,
 )

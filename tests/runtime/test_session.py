@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,6 @@ import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from unittest.mock import Mock
 
 import pyarrow as pa
 import pyspark
@@ -20,7 +20,7 @@ from listening import LOOPBACK, listening
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, RunError
 from scribe_spark.runtime import session as sessions
 from scribe_spark.runtime.java_options import is_short, java_options
 from scribe_spark.runtime.session import session
@@ -79,11 +79,13 @@ def test_who_may_reach_a_session(monkeypatch, named, master):
         monkeypatch.setenv(name, value)
     made: dict[str, str] = {}
 
-    class Builder:
-        def getOrCreate(self):
-            made.update(os.environ)
+    def start(settings):
+        made.update(os.environ)
+        raise RuntimeError("far enough")
 
-    sessions._create(Builder(), master)
+    monkeypatch.setattr(sessions, "start_jvm", start)
+    with pytest.raises(RuntimeError, match="far enough"):
+        sessions._create({}, master)
     usual = None if master.startswith("spark:") else "127.0.0.1"
     assert made.get("SPARK_LOCAL_IP") == named.get("SPARK_LOCAL_IP", usual)
     assert os.environ.get("SPARK_LOCAL_IP") == named.get("SPARK_LOCAL_IP")
@@ -144,20 +146,25 @@ def test_a_bad_choice_of_tricks_is_refused_before_a_session_is_made(none_active,
         session()
 
 
-def test_a_master_that_fails_later_is_refused_in_one_line(monkeypatch):
-    class Builder:
-        def getOrCreate(self):
-            raise RuntimeError("All masters are unresponsive!\nat org.apache.spark ...")
-
-    with pytest.raises(InputError, match=r"^master = .*All masters are unresponsive!\)$"):
-        sessions._create(Builder(), "spark://host:7077")
-    stopped = "Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was ..."
-    monkeypatch.setattr(Builder, "getOrCreate", Mock(side_effect=RuntimeError(stopped)))
-    with pytest.raises(InputError, match=r"^master = .*does not answer as a Spark master"):
-        sessions._create(Builder(), "spark://host:7077")
-    monkeypatch.undo()
-    with pytest.raises(RuntimeError):  # not a matter of the master
-        sessions._create(Builder(), "local[2]")
+def test_what_keeps_a_session_from_being_made_is_one_line(monkeypatch):
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    away = RuntimeError("All masters are unresponsive!\nat org.apache.spark ...")
+    found = str(sessions._refusal(away, "spark://host:7077"))
+    assert re.fullmatch(r"master = .*All masters are unresponsive!\)", found)
+    stopped = RuntimeError("Cannot call methods on a stopped SparkContext.\nThis stopped ...")
+    assert "does not answer as a Spark master" in str(
+        sessions._refusal(stopped, "spark://host:7077")
+    )
+    here = sessions._refusal(RuntimeError("BindException: in use\n  at x"), "local[2]")
+    assert isinstance(here, RunError)
+    assert str(here).startswith("Spark cannot start (BindException: in use); its address or port")
+    monkeypatch.setenv("SPARK_CONF_DIR", "/conf")
+    assert sessions._refusal(away, "local[2]").field == "SPARK_CONF_DIR"
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    assert sessions._refusal(away, "local[2]").field == "JAVA_HOME"
 
 
 def test_jars_of_the_user_stay_and_ours_come_after(monkeypatch, tmp_path):
