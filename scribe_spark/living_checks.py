@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from scribe_spark.engine.program import Tables
-from scribe_spark.errors import InputError, RunError
+from scribe_spark.errors import InputError, RunError, in_series, listed, shown
 from scribe_spark.living import (
     LiveSystem,
     LivingRound,
@@ -71,9 +71,13 @@ class CheckedSystem:
         for kinds in ("payload", "control"):
             given = getattr(self.system, kinds, None)
             if not isinstance(given, tuple) or not all(isinstance(kind, str) for kind in given):
-                raise self._fault(f"has {kinds} = {given!r}; give a tuple of kinds of messages")
+                raise self._fault(
+                    f"has {kinds} = {shown(given)}; give a tuple of kinds of messages"
+                )
         if both := set(self.payload) & set(self.control):
-            raise self._fault(f"has the kind {min(both)!r} in payload and in control; give one")
+            raise self._fault(
+                f"has the kind {shown(min(both))} in payload and in control; give one"
+            )
 
     @property
     def payload(self) -> tuple[str, ...]:
@@ -111,11 +115,11 @@ class CheckedSystem:
     def _check_measures(self, measures: Mapping[str, float], where: str) -> None:
         for name, value in measures.items():
             if name not in self.units:
-                known = ", ".join(self.units) or "none"
-                words = f"measures {name!r}, which world_measures does not have ({known})"
+                known = listed(self.units)
+                words = f"measures {shown(name)}, which world_measures does not have ({known})"
                 raise self._fault(f"{where}: {words}")
             if not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
-                words = f"measures {name} = {value!r}; give a number that is not negative"
+                words = f"measures {name} = {shown(value)}; give a number that is not negative"
                 raise self._fault(f"{where}: {words}")
 
     def _check_columns(self, where: str, columns: Mapping[str, Any], kinds: str) -> int:
@@ -128,7 +132,7 @@ class CheckedSystem:
                 raise self._fault(f"{where}: column {name} has type {column.dtype}")
             lengths.add(len(column))
         if len(lengths) > 1:
-            raise self._fault(f"{where}: columns have {', '.join(map(str, sorted(lengths)))} rows")
+            raise self._fault(f"{where}: columns have {listed(sorted(lengths))} rows")
         return lengths.pop() if lengths else 0
 
     def _check_publications(self, due: Publications, now: LivingRound) -> None:
@@ -148,8 +152,9 @@ class CheckedSystem:
         for wrong, name, words in faults:
             if wrong.any():
                 first = int(np.argmax(wrong))
-                row = ", ".join(f"{n} {c[first]}" for n, c in columns.items())
-                raise self._fault(f"{where}: {name} is {words} in row {first}: {row}")
+                cells = [f"{n} {c[first]}" for n, c in columns.items()]
+                row = f"row {first}: {in_series(cells, len(cells))}"
+                raise self._fault(f"{where}: {name} is {words} in {row}")
 
 
 class CheckedOnBuckets(CheckedSystem, SystemOnBuckets):

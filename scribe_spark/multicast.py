@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.runtime.batches import Batches, Table
 
 __all__ = [
@@ -201,7 +201,7 @@ def conformed(system: str, name: str, table: Table, columns: str) -> Table:
     for column, kind in wanted.items():
         if count[column] != 1:
             often = "no column" if column not in types else "several columns"
-            needs = f"it needs {', '.join(wanted)}"
+            needs = f"it needs {listed(wanted)}"
             raise refuse(system, f"hands over {name} with {often} {column}; {needs}")
         whole = kind in _WHOLE and types[column] in _WHOLE and isinstance(table, DataFrame)
         if types[column] != kind and not whole:

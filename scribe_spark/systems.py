@@ -190,7 +190,9 @@ class System:
         """Return the clock by which copies arrive in a run."""
         found = self.clock(config) if callable(self.clock) else self.clock
         if found not in _CLOCKS:
-            raise InputError("systems", self.name, f"has the clock {found!r}; give time or hops")
+            raise InputError(
+                "systems", self.name, f"has the clock {shown(found)}; give time or hops"
+            )
         return found
 
     def live(self, config: Any) -> LiveSystem | SystemOnBuckets:
@@ -463,7 +465,7 @@ def register_system(system: System) -> System:
         raise ValueError(f"{baseline().name} is what delays are compared with; it is the only one")
     for other in () if system.name in _SYSTEMS else _SYSTEMS.values():
         if other.label == system.label:
-            raise ValueError(f"{other.name} has the label {other.label!r}; take another one")
+            raise ValueError(f"{other.name} has the label {shown(other.label)}; take another one")
     return _SYSTEMS.register(system)
 
 

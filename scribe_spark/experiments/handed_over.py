@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark.errors import shown
 from scribe_spark.experiments.system_rows import Known, check_table
 from scribe_spark.measures.delay import first_copies
 from scribe_spark.multicast import EDGES, Multicast, conformed, refuse
@@ -37,7 +38,7 @@ def multicast_of(system: System, built: Any) -> Multicast:
     if not isinstance(built, Multicast):
         raise refuse(system.name, f"build returns a {type(built).__name__}; return a Multicast")
     if built.system != system.name:
-        raise refuse(system.name, f"hands over a Multicast of {built.system!r}; give one name")
+        raise refuse(system.name, f"hands over a Multicast of {shown(built.system)}; give one name")
     return built
 
 
@@ -53,7 +54,9 @@ def checked_variant(system: str, built: Any, known: Known) -> Variant:
         raise refuse(system, f"trees returns a {type(built).__name__}; return a Variant")
     over = built.overloaded
     if over is not None and not (isinstance(over, int) and over >= 0):
-        raise refuse(system, f"hands over overloaded = {over!r}; give a number of nodes or None")
+        raise refuse(
+            system, f"hands over overloaded = {shown(over)}; give a number of nodes or None"
+        )
     edges, joins = _frame(system, "edges", built.edges, EDGES), built.joins
     if joins is not None:
         joins = _frame(system, "joins", joins, f"{EDGES}, probes bigint")

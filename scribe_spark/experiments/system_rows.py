@@ -13,7 +13,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, in_series
 from scribe_spark.multicast import HOPS, PAYLOAD, Multicast, refuse
 from scribe_spark.schemas import MICROSECONDS
 
@@ -208,16 +208,16 @@ def _first(
 
 def _row(row: Row, columns: Iterable[str]) -> str:
     """Return the values of a saved row as the system has handed them over."""
-    shown = []
+    cells = []
     for column in columns:
         name, value = _IN_MICROSECONDS.get(column, column), row[column]
         if value is None:
-            shown.append(f"{name} NULL")
+            cells.append(f"{name} NULL")
         elif column in _IN_MICROSECONDS:
-            shown.append(f"{name} {value * MICROSECONDS:.0f}")
+            cells.append(f"{name} {value * MICROSECONDS:.0f}")
         else:
-            shown.append(f"{name} {value}")
-    return f"row {', '.join(shown)}"
+            cells.append(f"{name} {value}")
+    return f"row {in_series(cells, len(cells))}"
 
 
 def _fault_of(system: str, table: str, column: str, where: str, words: str) -> InputError:

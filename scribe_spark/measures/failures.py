@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark.sql import Row
 
+from scribe_spark.errors import in_series
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.multicast import FAILURES as COSTS
 from scribe_spark.multicast import conformed, refuse
@@ -62,8 +63,9 @@ def _sums(system: str, row: Row) -> tuple[int, ...]:
     """
     wrong = [name for name, value in row.asDict().items() if value is None or value < 0]
     if wrong:
-        shown = ", ".join(f"{name} {value}" for name, value in row.asDict().items())
-        fault = f"hands over failure_costs with a fault in column {wrong[0]}: row {shown}"
+        cells = [f"{name} {value}" for name, value in row.asDict().items()]
+        told = f"row {in_series(cells, len(cells))}"
+        fault = f"hands over failure_costs with a fault in column {wrong[0]}: {told}"
         raise refuse(system, f"{fault}: NULL or negative")
     return tuple(row[name] for name in _SUMS)
 
