@@ -25,7 +25,7 @@ MARKS = ("<!-- package_size: begin -->\n", "<!-- package_size: end -->\n")
 PARTS = {
     "Pastry, and any overlay": ("pastry", "overlay", "overlays"),
     "Scribe: trees, rounds, variants": ("scribe", "baselines"),
-    "worlds in rounds": ("worlds", "living"),
+    "worlds in rounds": ("worlds", "living", "living_checks"),
     "Bayeux, CAN, flooding, GossipSub": ("bayeux", "can", "flooding", "gossipsub", "dissemination"),
     "Costa and Frey's reference tree": ("reference_tree",),
     "topologies and unicast routes": ("topology", "underlay"),
