@@ -66,8 +66,9 @@ def play_in_tasks(
 ) -> DataFrame:
     """Return what tasks make of rows while they exchange messages; lazy.
 
-    An action on the frame has to be run by :func:`run_again_where_lost`, and to need all rows.
-    Before the next shuffle or checkpoint, Spark allows no union, coalesce or limit.
+    An action on the frame has to be run by :func:`run_again_where_lost`, and to need all rows.  It
+    should be the last stage of its job: behind a shuffle Spark runs a failed stage four times,
+    whatever the error.  Before a shuffle or checkpoint it allows no union, coalesce or limit.
 
     Parameters
     ----------

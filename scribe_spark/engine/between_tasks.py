@@ -36,7 +36,7 @@ __all__ = [
     "OutOfStep",
     "PeerFailed",
     "PeerLost",
-    "joined",
+    "one_buffer",
     "play_in_threads",
 ]
 
@@ -184,7 +184,7 @@ class Ended:
         return cls(**json.loads(note))
 
 
-def joined(pieces: Sequence[Buffer]) -> pa.Buffer:
+def one_buffer(pieces: Sequence[Buffer]) -> pa.Buffer:
     """Return one buffer with the bytes of several; a single one is not copied."""
     if len(pieces) == 1:
         return pa.py_buffer(pieces[0])
@@ -300,7 +300,7 @@ class BetweenTasks(ABC):
         swap, self.swaps = self.swaps, self.swaps + 1
         self._send(swap, parts, note)
         received = self.inbox.take(swap)
-        own = joined(parts[self.rank]) if self.rank in parts else None
+        own = one_buffer(parts[self.rank]) if self.rank in parts else None
         received[self.rank] = own, bytes(note)
         ordered = [received[rank] for rank in range(self.size)]
         return (
@@ -342,7 +342,7 @@ class _InMemory(BetweenTasks):
         for peer in self.peers:
             part = None
             if peer in parts:  # copied: the sender may change its arrays afterwards
-                part = pa.py_buffer(joined(parts[peer]).to_pybytes())
+                part = pa.py_buffer(one_buffer(parts[peer]).to_pybytes())
             self._tasks[peer].inbox.put(self.rank, swap, part, bytes(note))
 
     def end(self, error: BaseException | None = None) -> None:

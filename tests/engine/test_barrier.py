@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -172,6 +174,21 @@ def test_the_daemon_of_workers_loads_no_grpc(spark):
     played(spark, swapping())
     (row,) = spark.range(1).coalesce(1).mapInArrow(look, "loaded boolean").collect()
     assert not row["loaded"]
+
+
+@pytest.mark.slow
+def test_a_killed_executor_makes_all_begin_again(tmp_path):
+    """On executor processes of this machine, which talk on loopback."""
+    script = Path(__file__).with_name("executors.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stderr
+    trial, sums = done.stdout.splitlines()
+    assert trial == "None | 3 tasks cannot run at once: there are 2 slots"
+    assert sums == f"{[sum(range(100))] * 2} 2"
+    names = {path.name for path in tmp_path.iterdir()} - {"out"}
+    assert names == {"killed", "0 at 127.0.0.1", "1 at 127.0.0.1"}
 
 
 # --- why tasks cannot stay
