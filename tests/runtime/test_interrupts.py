@@ -300,7 +300,8 @@ def check_ctrl_c(
     for each in left:
         each.kill()
     progress = re.compile(
-        r"WARNING: Using incubator|  |\w+: (started|done in|in tasks|stopped after|complete, skipped)"
+        r"WARNING: Using incubator|  "
+        r"|\w+: (started|done in|in tasks|stopped after|complete, skipped)"
     )
     lines = (tmp_path / "told").read_text().splitlines()
     assert [line for line in lines if not progress.match(line)] == [
