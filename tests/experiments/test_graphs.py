@@ -37,8 +37,11 @@ def test_the_trees_of_systems_that_were_not_saved(spark):
         [(1, 0, 1, 7, 7, 2000)],
         "group long, parent long, child long, parent_router long, child_router long, delay_us long",
     )
+    delivered = spark.createDataFrame(
+        [(1, 1, 1, 2000)], "group long, node long, hops int, delay_us long"
+    )
     simulation = Simulation(spark, RunConfig(nodes=3, groups=1), saved={"nodes": nodes})
-    simulation.stages["systems"] = [Multicast(name, edges, edges) for name in ("one", "two")]
+    simulation.stages["systems"] = [Multicast(name, edges, delivered) for name in ("one", "two")]
     trees = simulation.trees
     assert sorted(map(tuple, trees.edges.collect())) == [(0, 1, "one", 1), (0, 1, "two", 1)]
     assert sorted(map(tuple, trees.vertices.collect())) == [
