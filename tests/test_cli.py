@@ -495,7 +495,8 @@ def experiments(monkeypatch):
 
     session = types.ModuleType("scribe_spark.runtime.session")
     session.session = lambda execution, nodes, effort, worlds: types.SimpleNamespace(
-        stop=lambda: calls.append(("stop",))
+        stop=lambda: calls.append(("stop",)),
+        sparkContext=types.SimpleNamespace(_gateway=None),  # no JVM of its own
     )
     monkeypatch.setitem(sys.modules, "scribe_spark.runtime.session", session)
     monkeypatch.setattr("scribe_spark.runtime.warm_up.warmed_up", contextlib.nullcontext)
@@ -587,7 +588,9 @@ def test_no_java_is_one_line(call, experiments, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     code, _, err = call("run")
     assert code == 2
-    assert err.startswith("scribe-spark: error: JAVA_HOME = '/nowhere': cannot be run; Spark needs")
+    assert err.startswith(
+        "scribe-spark: error: JAVA_HOME = '/nowhere': cannot be run (No such file"
+    )
     assert err.count("\n") == 1
 
 

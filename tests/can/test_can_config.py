@@ -48,10 +48,13 @@ def test_what_the_defaults_are():
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
-        (["--can-dimensions", "3"], "can_dimensions = 3: is of can; name it in --systems, too"),
+        (
+            ["--can-dimensions", "3"],
+            "can_dimensions = 3: has no effect without can in --systems; give that, too",
+        ),
         (
             ["--overlay-dimensions", "3"],
-            "overlay_dimensions = 3: is of CAN as the overlay; give --overlay can, too",
+            "overlay_dimensions = 3: has no effect without --overlay can; give that, too",
         ),
         (
             ["--systems", "can", "--can-landmarks", "8"],

@@ -121,12 +121,10 @@ def test_python_ends_where_tables_are_left(server):
 
 def test_a_server_ends_with_who_started_it(server):
     """However that is: the other end of its standard input closes."""
-    from scribe_spark.runtime.connect_server import _guard  # what a server's parent is
+    from scribe_spark.runtime import guard  # the parent of a server
 
-    program = (
-        f"import sys; from {_guard.__module__} import _guard; sys.exit(_guard(['sleep', '60']))"
-    )
-    done = shell([sys.executable, "-c", program])  # whose standard input is at its end
+    # whose standard input is at its end
+    done = shell([sys.executable, "-P", guard.__file__, "sleep", "60"])
     assert done.returncode != 0
 
 
