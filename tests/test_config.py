@@ -458,3 +458,19 @@ def test_a_section_keeps_its_own_defaults():
     assert world == WorldConfig(nodes=7, overlay="arrivals")
     assert world.replace(rounds=3).overlay.kind == "arrivals"
     assert WorldConfig.of_run(RunConfig(delivery="reliable")).overlay.kind == "arrivals"
+
+
+@pytest.mark.parametrize("config", [RunConfig(), WorldConfig()])
+def test_tasks_read_sections_without_the_config(config):
+    """docs/cluster.md: executors need no pydantic."""
+    for name in config.sections:
+        section = getattr(config, name)
+        packed = pickle.dumps(section.for_tasks())
+        assert b"scribe_spark.config" not in packed
+        assert b"pydantic" not in packed
+        record = pickle.loads(packed)
+        assert {one: getattr(record, one) for one in type(section).model_fields} == dict(section)
+        with pytest.raises(AttributeError, match="cannot be changed"):
+            record.kind = "other"
+    ours = config.gossipsub
+    assert ours.for_tasks().heartbeat_us == ours.heartbeat_us == 1_000_000  # a property

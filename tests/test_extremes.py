@@ -90,8 +90,8 @@ def use(config: Section, field: FieldRecord) -> None:
         assert config.can.halvings >= 1
         WorldConfig.of_run(config)
     if isinstance(config, RunConfig | WorldConfig):
-        for name in ("prune_backoff_ms", "unsubscribe_backoff_ms"):
-            assert 0 <= config.gossipsub.heartbeats_of(name) < 2**31
+        for name in ("prune_backoff", "unsubscribe_backoff"):
+            assert 0 <= getattr(config.gossipsub, name) < 2**31
         world = config.world
         assert 0 < Lifetimes(world.lifetime, world.weibull_shape).scale < math.inf
         assert share_of(2**62, world.share) < 2**62

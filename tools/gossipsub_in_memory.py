@@ -29,7 +29,6 @@ from scribe_spark.gossipsub.publication import (
     Messages,
     publish,
 )
-from scribe_spark.gossipsub.rules import GossipRules
 from scribe_spark.gossipsub.subscribers import Directory
 from scribe_spark.pastry.lives import Lives
 
@@ -116,10 +115,10 @@ class TopicsInMemory:
         alive : ndarray of bool, optional
             The nodes that have not failed just before.
         **rules
-            Other values of `GossipRules` than those that the mesh was made by.
+            Fields of `GossipSubConfig` whose values differ from those that made the mesh.
         """
         lives = None if alive is None else Lives.of(len(alive), np.flatnonzero(alive))
-        topics = replace(self.topics, rules=replace(self.topics.rules, **rules), lives=lives)
+        topics = replace(self.topics, rules=self.topics.rules.replace(**rules), lives=lives)
         messages = Messages(np.arange(len(self.source)), self.source, self.clock)
         tables = Tables.of({name: self.tables[name] for name in self.tables})
         lazy = publish(lambda program, name: play(program, [tables]), topics, messages)
@@ -159,9 +158,10 @@ def build_topics(
         RingInMemory(ring),
         np.arange(1, len(members) + 1),
         Directory.of(place, len(members), nodes),
-        GossipRules.of(config, seed),
+        config.filled(),
         kernel,
         0,
+        seed,
     )
     tables = Tables.of({})
     for _, program in building(topics, config):

@@ -111,7 +111,7 @@ def _mean_duplicates(topics: Sequence[TopicsInMemory], ms: int, idontwant: bool)
             [
                 np.count_nonzero(~done.copies["first"]) / (len(done.arrivals) - 1)
                 for topic in topics
-                for done in [topic.publish(processing_us=ms * 1000, idontwant=idontwant)]
+                for done in [topic.publish(processing_ms=float(ms), idontwant=idontwant)]
             ]
         )
     )

@@ -13,7 +13,7 @@ import math
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Flat, Section
@@ -24,6 +24,8 @@ __all__ = ["PRESETS", "GossipSubConfig"]
 
 _MOST_DEGREE = 1_000
 _MOST_MS = 3_600_000.0
+
+_MICROSECONDS = 1000  # of a millisecond
 
 _SPEC: dict[str, Any] = {
     "d": 6,
@@ -50,12 +52,19 @@ PRESETS = MappingProxyType(
 )
 
 
-def _degree(text: str) -> Any:
-    return Field(default=None, ge=0, le=_MOST_DEGREE, description=text)
+def _check_given(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    return None if value is None else check(value)
 
 
-def _time(text: str) -> Any:
-    return Field(default=None, ge=0.0, le=_MOST_MS, description=text)
+#: Marks a field that is None where the preset says its value; `GossipSubConfig.filled` has it.
+_OF_PRESET = WrapValidator(_check_given)
+
+_Degree = Annotated[int, Field(ge=0, le=_MOST_DEGREE), _OF_PRESET]
+_Time = Annotated[float, Field(ge=0.0, le=_MOST_MS), _OF_PRESET]
+
+
+def _of_preset(text: str) -> Any:
+    return Field(default=None, description=text)
 
 
 _OF_WORLDS = UsedWhen(
@@ -71,7 +80,7 @@ _OF_WAVES = used_when(lambda config: config.gossipsub.joins == "waves", "--gossi
 
 
 class GossipSubConfig(Section):
-    """How GossipSub is set up; what is None is as the preset has it (:meth:`value`)."""
+    """How GossipSub is set up; fields that are None have the preset's values (:meth:`filled`)."""
 
     all_used_when: ClassVar[UsedWhen | None] = used_when(
         used_by("gossipsub"), "gossipsub in --systems"
@@ -82,57 +91,48 @@ class GossipSubConfig(Section):
         description="GossipSub: the parameters of the specification (v1.1), of go-libp2p-pubsub, "
         "or of Ethereum's consensus layer; each of them may be given besides",
     )
-    d: Annotated[int | None, Flat("gossipsub_d")] = _degree(
+    d: Annotated[_Degree, Flat("gossipsub_d")] = _of_preset(
         "GossipSub: the degree of a mesh that a node wishes, D: 6 (ethereum: 8)"
     )
-    d_low: Annotated[int | None, Flat("gossipsub_d_low")] = _degree(
+    d_low: Annotated[_Degree, Flat("gossipsub_d_low")] = _of_preset(
         "GossipSub: a node with fewer peers in its mesh GRAFTs more, up to D: 4 (go: 5, ethereum: "
         "6); at most D"
     )
-    d_high: Annotated[int | None, Flat("gossipsub_d_high")] = _degree(
+    d_high: Annotated[_Degree, Flat("gossipsub_d_high")] = _of_preset(
         "GossipSub: a node with more peers in its mesh PRUNEs it to D: 12; at least D"
     )
-    d_out: Annotated[int | None, Flat("gossipsub_d_out")] = _degree(
+    d_out: Annotated[_Degree, Flat("gossipsub_d_out")] = _of_preset(
         "GossipSub: peers in a mesh that the node itself has dialled, at least: 2; below D_low and "
         "at most D / 2"
     )
-    d_lazy: Annotated[int | None, Flat("gossipsub_d_lazy")] = _degree(
+    d_lazy: Annotated[_Degree, Flat("gossipsub_d_lazy")] = _of_preset(
         "GossipSub: peers outside of the mesh that a node sends IHAVE, at least: 6"
     )
-    gossip_factor: Annotated[float | None, Flat("gossipsub_gossip_factor")] = Field(
-        default=None,
-        ge=0.0,
-        le=1.0,
-        description="GossipSub: the share of the peers outside of the mesh that a node sends "
-        "IHAVE, where that is more than D_lazy: 0.25 (v1.0: 0)",
+    gossip_factor: Annotated[
+        float, Field(ge=0.0, le=1.0), _OF_PRESET, Flat("gossipsub_gossip_factor")
+    ] = _of_preset(
+        "GossipSub: the share of the peers outside of the mesh that a node sends "
+        "IHAVE, where that is more than D_lazy: 0.25 (v1.0: 0)"
     )
-    mcache_gossip: Annotated[int | None, Flat("gossipsub_mcache_gossip")] = Field(
-        default=None,
-        ge=1,
-        le=MOST_ROUNDS,
-        description="GossipSub: heartbeats in which a node tells of a publication by IHAVE: 3",
-    )
-    heartbeat_ms: Annotated[float | None, Flat("gossipsub_heartbeat_ms")] = Field(
-        default=None,
-        ge=1.0,
-        le=_MOST_MS,
-        description="GossipSub: the time between two heartbeats: 1000 (ethereum: 700)",
-    )
-    prune_backoff_ms: Annotated[float | None, Flat("gossipsub_prune_backoff_ms")] = _time(
+    mcache_gossip: Annotated[
+        int, Field(ge=1, le=MOST_ROUNDS), _OF_PRESET, Flat("gossipsub_mcache_gossip")
+    ] = _of_preset("GossipSub: heartbeats in which a node tells of a publication by IHAVE: 3")
+    heartbeat_ms: Annotated[
+        float, Field(ge=1.0, le=_MOST_MS), _OF_PRESET, Flat("gossipsub_heartbeat_ms")
+    ] = _of_preset("GossipSub: the time between two heartbeats: 1000 (ethereum: 700)")
+    prune_backoff_ms: Annotated[_Time, Flat("gossipsub_prune_backoff_ms")] = _of_preset(
         "GossipSub: how long two peers do not GRAFT each other after a PRUNE: 60000; counted in "
         "heartbeats that begin before it is over"
     )
     unsubscribe_backoff_ms: Annotated[
-        float | None, Flat("gossipsub_unsubscribe_backoff_ms"), _OF_WORLDS
-    ] = _time("GossipSub: the same after a PRUNE of a node that leaves the topic: 10000")
-    prune_at_d_high: Annotated[bool | None, Flat("gossipsub_prune_at_d_high")] = Field(
-        default=None,
-        description="GossipSub: whether a mesh of just D_high is pruned, too: false (go: true)",
+        _Time, Flat("gossipsub_unsubscribe_backoff_ms"), _OF_WORLDS
+    ] = _of_preset("GossipSub: the same after a PRUNE of a node that leaves the topic: 10000")
+    prune_at_d_high: Annotated[bool, _OF_PRESET, Flat("gossipsub_prune_at_d_high")] = _of_preset(
+        "GossipSub: whether a mesh of just D_high is pruned, too: false (go: true)"
     )
-    flood_publish: Annotated[bool | None, Flat("gossipsub_flood_publish")] = Field(
-        default=None,
-        description="GossipSub: whether a source sends to all that it is connected to in the "
-        "topic, not to its mesh alone: true",
+    flood_publish: Annotated[bool, _OF_PRESET, Flat("gossipsub_flood_publish")] = _of_preset(
+        "GossipSub: whether a source sends to all that it is connected to in the "
+        "topic, not to its mesh alone: true"
     )
     idontwant: Annotated[bool, Flat("gossipsub_idontwant")] = Field(
         default=True,
@@ -210,10 +210,34 @@ class GossipSubConfig(Section):
         return self
 
     def value(self, name: str) -> Any:
-        """Return what a field says, or else the preset."""
+        """Return the value of a field, or else that of the preset."""
         given = getattr(self, name)
         return PRESETS[self.preset].get(name, given) if given is None else given
 
-    def heartbeats_of(self, name: str) -> int:
-        """Return a time in heartbeats, whole ones: those that begin before it is over."""
+    def filled(self) -> GossipSubConfig:
+        """Return the section with the preset's values in the fields that are None."""
+        return self.replace(**{name: self.value(name) for name in PRESETS[self.preset]})
+
+    @property
+    def prune_backoff(self) -> int:
+        """Heartbeats in which two peers do not GRAFT each other after a PRUNE."""
+        return self._heartbeats("prune_backoff_ms")
+
+    @property
+    def unsubscribe_backoff(self) -> int:
+        """The same after a PRUNE of a node that leaves the topic."""
+        return self._heartbeats("unsubscribe_backoff_ms")
+
+    @property
+    def heartbeat_us(self) -> int:
+        """The time between two heartbeats in microseconds."""
+        return round(self.value("heartbeat_ms") * _MICROSECONDS)
+
+    @property
+    def processing_us(self) -> int:
+        """The time between a node's first copy and the copies that it sends, in microseconds."""
+        return round(self.processing_ms * _MICROSECONDS)
+
+    def _heartbeats(self, name: str) -> int:
+        """Return a time in heartbeats: those that begin before it is over."""
         return math.ceil(self.value(name) / self.value("heartbeat_ms"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.config.refusals import refusal
 from scribe_spark.config.used_when import UsedWhen
+from scribe_spark.core.record import Record
 from scribe_spark.errors import check_names
 
 __all__ = ["Flat", "Location", "Names", "Section", "Text", "Whole"]
@@ -105,6 +106,17 @@ class Section(BaseModel):
     def given(self) -> dict[str, Any]:
         """Field name -> value of the fields that were given when this was made."""
         return {name: getattr(self, name) for name in self.model_fields_set}
+
+    def for_tasks(self) -> Self:
+        """Return its fields and properties as a `Record`: kernels read it on executors, which need
+        no pydantic.
+        """
+        kinds = (kind for kind in type(self).__mro__ if issubclass(kind, Section))
+        derived = [
+            name for kind in kinds for name, one in vars(kind).items() if isinstance(one, property)
+        ]
+        names = (*type(self).model_fields, *derived)
+        return cast(Self, Record(**{name: getattr(self, name) for name in names}))
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values, checked again."""

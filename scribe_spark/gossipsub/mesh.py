@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import distinct, expand, read_table, whole_numbers
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, take
@@ -27,10 +26,12 @@ from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.gossipsub.choosing import Names, sample_others
 from scribe_spark.gossipsub.links import DIALLED, WAS_DIALLED, BackOff, Links, Space, turned_way
 from scribe_spark.gossipsub.router import Router
-from scribe_spark.gossipsub.rules import GossipRules
 from scribe_spark.gossipsub.subscribers import SUBSCRIBERS, KnowsSubscribers, Subscribers, dialled
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.lives import KnowsLives
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.gossipsub import GossipSubConfig
 
 __all__ = [
     "BACK_OFF",
@@ -78,9 +79,12 @@ class Topics:
     number : ndarray of int64, shape (T,)
         The numbers of the topics, ascending.
     subscribers : KnowsSubscribers
-    rules : GossipRules
+    rules : GossipSubConfig
+        Filled.
     kernel : KnowsDelays
     lan_us : int
+    seed : int
+        Key of all draws.
     waves : int
         In how many waves the subscribers of a run JOIN.
     lives : KnowsLives, optional
@@ -93,9 +97,10 @@ class Topics:
     facts: KnowsRing
     number: np.ndarray
     subscribers: KnowsSubscribers
-    rules: GossipRules
+    rules: GossipSubConfig
     kernel: KnowsDelays
     lan_us: int
+    seed: int
     waves: int = 1
     lives: KnowsLives | None = None
     observer: Observer | None = None
@@ -103,7 +108,7 @@ class Topics:
     @property
     def names(self) -> Names:
         """The numbers by which draws are keyed."""
-        return Names(self.number, self.facts.ring.node, self.rules.seed)
+        return Names(self.number, self.facts.ring.node, self.seed)
 
     @property
     def space(self) -> Space:

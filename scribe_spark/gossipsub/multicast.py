@@ -35,7 +35,6 @@ from scribe_spark.gossipsub.publication import (
     Messages,
     publish,
 )
-from scribe_spark.gossipsub.rules import GossipRules
 from scribe_spark.gossipsub.subscribers import Directory, SharedDirectory
 from scribe_spark.multicast import CONTROL, DELIVERIES, PAYLOAD, STATE, TIME, Multicast
 from scribe_spark.multicast import COPIES as COPY_ROWS
@@ -66,10 +65,10 @@ def multicast(stages: Any) -> Multicast:
     directory = Directory.of(place, len(number), size)
     arrays = {"place": directory.place, "offsets": directory.offsets}
     shared = stages.own(_Shared(*distribute_arrays(stages.spark, **arrays)))
-    rules = GossipRules.of(config, stages.config.seed)
+    rules = config.filled().for_tasks()
     subscribers = SharedDirectory((shared.place, shared.offsets), size)
     known = (ring.facts, number, subscribers, rules, underlay.kernel, underlay.lan_us)
-    topics = Topics(ring.bounds, *known)
+    topics = Topics(ring.bounds, *known, stages.config.seed)
     tables = stages.own(BucketTables(ring.layout, _empty(ring)))
 
     def play(program: TopicsProgram, name: str) -> list[int]:

@@ -24,11 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
@@ -69,7 +68,6 @@ from scribe_spark.gossipsub.publication import (
     Spread,
 )
 from scribe_spark.gossipsub.router import Router
-from scribe_spark.gossipsub.rules import GossipRules
 from scribe_spark.gossipsub.subscribers import SUBSCRIBERS, Directory, DirectoryOfRound, Subscribers
 from scribe_spark.living import (
     LivingRound,
@@ -82,6 +80,9 @@ from scribe_spark.living import (
     count_messages,
 )
 from scribe_spark.multicast import TIME
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.gossipsub import GossipSubConfig
 
 __all__ = ["LiveGossipSub", "live_gossipsub", "play_heartbeat"]
 
@@ -134,12 +135,12 @@ class LiveGossipSub(SystemOnBuckets):
 
     Attributes
     ----------
-    rules : GossipRules
-        The seed is the world's.
+    rules : GossipSubConfig
+        Filled.
     clock : str
     """
 
-    rules: GossipRules
+    rules: GossipSubConfig
     clock: str = TIME
     payload: tuple[str, ...] = ("payload",)
     control: tuple[str, ...] = (
@@ -158,8 +159,8 @@ class LiveGossipSub(SystemOnBuckets):
         topics = Topics(
             *(player.bounds, player.facts, now.group),
             Directory.of(whole_numbers(), len(now.group), len(now.ring)),
-            replace(self.rules, seed=now.seed),
-            *(now.kernel, now.lan_us),
+            self.rules,
+            *(now.kernel, now.lan_us, now.seed),
             lives=now.overlay,
             observer=now.tally.observer,
         )
@@ -171,7 +172,7 @@ class LiveGossipSub(SystemOnBuckets):
 
 def live_gossipsub(config: GossipSubConfig) -> LiveGossipSub:
     """Return the system that lives in a world of this config, by discovery `dial`."""
-    return LiveGossipSub(GossipRules.of(config, seed=0), config.clock)
+    return LiveGossipSub(config.filled().for_tasks(), config.clock)
 
 
 def play_heartbeat(

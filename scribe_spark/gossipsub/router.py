@@ -14,14 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scribe_spark.core.arrays import distinct, expand, index_in_run
 from scribe_spark.gossipsub.choosing import Names, in_order, least
 from scribe_spark.gossipsub.links import DIALLED, BackOff, Links, Space
-from scribe_spark.gossipsub.rules import GossipRules
 from scribe_spark.gossipsub.score import score
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.gossipsub import GossipSubConfig
 
 __all__ = ["Router"]
 
@@ -34,7 +37,8 @@ class Router:
 
     Attributes
     ----------
-    rules : GossipRules
+    rules : GossipSubConfig
+        Filled.
     names : Names
     space : Space
     connections, mesh : Links
@@ -43,7 +47,7 @@ class Router:
         ``has_joined(topic, node)``: whether peers have joined; without it all have.
     """
 
-    rules: GossipRules
+    rules: GossipSubConfig
     names: Names
     space: Space
     connections: Links

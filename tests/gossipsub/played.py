@@ -25,7 +25,6 @@ from scribe_spark.gossipsub.publication import (
     Messages,
     publish,
 )
-from scribe_spark.gossipsub.rules import GossipRules
 from scribe_spark.gossipsub.subscribers import Directory
 from scribe_spark.pastry.lives import Lives
 
@@ -159,9 +158,10 @@ def play_case(
         RingInMemory(ring),
         numbers,
         Directory.of(np.array(place, dtype=np.int64), len(numbers), len(ring)),
-        GossipRules.of(config, case.seed),
+        config.filled(),
         kernel,
         worlds.LAN_US,
+        case.seed,
     )
     tables = [(Poisoned if poisoned else Tables).of({}) for _ in range(buckets)]
     wrap = OneAtATime if poisoned else (lambda program: program)

@@ -7,7 +7,6 @@ import pytest
 from scribe_spark import RunConfig, WorldConfig
 from scribe_spark.config.gossipsub import PRESETS, GossipSubConfig
 from scribe_spark.errors import InputError
-from scribe_spark.gossipsub.rules import GossipRules
 
 
 @pytest.mark.parametrize(
@@ -39,16 +38,16 @@ def test_what_cannot_be_is_refused_in_one_line(given, refusal):
 
 def test_a_preset_says_what_is_not_given():
     config = RunConfig(gossipsub_preset="ethereum", gossipsub_d_high=20).gossipsub
-    assert [config.value(name) for name in ("d", "d_low", "d_high", "d_out")] == [8, 6, 20, 2]
-    rules = GossipRules.of(config, seed=7)
-    assert (rules.d, rules.d_high, rules.heartbeat_us, rules.seed) == (8, 20, 700_000, 7)
+    rules = config.filled()
+    assert (config.d, rules.d, rules.d_low, rules.d_high, rules.d_out) == (None, 8, 6, 20, 2)
+    assert rules.heartbeat_us == 700_000
     # 60 s are 85.7 heartbeats of 0.7 s
     assert (rules.prune_backoff, rules.unsubscribe_backoff) == (86, 15)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_can_be_had(preset):
-    assert GossipSubConfig(preset=preset).value("d_high") == 12
+    assert GossipSubConfig(preset=preset, d_high=None).filled().d_high == 12
 
 
 def test_a_graph_of_all_nodes_lives_in_no_world():

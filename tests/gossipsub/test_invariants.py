@@ -67,9 +67,9 @@ def test_duplicates_are_degree_less_two_without_processing_time():
 
 def test_processing_time_holds_copies_back():
     one = topics([600])
-    counts = [len(one.publish(processing_us=us).copies["node"]) for us in (0, 20_000, 200_000)]
+    counts = [len(one.publish(processing_ms=ms).copies["node"]) for ms in (0.0, 20.0, 200.0)]
     assert counts[0] > counts[1] > counts[2]
-    without = one.publish(processing_us=20_000, idontwant=False)
+    without = one.publish(processing_ms=20.0, idontwant=False)
     assert counts[0] > len(without.copies["node"]) > counts[1]
 
 

@@ -15,7 +15,6 @@ from scribe_spark.experiments import Simulation
 from scribe_spark.gossipsub.account import JOINING, JOINING_KINDS, KEPT, KEPT_KINDS, Account
 from scribe_spark.gossipsub.mesh import Topics, building
 from scribe_spark.gossipsub.publication import ANSWERS, ARRIVALS, COPIES, Messages, publish
-from scribe_spark.gossipsub.rules import GossipRules
 from scribe_spark.gossipsub.subscribers import Directory
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.runtime.batches import Batches
@@ -62,9 +61,10 @@ def both(spark):
             RingInMemory(ring),
             number,
             Directory.of(place, len(number), size),
-            GossipRules.of(stages.config.gossipsub, stages.config.seed),
+            stages.config.gossipsub.filled(),
             underlay.kernel,
             underlay.lan_us,
+            stages.config.seed,
         )
         mine = Tables.of({})
         for _, program in building(topics, stages.config.gossipsub):

@@ -15,7 +15,6 @@ from oracle.gossipsub.world import publications
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.ring import Ring
 from scribe_spark.gossipsub.round import LiveGossipSub
-from scribe_spark.gossipsub.rules import GossipRules
 from scribe_spark.living import LivingRound, OwnRounds
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import Lives
@@ -64,7 +63,7 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
     plane = case.delay()
     between = np.array([[plane(a, b) for b in ring.node] for a in ring.node]) - 2000
     lives = Lives.of(size, np.array([at[node] for node in range(case.present)]))
-    system = LiveGossipSub(GossipRules.of(config_of(settings), 0), settings.clock)
+    system = LiveGossipSub(config_of(settings).filled(), settings.clock)
     own = OwnRounds(case.round_us, settings.heartbeat_us)
     world, outcomes = SystemBuckets.empty(ring, buckets, blind), Counter()
     for number in range(case.rounds):

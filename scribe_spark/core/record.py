@@ -1,0 +1,21 @@
+"""A frozen record of named values."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import NoReturn
+
+__all__ = ["Record"]
+
+
+class Record(SimpleNamespace):
+    """Named values that tasks read without the library that has checked them.
+
+    Examples
+    --------
+    >>> Record(b=4, leaf_set=16).leaf_set
+    16
+    """
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{name} cannot be changed")
