@@ -1,4 +1,4 @@
-"""Put faults into kernels, one after the other, and see tests fail.
+"""Put faults into every room of the package, one after the other, and see tests fail.
 
 Usage: ``python -m tools.try_faults [WORD ...]``: all faults, or those with a word in their
 names.  The package and its tests are copied into a
@@ -39,6 +39,7 @@ class Fault:
 
 
 FAULTS = {
+    # Pastry and Scribe
     "a tie": Fault(
         "pastry/arrivals/cell_offers.py",
         "((delay == to_beat) & (position < filled))",
@@ -119,6 +120,258 @@ FAULTS = {
     ),
     "a second JOIN in a wave": Fault(
         "scribe/lazy.py", "& ~np.isin(pairs, sent) & _waits", "& (pairs >= 0) & _waits", GROUPS
+    ),
+    # CAN
+    "a half with the wrong point": Fault(
+        "can/zones.py",
+        "upper[starts] = ~upper[starts + 1]",
+        "upper[starts] = upper[starts + 1]",
+        "tests/can/test_can_zones.py",
+    ),
+    "a wrong neighbour of equal distance": Fault(
+        "can/greedy.py",
+        "np.lexsort((zones.node[asked[best]], message[best]))",
+        "np.lexsort((-zones.node[asked[best]], message[best]))",
+        "tests/can/test_can_oracle.py",
+    ),
+    "a torus that is cut open": Fault(
+        "can/greedy.py",
+        "away = np.minimum(far - ahead, ahead - side[depth]) + 1",
+        "away = np.maximum(ahead - side[depth], -1) + 1",
+        "tests/can/test_can_oracle.py",
+    ),
+    "a flood back along a dimension": Fault(
+        "can/flooding.py",
+        "(face >> 1 < came >> 1)",
+        "(face >> 1 > came >> 1)",
+        "tests/can/test_can_oracle.py",
+    ),
+    "a flood past the middle": Fault(
+        "can/flooding.py",
+        "kept = gone < places // 2",
+        "kept = gone <= places // 2",
+        "tests/can/test_can_oracle.py",
+    ),
+    # Bayeux
+    "a JOIN by another surrogate": Fault(
+        "bayeux/next_hop.py",
+        "order = (wanted[:, None] + np.arange(base)) % base",
+        "order = (wanted[:, None] - np.arange(base)) % base",
+        "tests/bayeux/test_bayeux.py",
+    ),
+    "a PRUNE that keeps the member": Fault(
+        "bayeux/leaving.py",
+        'lists.number[row[there]] <= came["number"][there]',
+        'lists.number[row[there]] < came["number"][there]',
+        "tests/bayeux/test_world.py",
+    ),
+    "a repair that drops members": Fault(
+        "bayeux/repair.py",
+        "failed = take(failed, ~self._reached(tables, failed))",
+        "failed = take(failed, self._reached(tables, failed))",
+        "tests/bayeux/test_world.py",
+    ),
+    "a TREE that is recorded backwards": Fault(
+        "bayeux/joining.py", "np.roll(node, -1))", "np.roll(node, 1))", "tests/bayeux/test_world.py"
+    ),
+    "a table hop by a dead node": Fault(
+        "bayeux/next_hop.py",
+        "rest = np.flatnonzero(~is_alive(onward))",
+        "rest = np.flatnonzero(onward < 0)",
+        "tests/bayeux/test_world.py",
+    ),
+    # GossipSub
+    "a PRUNE of outbound peers": Fault(
+        "gossipsub/router.py",
+        "order = np.lexsort((~quota, of))",
+        "order = np.lexsort((quota, of))",
+        "tests/gossipsub/test_run.py",
+    ),
+    "a PRUNE without a back-off": Fault(
+        "gossipsub/router.py",
+        "self.take_back_off(key, heartbeat + rules.prune_backoff)",
+        "self.take_back_off(key, heartbeat)",
+        "tests/gossipsub/test_world.py",
+    ),
+    "a GRAFT into a full mesh": Fault(
+        "gossipsub/router.py",
+        "(before >= self.rules.d_high) & inbound",
+        "(before > self.rules.d_high) & inbound",
+        "tests/gossipsub/test_run.py",
+    ),
+    "a GRAFT too many": Fault(
+        "gossipsub/router.py",
+        "few = degree < rules.d_low",
+        "few = degree <= rules.d_low",
+        "tests/gossipsub/test_run.py",
+    ),
+    "a later copy that is the first": Fault(
+        "gossipsub/publication.py",
+        "order = np.lexsort((sender, hops, at, key))",
+        "order = np.lexsort((at, sender, hops, key))",
+        "tests/gossipsub/test_run.py",
+    ),
+    "an IDONTWANT to the sender": Fault(
+        "gossipsub/publication.py",
+        "told = peer != arrivals.sender[mine[of]]",
+        "told = peer >= 0",
+        "tests/gossipsub/test_run.py",
+    ),
+    "a link that was dialled twice": Fault(
+        "gossipsub/links.py",
+        "(way & DIALLED) << 1 | (way & WAS_DIALLED) >> 1",
+        "(way & DIALLED) | (way & WAS_DIALLED) >> 1",
+        "tests/gossipsub/test_run.py",
+    ),
+    # flooding
+    "a flood without a range": Fault(
+        "flooding/flood.py",
+        "fits &= row <= _most_shared(ring, at, b)[message]",
+        "fits &= row < _most_shared(ring, at, b)[message]",
+        "tests/flooding/test_flooding.py",
+    ),
+    "a flood with an early clock": Fault(
+        "flooding/flood.py",
+        '"sent_us": came["at_us"][message]',
+        '"sent_us": came["sent_us"][message]',
+        "tests/flooding/test_flooding.py",
+    ),
+    # measures
+    "an RMD of the nearest member": Fault(
+        "measures/delay.py",
+        'np.maximum.reduceat(ordered["most"], start)',
+        'np.minimum.reduceat(ordered["most"], start)',
+        "tests/measures/test_measures.py",
+    ),
+    "a packet for each child of IP multicast": Fault(
+        "measures/stress.py",
+        "packets = groups if merged else entries",
+        "packets = entries",
+        "tests/measures/test_measures.py",
+    ),
+    "a first copy that is a duplicate": Fault(
+        "measures/copies.py",
+        "late = len(payload) - (pc.sum",
+        "late = 1 * (pc.sum",
+        "tests/measures/test_copies.py",
+    ),
+    "an RDP of other members": Fault(
+        "measures/delay.py",
+        'theirs = take(theirs, np.argsort(theirs["node"]))',
+        'theirs = take(theirs, np.argsort(-theirs["node"]))',
+        "tests/measures/test_measures.py",
+    ),
+    "a bound of RDP that is included": Fault(
+        "measures/formulas.py",
+        "ratio < int(bound * 10**9)",
+        "ratio <= int(bound * 10**9)",
+        "tests/measures/test_measures.py",
+    ),
+    # the reference tree
+    "a tree that meets too low": Fault(
+        "reference_tree/pruned_trees.py",
+        "met = (hosts == 1) & (highest >= level)",
+        "met = hosts == 1",
+        "tests/reference_tree/test_pruned_trees.py",
+    ),
+    "copies towards the source": Fault(
+        "reference_tree/pruned_trees.py",
+        "upwards = self.to_source[lower]",
+        "upwards = ~self.to_source[lower]",
+        "tests/reference_tree/test_pruned_trees.py",
+    ),
+    "a child too few": Fault(
+        "reference_tree/topmost.py",
+        "node >= first, index < above.last_index()",
+        "node >= first, index < above.last_index() - 1",
+        "tests/reference_tree/test_search.py",
+    ),
+    "a topmost key across zero": Fault(
+        "reference_tree/topmost.py",
+        "take_low = of_begun & (~of_ended | wraps[rows])",
+        "take_low = of_begun & ~of_ended",
+        "tests/reference_tree/test_search.py",
+    ),
+    # the exchange between tasks
+    "a message of another swap": Fault(
+        "engine/between_tasks.py",
+        "if other != swap:",
+        "if other < 0:",
+        "tests/engine/test_exchange_between_tasks.py",
+    ),
+    "a consequence that hides the cause": Fault(
+        "engine/between_tasks.py",
+        "return error.ended",
+        "return cls(error.ended.why, rank, error.ended.line)",
+        "tests/engine/test_exchange_between_tasks.py",
+    ),
+    "a token for everybody": Fault(
+        "engine/flight.py",
+        'hmac.digest(secret, self.nonce.encode(), "sha256").hex()',
+        'hmac.digest(b"", self.nonce.encode(), "sha256").hex()',
+        "tests/engine/test_exchange_between_tasks.py",
+    ),
+    "a number that does not fit": Fault(
+        "engine/packing.py",
+        "if info.min <= least and most <= info.max:",
+        "if info.min <= least and most <= info.max + 1:",
+        "tests/engine/test_packing.py",
+    ),
+    # worlds and their views
+    "a leaf set from the wrong side": Fault(
+        "worlds/views.py",
+        "place = np.where(column < half, column + 1, half - 1 - column)",
+        "place = np.where(column < half, half - 1 - column, column + 1)",
+        "tests/world/test_world.py",
+    ),
+    "a child that is its parent's parent": Fault(
+        "worlds/views.py",
+        "number[parent], number[child]]",
+        "number[child], number[parent]]",
+        "tests/world/test_world_groups.py",
+    ),
+    "a parent that is missing": Fault(
+        "worlds/views.py",
+        'mask=np.asarray(entries["parent"]) < 0)',
+        'mask=np.asarray(entries["parent"]) < -1)',
+        "tests/world/test_world_groups.py",
+    ),
+    "a steady state that is too early": Fault(
+        "worlds/steady.py",
+        "mean, later = _mean(line[begin : begin + window]), _mean(line[begin + window :])",
+        "mean, later = _mean(line[begin : begin + window]), _mean(line[begin:])",
+        "tests/world/test_steady.py",
+    ),
+    "a node that fails before it comes": Fault(
+        "worlds/churn.py",
+        "at = np.maximum(at + 1, np.minimum(time, rounds).astype(np.int64))",
+        "at = np.maximum(at, np.minimum(time, rounds).astype(np.int64))",
+        "tests/world/test_generators.py",
+    ),
+    # the network
+    "a bridge too many": Fault(
+        "underlay/pendant.py",
+        "if low[here] > visited[above]:",
+        "if low[here] >= visited[above]:",
+        "tests/underlay/test_pendant.py",
+    ),
+    "a nearest router behind the bridge": Fault(
+        "underlay/nearest.py",
+        "found = np.where(outside, first, second)",
+        "found = np.where(outside, first, first)",
+        "tests/underlay/test_nearest.py",
+    ),
+    "a delay that is cut off": Fault(
+        "topology/transit_stub.py",
+        "np.floor(np.hypot(across[:, 0], across[:, 1]) + 0.5)",
+        "np.floor(np.hypot(across[:, 0], across[:, 1]))",
+        "tests/topology/test_transit_stub.py",
+    ),
+    "a stub without routers": Fault(
+        "topology/transit_stub.py",
+        "if counts[giver] > 1:",
+        "if counts[giver] > 0:",
+        "tests/topology/test_transit_stub.py",
     ),
 }
 

@@ -124,3 +124,13 @@ def test_bytes_of_equal_columns_are_equal():
     columns = draw(np.random.default_rng(4))
     data = b"".join(pack(columns)[0])
     assert data == b"".join(pack(Packed(data))[0])
+
+
+@pytest.mark.parametrize("bits", [7, 15, 31, 63])
+@pytest.mark.parametrize("beyond", [-2, -1, 0, 1])
+def test_numbers_at_the_limits_of_types_come_back(bits, beyond):
+    limit = 2**bits + beyond
+    ends = [max(-limit, -(2**63)), min(limit, 2**63 - 1)]
+    for values in (ends, [0, ends[1]], [ends[0], 0]):
+        columns = {"number": np.array(values)}
+        assert_same(dict(Packed(b"".join(pack(columns)[0]))), columns)

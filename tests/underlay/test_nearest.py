@@ -52,3 +52,16 @@ def test_nearest_in_many_blocks_of_queries():
     seen = delay_us[queries][:, candidates]
     assert np.array_equal(found[:, 0], seen[:, :1000].argmin(axis=1))
     assert np.array_equal(found[:, 1], 1000 + seen[:, 1000:].argmin(axis=1))
+
+
+def test_the_nearest_router_may_be_beyond_a_slow_way_inside():
+    """Routes go by weight: those inside a stub may take longer than those that leave the stub."""
+    # 0 is in the core, 1 to 3 are a stub behind its gateway 1, 4 is in the core
+    delay_us = np.array(
+        [[0, 1, 2, 2, 5], [1, 0, 1, 1, 6], [2, 1, 0, 99, 7], [2, 1, 99, 0, 7], [5, 6, 7, 7, 0]],
+        np.int32,
+    )
+    exits = np.array([[-1, 0, 0, 0, -1], [0, 0, 0, 0, 4]], np.int32)
+    candidates = np.array([3, 4])
+    found = nearest(delay_us, exits, np.arange(5), candidates, np.array([0]))
+    assert candidates[found[:, 0]].tolist() == [3, 3, 4, 3, 4]

@@ -7,6 +7,7 @@ import worlds
 
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.pendant import (
+    bridges,
     inner_routes,
     leaving_routes,
     pendant_components,
@@ -14,32 +15,50 @@ from scribe_spark.underlay.pendant import (
 )
 
 
+def reached(start: int, links, without: tuple[int, int]) -> set[int]:
+    """The routers to which links lead when one undirected link is taken away."""
+    seen, todo = {start}, [start]
+    while todo:
+        here = todo.pop()
+        for src, dst in links:
+            if src == here and dst not in seen and {src, dst} != set(without):
+                seen.add(dst)
+                todo.append(dst)
+    return seen
+
+
+def bridges_of(links) -> list[tuple[int, int]]:
+    return [(a, b) for a, b in links if b not in reached(a, links, (a, b))]
+
+
 def hanging(routers, links) -> dict[int, set[int]]:
     """Router of the core -> what hangs on it, by taking each undirected link away in turn."""
-
-    def reached(start: int, without: tuple[int, int]) -> set[int]:
-        seen, todo = {start}, [start]
-        while todo:
-            here = todo.pop()
-            for src, dst in links:
-                if src == here and dst not in seen and {src, dst} != set(without):
-                    seen.add(dst)
-                    todo.append(dst)
-        return seen
-
-    bridges = [(a, b) for a, b in links if b not in reached(a, (a, b))]
+    found = bridges_of(links)
     solid = {r: {r} for r in routers}  # routers that no bridge separates
     for a, b in links:
-        if (a, b) not in bridges and solid[a] is not solid[b]:
+        if (a, b) not in found and solid[a] is not solid[b]:
             solid[a] |= solid[b]
             for router in solid[b]:
                 solid[router] = solid[a]
     most = max(map(len, solid.values()))
     return {
-        (a, b): reached(b, (a, b))
-        for a, b in bridges
-        if len(solid[a]) == most and a not in reached(b, (a, b))
+        (a, b): reached(b, links, (a, b))
+        for a, b in found
+        if len(solid[a]) == most and a not in reached(b, links, (a, b))
     }
+
+
+def test_bridges_are_the_links_that_hold_the_network_together():
+    seen = 0
+    for one in worlds.worlds():
+        arrays = LinkArrays.of(np.array(one.case.routers), worlds.link_frame(one.case), "delay", 1)
+        links = list(zip(arrays.src.tolist(), arrays.dst.tolist(), strict=True))
+        marked = bridges(len(arrays.routers), arrays.src, arrays.dst).tolist()
+        assert [link for link, is_one in zip(links, marked, strict=True) if is_one] == bridges_of(
+            links
+        )
+        seen += len(links) - sum(marked)
+    assert seen > 200
 
 
 def test_components_hang_by_one_link_and_are_as_large_as_can_be():
