@@ -538,7 +538,9 @@ def living_systems(names: Iterable[str]) -> tuple[System, ...]:
     living = [LIVES, *(s.name for s in _SYSTEMS.values() if s.world is not None)]
     for name in asked:
         if name not in living:
-            remedy = f"lives in no world: it has no rounds; give some of {listed(living)}"
+            remedy = (
+                f"has no rounds, so that it cannot be in a world; give some of {listed(living)}"
+            )
             raise InputError("systems", name, remedy)
     return tuple(s for s in _SYSTEMS.values() if s.name in asked and s.world is not None)
 

@@ -69,7 +69,7 @@ BAD = [
     ("group_ids", "name", "must be one of hash, creator"),
     ("members", "", "must be a non-empty text"),
     ("access", " ", "must be a non-empty text"),
-    ("access", "a.csv", "is of no group; give groups or members"),
+    ("access", "a.csv", "has no effect without groups; give groups or members"),
     ("rejoin", 1, "must be true or false"),
     ("replicas", 0, "must be at least 1"),
     ("parent_timeout", 0, "must be at least 1"),
@@ -83,7 +83,7 @@ BAD = [
     ("link_stress_period", -1, "must be at least 0"),
     ("source", "member", "must be one of root, routed, direct"),
     ("measures", "speed", "is no measure of a round; there are delay, link_stress, node_stress"),
-    ("measures", "delay", "is of no group; give groups or members"),
+    ("measures", "delay", "has no effect without groups; give groups or members"),
     ("lookups", -1, "must be at least 0"),
     ("lookups", 10**9, "must be at most 100,000,000"),
     ("detection", -1, "must be at least 0"),
@@ -191,11 +191,23 @@ def test_names_that_a_config_lacks_are_unknown():
 @pytest.mark.parametrize(
     ("config", "given", "line"),
     [
-        (RunConfig, {"lookups": 5}, "lookups = 5: is of worlds: a run multicasts one message to"),
-        (RunConfig, {"scribe.deadline": 2}, "scribe.deadline = 2: is of worlds"),
-        (RunConfig, {"world": {"publishers": 2}}, "world.publishers = 2: is of worlds"),
-        (RunConfig, {"measures": "delay"}, "measures = 'delay': is of worlds: a run has all me"),
-        (WorldConfig, {"knowledge": "out"}, "knowledge = 'out': is of runs: in a world nodes kn"),
+        (
+            RunConfig,
+            {"lookups": 5},
+            "lookups = 5: applies to worlds only: a run multicasts one message to",
+        ),
+        (RunConfig, {"scribe.deadline": 2}, "scribe.deadline = 2: applies to worlds"),
+        (RunConfig, {"world": {"publishers": 2}}, "world.publishers = 2: applies to worlds"),
+        (
+            RunConfig,
+            {"measures": "delay"},
+            "measures = 'delay': applies to worlds only: a run has all me",
+        ),
+        (
+            WorldConfig,
+            {"knowledge": "out"},
+            "knowledge = 'out': applies to runs only: what nodes kn",
+        ),
     ],
 )
 def test_what_the_other_kind_has_is_refused_with_the_reason(config, given, line):
@@ -264,8 +276,8 @@ def test_a_run_with_rounds_has_the_groups_and_timers_of_its_world(given):
             {"groups": 0},
             "groups = 0: leaves nothing to multicast after the rounds; scribe-spark wo",
         ),
-        ({"knowledge": "out"}, "knowledge = 'out': is of runs without rounds"),
-        ({"write_knowledge": True}, "write_knowledge = True: is of runs without rounds"),
+        ({"knowledge": "out"}, "knowledge = 'out': applies to runs without rounds"),
+        ({"write_knowledge": True}, "write_knowledge = True: applies to runs without rounds"),
         ({"replicas": 9}, "replicas = 9: must be at most 8, half of leaf_set"),
         ({"initial": 200_000}, "initial = 200000: must be at most the 100000 nodes"),
         ({"generator": "publications"}, "generator = 'publications': makes publications, of which"),
@@ -301,8 +313,16 @@ def test_a_reference_tree_is_asked_for():
     assert WorldConfig.of(config.flat()) == config
     assert not WorldConfig().reference_tree.kept
     for field, value, line in (
-        ("reference_children", 3, "reference_children = 3: is of the reference tree; give"),
-        ("reference_assignment", "chord", "is of the reference tree; give --reference-tree, too"),
+        (
+            "reference_children",
+            3,
+            "reference_children = 3: applies to the reference tree only; give",
+        ),
+        (
+            "reference_assignment",
+            "chord",
+            "applies to the reference tree only; give --reference-tree, too",
+        ),
         ("reference_children", 1, "reference_children = 1: must be at least 2"),
         ("reference_assignment", "can", "must be one of pastry, chord"),
         ("reference_tree", 1, "reference_tree = 1: must be true or false"),
@@ -317,15 +337,24 @@ def test_a_reference_tree_is_asked_for():
     [
         (
             {"variants": "collapse"},
-            "variants = 'collapse': is of no group; give groups or",
+            "variants = 'collapse': has no effect without groups; give groups or",
         ),
-        ({"trees": {"variants": ["lazy"]}}, "variants = 'lazy': is of no group; give groups or"),
-        ({"variants": "reference_tree"}, "variants = 'reference_tree': is of runs; give --referen"),
+        (
+            {"trees": {"variants": ["lazy"]}},
+            "variants = 'lazy': has no effect without groups; give groups or",
+        ),
+        (
+            {"variants": "reference_tree"},
+            "variants = 'reference_tree': applies to runs only",
+        ),
         (
             {"variants": "steiner"},
             "variants = 'steiner': is no variant of a world's trees; there are bo",
         ),
-        ({"variants": "bottleneck"}, "variants = 'bottleneck': is of no group; give groups or"),
+        (
+            {"variants": "bottleneck"},
+            "variants = 'bottleneck': has no effect without groups; give groups or",
+        ),
     ],
 )
 def test_a_variant_that_worlds_do_not_have_is_refused_with_the_reason(given, line):
@@ -338,4 +367,4 @@ def test_the_command_line_refuses_variants_by_the_same_line(capsys):
     with pytest.raises(SystemExit) as left:
         main(["world", "--variants", "reference_tree"])
     assert left.value.code == 2
-    assert "variants = 'reference_tree': is of runs" in capsys.readouterr().err
+    assert "variants = 'reference_tree': applies to runs" in capsys.readouterr().err

@@ -42,6 +42,6 @@ class LiveTreeConfig(Section):
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
                 raise InputError(
-                    flat, value, "is of the reference tree; give --reference-tree, too"
+                    flat, value, "applies to the reference tree only; give --reference-tree, too"
                 )
         return self

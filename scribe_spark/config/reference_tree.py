@@ -167,7 +167,7 @@ class ReferenceTreeConfig(NetworkConfig):
         given = {name: value for name, value in flat.items() if value != usual[name]}
         if given and self.reference_tree.dht != "routed":
             name = next(iter(given))
-            raise InputError(name, given[name], "is of the network of --dht routed; leave it out")
+            raise InputError(name, given[name], "applies with --dht routed only; leave it out")
         for name, remedy in (
             ("nodes", "is what scaling says; leave it out"),
             ("node_ids", "is uniform here, as with dht = abstract; leave it out"),

@@ -47,12 +47,12 @@ SECTIONS: dict[str, type[Section]] = {
 _OF_WORLDS: dict[str, str] = {
     **dict.fromkeys(
         (*RoundsConfig.flat_names().values(), *ScribeConfig.flat_names().values()),
-        "is of worlds: a run multicasts one message to each group, when trees are mended after the "
-        "last event; give it to scribe-spark world",
+        "applies to worlds only: a run multicasts one message to each group, when trees are "
+        "mended after the last event; give it to scribe-spark world",
     ),
-    "measures": "is of worlds: a run has all measures; leave it out",
-    "reference_tree": "is of worlds; give --variants reference_tree",
-    "bayeux_recreate": "is of worlds: a run's sessions begin after the last event; leave it out",
+    "measures": "applies to worlds only: a run has all measures; leave it out",
+    "reference_tree": "applies to worlds only; give --variants reference_tree",
+    "bayeux_recreate": "applies to worlds only: a run has no failure of a root; leave it out",
 }
 
 
@@ -158,10 +158,12 @@ class RunConfig(NetworkConfig):
             remedy = "makes publications, of which a run has one a group; leave that out"
             raise InputError("generator", self.world.generator, remedy)
         if self.knowledge is not None:
-            remedy = "is of runs without rounds: in these nodes learn what they know; leave it out"
+            remedy = "applies to runs without rounds, in which nodes learn nothing; leave it out"
             raise InputError("knowledge", self.knowledge, remedy)
         if self.write_knowledge:
-            remedy = "is of runs without rounds: other runs start with all nodes; leave it out"
+            remedy = (
+                "applies to runs without rounds only: other runs start with all nodes; leave it out"
+            )
             raise InputError("write_knowledge", True, remedy)
         WorldConfig.of_run(self)
         return self

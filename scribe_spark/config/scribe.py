@@ -194,7 +194,7 @@ class ScribeConfig(MaintenanceConfig):
             value = getattr(self, name)
             if value and not self.has_groups:
                 text = value if isinstance(value, str) else ",".join(value)
-                raise InputError(name, text, "is of no group; give groups or members")
+                raise InputError(name, text, "has no effect without groups; give groups or members")
         return self
 
     @property

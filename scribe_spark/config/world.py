@@ -31,7 +31,7 @@ MOST_WORLD_MEMBERSHIPS = 50_000_000
 #: The variants that worlds have, and why they have none of the others that runs have.
 _IN_WORLDS = ("bottleneck", "collapse", "lazy")
 _NOT_IN_WORLDS = {
-    "reference_tree": "is of runs; give --reference-tree, which keeps it over the live nodes",
+    "reference_tree": "applies to runs only; give --reference-tree, a tree over the live nodes",
 }
 
 
@@ -52,7 +52,7 @@ def _of_runs() -> dict[str, str]:
     """The fields of systems that live in no world, and why worlds have none of them."""
     own = {flat for section in SECTIONS.values() for flat in section.flat_names().values()}
     return {
-        flat: f"is of runs: {name} lives in no world"
+        flat: f"applies to runs only: {name} has no rounds"
         for name, section in run.SECTIONS.items()
         if name not in SECTIONS
         for flat in section.flat_names().values()
@@ -84,12 +84,12 @@ class WorldConfig(NetworkConfig):
         **_of_runs(),
         **dict.fromkeys(
             ("bayeux_root", "bayeux_partitions"),
-            "is of runs: in a world a group has one root, the node closest to the groupId",
+            "applies to runs only: a world's group has one root, the node closest to the groupId",
         ),
         **dict.fromkeys(
             ("write_knowledge", "write_routing_table", "knowledge"),
-            "is of runs: in a world nodes know something else after every round, and the table "
-            "state_even or state_odd has what they know",
+            "applies to runs only: what nodes know changes in every round, and a world's table "
+            "state_even or state_odd has it",
         ),
     }
 
@@ -131,7 +131,7 @@ class WorldConfig(NetworkConfig):
     @model_validator(mode="after")
     def _peers_can_be_found(self) -> WorldConfig:
         if self.gossipsub.discovery != "dial":
-            remedy = "does not follow who comes and goes in a world; give dial"
+            remedy = "does not follow the nodes that come and go in a world; give dial"
             raise InputError("gossipsub_discovery", self.gossipsub.discovery, remedy)
         return self
 
@@ -142,7 +142,9 @@ class WorldConfig(NetworkConfig):
                 unknown = f"is no variant of a world's trees; there are {listed(_IN_WORLDS)}"
                 raise InputError("variants", name, _NOT_IN_WORLDS.get(name, unknown))
             if not self.scribe.has_groups:
-                raise InputError("variants", name, "is of no group; give groups or members")
+                raise InputError(
+                    "variants", name, "has no effect without groups; give groups or members"
+                )
         return self
 
     @model_validator(mode="after")

@@ -64,12 +64,12 @@ def refuse_buckets(execution: Execution) -> None:
     """
     if execution.buckets is not None:
         remedy = (
-            "is of worlds and of runs with rounds; give partitions, a run without has a bucket for "
-            "each"
+            "applies to worlds and to runs with rounds only; give partitions: a run without rounds "
+            "has a bucket for each"
         )
         raise InputError("buckets", execution.buckets, remedy)
     if execution.engine == "tasks":
-        remedy = "is of worlds and of runs with rounds; leave it out, the others are jobs"
+        remedy = "applies to worlds and to runs with rounds only; leave it out, the others are jobs"
         raise InputError("engine", execution.engine, remedy)
 
 

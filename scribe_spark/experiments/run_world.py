@@ -212,7 +212,7 @@ class _WorldRun:
         if saved is None:
             return None
         if saved.get("version") != VERSION:
-            self.progress.note("what was saved is of an earlier version: begins again")
+            self.progress.note("an earlier version wrote the save: the world begins again")
             return None
         state, measures = names_of_save(saved)
         # `rounds` is written again from the saved measures, whatever it is now

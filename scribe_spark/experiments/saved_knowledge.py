@@ -45,7 +45,7 @@ def check_saved_knowledge(config: RunConfig, read: Callable[[str], str]) -> dict
     except Exception:
         raise InputError("knowledge", out, f"has no {MANIFEST} of a run that can be read") from None
     if _TABLE not in tables:
-        remedy = "is of a run without --write-knowledge, or one that has not got that far"
+        remedy = "belongs to a run without --write-knowledge, or to one that ended too early"
         raise InputError("knowledge", out, remedy)
     for name, ours in redacted(json.loads(json.dumps(_network(config)))).items():
         theirs = redacted(resolved.get(name))

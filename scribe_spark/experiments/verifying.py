@@ -126,7 +126,7 @@ def _verify(out: str, spark: SparkSession | None, expected: Owner | None = None)
         manifest = read_manifest(out, folder.read_text)
         owner = owner_of(manifest)
         if owner is None:
-            whose = "cannot be read" if manifest is None else "is of something else"
+            whose = "cannot be read" if manifest is None else "belongs to something else"
             raise InputError("out", out, f"its {MANIFEST} {whose}: nothing can be verified")
         if expected is not None and owner is not expected:
             raise InputError("out", out, f"it holds {owner.noun}, not {expected.noun}")

@@ -106,7 +106,7 @@ def make_world(
     if application is not None:
         groups = protocols.groups
         if groups is None or groups.rules.reliable:
-            what = "is an application itself" if groups else "is of no group"
+            what = "is an application itself" if groups else "has no effect without groups"
             remedy = f"{what}; give best-effort delivery and groups to one of your own"
             raise InputError("delivery", config.scribe.delivery, remedy)
         protocols = replace(protocols, groups=replace(groups, application=application))
@@ -263,7 +263,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     for system in living_systems(config.trees.systems):
         system.live(config)  # raises where it cannot be played
         if not config.scribe.has_groups:
-            remedy = "is of no group; give groups or members"
+            remedy = "has no effect without groups; give groups or members"
             raise InputError("systems", ",".join(config.trees.systems), remedy)
     capacities = config.trees.capacities
     if capacities is not None and is_local(capacities):
@@ -274,7 +274,7 @@ def _refuse_one_bucket(config: WorldConfig, execution: Execution) -> None:
     """Refuse buckets of systems that look at all nodes at once."""
     alone = systems_of_one_bucket(config)
     if alone:
-        remedy = f"is of worlds without {listed(alone)}, played in one task; leave it out"
+        remedy = f"applies to worlds without {listed(alone)} only; leave it out"
         raise InputError("buckets", execution.buckets, remedy)
 
 

@@ -66,7 +66,9 @@ def register_measure(measure: Measure) -> Measure:
             d.measure for d in measure.distributions
         }
         if names:
-            raise ValueError(f"{shown(min(names))} is of the measure {shown(other.name)} already")
+            raise ValueError(
+                f"{shown(min(names))} belongs to the measure {shown(other.name)} already"
+            )
     return _MEASURES.register(measure)
 
 

@@ -47,7 +47,7 @@ def chosen_generators(config: WorldConfig) -> list[Generator]:
         raise InputError("generator", given, remedy)
     of_groups = [generator.name for generator in chosen if generator.needs_groups]
     if of_groups and not config.scribe.has_groups:
-        remedy = f"{of_groups[0]} is of worlds with groups; give groups or members"
+        remedy = f"{of_groups[0]} needs groups; give groups or members"
         raise InputError("generator", given, remedy)
     order = list(known)
     return sorted(chosen, key=lambda one: (STEPS.index(one.step), order.index(one.name)))

@@ -72,8 +72,8 @@ def test_bad_values_are_refused_in_one_line(given, refused):
     ("given", "refused"),
     [
         ({"bayeux_recreate": -1}, "bayeux_recreate = -1"),
-        ({"bayeux_partitions": 2}, "bayeux_partitions.*is of runs"),
-        ({"bayeux_root": "surrogate"}, "bayeux_root.*is of runs"),
+        ({"bayeux_partitions": 2}, "bayeux_partitions.*applies to runs"),
+        ({"bayeux_root": "surrogate"}, "bayeux_root.*applies to runs"),
     ],
 )
 def test_worlds_refuse_what_is_of_runs(given, refused):

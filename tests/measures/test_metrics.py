@@ -156,5 +156,5 @@ def test_a_number_has_one_measure(own):
     assert register_measure(own) is own
     with pytest.raises(ValueError, match="'delay' is a measure of the package"):
         register_measure(Measure("delay", ()))
-    with pytest.raises(ValueError, match="'nodes_twice' is of the measure 'own' already"):
+    with pytest.raises(ValueError, match="'nodes_twice' belongs to the measure 'own' already"):
         register_measure(Measure("other", own.metrics))

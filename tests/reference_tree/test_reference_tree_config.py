@@ -61,7 +61,7 @@ ROUTED = {"dht": "routed", "scaling": 9, "assignment": "pastry"}
         ({"dht": "routed"}, "dht = 'routed': is for the 128-bit keys of scaling's networks"),
         ({"dht": "routed", "scaling": 9}, "assignment = 'chord': gives keys to other hosts"),
         ({"dht": "kademlia"}, "dht = 'kademlia': must be one of abstract, routed"),
-        ({"b": 2}, "b = 2: is of the network of --dht routed; leave it out"),
+        ({"b": 2}, "b = 2: applies with --dht routed only; leave it out"),
         ({**ROUTED, "nodes": 9}, "nodes = 9: is what scaling says; leave it out"),
         ({**ROUTED, "node_ids": "sha1"}, "node_ids = 'sha1': is uniform here"),
     ],

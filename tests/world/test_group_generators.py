@@ -225,7 +225,7 @@ REFUSALS = {
     ),
     "no groups": (
         {"generator": "churn+publications", "groups": 0},
-        "generator = 'churn+publications': publications is of worlds with groups; give groups",
+        "generator = 'churn+publications': publications needs groups; give groups",
     ),
     "too large": ({"group_size": 51}, "group_size = 51: a group cannot have more members than the"),
     "no such group": (

@@ -166,13 +166,15 @@ def test_what_lives_in_no_world_is_refused(tmp_path):
         with pytest.raises(InputError, match=match):
             check_world_run(WorldConfig(**NETWORK, nodes=30, **given), out)
 
-    refused("systems = 'ip_multicast': lives in no world: it has no rounds; give some of scribe, b",
+    refused("systems = 'ip_multicast': has no rounds, so that it cannot be in a world; give some",
             groups=2, systems="scribe,ip_multicast")  # fmt: skip
     refused("systems = 'dirct': is unknown; did you mean 'direct'", groups=2, systems="dirct")
-    refused("systems = 'direct': is of no group; give groups or members", systems="direct")
+    refused(
+        "systems = 'direct': has no effect without groups; give groups or members", systems="direct"
+    )
     given = {"groups": 2, "systems": "gossipsub,direct"}
     out = out.replace(buckets=2)
-    refused("buckets = 2: is of worlds without direct, played in one task; leave it out", **given)
+    refused("buckets = 2: applies to worlds without direct only; leave it out", **given)
     out = out.replace(buckets=1, engine="jobs")
     refused("engine = 'jobs': does not play direct; give tasks, or leave it out", **given)
 

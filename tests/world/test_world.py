@@ -415,7 +415,7 @@ def test_a_save_of_an_earlier_version_is_not_read():
     world = _WorldRun(None, None, None, CONFIG, told)
     world.manifest = {"world": {"saved": saved, "tables": {}}}
     assert world._saved_round() is None
-    assert told.lines == ["what was saved is of an earlier version: begins again"]
+    assert told.lines == ["an earlier version wrote the save: the world begins again"]
 
 
 def test_an_out_of_something_else_is_refused(spark, finished, tmp_path):

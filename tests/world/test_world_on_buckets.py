@@ -192,7 +192,11 @@ def test_a_run_without_rounds_has_a_bucket_for_each_partition(tmp_path):
     execution = Execution(out=str(tmp_path / "out"), buckets=2)
     config = RunConfig(**NETWORK, overlay="perfect", nodes=80, groups=3)
     check(config.replace(delivery="reliable"), execution)
-    with pytest.raises(InputError, match=r"buckets = 2: is of worlds and of runs with rounds; giv"):
+    with pytest.raises(
+        InputError, match=r"buckets = 2: applies to worlds and to runs with rounds only; giv"
+    ):
         check(config, execution)
-    with pytest.raises(InputError, match=r"engine = 'tasks': is of worlds and of runs with rounds"):
+    with pytest.raises(
+        InputError, match=r"engine = 'tasks': applies to worlds and to runs with rounds"
+    ):
         check(config, Execution(out=execution.out, engine="tasks"))
