@@ -8,6 +8,7 @@ from typing import Any
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.flooding import MOST_COPIES
 from scribe_spark.errors import InputError
+from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.locations import local_contents, probe_local
 from scribe_spark.experiments.lock import LOCK, refuse_locked
 from scribe_spark.experiments.previous import previous_run_manifest
@@ -32,9 +33,7 @@ def check(config: RunConfig, execution: Execution) -> None:
     """
     if not config.has_rounds:
         refuse_buckets(execution)
-    check_out(
-        execution.out, lambda names, read: previous_run_manifest(names, read, config, execution)
-    )
+    check_out(execution.out, lambda folder: previous_run_manifest(folder, config, execution))
     _check_trees(config)
     _check_knowledge(config)
     if config.has_rounds:
@@ -74,7 +73,7 @@ def refuse_buckets(execution: Execution) -> None:
 
 
 def _check_trees(config: RunConfig) -> None:
-    """Refuse an overlay or trees that there are not, and trees that the overlay cannot have."""
+    """Refuse unknown overlays and trees, and trees that the overlay does not support."""
     kind, trees = check_overlay(config.overlay), config.trees
     systems = systems_of_run(trees.variants, trees.systems)
     remover = any(system.variant == "bottleneck" for system in systems)
@@ -115,21 +114,21 @@ def _check_knowledge(config: RunConfig) -> None:
         check_saved_knowledge(config, lambda name: (folder / name).read_text("utf-8"))
 
 
-def check_out(out: str, previous: Callable[[list[str], Callable[[str], str]], Any]) -> None:
+def check_out(out: str, previous: Callable[[StoredFolder], Any]) -> None:
     """Refuse a local OUT that cannot be gone on with or replaced, is in use, or has no room.
 
     Parameters
     ----------
     previous : callable
-        ``previous(names, read)``, of what is in the folder and a text of it by its name: refuses
-        what cannot be gone on with or replaced.
+        ``previous(folder)`` refuses a folder that cannot be gone on with or replaced.
 
     Raises
     ------
     InputError
     """
     if is_local(out):
-        previous(*local_contents(out))
+        with StoredFolder(None, out) as folder:
+            previous(folder)
         refuse_local_lock(out)
         probe_local(out)
 
@@ -141,7 +140,8 @@ def check_previous(config: RunConfig, execution: Execution) -> None:
     ------
     InputError
     """
-    previous_run_manifest(*local_contents(execution.out), config, execution)
+    with StoredFolder(None, execution.out) as folder:
+        previous_run_manifest(folder, config, execution)
 
 
 def refuse_local_lock(out: str) -> None:

@@ -8,7 +8,7 @@ run; the experiments of a seed share its routes.  What they are together is made
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -20,7 +20,7 @@ from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_out, check_previous, refuse_buckets
 from scribe_spark.experiments.finished_run import Run
-from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.folder import Folder, StoredFolder
 from scribe_spark.experiments.locations import inside, run_folder
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
 from scribe_spark.experiments.owner import PAPER
@@ -60,7 +60,7 @@ def check(paper: Paper, execution: Execution) -> None:
     """
     refuse_buckets(execution)
     out = execution.out
-    check_out(out, lambda names, read: _refuse_previous(names, read, paper, execution))
+    check_out(out, lambda folder: _refuse_previous(folder, paper, execution))
     if execution.overwrite or not is_local(out):
         return
     for runs in paper.runs().values():
@@ -86,7 +86,7 @@ def run(
     """
     progress = progress or Silent()
     with Folder(spark, execution.out) as folder:
-        _refuse_previous(folder.names(), folder.read_text, paper, execution)
+        _refuse_previous(folder, paper, execution)
         with locked(folder, progress):
             return _run(spark, folder, paper, execution, progress)
 
@@ -133,9 +133,7 @@ def _runs(
 # --- the manifest
 
 
-def _refuse_previous(
-    names: Iterable[str], read: Callable[[str], str], paper: Paper, execution: Execution
-) -> None:
+def _refuse_previous(folder: StoredFolder, paper: Paper, execution: Execution) -> None:
     """Refuse a folder that is somebody else's, or of another scale or version.
 
     Raises
@@ -143,7 +141,7 @@ def _refuse_previous(
     InputError
     """
     out = execution.out
-    previous = refuse_contents(out, names, read, execution.resume, execution.overwrite, PAPER)
+    previous = refuse_contents(folder, execution, PAPER)
     if previous is None:
         return
     try:

@@ -7,13 +7,14 @@ files and the same versions.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.errors import InputError, shown
+from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.manifest import MANIFEST, check_shape, input_digests, version_of
-from scribe_spark.experiments.owner import RUN, Owner, others_contents, owner_of, read_manifest
+from scribe_spark.experiments.owner import RUN, Owner, owner_of, read_manifest
 from scribe_spark.redaction import redacted
 
 __all__ = [
@@ -29,23 +30,16 @@ _UNREADABLE = f"its {MANIFEST} cannot be read; use --overwrite"
 
 
 def previous_run_manifest(
-    names: Iterable[str], read: Callable[[str], str], config: RunConfig, execution: Execution
+    folder: StoredFolder, config: RunConfig, execution: Execution
 ) -> dict[str, Any] | None:
     """The manifest of the run to go on with; None where there is none, or it is to be replaced.
-
-    Parameters
-    ----------
-    names : iterable of str
-        What is in the folder.
-    read : callable
-        A text of the folder by its name.
 
     Raises
     ------
     InputError
         The folder is somebody else's, or a run's of another config, input or version.
     """
-    manifest = previous_manifest(names, read, config.flat(), execution)
+    manifest = previous_manifest(folder, config.flat(), execution)
     if manifest is None:
         return None
     refuse_other_inputs(input_digests(config), manifest["inputs"], config.flat(), execution.out)
@@ -55,8 +49,7 @@ def previous_run_manifest(
 
 
 def previous_manifest(
-    names: Iterable[str],
-    read: Callable[[str], str],
+    folder: StoredFolder,
     resolved: Mapping[str, Any],
     execution: Execution,
     owner: Owner = RUN,
@@ -76,8 +69,7 @@ def previous_manifest(
     InputError
         The folder is somebody else's, or was made with other fields or another version.
     """
-    out = execution.out
-    manifest = refuse_contents(out, names, read, execution.resume, execution.overwrite, owner)
+    manifest, out = refuse_contents(folder, execution, owner), folder.out
     if manifest is None:
         return None
     try:
@@ -93,21 +85,12 @@ def previous_manifest(
 
 
 def refuse_contents(
-    out: str,
-    names: Iterable[str],
-    read: Callable[[str], str],
-    resume: bool,
-    overwrite: bool,
-    owner: Owner = RUN,
+    folder: StoredFolder, execution: Execution, owner: Owner
 ) -> dict[str, Any] | None:
-    """Refuse a folder that is somebody else's, or the owner's without leave to go on or replace.
+    """Refuse a folder that is not the owner's, or without leave to go on with it or to replace it.
 
     Parameters
     ----------
-    names : iterable of str
-        What is in the folder.
-    read : callable
-        A text of the folder by its name.
     owner : Owner
         The command that asks.
 
@@ -120,34 +103,26 @@ def refuse_contents(
     ------
     InputError
     """
-    visible = [name for name in names if not name.startswith(".") and not name.endswith(".tmp")]
+    out = folder.out
+    visible = [n for n in folder.names() if not n.startswith(".") and not n.endswith(".tmp")]
     if not visible:
         return None
     if MANIFEST not in visible:
         remedy = f"holds other things ({visible[0]}); name a new folder"
         raise InputError("out", out, remedy)
-    manifest = read_manifest(out, read)
-    _refuse_others(out, visible, manifest, owner)
-    if not resume and not overwrite:
-        raise InputError("out", out, "exists; use --resume to go on or --overwrite to replace it")
-    if overwrite:
+    manifest = read_manifest(out, folder.read_text)
+    _refuse_others(out, manifest, owner)
+    if execution.overwrite:
+        folder.refuse_strange(owner)
         return None
-    if manifest is None:
-        raise InputError("out", out, _UNREADABLE)
+    if not execution.resume:
+        raise InputError("out", out, "exists; use --resume to go on or --overwrite to replace it")
+    folder.refuse_strange_in_tables()
     return manifest
 
 
-def _refuse_others(out: str, names: list[str], manifest: Any, owner: Owner) -> None:
-    """Refuse a folder that another command has left; by its contents if its manifest is damaged."""
-    if manifest is None:
-        others = others_contents(names, owner)
-        if others:
-            remedy = (
-                f"its {MANIFEST} cannot be read, and {others[0]} is not of {owner.noun}; name a "
-                "new folder"
-            )
-            raise InputError("out", out, remedy)
-        return
+def _refuse_others(out: str, manifest: Any, owner: Owner) -> None:
+    """Refuse a folder that another command has left."""
     found = owner_of(manifest)
     if found is None:
         raise InputError("out", out, f"holds a {MANIFEST} of something else; name a new folder")

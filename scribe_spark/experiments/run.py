@@ -85,7 +85,7 @@ def run(
     )
     try:
         with Folder(spark, execution.out) as folder:
-            manifest = _previous(folder, config, execution)
+            manifest = previous_run_manifest(folder, config, execution)
             if manifest is None and PHASES[0] not in phases:
                 _refuse_gap(PHASES[0], phases)
             if manifest is None or "trees" not in _entries(manifest):
@@ -119,10 +119,6 @@ def locked(folder: Folder, progress: Progress) -> Iterator[Lock]:
         yield lock
 
 
-def _previous(folder: Folder, config: RunConfig, execution: Execution) -> dict[str, Any] | None:
-    return previous_run_manifest(folder.names(), folder.read_text, config, execution)
-
-
 def _entries(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The phases that a manifest has as done, by name."""
     return {entry["name"]: entry for entry in manifest["phases"]}
@@ -148,7 +144,7 @@ class _Work:
 
     def open(self, config: RunConfig, execution: Execution) -> None:
         """Go on with the manifest that is there now, or begin a new one."""
-        previous = _previous(self._folder, config, execution)
+        previous = previous_run_manifest(self._folder, config, execution)
         if previous is not None:
             self._manifest = previous
             return

@@ -10,7 +10,7 @@ P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Section 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -21,7 +21,7 @@ from scribe_spark.config import Execution
 from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_out, refuse_buckets
-from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.folder import Folder, StoredFolder
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
 from scribe_spark.experiments.owner import REFERENCE_TREE
 from scribe_spark.experiments.previous import previous_manifest
@@ -53,7 +53,7 @@ def check_reference_tree(config: ReferenceTreeConfig, execution: Execution) -> N
     InputError
     """
     refuse_buckets(execution)
-    check_out(execution.out, lambda names, read: _previous(names, read, config, execution))
+    check_out(execution.out, lambda folder: _previous(folder, config, execution))
     if config.reference_tree.dht == "routed":
         if not check_overlay(config.overlay).randomised:
             remedy = (
@@ -82,7 +82,7 @@ def run_reference_tree(
     # (what is not asked for is not computed: without `dht = routed`, nothing)
     network = Simulation(spark, network_of(config), progress=progress)
     with network, Folder(spark, execution.out) as folder, locked(folder, progress) as lock:
-        manifest = _previous(folder.names(), folder.read_text, config, execution)
+        manifest = _previous(folder, config, execution)
         if manifest is None:
             folder.make()
             folder.clear(REFERENCE_TREE)
@@ -120,16 +120,10 @@ def _new_manifest(
 
 
 def _previous(
-    names: Iterable[str],
-    read: Callable[[str], str],
-    config: ReferenceTreeConfig,
-    execution: Execution,
+    folder: StoredFolder, config: ReferenceTreeConfig, execution: Execution
 ) -> dict[str, Any] | None:
     """The manifest to go on with; None where there is none or it is to be replaced."""
-    return previous_manifest(
-        *(names, read, config.flat(), execution, REFERENCE_TREE),
-        check=_check_shape,
-    )
+    return previous_manifest(folder, config.flat(), execution, REFERENCE_TREE, _check_shape)
 
 
 def _check_shape(manifest: Mapping[str, Any]) -> None:

@@ -23,7 +23,6 @@ from pyspark.sql.types import (
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution
-from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_out
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import inside, join
@@ -64,7 +63,7 @@ def check_sweep(sweep: Sweep, execution: Execution) -> None:
     InputError
     """
     of = sweep.as_dict(), execution, sweep.kind.owner
-    check_out(execution.out, lambda names, read: previous_manifest(names, read, *of))
+    check_out(execution.out, lambda folder: previous_manifest(folder, *of))
     for point in sweep.points:
         sweep.kind.check(point.config, execution.replace(out=join(execution.out, point.name)))
 
@@ -90,9 +89,7 @@ def run_sweep(
     """
     progress = progress or Silent()
     with Folder(spark, execution.out) as folder:
-        previous_manifest(
-            folder.names(), folder.read_text, sweep.as_dict(), execution, sweep.kind.owner
-        )
+        previous_manifest(folder, sweep.as_dict(), execution, sweep.kind.owner)
         with locked(folder, progress) as lock:
             _open(folder, sweep, execution)
             results = _run_points(spark, sweep, execution, progress)
@@ -162,17 +159,12 @@ def _tidy(sweep: Sweep, results: dict[str, PointResult], columns: list[str]) -> 
 
 def _open(folder: Folder, sweep: Sweep, execution: Execution) -> None:
     """Make OUT this sweep's, unless it is already."""
-    previous = previous_manifest(
-        folder.names(), folder.read_text, sweep.as_dict(), execution, sweep.kind.owner
-    )
+    previous = previous_manifest(folder, sweep.as_dict(), execution, sweep.kind.owner)
     if previous is not None:
         return
     folder.make()
     names = [point.name for point in sweep.points]
-    for name in {*names, *_previous_points(folder)}:
-        with Folder(folder.spark, join(execution.out, name)) as point:
-            point.remove(sweep.kind.point_owner)
-    folder.clear(sweep.kind.owner)
+    folder.clear(sweep.kind.owner, names)
     resolved = sweep.as_dict()
     given = non_default(sweep.base.flat(), type(sweep.base)().flat())
     manifest = {
@@ -185,18 +177,6 @@ def _open(folder: Folder, sweep: Sweep, execution: Execution) -> None:
         "points": names,
     }
     folder.write_json(MANIFEST, manifest)
-
-
-def _previous_points(folder: Folder) -> list[str]:
-    """The points' folders of the sweep that was here; names that lead elsewhere are left out."""
-    try:
-        names = folder.read_json(MANIFEST)["points"]
-        texts = [name for name in names if isinstance(name, str)]
-        return [name for name in texts if "=" in name and not {"/", "\\"} & set(name)]
-    except InputError:  # the storage does not answer
-        raise
-    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
-        return []  # there was none, or its manifest cannot be read
 
 
 _TYPES = {"int": LongType(), "float": DoubleType(), "str": StringType(), "bool": BooleanType()}

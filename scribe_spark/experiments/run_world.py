@@ -111,8 +111,7 @@ class _WorldRun:
     costs: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def run(self, execution: Execution) -> str:
-        names, read = self.folder.names(), self.folder.read_text
-        previous = previous_world(names, read, self.config, execution)
+        previous = previous_world(self.folder, self.config, execution)
         self.buckets = execution.buckets or self._choose_buckets(previous)
         self.engine = engine_of(execution.engine, self.simulation.spark, self.buckets)
         if previous is None:

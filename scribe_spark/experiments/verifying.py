@@ -1,4 +1,4 @@
-"""Whether all that a folder's manifest records is there as it was written, whatever the folder is.
+"""Verify that the tables and texts which a folder's manifest records are as they were written.
 
 Tables are verified by the length and CRC-32 of their files, texts by their SHA-256.  Pages and
 figures are drawn from these, and are not recorded.
@@ -126,8 +126,8 @@ def _verify(out: str, spark: SparkSession | None, expected: Owner | None = None)
         manifest = read_manifest(out, folder.read_text)
         owner = owner_of(manifest)
         if owner is None:
-            whose = "cannot be read" if manifest is None else "is of something else"
-            raise InputError("out", out, f"its {MANIFEST} {whose}: nothing can be verified")
+            remedy = f"its {MANIFEST} is of something else: nothing can be verified"
+            raise InputError("out", out, remedy)
         if expected is not None and owner is not expected:
             raise InputError("out", out, f"it holds {owner.noun}, not {expected.noun}")
         try:

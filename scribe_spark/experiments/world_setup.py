@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from scribe_spark.config import (
 from scribe_spark.errors import InputError, listed
 from scribe_spark.experiments.checks import check_out
 from scribe_spark.experiments.engines import check_engine
+from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.manifest import check_origin, file_digest
 from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.previous import previous_manifest, refuse_other_inputs
@@ -250,7 +251,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     ------
     InputError
     """
-    check_out(execution.out, lambda names, read: previous_world(names, read, config, execution))
+    check_out(execution.out, lambda folder: previous_world(folder, config, execution))
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
     if not needs_spark(config.topology.kind):
@@ -279,11 +280,11 @@ def _refuse_one_bucket(config: WorldConfig, execution: Execution) -> None:
 
 
 def previous_world(
-    names: Iterable[str], read: Callable[[str], str], config: WorldConfig, execution: Execution
+    folder: StoredFolder, config: WorldConfig, execution: Execution
 ) -> dict[str, Any] | None:
     """The manifest of the world to go on with; None where there is none or it is to be replaced."""
     flat = config.flat()
-    manifest = previous_manifest(names, read, flat, execution, WORLD, check=_check_shape)
+    manifest = previous_manifest(folder, flat, execution, WORLD, _check_shape)
     if manifest is not None:
         refuse_other_inputs(world_inputs(config), manifest["inputs"], flat, execution.out)
         _refuse_other_buckets(manifest["world"]["saved"], config, execution)
