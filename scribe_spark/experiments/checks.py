@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.flooding import MOST_COPIES
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.locations import local_contents, probe_local
 from scribe_spark.experiments.lock import LOCK, refuse_locked
-from scribe_spark.experiments.previous import previous_run_manifest
+from scribe_spark.experiments.plan import Plan, plan_run
 from scribe_spark.experiments.saved_knowledge import check_saved_knowledge
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.overlays import check_overlay
@@ -33,7 +30,7 @@ def check(config: RunConfig, execution: Execution) -> None:
     """
     if not config.has_rounds:
         refuse_buckets(execution)
-    check_out(execution.out, lambda folder: previous_run_manifest(folder, config, execution))
+    check_out(plan_run(config, execution))
     _check_trees(config)
     _check_knowledge(config)
     if config.has_rounds:
@@ -114,34 +111,29 @@ def _check_knowledge(config: RunConfig) -> None:
         check_saved_knowledge(config, lambda name: (folder / name).read_text("utf-8"))
 
 
-def check_out(out: str, previous: Callable[[StoredFolder], Any]) -> None:
+def check_out(plan: Plan) -> None:
     """Refuse a local OUT that cannot be gone on with or replaced, is in use, or has no room.
-
-    Parameters
-    ----------
-    previous : callable
-        ``previous(folder)`` refuses a folder that cannot be gone on with or replaced.
 
     Raises
     ------
     InputError
     """
+    out = plan.execution.out
     if is_local(out):
-        with StoredFolder(None, out) as folder:
-            previous(folder)
+        check_previous(plan)
         refuse_local_lock(out)
         probe_local(out)
 
 
-def check_previous(config: RunConfig, execution: Execution) -> None:
-    """Refuse a local OUT that holds what the run cannot go on with or replace.
+def check_previous(plan: Plan) -> None:
+    """Refuse a local OUT that holds what the command cannot go on with or replace.
 
     Raises
     ------
     InputError
     """
-    with StoredFolder(None, execution.out) as folder:
-        previous_run_manifest(folder, config, execution)
+    with StoredFolder(None, plan.execution.out) as folder:
+        plan.previous(folder)
 
 
 def refuse_local_lock(out: str) -> None:

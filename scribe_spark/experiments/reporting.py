@@ -10,8 +10,10 @@ from pyspark.sql import SparkSession
 from scribe_spark.errors import InputError, listed
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import local_contents
-from scribe_spark.experiments.manifest import MANIFEST, check_shape
+from scribe_spark.experiments.manifest import MANIFEST
+from scribe_spark.experiments.owner import RUN
 from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
+from scribe_spark.experiments.records import records_of
 from scribe_spark.experiments.run_trees import TABLES, read_trees
 from scribe_spark.inputs import is_local
 from scribe_spark.report import render
@@ -85,10 +87,10 @@ def _manifest(folder: Folder) -> dict[str, Any]:
     _refuse_no_run(folder.out, folder.names())
     try:
         manifest = folder.read_json(MANIFEST)
-        check_shape(manifest)
+        records_of(manifest, RUN)
     except InputError:  # the storage does not answer
         raise
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         remedy = f"holds no finished run: its {MANIFEST} cannot be read as one of a run"
         raise InputError("out", folder.out, remedy) from None
     return manifest

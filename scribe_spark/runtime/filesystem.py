@@ -124,7 +124,7 @@ def table_url(url: str) -> str:
 
 
 def tasks_write(spark: SparkSession, url: str) -> bool:
-    """Whether what Spark writes to a folder is where this process finds it.
+    """Return whether this process finds what Spark writes to a folder.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def _is_volume(url: str) -> bool:
 
 
 def is_store(url: str) -> bool:
-    """Whether `url` is on an object store."""
+    """Return whether `url` is on an object store."""
     return url.partition(":")[0].lower() in _STORES
 
 
