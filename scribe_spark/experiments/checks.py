@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.flooding import MOST_COPIES
+from scribe_spark.core.paths import local_contents, probe_local
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.folder import StoredFolder
-from scribe_spark.experiments.locations import local_contents, probe_local
 from scribe_spark.experiments.lock import LOCK, refuse_locked
 from scribe_spark.experiments.plan import Plan, plan_run
 from scribe_spark.experiments.saved_knowledge import check_saved_knowledge
@@ -18,7 +18,7 @@ from scribe_spark.topology import load, needs_spark
 from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import check_start, check_world
 
-__all__ = ["check", "check_out", "check_previous", "refuse_buckets", "refuse_local_lock"]
+__all__ = ["check", "check_out", "refuse_buckets", "refuse_local_lock"]
 
 
 def check(config: RunConfig, execution: Execution) -> None:
@@ -120,20 +120,10 @@ def check_out(plan: Plan) -> None:
     """
     out = plan.execution.out
     if is_local(out):
-        check_previous(plan)
+        with StoredFolder(None, out) as folder:
+            plan.previous(folder)
         refuse_local_lock(out)
         probe_local(out)
-
-
-def check_previous(plan: Plan) -> None:
-    """Refuse a local OUT that holds what the command cannot go on with or replace.
-
-    Raises
-    ------
-    InputError
-    """
-    with StoredFolder(None, plan.execution.out) as folder:
-        plan.previous(folder)
 
 
 def refuse_local_lock(out: str) -> None:

@@ -20,15 +20,10 @@ from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
 from scribe_spark.config import EXPERIMENTS
-from scribe_spark.core.paths import temporary_name
+from scribe_spark.core.paths import local_contents, refuse_long_names, temporary_name
 from scribe_spark.errors import InputError, RunError, one_line, shown
 from scribe_spark.experiments import digests
-from scribe_spark.experiments.locations import (
-    inner_name,
-    join,
-    local_contents,
-    refuse_long_names,
-)
+from scribe_spark.experiments.locations import inner_name, join
 from scribe_spark.experiments.lock import LOCK, Lock
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import (

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, Paper, RunConfig
-from scribe_spark.experiments.checks import check_out, check_previous, refuse_buckets
+from scribe_spark.experiments.checks import check_out, refuse_buckets
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.inner_runs import play_inside
 from scribe_spark.experiments.locations import inside, run_folder
@@ -25,7 +25,6 @@ from scribe_spark.experiments.owner import PAPER
 from scribe_spark.experiments.plan import Plan, fields_of, non_default, plan_run
 from scribe_spark.experiments.reporting import DELAYS
 from scribe_spark.experiments.steps import Work, opened
-from scribe_spark.inputs import is_local
 from scribe_spark.measures.published import Published, published
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import difference, render
@@ -43,27 +42,10 @@ class _Measured:
     delays: dict[int, pd.DataFrame] = dataclasses.field(default_factory=dict)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Run:
-    """A run of the paper."""
-
-    experiment: str
-    config: RunConfig
-
-    @property
-    def folder(self) -> str:
-        """The folder of the run, in OUT."""
-        return run_folder(self.experiment, self.config.seed)
-
-    @property
-    def title(self) -> str:
-        """The name of the run, in the manifest too."""
-        return f"{self.experiment}, seed {self.config.seed}"
-
-
-def _runs(paper: Paper) -> list[_Run]:
-    """Return every run, seed by seed."""
-    return [_Run(name, config) for runs in paper.runs().values() for name, config in runs.items()]
+def _runs(paper: Paper) -> dict[str, tuple[str, RunConfig]]:
+    """Return folder in OUT -> experiment and config of each run, seed by seed."""
+    runs = [(name, config) for of in paper.runs().values() for name, config in of.items()]
+    return {run_folder(name, config.seed): (name, config) for name, config in runs}
 
 
 def check(paper: Paper, execution: Execution) -> None:
@@ -75,9 +57,9 @@ def check(paper: Paper, execution: Execution) -> None:
     """
     refuse_buckets(execution)
     check_out(_plan(paper, execution))
-    if is_local(execution.out) and not execution.overwrite:
-        for run in _runs(paper):
-            check_previous(plan_run(run.config, inside(execution, run.folder)))
+    if not execution.overwrite:
+        for folder, (_, config) in _runs(paper).items():
+            check_out(plan_run(config, inside(execution, folder)))
 
 
 def run(
@@ -97,17 +79,18 @@ def run(
         OUT cannot be used, or is of another scale, config or version.
     """
     progress = progress or Silent()
-    runs = {run.folder: run for run in _runs(paper)}
-    plan = _plan(paper, execution)
+    runs, plan = _runs(paper), _plan(paper, execution)
+    titles = {place: f"{name}, seed {config.seed}" for place, (name, config) in runs.items()}
     with opened(spark, plan, progress) as work:
         work.save(plan.new_manifest(spark))
         measured = {name: _Measured() for name in paper.experiments}
         for place, done in play_inside(
-            *(spark, {place: run.config for place, run in runs.items()}, execution, progress),
-            lambda number, place: f"{runs[place].title}: run {number} of {len(runs)}",
+            *(spark, {place: config for place, (_, config) in runs.items()}, execution, progress),
+            lambda number, place: f"{titles[place]}: run {number} of {len(runs)}",
         ):
-            _measure(measured[runs[place].experiment], runs[place].config.seed, done)
-            entry = _entry(runs[place].title, done)
+            name, config = runs[place]
+            _measure(measured[name], config.seed, done)
+            entry = _entry(titles[place], done)
             work.save({**work.manifest, "runs": [*work.manifest["runs"], entry]})
         with progress.phase("paper"):
             return _write(paper, work, measured)

@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.experiments.engines import Engine, engine_of
-from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import Manifest
 from scribe_spark.experiments.records import names_of_save
 from scribe_spark.experiments.simulation import Simulation
@@ -103,11 +102,6 @@ class _WorldRun:
         self.watched: list[pd.DataFrame] = []
         self.costs: dict[str, dict[str, int]] = {}
 
-    @property
-    def folder(self) -> Folder:
-        """OUT."""
-        return self.work.folder
-
     def choose(self, previous: Manifest | None) -> None:
         """Choose the buckets, those of the save if there is one, and the engine of the rounds.
 
@@ -179,7 +173,7 @@ class _WorldRun:
                 ),
             }
             records = {name: self.work.write_table(name, t) for name, t in tables.items()}
-            self.simulation.saved["nodes"] = self.folder.read_table("nodes")
+            self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
             self.work.save(self.work.manifest | {"world": {"tables": records, "saved": None}})
             events, buckets = self._events(), self.buckets
             engine = self.engine.name
@@ -202,14 +196,14 @@ class _WorldRun:
     def _load(self, record: Manifest) -> None:
         """Read the measures of a save."""
         (measures,) = record["texts"]
-        read = self.folder.read_json(measures)
+        read = self.work.folder.read_json(measures)
         self.measured = {int(number): values for number, values in read["measures"].items()}
         self.publications = [pd.DataFrame({"system": SCRIBE, **read["publications"]})]
         self.watched = [pd.DataFrame(read.get("watched_trees", {}))]
 
     def _goes_on(self, number: int) -> World:
         """The world as it was saved before a round."""
-        self.simulation.saved["nodes"] = self.folder.read_table("nodes")
+        self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
         self.progress.note(f"goes on with round {number}")
         return self._saved_world(self.engine.name)
 
@@ -217,8 +211,8 @@ class _WorldRun:
         """Return the world of the last save."""
         state, _ = names_of_save(self.work.manifest["world"]["saved"])
         return World.of_save(
-            self.folder.read_table(state),
-            self.folder.read_table("nodes"),
+            self.work.folder.read_table(state),
+            self.work.folder.read_table("nodes"),
             self._events(),
             self.simulation.underlay,
             protocols_of(self.simulation, self.config),
@@ -227,7 +221,7 @@ class _WorldRun:
         )
 
     def _events(self) -> DataFrame:
-        return self.folder.read_table("events")
+        return self.work.folder.read_table("events")
 
     def _play(self, world: World) -> None:
         last_saved, pause = time.monotonic(), SAVE_EVERY
@@ -294,7 +288,7 @@ class _WorldRun:
             tables |= self._write_groups(publications)
         watched = all_told(self.watched) if self.config.scribe.has_groups else None
         page = render_world(rows, self.work.manifest, watched)
-        location = self.folder.write_page(page)
+        location = self.work.folder.write_page(page)
         world = {**self.work.manifest["world"], "tables": tables}
         self.work.save(self.work.manifest | {"world": world})
         return location

@@ -12,10 +12,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from scribe_spark.core.paths import local_contents
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.folder import StoredFolder
-from scribe_spark.experiments.locations import join, local_contents
+from scribe_spark.experiments.locations import join
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import PAPER, Owner, owner_of, read_manifest
 from scribe_spark.experiments.records import Records, records_of
