@@ -84,7 +84,7 @@ class Work:
         return self.folder.write_json(name, value)
 
     def play(self, steps: Sequence[Step], wanted: Collection[str] | None = None) -> None:
-        """Play the steps that are not complete; also those after a step that wrote other things.
+        """Play the steps that are not complete, and all after a step that wrote other things.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class Work:
             elif wanted is None or step.name in wanted:
                 made = step.play()
                 self.save(step.put(self.manifest, made))
-                same = record is not None and same_outputs(record, made)
+                same = same and record is not None and same_outputs(record, made)
             else:
                 refuse_gap([each.name for each in steps], step.name, wanted)
                 same = False
