@@ -1,4 +1,4 @@
-"""What the manifest of each command records: tables and texts by name, and the folders inside."""
+"""Read what the manifest of each command records: tables, texts, and the folders inside."""
 
 from __future__ import annotations
 
