@@ -448,6 +448,11 @@ def test_a_dry_run_tells_that_out_exists(call, tmp_path):
     assert call("run", "--out", str(tmp_path), "--overwrite", "--dry-run")[2] == ""
     unreadable = "its manifest.json cannot be read; use --overwrite"
     assert unreadable in call("run", "--out", str(tmp_path), "--resume", "--dry-run")[2]
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "mine.png").touch()
+    code, _, err = call("run", "--out", str(tmp_path), "--overwrite", "--dry-run")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "holds 'figures/mine.png', which scribe-spark has not written" in err
 
 
 def test_dry_run_of_a_sweep_reads_back(call, tmp_path):

@@ -81,7 +81,7 @@ def test_run_refuses_before_spark(tmp_path):
 
 
 def test_run_refuses_what_another_run_left(tmp_path):
-    (tmp_path / "manifest.json").touch()
+    (tmp_path / "manifest.json").write_text('{"resolved": {}, "phases": []}')
     with pytest.raises(InputError, match="exists; use"):
         run(RunConfig(nodes=10, groups=1), out=str(tmp_path))
 

@@ -15,7 +15,7 @@ from scribe_spark import cli
 from scribe_spark.errors import InputError, RunError
 from scribe_spark.experiments import Sweep
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.previous import refuse_other_config
+from scribe_spark.experiments.plan import refuse_other_config
 from scribe_spark.progress import Lines
 from scribe_spark.redaction import redacted
 from scribe_spark.report.provenance import facts, settings

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.flooding import MOST_COPIES
+from scribe_spark.core.paths import local_contents, probe_local
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.locations import local_contents, probe_local
+from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.lock import LOCK, refuse_locked
-from scribe_spark.experiments.previous import previous_run_manifest
+from scribe_spark.experiments.plan import Plan, plan_run
 from scribe_spark.experiments.saved_knowledge import check_saved_knowledge
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.overlays import check_overlay
@@ -20,7 +18,7 @@ from scribe_spark.topology import load, needs_spark
 from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import check_start, check_world
 
-__all__ = ["check", "check_out", "check_previous", "refuse_buckets", "refuse_local_lock"]
+__all__ = ["check", "check_out", "refuse_buckets", "refuse_local_lock"]
 
 
 def check(config: RunConfig, execution: Execution) -> None:
@@ -32,9 +30,7 @@ def check(config: RunConfig, execution: Execution) -> None:
     """
     if not config.has_rounds:
         refuse_buckets(execution)
-    check_out(
-        execution.out, lambda names, read: previous_run_manifest(names, read, config, execution)
-    )
+    check_out(plan_run(config, execution))
     _check_trees(config)
     _check_knowledge(config)
     if config.has_rounds:
@@ -74,7 +70,7 @@ def refuse_buckets(execution: Execution) -> None:
 
 
 def _check_trees(config: RunConfig) -> None:
-    """Refuse an overlay or trees that there are not, and trees that the overlay cannot have."""
+    """Refuse unknown overlays and trees, and trees that the overlay does not support."""
     kind, trees = check_overlay(config.overlay), config.trees
     systems = systems_of_run(trees.variants, trees.systems)
     remover = any(system.variant == "bottleneck" for system in systems)
@@ -115,33 +111,19 @@ def _check_knowledge(config: RunConfig) -> None:
         check_saved_knowledge(config, lambda name: (folder / name).read_text("utf-8"))
 
 
-def check_out(out: str, previous: Callable[[list[str], Callable[[str], str]], Any]) -> None:
+def check_out(plan: Plan) -> None:
     """Refuse a local OUT that cannot be gone on with or replaced, is in use, or has no room.
 
-    Parameters
-    ----------
-    previous : callable
-        ``previous(names, read)``, of what is in the folder and a text of it by its name: refuses
-        what cannot be gone on with or replaced.
-
     Raises
     ------
     InputError
     """
+    out = plan.execution.out
     if is_local(out):
-        previous(*local_contents(out))
+        with StoredFolder(None, out) as folder:
+            plan.previous(folder)
         refuse_local_lock(out)
         probe_local(out)
-
-
-def check_previous(config: RunConfig, execution: Execution) -> None:
-    """Refuse a local OUT that holds what the run cannot go on with or replace.
-
-    Raises
-    ------
-    InputError
-    """
-    previous_run_manifest(*local_contents(execution.out), config, execution)
 
 
 def refuse_local_lock(out: str) -> None:

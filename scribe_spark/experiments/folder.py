@@ -6,7 +6,7 @@ Texts go through `runtime.filesystem`, tables through Spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -19,13 +19,21 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
-from scribe_spark.core.paths import temporary_name
-from scribe_spark.errors import InputError, RunError, one_line
+from scribe_spark.config import EXPERIMENTS
+from scribe_spark.core.paths import local_contents, refuse_long_names, temporary_name
+from scribe_spark.errors import InputError, RunError, one_line, shown
 from scribe_spark.experiments import digests
-from scribe_spark.experiments.locations import inner_name, join, refuse_long_names
+from scribe_spark.experiments.locations import inner_name, join
 from scribe_spark.experiments.lock import LOCK, Lock
 from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.experiments.owner import Owner, others_contents, owner_of, read_manifest
+from scribe_spark.experiments.owner import (
+    PAPER,
+    Owner,
+    owner_of,
+    points_of,
+    read_manifest,
+)
+from scribe_spark.experiments.strange_files import find_link, find_strange_file
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.redaction import redacted
 from scribe_spark.report import Report
@@ -33,6 +41,7 @@ from scribe_spark.runtime.arrow_writer import can_write, shares_disk, write_parq
 from scribe_spark.runtime.batches import EVERY, Among, Batches, Table
 from scribe_spark.runtime.filesystem import (
     CorruptFileError,
+    Files,
     LocalFiles,
     open_files,
     table_url,
@@ -114,6 +123,8 @@ class StoredFolder:
         InputError
             It cannot be listed.
         """
+        if is_local(self.out):
+            return local_contents(self.out)[0]
         with self.usable():
             if self._files.status(self.url) is None:
                 return []
@@ -146,6 +157,72 @@ class StoredFolder:
     def read_json(self, name: str) -> Any:
         """The value of a JSON file; raises as `read_text` and `json.loads` do."""
         return json.loads(self.read_text(name))
+
+    def is_of(self, owner: Owner | None) -> bool:
+        """Return whether the folder has a manifest, and that is the owner's.
+
+        Raises
+        ------
+        InputError
+            The manifest cannot be read.
+        """
+        return (
+            MANIFEST in self.names() and owner_of(read_manifest(self.out, self.read_text)) is owner
+        )
+
+    def inner_folders(self, owner: Owner) -> list[str]:
+        """Return where the runs or worlds of the owner's folder are, in it."""
+        if owner.inner is None or not self.is_of(owner):
+            return []
+        if owner is not PAPER:
+            return points_of(self.read_json(MANIFEST))
+        with self.usable():
+            above = [found for found in self._files.list(self.url) if found.name in EXPERIMENTS]
+            runs = [(each, self._files.list(each.url)) for each in above if each.is_folder]
+        return [f"{each.name}/{run.name}" for each, of in runs for run in of if run.is_folder]
+
+    def refuse_strange(self, owner: Owner, inner: Iterable[str] | None = None) -> None:
+        """Refuse to replace a folder where files would be deleted that no command has written.
+
+        Parameters
+        ----------
+        inner : iterable of str, optional
+            The folders inside that would be replaced, too; by default `inner_folders`.
+
+        Raises
+        ------
+        InputError
+        """
+        self._refuse_strange(find_strange_file, owner.contents)
+        for name in self.inner_folders(owner) if inner is None else inner:
+            self._refuse_strange(find_link, name)
+            with StoredFolder(self._session, join(self.out, name)) as folder:
+                if owner.inner is not None and folder.is_of(owner.inner):
+                    folder.refuse_strange(owner.inner)
+
+    def refuse_strange_in_tables(self) -> None:
+        """Refuse to go on in a folder where the folder of a table holds files of no command.
+
+        A table that is written again replaces its folder.
+
+        Raises
+        ------
+        InputError
+        """
+        with self.usable():
+            found = self._files.list(self._location("tables")) if "tables" in self.names() else []
+        tables = [f"tables/{each.name}" for each in found if each.name in schemas.WRITTEN]
+        self._refuse_strange(find_strange_file, [*tables, "sweep"])
+
+    def _refuse_strange(self, find: Callable[[Files, str, Any], str | None], where: Any) -> None:
+        with self.usable():
+            strange = find(self._files, self.url, where)
+        if strange is not None:
+            remedy = (
+                f"holds {shown(strange)}, which scribe-spark has not written and would delete; "
+                "move it away, or name another OUT"
+            )
+            raise InputError("out", self.out, remedy)
 
     def verify_text(self, name: str, digest: str) -> str | None:
         """Compare a text with its digest; what is wrong with it, None if nothing is.
@@ -225,23 +302,37 @@ class Folder(StoredFolder):
             remedy = "is not where the server's tasks write; give a URL, or a folder that both see"
             raise InputError("out", self.out, remedy)
 
-    def clear(self, owner: Owner) -> None:
-        """Delete what a command left but its manifest, which says whose the folder is."""
+    def clear(self, owner: Owner, inner: Iterable[str] = ()) -> None:
+        """Delete what a command has left but its manifest, which says whose the folder is.
+
+        Parameters
+        ----------
+        inner : iterable of str
+            Folders inside that are cleared of a run or world, beside `inner_folders`.
+
+        Raises
+        ------
+        InputError
+            Files of somebody else would be deleted; then nothing is.
+        """
+        names = list(dict.fromkeys([*inner, *self.inner_folders(owner)]))
+        self.refuse_strange(owner, names)
+        for name in names:
+            with Folder(self.spark, join(self.out, name)) as folder:
+                folder.remove(owner.inner)
         with self.usable():
             for name in owner.contents:
                 self._files.delete(self._location(name))
+            for name in {name.rpartition("/")[0] for name in names} - {""}:
+                if not self._files.list(self._location(name)):
+                    self._files.delete(self._location(name))
 
-    def remove(self, owner: Owner) -> None:
-        """Delete what a command left, and the folder if nothing else is in it.
+    def remove(self, owner: Owner | None) -> None:
+        """Delete what a command has left, and the folder if nothing else is in it.
 
-        What is not that command's stays as it is.
+        The folder of another command stays as it is.
         """
-        names = self.names()
-        if MANIFEST not in names:
-            return
-        manifest = read_manifest(self.out, self.read_text)
-        unknown = manifest is None and not others_contents(names, owner)
-        if not unknown and owner_of(manifest) is not owner:
+        if owner is None or not self.is_of(owner):
             return
         self.clear(owner)
         with self.usable():
@@ -311,7 +402,7 @@ class Folder(StoredFolder):
 
     @contextmanager
     def _usable_but_for_jobs(self) -> Iterator[None]:
-        """What fails in a job says nothing about OUT."""
+        """Refuse OUT for an OSError only: errors of jobs say nothing about OUT."""
         try:
             yield
         except OSError:

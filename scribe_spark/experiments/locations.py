@@ -1,20 +1,11 @@
-"""Locations of folders, and what is known of a local one without Spark."""
+"""Locations of folders in OUT."""
 
 from __future__ import annotations
 
 from scribe_spark.config import Execution
-from scribe_spark.core.paths import local_contents, probe_local, refuse_long_names
 from scribe_spark.errors import InputError
 
-__all__ = [
-    "inner_name",
-    "inside",
-    "join",
-    "local_contents",
-    "probe_local",
-    "refuse_long_names",
-    "run_folder",
-]
+__all__ = ["inner_name", "inside", "join", "run_folder"]
 
 
 def join(out: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The manifest of a run (``manifest.json``): what it is, what made it, which phases are done."""
+"""The manifest of OUT (``manifest.json``): what OUT is, what made it, which steps are done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pyspark
 from pyspark.sql import SparkSession
 
-from scribe_spark.config import Execution, RunConfig
+from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.execution import PHASES
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.runtime.jvm import java_version
@@ -22,12 +22,10 @@ from scribe_spark.topology import is_path
 
 __all__ = [
     "MANIFEST",
-    "check_origin",
-    "check_shape",
+    "Manifest",
+    "entry_of",
     "file_digest",
     "input_digests",
-    "new_manifest",
-    "non_default",
     "phase_entry",
     "provenance",
     "put_entry",
@@ -37,29 +35,11 @@ __all__ = [
 
 MANIFEST = "manifest.json"
 
+#: A manifest, or a record in it.
+Manifest = Mapping[str, Any]
+
 #: The libraries that results are computed with; their versions are in the manifest.
 _LIBRARIES = ("numpy", "scipy", "pandas", "pyarrow", "pydantic", "topohub")
-
-
-# --- a new manifest
-
-
-def new_manifest(config: RunConfig, execution: Execution, spark: SparkSession) -> dict[str, Any]:
-    """The manifest of a run that has done nothing yet."""
-    resolved = config.flat()
-    return {
-        "config": non_default(resolved, RunConfig().flat()),
-        "resolved": resolved,
-        "seed": config.seed,
-        "inputs": input_digests(config),
-        **provenance(execution, spark),
-        "phases": [],
-    }
-
-
-def non_default(resolved: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a config whose values are not the defaults."""
-    return {name: value for name, value in resolved.items() if value != defaults[name]}
 
 
 def provenance(execution: Execution, spark: SparkSession) -> dict[str, Any]:
@@ -92,22 +72,17 @@ def version_of(library: str) -> str | None:
         return None
 
 
-def input_digests(config: RunConfig) -> dict[str, str]:
+def input_digests(config: RunConfig | WorldConfig) -> dict[str, str]:
     """Flat name -> digest of every input that is not named but given: local tables of the user's.
 
     What is not on this machine is only known by its location.
     """
-    given = {
-        "members": config.groups.members,
-        "capacities": config.trees.capacities,
-        "events": config.world.events,
-        "access": config.scribe.access,
-    }
-    if config.knowledge is not None:
-        given["knowledge"] = f"{config.knowledge}/tables/knowledge"
-    kind = config.topology.kind
-    if is_path(kind):
-        given["topology"] = kind
+    flat = config.flat()
+    given = {name: flat[name] for name in ("members", "capacities", "events", "access")}
+    if flat.get("knowledge") is not None:
+        given["knowledge"] = f"{flat['knowledge']}/tables/knowledge"
+    if is_path(flat["topology"]):
+        given["topology"] = flat["topology"]
     return {n: file_digest(local_path(v)) for n, v in given.items() if v and is_local(v)}
 
 
@@ -153,7 +128,12 @@ def phase_entry(
     }
 
 
-def put_entry(manifest: Mapping[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+def entry_of(phase: str, manifest: Manifest) -> dict[str, Any] | None:
+    """Return the entry of a phase that is done; None where the manifest has none."""
+    return {entry["name"]: entry for entry in manifest["phases"]}.get(phase)
+
+
+def put_entry(manifest: Manifest, entry: Manifest) -> dict[str, Any]:
     """The manifest with a phase's entry in its place, instead of an earlier one of that phase."""
     others = [e for e in manifest["phases"] if e["name"] != entry["name"]]
     phases = sorted([*others, entry], key=lambda e: PHASES.index(e["name"]))
@@ -164,31 +144,3 @@ def without_entries_from(manifest: Mapping[str, Any], phase: str) -> dict[str, A
     """The manifest without a phase and those after it."""
     before = PHASES[: PHASES.index(phase)]
     return {**manifest, "phases": [e for e in manifest["phases"] if e["name"] in before]}
-
-
-def check_shape(manifest: Mapping[str, Any]) -> None:
-    """Raise unless all that is read of a run's or a sweep's manifest later has the form it needs.
-
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-    """
-    for entry in manifest["phases"]:
-        PHASES.index(entry["name"])
-        dict(entry["texts"]), dict(entry.get("registered", {}))
-        for record in dict(entry["tables"]).values():
-            dict(record)
-    check_origin(manifest)
-
-
-def check_origin(manifest: Mapping[str, Any]) -> None:
-    """Raise unless what a manifest says of config, inputs and versions has the form it needs.
-
-    Raises
-    ------
-    KeyError, TypeError
-    """
-    for name in ("resolved", "inputs", "versions"):
-        if not isinstance(manifest[name], dict):
-            raise TypeError(f"{name} is no object")
-    manifest["versions"]["scribe_spark"]

@@ -6,14 +6,12 @@ A command goes on with, replaces and deletes only what is its own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scribe_spark.config import EXPERIMENTS
 from scribe_spark.errors import InputError, one_line
 from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.runtime.filesystem import CorruptFileError
 
 __all__ = [
     "OWNERS",
@@ -24,8 +22,8 @@ __all__ = [
     "WORLD",
     "WORLD_SWEEP",
     "Owner",
-    "others_contents",
     "owner_of",
+    "points_of",
     "read_manifest",
 ]
 
@@ -39,25 +37,24 @@ class Owner:
     noun : str
         What it leaves, for messages.
     contents : tuple of str
-        All that it ever puts into its folder but the manifest and, of a sweep, its points: what
-        ``--overwrite`` may delete.
-    points : bool
-        Whether there are folders ``field=value,...`` of its points, too.
+        The files and folders that it puts into its folder, but the manifest and folders of `inner`.
+    inner : Owner, optional
+        The owner of the folders inside: of the points of a sweep, of the runs of the paper.
     """
 
     noun: str
     contents: tuple[str, ...]
-    points: bool = False
+    inner: Owner | None = None
 
 
 _PAGE = ("report.html", "figures", "tables")
 
 RUN = Owner("a run", ("metrics.json", *_PAGE))
-SWEEP = Owner("a sweep of runs", ("sweep", "sweep.html"), points=True)
+SWEEP = Owner("a sweep of runs", ("sweep", "sweep.html"), inner=RUN)
 WORLD = Owner("a world", ("measures_even.json", "measures_odd.json", *_PAGE))
-WORLD_SWEEP = Owner("a sweep of worlds", SWEEP.contents, points=True)
+WORLD_SWEEP = Owner("a sweep of worlds", SWEEP.contents, inner=WORLD)
 REFERENCE_TREE = Owner("experiments on the reference tree", ("metrics.json", "points", *_PAGE))
-PAPER = Owner("the whole paper", ("metrics.json", *EXPERIMENTS, *_PAGE))
+PAPER = Owner("the whole paper", ("metrics.json", *_PAGE), inner=RUN)
 
 #: A field that worlds have and runs do not.
 _OF_WORLDS = "lookups"
@@ -85,8 +82,15 @@ def owner_of(manifest: Any) -> Owner | None:
     return RUN if "phases" in manifest else None
 
 
+def points_of(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the folders of a sweep's points; names that may lead elsewhere are left out."""
+    points = manifest.get("points")
+    names = [name for name in points if isinstance(name, str)] if isinstance(points, list) else []
+    return [name for name in names if "=" in name and not {"/", "\\"} & set(name)]
+
+
 def read_manifest(out: str, read: Callable[[str], str]) -> Any:
-    """The manifest of a folder that has one; None where it is no JSON, or not even a text.
+    """Return the manifest of a folder that has one.
 
     Parameters
     ----------
@@ -96,19 +100,12 @@ def read_manifest(out: str, read: Callable[[str], str]) -> Any:
     Raises
     ------
     InputError
-        It cannot be read at all.
+        It cannot be read, or is not JSON: nothing says what the folder holds.
     """
     try:
         return json.loads(read(MANIFEST))
     except InputError:  # the storage does not answer
         raise
-    except (ValueError, RecursionError, CorruptFileError):
-        return None
-    except OSError as error:
-        raise InputError("out", out, f"its {MANIFEST} cannot be read ({one_line(error)})") from None
-
-
-def others_contents(names: Iterable[str], owner: Owner) -> list[str]:
-    """Return those of a folder's contents that only another command than `owner` leaves."""
-    theirs = {name for other in OWNERS for name in other.contents} - set(owner.contents)
-    return [name for name in names if name in theirs or ("=" in name and not owner.points)]
+    except (ValueError, RecursionError, OSError) as error:
+        remedy = f"its {MANIFEST} cannot be read ({one_line(error)}); name another OUT"
+        raise InputError("out", out, remedy) from None

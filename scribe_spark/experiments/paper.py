@@ -8,8 +8,7 @@ run; the experiments of a seed share its routes.  What they are together is made
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -17,23 +16,15 @@ from pyspark.sql import SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, Paper, RunConfig
-from scribe_spark.errors import InputError
-from scribe_spark.experiments.checks import check_out, check_previous, refuse_buckets
-from scribe_spark.experiments.finished_run import Run
+from scribe_spark.experiments.checks import check_out, refuse_buckets
 from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.inner_runs import play_inside
 from scribe_spark.experiments.locations import inside, run_folder
-from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
+from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import PAPER
-from scribe_spark.experiments.previous import (
-    refuse_contents,
-    refuse_other_config,
-    refuse_other_version,
-)
+from scribe_spark.experiments.plan import Plan, fields_of, non_default, plan_run
 from scribe_spark.experiments.reporting import DELAYS
-from scribe_spark.experiments.run import locked
-from scribe_spark.experiments.run import run as run_one
-from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.inputs import is_local
+from scribe_spark.experiments.steps import Work, opened
 from scribe_spark.measures.published import Published, published
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import difference, render
@@ -51,6 +42,12 @@ class _Measured:
     delays: dict[int, pd.DataFrame] = dataclasses.field(default_factory=dict)
 
 
+def _runs(paper: Paper) -> dict[str, tuple[str, RunConfig]]:
+    """Return folder in OUT -> experiment and config of each run, seed by seed."""
+    runs = [(name, config) for of in paper.runs().values() for name, config in of.items()]
+    return {run_folder(name, config.seed): (name, config) for name, config in runs}
+
+
 def check(paper: Paper, execution: Execution) -> None:
     """Refuse, without Spark, an OUT or a run in it that cannot be gone on with or replaced.
 
@@ -59,13 +56,10 @@ def check(paper: Paper, execution: Execution) -> None:
     InputError
     """
     refuse_buckets(execution)
-    out = execution.out
-    check_out(out, lambda names, read: _refuse_previous(names, read, paper, execution))
-    if execution.overwrite or not is_local(out):
-        return
-    for runs in paper.runs().values():
-        for name, config in runs.items():
-            check_previous(config, inside(execution, run_folder(name, config.seed)))
+    check_out(_plan(paper, execution))
+    if not execution.overwrite:
+        for folder, (_, config) in _runs(paper).items():
+            check_out(plan_run(config, inside(execution, folder)))
 
 
 def run(
@@ -85,94 +79,46 @@ def run(
         OUT cannot be used, or is of another scale, config or version.
     """
     progress = progress or Silent()
-    with Folder(spark, execution.out) as folder:
-        _refuse_previous(folder.names(), folder.read_text, paper, execution)
-        with locked(folder, progress):
-            return _run(spark, folder, paper, execution, progress)
-
-
-def _run(
-    spark: SparkSession, folder: Folder, paper: Paper, execution: Execution, progress: Progress
-) -> str:
-    folder.make()
-    if execution.overwrite:
-        folder.clear(PAPER)
-    manifest = _manifest(paper, execution, spark)
-    folder.write_json(MANIFEST, manifest)
-    measured = {name: _Measured() for name in paper.experiments}
-    for name, done in _runs(spark, paper, execution, progress):
-        seed = done.simulation.config.seed
-        measured[name].metrics[seed] = done.metrics()
-        measured[name].distributions[seed] = done.table("distributions").toPandas()
-        measured[name].delays[seed] = done.table("group_delay").select(*DELAYS).toPandas()
-        manifest["runs"].append(_entry(name, done))
-        folder.write_json(MANIFEST, manifest)
-    with progress.phase("paper"):
-        return _write(spark, paper, folder, manifest, measured)
-
-
-def _runs(
-    spark: SparkSession, paper: Paper, execution: Execution, progress: Progress
-) -> Iterator[tuple[str, Run]]:
-    """Every run, seed by seed."""
-    plan = paper.runs()
-    total, number = sum(map(len, plan.values())), 0
-    for seed, runs in plan.items():
-        with ExitStack() as closing:
-            first: Simulation | None = None
-            for name, config in runs.items():
-                number += 1
-                progress.note(f"{name}, seed {seed}: run {number} of {total}")
-                how = inside(execution, run_folder(name, seed))
-                done = run_one(spark, config, how, progress=progress, shares=first)
-                closing.callback(done.close)
-                first = first or done.simulation
-                yield name, done
+    runs, plan = _runs(paper), _plan(paper, execution)
+    titles = {place: f"{name}, seed {config.seed}" for place, (name, config) in runs.items()}
+    with opened(spark, plan, progress) as work:
+        work.save(plan.new_manifest(spark))
+        measured = {name: _Measured() for name in paper.experiments}
+        for place, done in play_inside(
+            *(spark, {place: config for place, (_, config) in runs.items()}, execution, progress),
+            lambda number, place: f"{titles[place]}: run {number} of {len(runs)}",
+        ):
+            name, config = runs[place]
+            _measure(measured[name], config.seed, done)
+            entry = _entry(titles[place], done)
+            work.save({**work.manifest, "runs": [*work.manifest["runs"], entry]})
+        with progress.phase("paper"):
+            return _write(paper, work, measured)
 
 
 # --- the manifest
 
 
-def _refuse_previous(
-    names: Iterable[str], read: Callable[[str], str], paper: Paper, execution: Execution
-) -> None:
-    """Refuse a folder that is somebody else's, or of another scale or version.
-
-    Raises
-    ------
-    InputError
-    """
-    out = execution.out
-    previous = refuse_contents(out, names, read, execution.resume, execution.overwrite, PAPER)
-    if previous is None:
-        return
-    try:
-        scale, version = previous["resolved"]["scale"], previous["versions"]["scribe_spark"]
-    except Exception:
-        raise InputError("out", out, f"its {MANIFEST} cannot be read; use --overwrite") from None
-    refuse_other_config({"scale": paper.scale}, {"scale": scale}, out)
-    refuse_other_version("scribe_spark", version, out)
-
-
-def _manifest(paper: Paper, execution: Execution, spark: SparkSession) -> dict[str, Any]:
-    resolved, runs = paper.flat(), paper.runs()[1]
-    return {
-        "config": non_default(resolved, Paper().flat()),
-        "resolved": resolved,
-        "experiments": {
-            name: non_default(config.flat(), RunConfig(seed=config.seed).flat())
-            for name, config in runs.items()
-        },
-        **provenance(execution, spark),
-        "runs": [],
+def _plan(paper: Paper, execution: Execution) -> Plan:
+    experiments = {
+        name: non_default(config.flat(), RunConfig(seed=config.seed).flat())
+        for name, config in paper.runs()[1].items()
     }
+    return Plan(
+        PAPER,
+        execution,
+        *fields_of(paper),
+        about={"experiments": experiments},
+        done={"runs": []},
+        free=("seeds", "experiments"),
+    )
 
 
-def _entry(name: str, done: Run) -> dict[str, Any]:
-    """A run as the manifest has it: what it took when it was made."""
-    phases = done.manifest()["phases"]
+def _entry(title: str, done: Folder) -> dict[str, Any]:
+    """Return a run as the manifest has it: with what it cost when it was made."""
+    phases = done.read_json(MANIFEST)["phases"]
     return {
-        "name": f"{name}, seed {done.simulation.config.seed}",
+        "name": title,
         "seconds": round(sum(phase["seconds"] for phase in phases), 3),
         "rows": sum(phase["rows"] for phase in phases),
     }
@@ -181,13 +127,14 @@ def _entry(name: str, done: Run) -> dict[str, Any]:
 # --- all of it together
 
 
-def _write(
-    spark: SparkSession,
-    paper: Paper,
-    folder: Folder,
-    manifest: dict[str, Any],
-    measured: Mapping[str, _Measured],
-) -> str:
+def _measure(of: _Measured, seed: int, done: Folder) -> None:
+    """Read what is shown of a run."""
+    of.metrics[seed] = done.read_json("metrics.json")
+    of.distributions[seed] = done.read_table("distributions").toPandas()
+    of.delays[seed] = done.read_table("group_delay").select(*DELAYS).toPandas()
+
+
+def _write(paper: Paper, work: Work, measured: Mapping[str, _Measured]) -> str:
     """Numbers, their tidy table, figures and page; the page's location."""
     drawn = _drawn(measured)
     known = {name: published(config) for name, config in paper.runs()[1].items()}
@@ -198,9 +145,12 @@ def _write(
         for seed, rows in of.metrics.items()
         for row in rows
     ]
-    table = schemas.local_table(spark, tidy, schemas.METRICS)
-    manifest["tables"] = {"metrics": folder.write_table("metrics", table)}
-    manifest["texts"] = {"metrics.json": folder.write_json("metrics.json", metrics)}
+    table = schemas.local_table(work.folder.spark, tidy, schemas.METRICS)
+    manifest = {
+        **work.manifest,
+        "tables": {"metrics": work.write_table("metrics", table)},
+        "texts": {"metrics.json": work.write_json("metrics.json", metrics)},
+    }
     summary = {
         **manifest,
         "resolved": {**manifest["resolved"], **manifest["experiments"]},
@@ -209,8 +159,8 @@ def _write(
     first = next(iter(measured.values()))  # whose delay penalties are drawn
     distributions = pd.concat(map(mean_distributions, drawn.values()))
     page = render(metrics, summary, distributions, delays=pd.concat(first.delays.values()))
-    location = folder.write_page(page)
-    folder.write_json(MANIFEST, manifest)
+    location = work.folder.write_page(page)
+    work.save(manifest)
     return location
 
 

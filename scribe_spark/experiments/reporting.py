@@ -7,11 +7,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from scribe_spark.core.paths import local_contents
 from scribe_spark.errors import InputError, listed
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.locations import local_contents
-from scribe_spark.experiments.manifest import MANIFEST, check_shape
-from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
+from scribe_spark.experiments.manifest import MANIFEST
+from scribe_spark.experiments.owner import RUN
+from scribe_spark.experiments.phases import REPORT
+from scribe_spark.experiments.records import Records, records_of
 from scribe_spark.experiments.run_trees import TABLES, read_trees
 from scribe_spark.inputs import is_local
 from scribe_spark.report import render
@@ -19,8 +21,8 @@ from scribe_spark.schemas import DISTRIBUTIONS
 
 __all__ = ["DELAYS", "check_report", "report"]
 
-#: What the report is drawn from, and the phase that writes it.
-_METRICS, _PHASE = "metrics.json", list(TABLE_PHASES)[-1]
+#: What the report is drawn from.
+_METRICS = "metrics.json"
 _DISTRIBUTIONS, _GROUP_DELAY = "distributions", "group_delay"
 _READ = (_DISTRIBUTIONS, _GROUP_DELAY, *TABLES)
 
@@ -55,18 +57,16 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
         the storage does not answer.
     """
     with Folder(spark, out) as folder:
-        manifest = _manifest(folder)
-        done = [entry["name"] for entry in manifest["phases"]]
-        if _PHASE not in done:
-            remedy = f"holds no finished run (phases done: {listed(done)}); go on with --resume"
+        manifest, records = _manifest(folder)
+        if _METRICS not in records.texts:
+            done = listed(entry["name"] for entry in manifest["phases"])
+            remedy = f"holds no finished run (phases done: {done}); go on with --resume"
             raise InputError("out", out, remedy)
-        entry = manifest["phases"][done.index(_PHASE)]
-        _refuse_damage(folder, _METRICS, folder.verify_text(_METRICS, entry["texts"][_METRICS]))
-        records = {n: of for e in manifest["phases"] for n, of in e.get("tables", {}).items()}
+        _refuse_damage(folder, _METRICS, folder.verify_text(_METRICS, records.texts[_METRICS]))
         for name in _READ:
             problem: str | None = f"{MANIFEST} does not have it"
-            if name in records:
-                problem = folder.verify_table(name, records[name])
+            if name in records.tables:
+                problem = folder.verify_table(name, records.tables[name])
             _refuse_damage(folder, name, problem)
         if note is not None:
             tables = listed(f"tables/{name}" for name in _READ)
@@ -80,18 +80,17 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
         return folder.write_page(page)
 
 
-def _manifest(folder: Folder) -> dict[str, Any]:
-    """The manifest of a run that left at least a list of phases."""
+def _manifest(folder: Folder) -> tuple[dict[str, Any], Records]:
+    """Return the manifest of a run, and its records."""
     _refuse_no_run(folder.out, folder.names())
     try:
         manifest = folder.read_json(MANIFEST)
-        check_shape(manifest)
+        return manifest, records_of(manifest, RUN)
     except InputError:  # the storage does not answer
         raise
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         remedy = f"holds no finished run: its {MANIFEST} cannot be read as one of a run"
         raise InputError("out", folder.out, remedy) from None
-    return manifest
 
 
 def _refuse_no_run(out: str, names: list[str]) -> None:

@@ -1,48 +1,42 @@
-"""A run: its phases over a folder, in order, each skipped where it is complete already.
+"""A run: its phases as steps over a folder.
 
-A phase is complete when the manifest has its record, and every table and text is as recorded
-there.  The record is dropped just before the first table of the phase is written again, and put
+The record of a phase is dropped just before the first table of the phase is written again, and put
 back after the last; so a run that is killed at any time can be resumed.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, suppress
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.config import Execution, RunConfig
-from scribe_spark.errors import InputError, RunError
-from scribe_spark.experiments import digests
 from scribe_spark.experiments.finished_run import Run
-from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.living_run import MakeApplication, simulation_of
-from scribe_spark.experiments.lock import Lock
 from scribe_spark.experiments.manifest import (
-    MANIFEST,
-    new_manifest,
+    Manifest,
+    entry_of,
     phase_entry,
     put_entry,
     without_entries_from,
 )
-from scribe_spark.experiments.owner import RUN
 from scribe_spark.experiments.phases import PHASES, REPORT, TABLE_PHASES, Phase
-from scribe_spark.experiments.previous import previous_run_manifest
+from scribe_spark.experiments.plan import plan_run
 from scribe_spark.experiments.reporting import report
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.steps import Step, Work, lost_again, opened, refuse_gap
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.batches import Table
 from scribe_spark.runtime.blocks import is_lost_block
 from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
-from scribe_spark.runtime.settings import default_partitions, tuned
 
-__all__ = ["locked", "run"]
+__all__ = ["run"]
 
 
 def run(
@@ -83,19 +77,17 @@ def run(
         buckets=execution.buckets,
         engine=execution.engine,
     )
+
+    def check(manifest: Manifest | None) -> None:
+        if manifest is None and PHASES[0] not in phases:
+            refuse_gap(PHASES, PHASES[0], phases)
+        if manifest is None or entry_of("trees", manifest) is None:
+            simulation.read_inputs()
+
+    plan, nodes = plan_run(config, execution), config.overlay.nodes
     try:
-        with Folder(spark, execution.out) as folder:
-            manifest = _previous(folder, config, execution)
-            if manifest is None and PHASES[0] not in phases:
-                _refuse_gap(PHASES[0], phases)
-            if manifest is None or "trees" not in _entries(manifest):
-                simulation.read_inputs()
-            with locked(folder, progress) as lock:
-                work = _Work(folder, lock, simulation, progress)
-                work.open(config, execution)
-                partitions = execution.partitions or default_partitions(spark, config.overlay.nodes)
-                with tuned(spark, partitions):
-                    work.run(phases)
+        with opened(spark, plan, progress, nodes=nodes, check=check) as work:
+            work.play(_Phases(work, simulation).steps(), phases)
     except BaseException:
         with suppress(Exception):  # the session may be ending by itself
             simulation.close()
@@ -103,113 +95,46 @@ def run(
     return Run(execution.out, simulation)
 
 
-@contextmanager
-def locked(folder: Folder, progress: Progress) -> Iterator[Lock]:
-    """The lock of a folder, for the time of a ``with``.
+class _Phases:
+    """The phases of a run as steps on its folder."""
 
-    Raises
-    ------
-    InputError
-        Another run has it; or the folder cannot be written.
-    """
-    lock = folder.lock(progress.note)
-    with ExitStack() as until_the_end:
-        with folder.usable():
-            until_the_end.enter_context(lock.acquired())
-        yield lock
+    def __init__(self, work: Work, simulation: Simulation) -> None:
+        self._work, self._folder, self._progress = work, work.folder, work.progress
+        self._simulation = simulation
+        simulation.saved.read = work.folder.batches
 
+    def steps(self) -> list[Step]:
+        """Return a step for each phase."""
+        tables = [
+            Step(
+                name,
+                partial(self._run_phase, phase),
+                recorded=partial(entry_of, name),
+                put=put_entry,
+                load=self._load_saved,
+                is_current=partial(self._has_same_parts, phase),
+            )
+            for name, phase in TABLE_PHASES.items()
+        ]
+        return [*tables, Step(REPORT, self._draw, put=put_entry)]
 
-def _previous(folder: Folder, config: RunConfig, execution: Execution) -> dict[str, Any] | None:
-    return previous_run_manifest(folder.names(), folder.read_text, config, execution)
-
-
-def _entries(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The phases that a manifest has as done, by name."""
-    return {entry["name"]: entry for entry in manifest["phases"]}
-
-
-def _refuse_gap(name: str, phases: tuple[str, ...]) -> None:
-    later = [phase for phase in PHASES[PHASES.index(name) + 1 :] if phase in phases]
-    if later:
-        remedy = f"needs the tables of {name}, which are missing or damaged; run --phase {name}"
-        raise InputError("phase", later[0], remedy)
-
-
-class _Work:
-    """A run on its way: the folder, its manifest as it is there, the simulation."""
-
-    def __init__(
-        self, folder: Folder, lock: Lock, simulation: Simulation, progress: Progress
-    ) -> None:
-        self._folder, self._lock = folder, lock
-        self._simulation, self._progress = simulation, progress
-        self._manifest: dict[str, Any] = {}
-        simulation.saved.read = folder.batches
-
-    def open(self, config: RunConfig, execution: Execution) -> None:
-        """Go on with the manifest that is there now, or begin a new one."""
-        previous = _previous(self._folder, config, execution)
-        if previous is not None:
-            self._manifest = previous
-            return
-        self._folder.make()
-        self._folder.clear(RUN)
-        self._save(new_manifest(config, execution, self._simulation.spark))
-
-    def _save(self, manifest: dict[str, Any]) -> None:
-        if manifest != self._manifest:
-            self._lock.check()
-            self._folder.write_json(MANIFEST, manifest)
-            self._manifest = manifest
-
-    def run(self, phases: tuple[str, ...]) -> None:
-        """Run `phases` but those that are complete."""
-        recorded = _entries(self._manifest)
-        same_inputs = True  # the tables so far are those that later records were made from
-        for name, phase in TABLE_PHASES.items():
-            entry = recorded.get(name)
-            if same_inputs and entry is not None and self._is_complete(phase, entry):
-                self._progress.note(f"{name}: complete, skipped")
-                self._load_saved(entry)
-                self._save(put_entry(self._manifest, entry))
-            elif name in phases:
-                made = self._run_phase(phase)
-                same_inputs = entry is not None and digests.same_outputs(entry, made)
-            else:
-                _refuse_gap(name, phases)
-                same_inputs = False
-        if REPORT in phases:
-            started = time.perf_counter()
-            with self._progress.phase(REPORT):
-                report(self._simulation.spark, self._folder.out)
-            entry = phase_entry(REPORT, time.perf_counter() - started, {}, {}, {})
-            self._save(put_entry(self._manifest, entry))
+    def _draw(self) -> dict[str, Any]:
+        started = time.perf_counter()
+        with self._progress.phase(REPORT):
+            report(self._simulation.spark, self._folder.out)
+        return phase_entry(REPORT, time.perf_counter() - started, {}, {}, {})
 
     # --- a phase that has been run
 
-    def _is_complete(self, phase: Phase, entry: dict[str, Any]) -> bool:
-        """Whether a phase was of the same systems and measures, and is there as recorded.
-
-        Raises
-        ------
-        InputError
-            The storage does not answer: nothing can be said.
-        """
+    def _has_same_parts(self, phase: Phase, entry: Manifest) -> bool:
+        """Return whether a phase was of the same systems and measures."""
         for kind, names in phase.registered(self._simulation).items():
             if entry.get("registered", {}).get(kind) != names:
                 self._progress.note(f"{phase.name}: other {kind} took part: computed again")
                 return False
-        verified = [
-            *((name, self._folder.verify_text(name, d)) for name, d in entry["texts"].items()),
-            *((name, self._folder.verify_table(name, r)) for name, r in entry["tables"].items()),
-        ]
-        for name, problem in verified:
-            if problem is not None:
-                self._progress.note(f"{entry['name']}: {name} is not as written: {problem}")
-                return False
         return True
 
-    def _load_saved(self, entry: dict[str, Any]) -> None:
+    def _load_saved(self, entry: Manifest) -> None:
         for table in entry["tables"]:
             self._simulation.saved[table] = self._folder.read_table(table)
 
@@ -226,22 +151,12 @@ class _Work:
                     raise
                 self._progress.note(f"{phase.name}: an executor was lost; computed again")
                 self._simulation.release()
-                tables, texts = self._write_again(phase)
+                try:
+                    tables, texts = self._write(phase)
+                except Exception as again:
+                    raise lost_again(phase.name) if is_lost_block(again) else again from None
         took, registered = time.perf_counter() - started, phase.registered(self._simulation)
-        entry = phase_entry(phase.name, took, tables, texts, registered)
-        self._save(put_entry(self._manifest, entry))
-        return entry
-
-    def _write_again(self, phase: Phase) -> tuple[dict[str, Any], dict[str, str]]:
-        try:
-            return self._write(phase)
-        except Exception as error:
-            if not is_lost_block(error):
-                raise
-            raise RunError(
-                f"{phase.name}: executors were lost again, with data that only they had; go on "
-                "with --resume, or let --conf spark.checkpoint.dir=URL keep that data in storage"
-            ) from None
+        return phase_entry(phase.name, took, tables, texts, registered)
 
     def _write(self, phase: Phase) -> tuple[dict[str, Any], dict[str, str]]:
         """Write the tables and texts of a phase; their records.
@@ -260,7 +175,7 @@ class _Work:
             writes: list[Future[DataFrame]] = []
             for table, frame in made:
                 # from here on neither this phase nor those after it are complete
-                self._save(without_entries_from(self._manifest, phase.name))
+                self._work.save(without_entries_from(self._work.manifest, phase.name))
                 writes.append(submit(self._write_table, table, frame, records))
                 saved[table] = writes[-1]
                 for write in writes:
@@ -278,6 +193,5 @@ class _Work:
         self, table: str, rows: Table | pa.Table, records: dict[str, Any]
     ) -> DataFrame:
         """Write a table, put its record among `records`, read it back."""
-        self._lock.check()
-        records[table] = self._folder.write_table(table, rows)
+        records[table] = self._work.write_table(table, rows)
         return self._folder.read_table(table)

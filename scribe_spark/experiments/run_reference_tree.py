@@ -10,8 +10,7 @@ P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Section 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import pandas as pd
 from pyspark.sql import SparkSession
@@ -21,19 +20,18 @@ from scribe_spark.config import Execution
 from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_out, refuse_buckets
-from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
+from scribe_spark.experiments.manifest import Manifest
 from scribe_spark.experiments.owner import REFERENCE_TREE
-from scribe_spark.experiments.previous import previous_manifest
+from scribe_spark.experiments.plan import Plan, fields_of
+from scribe_spark.experiments.records import point_file
 from scribe_spark.experiments.reference_tree_points import measure_point
-from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.steps import Step, Work, closed_at_last, opened
 from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.measures.reference_tree import reference_tree_metrics
 from scribe_spark.overlays import check_overlay
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report.reference_tree import render_reference_tree
-from scribe_spark.runtime.settings import default_partitions, tuned
 from scribe_spark.topology import load, needs_spark
 from scribe_spark.underlay.routable import check_routes
 
@@ -53,7 +51,7 @@ def check_reference_tree(config: ReferenceTreeConfig, execution: Execution) -> N
     InputError
     """
     refuse_buckets(execution)
-    check_out(execution.out, lambda names, read: _previous(names, read, config, execution))
+    check_out(_plan(config, execution))
     if config.reference_tree.dht == "routed":
         if not check_overlay(config.overlay).randomised:
             remedy = (
@@ -78,97 +76,66 @@ def run_reference_tree(
         OUT cannot be used, is in use, or is of something else.
     """
     progress = progress or Silent()
-    most = max(point.hosts for point in config.points())
     # (what is not asked for is not computed: without `dht = routed`, nothing)
     network = Simulation(spark, network_of(config), progress=progress)
-    with network, Folder(spark, execution.out) as folder, locked(folder, progress) as lock:
-        manifest = _previous(folder.names(), folder.read_text, config, execution)
-        if manifest is None:
-            folder.make()
-            folder.clear(REFERENCE_TREE)
-            manifest = _new_manifest(spark, config, execution)
-            folder.write_json(MANIFEST, manifest)
-        partitions = execution.partitions or default_partitions(spark, most)
-        measured: dict[Point, Counts] = {}
-        with tuned(spark, partitions):
-            for point in config.points():
-                counts = _saved(folder, manifest, point, progress)
-                if counts is None:
-                    with progress.phase(point.name):
-                        counts = measure_point(network, point, config, progress)
-                    lock.check()
-                    digest = folder.write_json(_file(point), counts)
-                    manifest = {**manifest, _DONE: {**manifest[_DONE], point.name: digest}}
-                    folder.write_json(MANIFEST, manifest)
-                measured[point] = counts
-            with progress.phase("report"):
-                lock.check()
-                return _finish(folder, manifest, measured)
+    most = max(point.hosts for point in config.points())
+    plan = _plan(config, execution)
+    with closed_at_last(network), opened(spark, plan, progress, nodes=most) as work:
+        points = _Points(work, network, config)
+        work.play([points.step(point) for point in config.points()])
+        with progress.phase("report"):
+            return _finish(work, points.measured)
 
 
-def _new_manifest(
-    spark: SparkSession, config: ReferenceTreeConfig, execution: Execution
-) -> dict[str, Any]:
-    resolved = config.flat()
-    return {
-        "config": non_default(resolved, ReferenceTreeConfig().flat()),
-        "resolved": resolved,
-        "seed": config.seed,
-        **provenance(execution, spark),
-        _DONE: {},
-    }
+def _plan(config: ReferenceTreeConfig, execution: Execution) -> Plan:
+    about = {"seed": config.seed}
+    return Plan(REFERENCE_TREE, execution, *fields_of(config), about, done={_DONE: {}})
 
 
-def _previous(
-    names: Iterable[str],
-    read: Callable[[str], str],
-    config: ReferenceTreeConfig,
-    execution: Execution,
-) -> dict[str, Any] | None:
-    """The manifest to go on with; None where there is none or it is to be replaced."""
-    return previous_manifest(
-        *(names, read, config.flat(), execution, REFERENCE_TREE),
-        check=_check_shape,
-    )
+class _Points:
+    """The points as steps, and what has been measured so far."""
+
+    def __init__(self, work: Work, network: Simulation, config: ReferenceTreeConfig) -> None:
+        self._work, self._network, self._config = work, network, config
+        self.measured: dict[Point, Counts] = {}
+
+    def step(self, point: Point) -> Step:
+        """Return the step that measures a point."""
+        file = point_file(point.name)
+
+        def play() -> Manifest:
+            with self._work.progress.phase(point.name):
+                counts = measure_point(self._network, point, self._config, self._work.progress)
+                self.measured[point] = counts
+                return {"tables": {}, "texts": {file: self._work.write_json(file, counts)}}
+
+        def recorded(manifest: Manifest) -> Manifest | None:
+            digest = manifest[_DONE].get(point.name)
+            return None if digest is None else {"tables": {}, "texts": {file: digest}}
+
+        def put(manifest: Manifest, record: Manifest) -> Manifest:
+            done = {**manifest[_DONE], point.name: record["texts"][file]}
+            return {**manifest, _DONE: done}
+
+        def load(_: Manifest) -> None:
+            self.measured[point] = {
+                measure: {int(value): count for value, count in counts.items()}
+                for measure, counts in self._work.folder.read_json(file).items()
+            }
+
+        return Step(point.name, play, recorded, put, load)
 
 
-def _check_shape(manifest: Mapping[str, Any]) -> None:
-    """Raise unless all that is read of the manifest later has the form it needs."""
-    dict(manifest["resolved"]), manifest["versions"]["scribe_spark"], dict(manifest[_DONE])
-
-
-def _file(point: Point) -> str:
-    return f"points/{point.name}.json"
-
-
-def _saved(
-    folder: Folder, manifest: Mapping[str, Any], point: Point, progress: Progress
-) -> Counts | None:
-    """Return the measures of a point in the folder; None if there are none, or damaged ones."""
-    digest = manifest[_DONE].get(point.name)
-    if digest is None:
-        return None
-    problem = folder.verify_text(_file(point), digest)
-    if problem is not None:
-        progress.note(f"{point.name} is not as written: {problem}: measured again")
-        return None
-    read = folder.read_json(_file(point))
-    return {
-        measure: {int(value): count for value, count in counts.items()}
-        for measure, counts in read.items()
-    }
-
-
-def _finish(folder: Folder, manifest: Mapping[str, Any], measured: Mapping[Point, Counts]) -> str:
+def _finish(work: Work, measured: Mapping[Point, Counts]) -> str:
     """Write the table, the metrics and the page."""
     rows = tidy(measured)
-    table = schemas.local_table(folder.spark, rows, schemas.REFERENCE_TREE)
-    record = folder.write_table("reference_tree", table)
+    table = schemas.local_table(work.folder.spark, rows, schemas.REFERENCE_TREE)
+    record = work.write_table("reference_tree", table)
     metrics = reference_tree_metrics(rows)
-    digest = folder.write_json("metrics.json", metrics)
-    location = folder.write_page(render_reference_tree(rows, metrics, manifest))
-    tables = {"tables": {"reference_tree": record}, "texts": {"metrics.json": digest}}
-    folder.write_json(MANIFEST, {**manifest, **tables})
+    digest = work.write_json("metrics.json", metrics)
+    location = work.folder.write_page(render_reference_tree(rows, metrics, work.manifest))
+    together = {"tables": {"reference_tree": record}, "texts": {"metrics.json": digest}}
+    work.save({**work.manifest, **together})
     return location
 
 

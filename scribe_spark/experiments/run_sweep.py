@@ -1,13 +1,8 @@
-"""Running a sweep: every point of its grid, then one table and one page of them all.
-
-Points on the same network share its routes, and are run one after the other, so that the routes of
-one network only take disk space at a time.
-"""
+"""Running a sweep: every point of its grid, then one table and one page of them all."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -23,17 +18,13 @@ from pyspark.sql.types import (
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution
-from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_out
-from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.locations import inside, join
-from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
-from scribe_spark.experiments.previous import previous_manifest
-from scribe_spark.experiments.run import locked
-from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.experiments.sweep import Point, Sweep
+from scribe_spark.experiments.inner_runs import play_inside
+from scribe_spark.experiments.locations import join
+from scribe_spark.experiments.plan import Plan, fields_of
+from scribe_spark.experiments.steps import Work, opened
+from scribe_spark.experiments.sweep import Sweep
 from scribe_spark.experiments.sweep_kinds import PointResult
-from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import MOST_LINES, render_sweep
 from scribe_spark.worlds.summary import measure_of
@@ -63,8 +54,7 @@ def check_sweep(sweep: Sweep, execution: Execution) -> None:
     ------
     InputError
     """
-    of = sweep.as_dict(), execution, sweep.kind.owner
-    check_out(execution.out, lambda names, read: previous_manifest(names, read, *of))
+    check_out(_plan(sweep, execution))
     for point in sweep.points:
         sweep.kind.check(point.config, execution.replace(out=join(execution.out, point.name)))
 
@@ -88,49 +78,37 @@ def run_sweep(
     >>> swept = run_sweep(spark, sweep, Execution(out="out/repair"))
     >>> swept.rows.where("metric = 'lookups.hops.last'").select("repair", "value").show()
     """
-    progress = progress or Silent()
-    with Folder(spark, execution.out) as folder:
-        previous_manifest(
-            folder.names(), folder.read_text, sweep.as_dict(), execution, sweep.kind.owner
-        )
-        with locked(folder, progress) as lock:
-            _open(folder, sweep, execution)
-            results = _run_points(spark, sweep, execution, progress)
-            lock.check()
-            return Swept(execution.out, _write(folder, sweep, results))
+    progress, kind = progress or Silent(), sweep.kind
+    configs = {point.name: point.config for point in sweep.points}
+    with opened(spark, _plan(sweep, execution), progress, inner=configs) as work:
+        results: dict[str, PointResult] = {}
+        drawn = len(configs) <= MOST_LINES  # or the rounds of all points would fill the memory
+        for name, folder in play_inside(
+            *(spark, configs, execution, progress),
+            lambda number, name: f"point {number} of {len(configs)}: {name}",
+        ):
+            done = kind.read(folder)
+            results[name] = done if drawn else replace(done, rounds=None)
+        work.lock.check()
+        return Swept(execution.out, _write(work, sweep, results))
 
 
-def _run_points(
-    spark: SparkSession, sweep: Sweep, execution: Execution, progress: Progress
-) -> dict[str, PointResult]:
-    """Run every point, network by network; what each has left, by its folder."""
-    networks: dict[Hashable, list[Point]] = {}
-    for point in sweep.points:
-        networks.setdefault(point.config.network_key, []).append(point)
-    results: dict[str, PointResult] = {}
-    drawn = len(sweep.points) <= MOST_LINES  # or the rounds of all points would fill the memory
-    for points in networks.values():
-        shared = Simulation(spark, network_of(points[0].config))
-        try:
-            for point in points:
-                progress.note(f"point {len(results) + 1} of {len(sweep.points)}: {point.name}")
-                how = inside(execution, point.name)
-                done = sweep.kind.run(spark, point.config, how, progress, shared)
-                results[point.name] = done if drawn else replace(done, rounds=None)
-        finally:
-            with suppress(Exception):  # the session may be ending by itself
-                shared.close()
-    return results
+def _plan(sweep: Sweep, execution: Execution) -> Plan:
+    """Return the plan of a sweep; each point has its own inputs."""
+    resolved, (_, defaults) = sweep.as_dict(), fields_of(sweep.base)
+    done = {"phases": [], "points": [point.name for point in sweep.points]}
+    about = {"seed": resolved["seed"], "inputs": {}}
+    return Plan(sweep.kind.owner, execution, resolved, defaults, about, done)
 
 
-def _write(folder: Folder, sweep: Sweep, results: dict[str, PointResult]) -> DataFrame:
+def _write(work: Work, sweep: Sweep, results: dict[str, PointResult]) -> DataFrame:
     """Write the table and the page of a sweep; the table."""
     schema = sweep_rows({name: sweep.kind.value_kind(name) for name in sweep.grid})
     cells = _tidy(sweep, results, schema.names)
-    manifest = {n: of for n, of in folder.read_json(MANIFEST).items() if n != "tables"}
-    folder.write_json(MANIFEST, manifest)  # until the table is there again
-    frame = schemas.local_table(folder.spark, cells, schema)
-    table, record = folder.write_rows("sweep", frame)
+    manifest = {n: of for n, of in work.manifest.items() if n != "tables"}
+    work.save(manifest)  # until the table is there again
+    frame = schemas.local_table(work.folder.spark, cells, schema)
+    table, record = work.folder.write_rows("sweep", frame)
     units, names = sweep.kind.units(), [point.name for point in sweep.points]
     rounds = {name: of for name in names if (of := results[name].rounds) is not None}
     measures = dict.fromkeys(measure_of(name) for name in sweep.shown) if rounds else {}
@@ -144,8 +122,8 @@ def _write(folder: Folder, sweep: Sweep, results: dict[str, PointResult]) -> Dat
         rounds,
         {name: units[name] for name in measures},
     )
-    folder.write_text("sweep.html", page)
-    folder.write_json(MANIFEST, {**manifest, "tables": {"sweep": record}})
+    work.folder.write_text("sweep.html", page)
+    work.save({**manifest, "tables": {"sweep": record}})
     return table
 
 
@@ -158,45 +136,6 @@ def _tidy(sweep: Sweep, results: dict[str, PointResult], columns: list[str]) -> 
             row = {**at, "metric": metric, "value": value}
             rows.append(tuple(row[name] for name in columns))
     return pd.DataFrame(rows, columns=columns)
-
-
-def _open(folder: Folder, sweep: Sweep, execution: Execution) -> None:
-    """Make OUT this sweep's, unless it is already."""
-    previous = previous_manifest(
-        folder.names(), folder.read_text, sweep.as_dict(), execution, sweep.kind.owner
-    )
-    if previous is not None:
-        return
-    folder.make()
-    names = [point.name for point in sweep.points]
-    for name in {*names, *_previous_points(folder)}:
-        with Folder(folder.spark, join(execution.out, name)) as point:
-            point.remove(sweep.kind.point_owner)
-    folder.clear(sweep.kind.owner)
-    resolved = sweep.as_dict()
-    given = non_default(sweep.base.flat(), type(sweep.base)().flat())
-    manifest = {
-        "config": {name: resolved[name] for name in [*given, *sweep.grid]},
-        "resolved": resolved,
-        "seed": resolved["seed"],
-        "inputs": {},  # each point remembers its own
-        **provenance(execution, folder.spark),
-        "phases": [],
-        "points": names,
-    }
-    folder.write_json(MANIFEST, manifest)
-
-
-def _previous_points(folder: Folder) -> list[str]:
-    """The points' folders of the sweep that was here; names that lead elsewhere are left out."""
-    try:
-        names = folder.read_json(MANIFEST)["points"]
-        texts = [name for name in names if isinstance(name, str)]
-        return [name for name in texts if "=" in name and not {"/", "\\"} & set(name)]
-    except InputError:  # the storage does not answer
-        raise
-    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
-        return []  # there was none, or its manifest cannot be read
 
 
 _TYPES = {"int": LongType(), "float": DoubleType(), "str": StringType(), "bool": BooleanType()}

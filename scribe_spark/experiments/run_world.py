@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -18,27 +16,22 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
-from scribe_spark.errors import RunError
 from scribe_spark.experiments.engines import Engine, engine_of
-from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.lock import Lock
-from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
-from scribe_spark.experiments.owner import WORLD
-from scribe_spark.experiments.run import locked
+from scribe_spark.experiments.manifest import Manifest
+from scribe_spark.experiments.records import names_of_save
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.steps import Step, Work, closed_at_last, lost_again, opened
 from scribe_spark.experiments.world_buckets import buckets_of
 from scribe_spark.experiments.world_setup import (
     make_world,
     network_of,
-    previous_world,
+    plan_world,
     protocols_of,
-    world_inputs,
 )
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.blocks import is_lost_block
-from scribe_spark.runtime.settings import default_partitions, tuned
 from scribe_spark.systems import living_systems
 from scribe_spark.worlds import Played, World, world_events
 from scribe_spark.worlds.group_measures import (
@@ -47,13 +40,12 @@ from scribe_spark.worlds.group_measures import (
     is_of_groups,
     publication_measures,
 )
-from scribe_spark.worlds.lengths import round_seconds, rounds_in_words
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES, system_of
 from scribe_spark.worlds.save import VERSION
 from scribe_spark.worlds.watched_trees import all_told
 
-__all__ = ["run_world", "names_of_save"]
+__all__ = ["run_world"]
 
 #: Seconds after which the next round that ends is saved; until then rounds are played in one job.
 #: That is so while a save takes up to :data:`_QUICK` seconds, and longer where it takes longer.
@@ -82,61 +74,70 @@ def run_world(
     """
     progress = progress or Silent()
     simulation = Simulation(spark, network_of(config), progress=progress, shares=shares)
-    try:
-        with Folder(spark, execution.out) as folder, locked(folder, progress) as lock:
-            partitions = execution.partitions or default_partitions(spark, config.overlay.nodes)
-            with tuned(spark, partitions):
-                world = _WorldRun(folder, lock, simulation, config, progress)
-                return world.run(execution)
-    finally:
-        with suppress(Exception):  # the session may be ending by itself
-            simulation.close()
+    world = _WorldRun(simulation, config, execution, progress)
+    plan, nodes = plan_world(config, execution), config.overlay.nodes
+    with (
+        closed_at_last(simulation),
+        opened(spark, plan, progress, nodes=nodes, check=world.choose) as work,
+    ):
+        world.work = work
+        work.play([world.rounds()])
+        with progress.phase("report"):
+            return world.finish()
 
 
-@dataclass
 class _WorldRun:
-    """A world on its way: the folder, its manifest as it is there, measures so far."""
+    """A world on its way: its rounds as a step, and the measures so far."""
 
-    folder: Folder
-    lock: Lock
-    simulation: Simulation
-    config: WorldConfig
-    progress: Progress
-    buckets: int = 1
-    engine: Engine = field(default_factory=lambda: Engine("tasks", ""))
-    manifest: dict[str, Any] = field(default_factory=dict)
-    measured: dict[int, dict[str, float]] = field(default_factory=dict)
-    publications: list[pd.DataFrame] = field(default_factory=list)
-    watched: list[pd.DataFrame] = field(default_factory=list)
-    costs: dict[str, dict[str, int]] = field(default_factory=dict)
+    work: Work
 
-    def run(self, execution: Execution) -> str:
-        names, read = self.folder.names(), self.folder.read_text
-        previous = previous_world(names, read, self.config, execution)
-        self.buckets = execution.buckets or self._choose_buckets(previous)
-        self.engine = engine_of(execution.engine, self.simulation.spark, self.buckets)
-        if previous is None:
-            self._open(execution)
-        else:
-            self.manifest = previous
-        saved = self._saved_round()
-        if saved == self.config.world.rounds:
-            self.progress.note("rounds: complete, skipped")
-        else:
+    def __init__(
+        self, simulation: Simulation, config: WorldConfig, execution: Execution, progress: Progress
+    ) -> None:
+        self.simulation, self.config = simulation, config
+        self.execution, self.progress = execution, progress
+        self.buckets, self.engine = 1, Engine("tasks", "")
+        self.measured: dict[int, dict[str, float]] = {}
+        self.publications: list[pd.DataFrame] = []
+        self.watched: list[pd.DataFrame] = []
+        self.costs: dict[str, dict[str, int]] = {}
+
+    def choose(self, previous: Manifest | None) -> None:
+        """Choose the buckets, those of the save if there is one, and the engine of the rounds.
+
+        Raises
+        ------
+        InputError
+            The engine that is asked for cannot play the rounds.
+        """
+        saved = None if previous is None else previous["world"]["saved"]
+        buckets = self.execution.buckets
+        if buckets is None and saved is not None:
+            buckets = int(saved.get("buckets", 1))
+        if buckets is None:
+            buckets = buckets_of(self.config, self.simulation.spark)
+            if buckets > 1:
+                self.progress.note(f"rounds: nodes in {buckets} buckets")
+        self.buckets = buckets
+        self.engine = engine_of(self.execution.engine, self.simulation.spark, buckets)
+
+    # --- the rounds
+
+    def rounds(self) -> Step:
+        """Return the step that plays the rounds; its record is the save after the last."""
+
+        def play() -> Manifest:
+            saved = self._saved_round()
             self.progress.note(self.engine.in_words())
             self._play_from(saved)
-        with self.progress.phase("report"):
-            return self._finish()
+            return _record(self.work.manifest)
 
-    def _choose_buckets(self, previous: Mapping[str, Any] | None) -> int:
-        """As many as what was saved was played in; else by nodes, cores and memory."""
-        saved = None if previous is None else previous["world"]["saved"]
-        if saved is not None:
-            return int(saved.get("buckets", 1))
-        buckets = buckets_of(self.config, self.simulation.spark)
-        if buckets > 1:
-            self.progress.note(f"rounds: nodes in {buckets} buckets")
-        return buckets
+        def recorded(manifest: Manifest) -> Manifest | None:
+            rounds = self.config.world.rounds
+            is_done = _is_readable(manifest) and manifest["world"]["saved"]["number"] == rounds
+            return _record(manifest) if is_done else None
+
+        return Step("rounds", play, recorded, load=self._load)
 
     def _play_from(self, saved: int | None) -> None:
         """Play all rounds; from the last save again where executors were lost with their tables."""
@@ -151,39 +152,12 @@ class _WorldRun:
                     raise
                 before, saved = saved, self._saved_round()
                 if lost and saved == before:
-                    raise RunError(
-                        "rounds: executors were lost again, with tables that only they had; go on "
-                        "with --resume, or let --conf spark.checkpoint.dir=URL keep them in storage"
-                    ) from None
+                    raise lost_again("rounds") from None
                 lost = True
                 self.progress.note("rounds: an executor was lost; played again from the last save")
             finally:
                 world.release()
             self.simulation.release()
-
-    def _open(self, execution: Execution) -> None:
-        resolved = self.config.flat()
-        self.folder.make()
-        self.folder.clear(WORLD)
-        self._save_manifest(
-            {
-                "config": non_default(resolved, WorldConfig().flat()),
-                "resolved": resolved,
-                "seed": self.config.seed,
-                "inputs": world_inputs(self.config),
-                **provenance(execution, self.simulation.spark),
-                "round": {
-                    "seconds": round_seconds(self.config),
-                    "has": rounds_in_words(self.config),
-                },
-                "world": {"tables": {}, "saved": None},
-            }
-        )
-
-    def _save_manifest(self, manifest: dict[str, Any]) -> None:
-        self.lock.check()
-        self.folder.write_json(MANIFEST, manifest)
-        self.manifest = manifest
 
     def _starts(self) -> World:
         """The world before its first round, its network and events written."""
@@ -198,51 +172,47 @@ class _WorldRun:
                     world_events(self.simulation.nodes, self.config), schemas.WORLD_EVENTS
                 ),
             }
-            records = {name: self.folder.write_table(name, t) for name, t in tables.items()}
-            self.simulation.saved["nodes"] = self.folder.read_table("nodes")
-            self._save_manifest(self.manifest | {"world": {"tables": records, "saved": None}})
+            records = {name: self.work.write_table(name, t) for name, t in tables.items()}
+            self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
+            self.work.save(self.work.manifest | {"world": {"tables": records, "saved": None}})
             events, buckets = self._events(), self.buckets
             engine = self.engine.name
             return make_world(self.simulation, self.config, events, None, buckets, engine)
 
     def _saved_round(self) -> int | None:
-        """The round to go on with, its measures read; None where nothing usable was saved."""
-        world = self.manifest["world"]
-        saved = world["saved"]
-        if saved is None:
+        """Return the round to go on with, its measures read; None where nothing usable is saved."""
+        if self.work.manifest["world"]["saved"] is None:
             return None
-        if saved.get("version") != VERSION:
-            self.progress.note("an earlier version wrote the save: the world begins again")
+        if not _is_readable(self.work.manifest):
+            self.progress.note("what was saved is of an earlier version: begins again")
             return None
-        state, measures = names_of_save(saved)
-        # `rounds` is written again from the saved measures, whatever it is now
-        needed = {name: of for name, of in world["tables"].items() if name != "rounds"}
-        problems = [
-            *(self.folder.verify_table(name, of) for name, of in needed.items()),
-            self.folder.verify_table(state, saved["state"]),
-            self.folder.verify_text(measures, saved["measures"]),
-        ]
-        if any(problem is not None for problem in problems):
+        record = _record(self.work.manifest)
+        if not self.work.is_as_written("rounds", record):
             self.progress.note("what was saved is not as written: begins again")
             return None
-        read = self.folder.read_json(measures)
+        self._load(record)
+        return int(self.work.manifest["world"]["saved"]["number"])
+
+    def _load(self, record: Manifest) -> None:
+        """Read the measures of a save."""
+        (measures,) = record["texts"]
+        read = self.work.folder.read_json(measures)
         self.measured = {int(number): values for number, values in read["measures"].items()}
         self.publications = [pd.DataFrame({"system": SCRIBE, **read["publications"]})]
         self.watched = [pd.DataFrame(read.get("watched_trees", {}))]
-        return int(saved["number"])
 
     def _goes_on(self, number: int) -> World:
         """The world as it was saved before a round."""
-        self.simulation.saved["nodes"] = self.folder.read_table("nodes")
+        self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
         self.progress.note(f"goes on with round {number}")
         return self._saved_world(self.engine.name)
 
     def _saved_world(self, engine: str) -> World:
         """Return the world of the last save."""
-        state, _ = names_of_save(self.manifest["world"]["saved"])
+        state, _ = names_of_save(self.work.manifest["world"]["saved"])
         return World.of_save(
-            self.folder.read_table(state),
-            self.folder.read_table("nodes"),
+            self.work.folder.read_table(state),
+            self.work.folder.read_table("nodes"),
             self._events(),
             self.simulation.underlay,
             protocols_of(self.simulation, self.config),
@@ -251,7 +221,7 @@ class _WorldRun:
         )
 
     def _events(self) -> DataFrame:
-        return self.folder.read_table("events")
+        return self.work.folder.read_table("events")
 
     def _play(self, world: World) -> None:
         last_saved, pause = time.monotonic(), SAVE_EVERY
@@ -280,49 +250,47 @@ class _WorldRun:
     def _save(self, world: World) -> None:
         saved: dict[str, Any] = {"number": world.number, "buckets": self.buckets}
         saved["version"] = VERSION
-        saved["slot"] = other_slot(self.manifest["world"]["saved"])
+        saved["slot"] = other_slot(self.work.manifest["world"]["saved"])
         state, measures = names_of_save(saved)
-        self.lock.check()
-        record = self.folder.write_table(state, world.saved)
+        record = self.work.write_table(state, world.saved)
         publications = self._publications().to_dict("list")
         watched = all_told(self.watched).to_dict("list")
         read = {"measures": self.measured, "publications": publications, "watched_trees": watched}
-        digest = self.folder.write_json(measures, read)
+        digest = self.work.write_json(measures, read)
         saved |= {"state": record, "measures": digest}
-        tables = self.manifest["world"]["tables"]
+        tables = self.work.manifest["world"]["tables"]
         if world.number == self.config.world.rounds and world.measures_ways:
             edges = world.tree_edges.orderBy("system", "group", "parent", "child")
             delivered = world.deliveries.orderBy("system", "group", "node")
             tables = tables | {
-                "tree_edges": self.folder.write_table("tree_edges", edges),
-                "deliveries": self.folder.write_table("deliveries", delivered),
+                "tree_edges": self.work.write_table("tree_edges", edges),
+                "deliveries": self.work.write_table("deliveries", delivered),
             }
-        self._save_manifest(self.manifest | {"world": self._world(tables, saved)})
+        self.work.save(self.work.manifest | {"world": self._world(tables, saved)})
 
     def _world(self, tables: dict[str, Any], saved: dict[str, Any] | None) -> dict[str, Any]:
         """Return what the manifest has of the world's rounds."""
-        costs = {**self.manifest["world"].get("costs", {}), **self.costs}
+        costs = {**self.work.manifest["world"].get("costs", {}), **self.costs}
         played = {"tables": tables, "saved": saved, "engine": self.engine.record()}
         return played | ({"costs": costs} if costs else {})
 
-    def _finish(self) -> str:
+    def finish(self) -> str:
         """Write the table of rounds and the page."""
         publications = self._publications()
         for number, found in publication_measures(publications).items():
             self.measured[number] |= found
         systems = living_systems(self.config.trees.systems)
         rows = tidy(self.measured, [system.name for system in systems])
-        self.lock.check()
         table = schemas.local_table(self.simulation.spark, rows, schemas.ROUNDS)
-        record = self.folder.write_table("rounds", table)
-        tables = {**self.manifest["world"]["tables"], "rounds": record}
+        record = self.work.write_table("rounds", table)
+        tables = {**self.work.manifest["world"]["tables"], "rounds": record}
         if self.config.scribe.has_groups:
             tables |= self._write_groups(publications)
         watched = all_told(self.watched) if self.config.scribe.has_groups else None
-        page = render_world(rows, self.manifest, watched)
-        location = self.folder.write_page(page)
-        world = {**self.manifest["world"], "tables": tables}
-        self._save_manifest(self.manifest | {"world": world})
+        page = render_world(rows, self.work.manifest, watched)
+        location = self.work.folder.write_page(page)
+        world = {**self.work.manifest["world"], "tables": tables}
+        self.work.save(self.work.manifest | {"world": world})
         return location
 
     def _publications(self) -> pd.DataFrame:
@@ -335,24 +303,33 @@ class _WorldRun:
         return pd.concat(some, ignore_index=True).sort_values(["system", "round", "group"])
 
     def _write_groups(self, publications: pd.DataFrame) -> dict[str, Any]:
-        """Write what became of publications, and who is in which tree."""
+        """Write the outcome of publications, and the members of trees."""
         spark, world = self.simulation.spark, self._saved_world("tasks")
         table = schemas.local_table(spark, publications, schemas.PUBLICATIONS)
         trees = world.memberships.orderBy("group", "node")
         watched = schemas.local_table(spark, all_told(self.watched), schemas.WATCHED_TREES)
         records = {
-            "publications": self.folder.write_table("publications", table),
-            "memberships": self.folder.write_table("memberships", trees),
-            "watched_trees": self.folder.write_table("watched_trees", watched),
+            "publications": self.work.write_table("publications", table),
+            "memberships": self.work.write_table("memberships", trees),
+            "watched_trees": self.work.write_table("watched_trees", watched),
         }
         world.release()
         return records
 
 
-def names_of_save(saved: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the table and the text that a save is in; without a slot the round says which."""
-    slot = saved.get("slot", ("even", "odd")[saved["number"] % 2])
-    return f"state_{slot}", f"measures_{slot}.json"
+def _is_readable(manifest: Manifest) -> bool:
+    """Return whether there is a save of this version."""
+    saved = manifest["world"]["saved"]
+    return saved is not None and saved.get("version") == VERSION
+
+
+def _record(manifest: Manifest) -> Manifest:
+    """Return the record of the last save."""
+    tables, saved = manifest["world"]["tables"], manifest["world"]["saved"]
+    state, measures = names_of_save(saved)
+    # `rounds` is written again from the saved measures, whatever it is now
+    needed = {name: of for name, of in tables.items() if name != "rounds"}
+    return {"tables": {**needed, state: saved["state"]}, "texts": {measures: saved["measures"]}}
 
 
 def other_slot(saved: Mapping[str, Any] | None) -> str:

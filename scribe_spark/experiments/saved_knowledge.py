@@ -13,6 +13,8 @@ from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError, shown
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST
+from scribe_spark.experiments.owner import RUN
+from scribe_spark.experiments.records import records_of
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.redaction import redacted
 from scribe_spark.underlay.protocol import Underlay
@@ -38,8 +40,7 @@ def check_saved_knowledge(config: RunConfig, read: Callable[[str], str]) -> dict
     out = config.knowledge
     try:
         manifest = json.loads(read(MANIFEST))
-        resolved, phases = dict(manifest["resolved"]), list(manifest["phases"])
-        tables = {name: of for phase in phases for name, of in phase["tables"].items()}
+        resolved, tables = dict(manifest["resolved"]), dict(records_of(manifest, RUN).tables)
     except InputError:  # the storage does not answer
         raise
     except Exception:

@@ -1,4 +1,4 @@
-"""What a sweep may be over, runs or worlds: all that differs between the two."""
+"""The kinds of sweeps, over runs and over worlds: all that differs between the two."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import SparkSession
 
 from scribe_spark.config import (
     RUN_FIELDS,
@@ -19,14 +18,11 @@ from scribe_spark.config import (
 )
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.owner import RUN, SWEEP, WORLD, WORLD_SWEEP, Owner
+from scribe_spark.experiments.manifest import MANIFEST
+from scribe_spark.experiments.owner import SWEEP, WORLD_SWEEP, Owner
 from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
-from scribe_spark.experiments.run import run
-from scribe_spark.experiments.run_world import run_world
-from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_setup import check_world_run
 from scribe_spark.measures.metrics import metric_definitions
-from scribe_spark.progress import Progress
 from scribe_spark.systems import check_systems
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
@@ -57,8 +53,8 @@ class SweepKind:
     ----------
     noun : str
         What a point is: ``run`` or ``world``.
-    owner, point_owner : Owner
-        Whose the folders of the sweep, and of each point, are.
+    owner : Owner
+        The command that the folder of the sweep belongs to.
     config : type
         The config of a point.
     fields : mapping of str to FieldRecord
@@ -71,21 +67,19 @@ class SweepKind:
         config -> None; refuses what only a registry can say to be unknown.  It reads no file.
     check : callable
         (config, execution) -> None; refuses what can be found without Spark.
-    run : callable
-        (spark, config, execution, progress, shares) -> PointResult; `shares` is a simulation of
-        the same network, whose routes are used.
+    read : callable
+        The folder of a point that has been run -> PointResult.
     """
 
     noun: str
     owner: Owner
-    point_owner: Owner
     config: type[RunConfig] | type[WorldConfig]
     fields: Mapping[str, FieldRecord]
     show: tuple[str, ...]
     units: Callable[[], dict[str, str]]
     check_names: Callable[[Any], None]
     check: Callable[[Any, Execution], None]
-    run: Callable[[SparkSession, Any, Execution, Progress, Simulation], PointResult]
+    read: Callable[[Folder], PointResult]
 
     def value_kind(self, field: str) -> str:
         """``int``, ``float``, ``str`` or ``bool``; a list is swept as a text."""
@@ -108,15 +102,8 @@ def _check_run_names(config: RunConfig) -> None:
     check_systems(config.trees.variants, config.trees.systems)
 
 
-def _run(
-    spark: SparkSession,
-    config: RunConfig,
-    execution: Execution,
-    progress: Progress,
-    shares: Simulation,
-) -> PointResult:
-    with run(spark, config, execution, progress=progress, shares=shares) as done:
-        metrics, manifest = done.metrics(), done.manifest()
+def _read_run(folder: Folder) -> PointResult:
+    metrics, manifest = folder.read_json("metrics.json"), folder.read_json(MANIFEST)
     took = {e["name"]: float(e["seconds"]) for e in manifest["phases"] if e["name"] != REPORT}
     values = {m["name"]: None if m["value"] is None else float(m["value"]) for m in metrics}
     values |= {f"cost.{phase}.seconds": seconds for phase, seconds in took.items()}
@@ -126,7 +113,6 @@ def _run(
 _RUNS = SweepKind(
     noun="run",
     owner=SWEEP,
-    point_owner=RUN,
     config=RunConfig,
     fields=RUN_FIELDS,
     show=(
@@ -144,7 +130,7 @@ _RUNS = SweepKind(
     units=_run_units,
     check_names=_check_run_names,
     check=check,
-    run=_run,
+    read=_read_run,
 )
 
 
@@ -155,23 +141,14 @@ def _check_world_names(_: WorldConfig) -> None:
     """Generators and overlays are looked up when a world's events are checked."""
 
 
-def _run_world(
-    spark: SparkSession,
-    config: WorldConfig,
-    execution: Execution,
-    progress: Progress,
-    shares: Simulation,
-) -> PointResult:
-    run_world(spark, config, execution, progress, shares)
-    with Folder(spark, execution.out) as folder:
-        rounds = measures_by_round(folder.read_table("rounds").toPandas())
+def _read_world(folder: Folder) -> PointResult:
+    rounds = measures_by_round(folder.read_table("rounds").toPandas())
     return PointResult(summarise(rounds), rounds)
 
 
 _WORLDS = SweepKind(
     noun="world",
     owner=WORLD_SWEEP,
-    point_owner=WORLD,
     config=WorldConfig,
     fields=WORLD_FIELDS,
     show=(
@@ -187,7 +164,7 @@ _WORLDS = SweepKind(
     units=summary_units,
     check_names=_check_world_names,
     check=check_world_run,
-    run=_run_world,
+    read=_read_world,
 )
 
 

@@ -1,4 +1,4 @@
-"""Whether all that a folder's manifest records is there as it was written, whatever the folder is.
+"""Verify that the tables and texts which a folder's manifest records are as they were written.
 
 Tables are verified by the length and CRC-32 of their files, texts by their SHA-256.  Pages and
 figures are drawn from these, and are not recorded.
@@ -7,29 +7,19 @@ figures are drawn from these, and are not recorded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from scribe_spark.core.paths import local_contents
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.folder import StoredFolder
-from scribe_spark.experiments.locations import inner_name, join, local_contents, run_folder
+from scribe_spark.experiments.locations import join
 from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.experiments.owner import (
-    PAPER,
-    REFERENCE_TREE,
-    RUN,
-    SWEEP,
-    WORLD,
-    WORLD_SWEEP,
-    Owner,
-    owner_of,
-    read_manifest,
-)
-from scribe_spark.experiments.phases import REPORT
-from scribe_spark.experiments.run_world import names_of_save
+from scribe_spark.experiments.owner import PAPER, Owner, owner_of, read_manifest
+from scribe_spark.experiments.records import Records, records_of
 from scribe_spark.inputs import is_local
 
 __all__ = ["Verified", "check_verify", "verify"]
@@ -66,21 +56,6 @@ class Verified:
         self.damaged += [f"{inside}/{line}" for line in inner.damaged]
         if self.finished and not inner.finished:
             self.damaged.append(f"{inside}: it is not finished")
-
-
-@dataclass
-class _Records:
-    """A manifest's records of tables and digests of texts, by name; and the folders inside.
-
-    All folders inside are those of one command.
-    """
-
-    finished: bool
-    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    texts: Mapping[str, str] = field(default_factory=dict)
-    inside: list[str] = field(default_factory=list)
-    inside_owner: Owner = RUN
 
 
 def check_verify(out: str) -> None:
@@ -126,12 +101,12 @@ def _verify(out: str, spark: SparkSession | None, expected: Owner | None = None)
         manifest = read_manifest(out, folder.read_text)
         owner = owner_of(manifest)
         if owner is None:
-            whose = "cannot be read" if manifest is None else "belongs to something else"
-            raise InputError("out", out, f"its {MANIFEST} {whose}: nothing can be verified")
+            remedy = f"its {MANIFEST} is of something else: nothing can be verified"
+            raise InputError("out", out, remedy)
         if expected is not None and owner is not expected:
             raise InputError("out", out, f"it holds {owner.noun}, not {expected.noun}")
         try:
-            records = _RECORDS[owner.noun](manifest)
+            records = records_of(manifest, owner)
             found = Verified(owner.noun, records.finished)
             found.damaged += _damage(folder, records)
         except InputError:
@@ -143,12 +118,12 @@ def _verify(out: str, spark: SparkSession | None, expected: Owner | None = None)
     for name in records.inside:
         # of an unfinished sweep, those points that it has got to
         if records.finished or owner is PAPER or name in names:
-            _verify_inside(found, out, name, spark, records.inside_owner)
+            _verify_inside(found, out, name, spark, owner.inner)
     return found
 
 
 def _verify_inside(
-    found: Verified, out: str, inside: str, spark: SparkSession | None, owner: Owner
+    found: Verified, out: str, inside: str, spark: SparkSession | None, owner: Owner | None
 ) -> None:
     try:
         inner = _verify(join(out, inside), spark, owner)
@@ -158,7 +133,7 @@ def _verify_inside(
         found.add(inner, inside)
 
 
-def _damage(folder: StoredFolder, records: _Records) -> Iterator[str]:
+def _damage(folder: StoredFolder, records: Records) -> Iterator[str]:
     looks: list[tuple[str, Mapping[str, Any], Callable[[str, Any], str | None]]] = [
         ("tables/", records.tables, folder.verify_table),
         ("", records.rows, folder.verify_rows),
@@ -169,79 +144,3 @@ def _damage(folder: StoredFolder, records: _Records) -> Iterator[str]:
             problem = look(name, record)
             if problem is not None:
                 yield f"{place}{name}: {problem}"
-
-
-# --- what each command's manifest records
-
-
-def _of_run(manifest: Mapping[str, Any]) -> _Records:
-    phases = manifest["phases"]
-    return _Records(
-        finished=any(phase["name"] == REPORT for phase in phases),
-        tables=_named({name: of for phase in phases for name, of in phase["tables"].items()}),
-        texts=_named({name: of for phase in phases for name, of in phase["texts"].items()}),
-    )
-
-
-def _of_world(manifest: Mapping[str, Any]) -> _Records:
-    tables, saved = dict(manifest["world"]["tables"]), manifest["world"]["saved"]
-    texts = {}
-    if saved is not None:
-        state, measures = names_of_save(saved)
-        tables[state], texts[measures] = saved["state"], saved["measures"]
-    return _Records("rounds" in tables, _named(tables), texts=_named(texts))
-
-
-def _of_reference_tree(manifest: Mapping[str, Any]) -> _Records:
-    points = _named(manifest["points"])
-    return _Records(
-        finished="tables" in manifest,
-        tables=_named(manifest.get("tables", {})),
-        texts=_named(manifest.get("texts", {}))
-        | {f"points/{name}.json": digest for name, digest in points.items()},
-    )
-
-
-def _of_sweep(manifest: Mapping[str, Any]) -> _Records:
-    points = _listed(manifest["points"])
-    return _Records(
-        finished="tables" in manifest,
-        rows=_named(manifest.get("tables", {})),
-        inside=list(dict.fromkeys(map(inner_name, points))),
-    )
-
-
-def _of_world_sweep(manifest: Mapping[str, Any]) -> _Records:
-    return replace(_of_sweep(manifest), inside_owner=WORLD)
-
-
-def _of_paper(manifest: Mapping[str, Any]) -> _Records:
-    runs = [run["name"].split(", seed ") for run in _listed(manifest["runs"])]
-    return _Records(
-        finished="tables" in manifest,
-        tables=_named(manifest.get("tables", {})),
-        texts=_named(manifest.get("texts", {})),
-        inside=[run_folder(inner_name(name), inner_name(seed)) for name, seed in runs],
-    )
-
-
-def _named(records: Mapping[str, Any]) -> dict[str, Any]:
-    """Return records by name; refuse names that may lead elsewhere."""
-    return {inner_name(name): record for name, record in records.items()}
-
-
-def _listed(value: Any) -> list[Any]:
-    """Return a value that must be a list."""
-    if not isinstance(value, list):
-        raise TypeError("no list")
-    return value
-
-
-_RECORDS: dict[str, Callable[[Mapping[str, Any]], _Records]] = {
-    RUN.noun: _of_run,
-    SWEEP.noun: _of_sweep,
-    WORLD.noun: _of_world,
-    WORLD_SWEEP.noun: _of_world_sweep,
-    REFERENCE_TREE.noun: _of_reference_tree,
-    PAPER.noun: _of_paper,
-}

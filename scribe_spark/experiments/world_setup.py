@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -19,12 +18,12 @@ from scribe_spark.config import (
 from scribe_spark.errors import InputError, listed
 from scribe_spark.experiments.checks import check_out
 from scribe_spark.experiments.engines import check_engine
-from scribe_spark.experiments.manifest import check_origin, file_digest
+from scribe_spark.experiments.manifest import Manifest, input_digests
 from scribe_spark.experiments.owner import WORLD
-from scribe_spark.experiments.previous import previous_manifest, refuse_other_inputs
+from scribe_spark.experiments.plan import Plan, fields_of
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_buckets import systems_of_one_bucket
-from scribe_spark.inputs import is_local, local_path
+from scribe_spark.inputs import is_local
 from scribe_spark.overlays import arrival_rules, check_overlay
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.scribe import check_capacities, read_capacities
@@ -45,7 +44,7 @@ from scribe_spark.worlds import (
     world_groups,
 )
 from scribe_spark.worlds.access import RIGHTS
-from scribe_spark.worlds.lengths import own_rounds, round_seconds
+from scribe_spark.worlds.lengths import own_rounds, round_seconds, rounds_in_words
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.multicast_measures import MulticastMeasures
@@ -58,10 +57,9 @@ __all__ = [
     "live_groups_of",
     "make_world",
     "network_of",
-    "previous_world",
+    "plan_world",
     "protocols_of",
     "rules_of",
-    "world_inputs",
 ]
 
 
@@ -123,7 +121,7 @@ def make_world(
 
 
 def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
-    """What the rounds of a config's world are played by."""
+    """The protocols that play the rounds of a config's world."""
     return Protocols(
         config.world.lookups,
         rules_of(config),
@@ -250,7 +248,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     ------
     InputError
     """
-    check_out(execution.out, lambda names, read: previous_world(names, read, config, execution))
+    check_out(plan_world(config, execution))
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
     if not needs_spark(config.topology.kind):
@@ -278,46 +276,25 @@ def _refuse_one_bucket(config: WorldConfig, execution: Execution) -> None:
         raise InputError("buckets", execution.buckets, remedy)
 
 
-def previous_world(
-    names: Iterable[str], read: Callable[[str], str], config: WorldConfig, execution: Execution
-) -> dict[str, Any] | None:
-    """The manifest of the world to go on with; None where there is none or it is to be replaced."""
-    flat = config.flat()
-    manifest = previous_manifest(names, read, flat, execution, WORLD, check=_check_shape)
-    if manifest is not None:
-        refuse_other_inputs(world_inputs(config), manifest["inputs"], flat, execution.out)
-        _refuse_other_buckets(manifest["world"]["saved"], config, execution)
-    return manifest
+def plan_world(config: WorldConfig, execution: Execution) -> Plan:
+    """Return the plan of a world."""
+    length = {"seconds": round_seconds(config), "has": rounds_in_words(config)}
+    return Plan(
+        WORLD,
+        execution,
+        *fields_of(config),
+        about={"seed": config.seed},
+        done={"round": length, "world": {"tables": {}, "saved": None}},
+        inputs=lambda: input_digests(config),
+        check=lambda made: _refuse_other_buckets(made["world"]["saved"], config, execution),
+    )
 
 
 def _refuse_other_buckets(
-    saved: Mapping[str, Any] | None, config: WorldConfig, execution: Execution
+    saved: Manifest | None, config: WorldConfig, execution: Execution
 ) -> None:
     """Refuse to go on with other buckets."""
     if saved is None or execution.buckets is None or saved.get("version") != VERSION:
         return
     if saved["number"] < config.world.rounds:
         refuse_other_buckets(execution.buckets, saved.get("buckets", 1), ", or --overwrite")
-
-
-def _check_shape(manifest: Mapping[str, Any]) -> None:
-    """Raise unless all that is read of a world's manifest later has the form it needs."""
-    check_origin(manifest)
-    saved = manifest["world"]["saved"]
-    if saved is not None:
-        int(saved["number"]), dict(saved["state"]), str(saved["measures"])
-
-
-def world_inputs(config: WorldConfig) -> dict[str, str]:
-    """Field -> digest of each table of the user's that is on this machine."""
-    tables = {
-        "events": config.world.events,
-        "members": config.scribe.members,
-        "access": config.scribe.access,
-        "capacities": config.trees.capacities,
-    }
-    return {
-        field: file_digest(local_path(path))
-        for field, path in tables.items()
-        if path is not None and is_local(path)
-    }

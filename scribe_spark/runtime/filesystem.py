@@ -62,6 +62,8 @@ class FileStatus:
         Its length; 0 for a folder.
     modified : float
         Seconds since 1970 when it was last written, by the clock of the file system.
+    is_link : bool
+        Whether it is a symbolic link; the others are then of what the link leads to, if anything.
     """
 
     name: str
@@ -69,6 +71,7 @@ class FileStatus:
     is_folder: bool
     bytes: int
     modified: float
+    is_link: bool = False
 
 
 class Files(Protocol):
@@ -121,7 +124,7 @@ def table_url(url: str) -> str:
 
 
 def tasks_write(spark: SparkSession, url: str) -> bool:
-    """Whether what Spark writes to a folder is where this process finds it.
+    """Return whether this process finds what Spark writes to a folder.
 
     Raises
     ------
@@ -139,7 +142,7 @@ def _is_volume(url: str) -> bool:
 
 
 def is_store(url: str) -> bool:
-    """Whether `url` is on an object store."""
+    """Return whether `url` is on an object store."""
     return url.partition(":")[0].lower() in _STORES
 
 
@@ -165,12 +168,14 @@ class LocalFiles:
     def status(self, url: str) -> FileStatus | None:
         """See :class:`Files`."""
         path = _local(url)
+        link = path.is_symlink()
         try:
             found = path.stat()
         except (FileNotFoundError, NotADirectoryError):
-            return None
+            return FileStatus(path.name, url, False, 0, 0.0, link) if link else None
         folder = path.is_dir()
-        return FileStatus(path.name, url, folder, 0 if folder else found.st_size, found.st_mtime)
+        size = 0 if folder else found.st_size
+        return FileStatus(path.name, url, folder, size, found.st_mtime, link)
 
     def list(self, url: str) -> list[FileStatus]:
         """See :class:`Files`."""
@@ -329,10 +334,9 @@ class HadoopFiles:
 
 def _hadoop_status(url: str, found: Any) -> FileStatus:
     modified = found.getModificationTime() / 1000
-    folder = bool(found.isDirectory())
-    return FileStatus(
-        found.getPath().getName(), url, folder, 0 if folder else int(found.getLen()), modified
-    )
+    folder, link = bool(found.isDirectory()), bool(found.isSymlink())
+    size = 0 if folder else int(found.getLen())
+    return FileStatus(found.getPath().getName(), url, folder, size, modified, link)
 
 
 #: Java's exceptions that Python has a class for, by the last part of their names.

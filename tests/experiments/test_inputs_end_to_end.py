@@ -228,7 +228,7 @@ def test_out_with_a_scrambled_manifest(refused, a_run, change):
     file = a_run / "manifest.json"
     file.write_text(change(file.read_text()), encoding="latin-1")
     line = refused("--out", str(a_run), "--write-routing-table", "--resume")
-    assert "manifest.json cannot be read; use --overwrite" in line
+    assert "its manifest.json cannot be read" in line
 
 
 def test_out_by_another_version(refused, a_run):

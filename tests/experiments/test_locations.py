@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scribe_spark.core.paths import local_contents, refuse_long_names
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.locations import local_contents, refuse_long_names
 
 
 @pytest.mark.parametrize(

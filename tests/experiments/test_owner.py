@@ -11,6 +11,7 @@ import pytest
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, Paper, ReferenceTreeConfig, RunConfig, WorldConfig
+from scribe_spark.core.paths import temporary_name
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep, paper
 from scribe_spark.experiments.folder import Folder
@@ -25,6 +26,8 @@ from scribe_spark.experiments.owner import (
     Owner,
 )
 from scribe_spark.experiments.run_reference_tree import check_reference_tree
+from scribe_spark.experiments.strange_files import find_strange_file
+from scribe_spark.runtime.filesystem import ArrowFiles, HadoopFiles, LocalFiles
 
 RUNS = RunConfig(nodes=50, groups=2)
 WORLDS = WorldConfig(nodes=50, generator="churn")
@@ -49,14 +52,27 @@ CHECKS: dict[str, Callable[[Execution], None]] = {
 }
 
 
+#: A file of a table, and a file in each folder that a command writes.
+PART = "tables/nodes/part-00000-5e1.snappy.parquet"
+FILES = {
+    PART: "content",
+    "tables/nodes/_SUCCESS": "",
+    "figures/round-hops.svg": '<svg aria-labelledby="round-hops-title round-hops-words">',
+    "points/hosts-10-children-2.json": "{}",
+    "sweep/part-00000-5e1.snappy.parquet": "content",
+}
+
+
 def left_by(owner: Owner, out: Path) -> dict[str, str]:
     """A folder as a command leaves it, with something of the user's: file -> text."""
     manifest = {"resolved": {}, "inputs": {}, "versions": {}} | DONE[owner.noun]
     texts = {"manifest.json": json.dumps(manifest), "notes.txt": "mine"}
-    texts |= {name if "." in name else f"{name}/x": "content" for name in owner.contents}
-    if owner.points:
-        point = {"resolved": {}} | DONE[WORLD.noun if owner is WORLD_SWEEP else RUN.noun]
-        texts |= {"b=2/manifest.json": json.dumps(point), "b=2/tables/x": "content"}
+    texts |= {name: "content" for name in owner.contents if "." in name}
+    texts |= {path: text for path, text in FILES.items() if path.split("/")[0] in owner.contents}
+    if owner.inner is not None:
+        inner = "arrivals/seed=1" if owner is PAPER else "b=2"
+        manifest = {"resolved": {}} | DONE[owner.inner.noun]
+        texts |= {f"{inner}/manifest.json": json.dumps(manifest), f"{inner}/{PART}": "content"}
     for name, text in texts.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text(text)
@@ -84,26 +100,122 @@ def test_each_command_takes_only_its_own(ours, theirs, how, tmp_path):
     assert content(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "their_file"),
-    [
-        (RUN, SWEEP, "b=2"),
-        (RUN, REFERENCE_TREE, "points"),
-        (RUN, PAPER, "arrivals"),
-        (SWEEP, RUN, "figures"),
-        (WORLD, RUN, "metrics.json"),
-    ],
-    ids=lambda value: getattr(value, "noun", value),
-)
-def test_where_the_manifest_is_damaged_the_contents_say_whose_it_is(
-    ours, theirs, their_file, tmp_path
-):
-    left_by(theirs, tmp_path)
+@pytest.mark.parametrize("how", ["overwrite", "resume"])
+@pytest.mark.parametrize("owner", OWNERS, ids=lambda owner: owner.noun)
+def test_where_the_manifest_cannot_be_read_nothing_is_anybodys(owner, how, tmp_path):
+    left_by(owner, tmp_path)
     (tmp_path / "manifest.json").write_text("{")
+    before = content(tmp_path)
+    with pytest.raises(InputError, match=r"its manifest.json cannot be read \(.*; name another"):
+        CHECKS[owner.noun](Execution(out=str(tmp_path), **{how: True}))
+    assert content(tmp_path) == before
+
+
+#: Files of a user: the command whose folder they are in, the folder in it, and the path in that.
+STRANGE = [
+    *((owner, "", "figures/mine.png") for owner in (RUN, WORLD, REFERENCE_TREE, PAPER)),
+    *((owner, "", "tables/mine.csv") for owner in (RUN, WORLD, REFERENCE_TREE, PAPER)),
+    (RUN, "", "figures/mine.svg"),
+    (RUN, "", "figures/deep/round-hops.svg"),
+    (RUN, "", "figures/.hidden.tmp"),
+    (RUN, "", "tables/mine/part-00000-5e1.snappy.parquet"),
+    (RUN, "", "tables/nodes/notes.txt"),
+    (RUN, "", "tables/nodes/part-of-mine.parquet"),
+    (RUN, "", "tables/nodes/deep/part-00000-5e1.snappy.parquet"),
+    (RUN, "", "tables/links"),
+    (REFERENCE_TREE, "", "points/mine.json"),
+    (SWEEP, "", "sweep/mine.csv"),
+    (SWEEP, "b=2", "tables/mine.csv"),
+    (WORLD_SWEEP, "b=2", "figures/mine.png"),
+    (PAPER, "arrivals/seed=1", "figures/mine.png"),
+]
+
+
+@pytest.mark.parametrize("link", [False, True], ids=["file", "link"])
+@pytest.mark.parametrize(("owner", "inner", "path"), STRANGE)
+def test_a_strange_file_is_refused_and_stays(owner, inner, path, link, tmp_path):
+    left_by(owner, tmp_path)
+    strange = tmp_path / inner / path
+    strange.parent.mkdir(parents=True, exist_ok=True)
+    if link:
+        strange.symlink_to("nowhere")
+    else:
+        strange.write_text("mine")
+    before = content(tmp_path)
     with pytest.raises(InputError) as refused:
-        CHECKS[ours.noun](Execution(out=str(tmp_path), overwrite=True))
-    assert f"cannot be read, and {their_file} is not of {ours.noun}" in str(refused.value)
-    CHECKS[theirs.noun](Execution(out=str(tmp_path), overwrite=True))
+        CHECKS[owner.noun](Execution(out=str(tmp_path), overwrite=True))
+    says = "which scribe-spark has not written and would delete; move it away, or name another OUT"
+    assert str(refused.value) == f"out = {str(tmp_path / inner)!r}: holds {path!r}, {says}"
+    assert content(tmp_path) == before
+    strange.unlink()
+    CHECKS[owner.noun](Execution(out=str(tmp_path), overwrite=True))
+
+
+@pytest.mark.parametrize(
+    "path", ["tables", "tables/nodes", PART, "figures", "figures/round-hops.svg"]
+)
+def test_a_link_by_the_name_of_a_file_of_ours_is_refused(path, tmp_path):
+    left_by(RUN, tmp_path / "out")
+    (tmp_path / "out" / path).rename(tmp_path / "elsewhere")
+    (tmp_path / "out" / path).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=f"holds '{path}', which"):
+        CHECKS[RUN.noun](Execution(out=str(tmp_path / "out"), overwrite=True))
+
+
+@pytest.mark.parametrize(("owner", "inner"), [(SWEEP, "b=2"), (PAPER, "arrivals")])
+def test_a_link_to_a_folder_of_ours_is_refused(owner, inner, tmp_path):
+    left_by(owner, tmp_path / "out")
+    (tmp_path / "out" / inner).rename(tmp_path / "elsewhere")
+    (tmp_path / "out" / inner).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=f"holds '{inner}', which"):
+        CHECKS[owner.noun](Execution(out=str(tmp_path / "out"), overwrite=True))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "tables/nodes/.part-00000-5e1.snappy.parquet.crc",
+        "tables/nodes/._SUCCESS.crc",
+        "tables/links/_temporary/0/_temporary/attempt_1/part-00001-5e1-c000.snappy.parquet",
+        "tables/state_odd/_temporary/part-00001-5e1.snappy.parquet",
+        f"figures/{temporary_name()}",
+    ],
+)
+def test_what_a_killed_run_has_left_can_be_replaced(path, tmp_path):
+    left_by(RUN, tmp_path)
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text("cut o")
+    CHECKS[RUN.noun](Execution(out=str(tmp_path), overwrite=True))
+
+
+@pytest.mark.parametrize(
+    ("path", "is_refused"),
+    [
+        ("tables/nodes/mine.csv", True),  # the table may be written again
+        ("sweep/mine.csv", True),
+        ("tables/mine.csv", False),
+        ("figures/mine.png", False),
+    ],
+)
+def test_resuming_refuses_strange_files_among_those_of_a_table(path, is_refused, tmp_path):
+    left_by(RUN, tmp_path)
+    (tmp_path / path).parent.mkdir(exist_ok=True)
+    (tmp_path / path).write_text("mine")
+    says = f"holds '{path}', which" if is_refused else "cannot be read; use --overwrite"
+    with pytest.raises(InputError, match=says):
+        CHECKS[RUN.noun](Execution(out=str(tmp_path), resume=True))
+
+
+def test_every_file_system_finds_strange_files(spark, tmp_path):
+    url = tmp_path.as_uri()
+    left_by(RUN, tmp_path)
+    contents = RUN.contents
+    for files in (LocalFiles(), HadoopFiles(spark, url), ArrowFiles(url)):
+        assert find_strange_file(files, url, contents) is None
+        (tmp_path / "tables" / "mine.csv").write_text("mine")
+        assert find_strange_file(files, url, contents) == "tables/mine.csv"
+        (tmp_path / "tables" / "mine.csv").unlink()
+        files.close()
 
 
 @pytest.mark.parametrize("owner", OWNERS, ids=lambda owner: owner.noun)
@@ -114,7 +226,9 @@ def test_what_is_cleared_is_the_commands_own(spark, owner, tmp_path):
     with Folder(spark, str(tmp_path)) as folder:
         folder.clear(owner)
     gone = before - content(tmp_path).keys()
-    assert gone == {name for name in before if name.split("/")[0] in owner.contents}
+    inner = f"{'arrivals/seed=1' if owner is PAPER else 'b=2'}/"
+    ours = {name for name in before if name.split("/")[0] in owner.contents}
+    assert gone == ours | {n for n in before if owner.inner is not None and n.startswith(inner)}
 
 
 @pytest.mark.parametrize("theirs", OWNERS, ids=lambda owner: owner.noun)
@@ -139,4 +253,4 @@ def test_the_calls_themselves_refuse(spark, small, tmp_path):
     left_by(SWEEP, tmp_path / "sweep")
     with pytest.raises(InputError, match="holds a sweep of runs, not a run"):
         experiments.run(spark, RUNS, how.replace(out=str(tmp_path / "sweep")))
-    assert (tmp_path / "sweep" / "b=2" / "tables" / "x").exists()
+    assert (tmp_path / "sweep" / "b=2" / PART).exists()

@@ -266,7 +266,7 @@ def test_overwrite_starts_over(spark, copy, monkeypatch):
     def interrupted(*_, **how):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(paper, "run_one", interrupted)
+    monkeypatch.setattr("scribe_spark.experiments.inner_runs.run", interrupted)
     (copy / "notes.txt").write_text("mine")
     paper.check(
         whole := Paper(seeds=1, experiments=BOTH), how := Execution(out=str(copy), overwrite=True)

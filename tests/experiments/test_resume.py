@@ -339,9 +339,13 @@ def test_a_whole_run_is_left_as_it_is(make, copy):
 
 
 def test_overwrite_deletes_only_what_a_run_left(make, copy):
-    """What lies beside it is the user's; what is in tables/ and figures/ is the run's."""
+    """What lies beside it is the user's, and what lies in its folders keeps it."""
     (copy / "notes.txt").write_text("mine")
-    (copy / "manifest.json").write_text("scrambled")
+    (copy / "tables" / "mine.csv").write_text("mine")
+    with pytest.raises(InputError, match=r"holds 'tables/mine.csv', which"):
+        make(copy, overwrite=True, seed=2, phases=("topology",))
+    assert (copy / "figures" / "tree-largest.svg").exists()
+    (copy / "tables" / "mine.csv").unlink()
     make(copy, overwrite=True, seed=2, phases=("topology",))
     assert (copy / "notes.txt").read_text() == "mine"
     names = {path.name for path in copy.iterdir()}

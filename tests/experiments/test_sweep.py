@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -13,8 +14,6 @@ from damage import assert_all_damage_is_told
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep, check_sweep, run_sweep, verify
-from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.run_sweep import _open
 
 from .conftest import SMALL, Notes, left, manifest
 
@@ -263,7 +262,11 @@ def test_bad_points_leave_no_trace(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_overwrite_deletes_only_what_a_sweep_left(spark, copy):
+def test_overwrite_deletes_only_what_a_sweep_left(spark, copy, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules[run_sweep.__module__], "play_inside", interrupted)
     (copy / "notes.txt").write_text("mine")
     (copy / NAMES[1] / "notes.txt").write_text("mine")
     record = manifest(copy)
@@ -271,7 +274,8 @@ def test_overwrite_deletes_only_what_a_sweep_left(spark, copy):
     (copy / "manifest.json").write_text(json.dumps(record))
     (copy.parent / "x=1").mkdir()
     (copy.parent / "x=1" / "manifest.json").write_text("{}")
-    _open(Folder(spark, str(copy)), Sweep.of(FEW, {}, ["b=2"]), where(copy, overwrite=True))
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(spark, Sweep.of(FEW, {}, ["b=2"]), where(copy, overwrite=True))
     assert {path.name for path in copy.iterdir()} == {"notes.txt", "manifest.json", NAMES[1]}
     assert [path.name for path in (copy / NAMES[1]).iterdir()] == ["notes.txt"]
     assert manifest(copy)["points"] == ["b=2"]

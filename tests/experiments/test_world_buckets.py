@@ -6,7 +6,8 @@ import pytest
 
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.run_world import names_of_save, other_slot
+from scribe_spark.experiments.records import names_of_save
+from scribe_spark.experiments.run_world import other_slot
 from scribe_spark.experiments.world_buckets import WITH_GROUPS, WITHOUT_GROUPS, choose_buckets
 from scribe_spark.experiments.world_setup import _refuse_other_buckets
 from scribe_spark.worlds.save import VERSION

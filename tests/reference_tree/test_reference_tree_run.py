@@ -126,7 +126,8 @@ def test_going_on_gives_the_same(spark, finished, tmp_path):
     told = Stops()
     play(spark, out, told, resume=True)
     assert told.phases == ["hosts-12-children-2", "report"]
-    assert told.lines[0].startswith("hosts-12-children-2 is not as written")
+    file = "points/hosts-12-children-2.json"
+    assert f"hosts-12-children-2: {file} is not as written: it has changed" in told.lines
     assert left(out) == left(finished)
 
 

@@ -15,9 +15,9 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.engine.ring import Ring
 from scribe_spark.experiments import run_world
+from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.sweep_kinds import sweep_kind
 from scribe_spark.experiments.world_setup import make_world
-from scribe_spark.progress import Silent
 from scribe_spark.worlds import LiveTree, World
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 
@@ -129,8 +129,9 @@ def test_sweeps_see_the_measures(spark, tmp_path):
     kind = sweep_kind(WorldConfig)
     config = CONFIG.replace(rounds=2)
     execution = Execution(out=str(tmp_path / "out"), master="local[2]")
-    with experiments.Simulation(spark, experiments.network_of(config)) as shares:
-        found = kind.run(spark, config, execution, Silent(), shares)
+    run_world(spark, config, execution)
+    with Folder(spark, execution.out) as folder:
+        found = kind.read(folder)
     for measure in LIVE_TREE_MEASURES:
         assert f"{measure}.most" in found.values
         assert f"{measure}.most" in kind.units()

@@ -21,6 +21,7 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.run_world import _WorldRun
+from scribe_spark.experiments.steps import Work
 from scribe_spark.experiments.world_setup import rules_of
 from scribe_spark.overlay import Application
 from scribe_spark.pastry.events import Events
@@ -412,8 +413,9 @@ def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
 
 def test_a_save_of_an_earlier_version_is_not_read():
     told, saved = Stops(), {"number": 2, "slot": "odd"}  # without a version
-    world = _WorldRun(None, None, None, CONFIG, told)
-    world.manifest = {"world": {"saved": saved, "tables": {}}}
+    world = _WorldRun(None, CONFIG, Execution(out="out"), told)
+    world.work = Work(None, None, told)
+    world.work.manifest = {"world": {"saved": saved, "tables": {}}}
     assert world._saved_round() is None
     assert told.lines == ["an earlier version wrote the save: the world begins again"]
 

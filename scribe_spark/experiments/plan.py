@@ -1,0 +1,189 @@
+"""Plan what a command makes in OUT: begin its manifest, or find the manifest to go on with.
+
+A command goes on with a folder only where the manifest there is of the same config, the same input
+files and the same versions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from scribe_spark.config import Execution, RunConfig
+from scribe_spark.config.section import Section
+from scribe_spark.errors import InputError, shown
+from scribe_spark.experiments.folder import StoredFolder
+from scribe_spark.experiments.manifest import (
+    MANIFEST,
+    Manifest,
+    input_digests,
+    provenance,
+    version_of,
+)
+from scribe_spark.experiments.owner import RUN, Owner, owner_of, read_manifest
+from scribe_spark.experiments.records import records_of
+from scribe_spark.redaction import redacted
+
+__all__ = ["Plan", "non_default", "plan_run", "refuse_other_config"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The contents that a command makes in OUT.
+
+    Attributes
+    ----------
+    owner : Owner
+    execution : Execution
+    resolved, defaults : mapping
+        Flat name -> value of each field of the command, and what it is by default.
+    about, done : mapping
+        What else a new manifest has, before and after where it was made and with what.
+    inputs : callable, optional
+        () -> field -> digest of each input file; for commands that have inputs of their own.
+    free : collection of str
+        Fields that may be others when the command goes on.
+    check : callable
+        manifest -> None; refuses to go on for reasons of the command's own.
+    """
+
+    owner: Owner
+    execution: Execution
+    resolved: Manifest
+    defaults: Manifest
+    about: Manifest
+    done: Manifest
+    inputs: Callable[[], Mapping[str, str]] | None = None
+    free: Collection[str] = ()
+    check: Callable[[Manifest], None] = field(default=lambda manifest: None)
+
+    def new_manifest(self, spark: SparkSession) -> dict[str, Any]:
+        """Return the manifest of a command that has done nothing yet."""
+        return {
+            "config": non_default(self.resolved, self.defaults),
+            "resolved": dict(self.resolved),
+            **self.about,
+            **({} if self.inputs is None else {"inputs": self.inputs()}),
+            **provenance(self.execution, spark),
+            **self.done,
+        }
+
+    def previous(self, folder: StoredFolder) -> dict[str, Any] | None:
+        """Return the manifest to go on with; None where there is none, or it is to be replaced.
+
+        Raises
+        ------
+        InputError
+            The folder is somebody else's, or may not be gone on with or replaced.
+        """
+        manifest, out = self._refuse_contents(folder), folder.out
+        if manifest is None:
+            return None
+        try:
+            records_of(manifest, self.owner)
+            theirs = {n: v for n, v in manifest["resolved"].items() if n not in self.free}
+            versions = dict(manifest["versions"])
+            version = versions["scribe_spark"]
+        except Exception:
+            raise InputError(
+                "out", out, f"its {MANIFEST} cannot be read; use --overwrite"
+            ) from None
+        ours = {n: v for n, v in self.resolved.items() if n not in self.free}
+        refuse_other_config(ours, theirs, out)
+        _refuse_other_version("scribe_spark", version, out)
+        if self.inputs is not None:
+            _refuse_other_inputs(self.inputs(), manifest.get("inputs", {}), ours, out)
+        if str(ours.get("topology")).startswith("topohub:"):
+            _refuse_other_version("topohub", versions.get("topohub"), out)
+        self.check(manifest)
+        return manifest
+
+    def _refuse_contents(self, folder: StoredFolder) -> dict[str, Any] | None:
+        """Refuse a folder of another owner, or without leave; else return its manifest, if any."""
+        out, execution = folder.out, self.execution
+        visible = [n for n in folder.names() if not n.startswith(".") and not n.endswith(".tmp")]
+        if not visible:
+            return None
+        if MANIFEST not in visible:
+            remedy = f"holds other things ({visible[0]}); name a new folder"
+            raise InputError("out", out, remedy)
+        manifest: dict[str, Any] = read_manifest(out, folder.read_text)
+        _refuse_others(out, manifest, self.owner)
+        if execution.overwrite:
+            folder.refuse_strange(self.owner)
+            return None
+        if not execution.resume:
+            remedy = "exists; use --resume to go on or --overwrite to replace it"
+            raise InputError("out", out, remedy)
+        folder.refuse_strange_in_tables()
+        return manifest
+
+
+def plan_run(config: RunConfig, execution: Execution) -> Plan:
+    """Return the plan of a run."""
+    return Plan(
+        RUN,
+        execution,
+        *fields_of(config),
+        about={"seed": config.seed},
+        done={"phases": []},
+        inputs=lambda: input_digests(config),
+    )
+
+
+def fields_of(config: Section) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of a config, and what they are by default."""
+    return config.flat(), type(config)().flat()
+
+
+def non_default(resolved: Manifest, defaults: Manifest) -> dict[str, Any]:
+    """Return the fields of a config whose values are not the defaults."""
+    return {n: v for n, v in resolved.items() if n in defaults and v != defaults[n]}
+
+
+# --- refusals
+
+
+def _refuse_others(out: str, manifest: Any, owner: Owner) -> None:
+    """Refuse a folder that another command has left."""
+    found = owner_of(manifest)
+    if found is None:
+        raise InputError("out", out, f"holds a {MANIFEST} of something else; name a new folder")
+    if found is not owner:
+        remedy = f"holds {found.noun}, not {owner.noun}; name a new folder"
+        raise InputError("out", out, remedy)
+
+
+def _refuse_other_version(library: str, version: str | None, out: str) -> None:
+    """Refuse what another version of a library has made."""
+    ours = version_of(library)
+    if version != ours:
+        remedy = f"{out} was made by {version}; use that, --overwrite or another OUT"
+        raise InputError(library, ours, remedy)
+
+
+def _refuse_other_inputs(
+    ours: Mapping[str, str], digests: Mapping[str, str], resolved: Mapping[str, Any], out: str
+) -> None:
+    """Refuse what was made of other input files, naming the first field whose digest differs."""
+    for name, digest in ours.items():
+        if digests.get(name) != digest:
+            remedy = f"has changed since {out} was made; use --overwrite or another OUT"
+            raise InputError(name, resolved[name], remedy)
+
+
+def refuse_other_config(ours: Mapping[str, Any], resolved: Mapping[str, Any], out: str) -> None:
+    """Refuse what was made with another config, naming the first field that differs."""
+    # as the manifest has them, and as one has them that was written before secrets were left out
+    ours, resolved = redacted(json.loads(json.dumps(ours))), redacted(resolved)
+    names = [n for n in {**ours, **resolved} if ours.get(n) != resolved.get(n)]
+    if names:
+        name = names[0]
+        remedy = (
+            f"{out} was made with {name} = {shown(resolved.get(name))}; use that or another OUT"
+        )
+        raise InputError(name, ours.get(name), remedy)

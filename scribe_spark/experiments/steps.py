@@ -1,0 +1,208 @@
+"""The runner of all commands: OUT is opened once, and each step is played or skipped.
+
+A step leaves tables and texts.  It is complete when the manifest has its record, and every table
+and text is as recorded there.  So a command that is killed at any time can be resumed.  Runs and
+worlds inside OUT, of a sweep or of the paper, are such commands themselves (`inner_runs`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from scribe_spark.errors import InputError, RunError
+from scribe_spark.experiments.digests import same_outputs
+from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.lock import Lock
+from scribe_spark.experiments.manifest import MANIFEST, Manifest
+from scribe_spark.experiments.plan import Plan
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.progress import Progress
+from scribe_spark.redaction import redacted
+from scribe_spark.runtime.batches import Table
+from scribe_spark.runtime.settings import default_partitions, tuned
+
+__all__ = ["Step", "Work", "closed_at_last", "lost_again", "opened", "refuse_gap"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of a command's work.
+
+    Attributes
+    ----------
+    name : str
+    play : callable
+        () -> record of what the step has written: ``tables``, ``texts`` and more.
+    recorded : callable
+        manifest -> the step's record in it; None where there is none.
+    put : callable
+        (manifest, record) -> the manifest with the record.
+    load : callable
+        record -> None; reads what later steps need of a complete step.
+    is_current : callable
+        record -> whether the step would still write the same.
+    """
+
+    name: str
+    play: Callable[[], Manifest]
+    recorded: Callable[[Manifest], Manifest | None] = lambda manifest: None
+    put: Callable[[Manifest, Manifest], Manifest] = lambda manifest, record: manifest
+    load: Callable[[Manifest], None] = lambda record: None
+    is_current: Callable[[Manifest], bool] = lambda record: True
+
+
+class Work:
+    """The folder of a command at work: locked, with the manifest that is there."""
+
+    def __init__(self, folder: Folder, lock: Lock, progress: Progress) -> None:
+        self.folder, self.lock, self.progress = folder, lock, progress
+        self.manifest: dict[str, Any] = {}
+
+    def save(self, manifest: Manifest) -> None:
+        """Write the manifest where it has changed; keep what a reader of the file would get."""
+        text: dict[str, Any] = redacted(json.loads(json.dumps(manifest)))
+        if text != self.manifest:
+            self.lock.check()
+            self.folder.write_json(MANIFEST, text)
+            self.manifest = text
+
+    def write_table(self, name: str, rows: Table | pa.Table) -> dict[str, Any]:
+        """Write a table unless another run has taken the lock over; the table's record."""
+        self.lock.check()
+        return self.folder.write_table(name, rows)
+
+    def write_json(self, name: str, value: Any) -> str:
+        """Write a value as JSON unless another run has taken the lock over; the text's digest."""
+        self.lock.check()
+        return self.folder.write_json(name, value)
+
+    def play(self, steps: Sequence[Step], wanted: Collection[str] | None = None) -> None:
+        """Play the steps that are not complete, and all after a step that wrote other things.
+
+        Parameters
+        ----------
+        wanted : collection of str, optional
+            Names of the steps that may be played; by default all.
+
+        Raises
+        ------
+        InputError
+            A wanted step follows one that is neither complete nor wanted.
+        """
+        before, same = self.manifest, True
+        for step in steps:
+            record = step.recorded(before)
+            if same and record is not None and self._is_complete(step, record):
+                self.progress.note(f"{step.name}: complete, skipped")
+                step.load(record)
+                self.save(step.put(self.manifest, record))
+            elif wanted is None or step.name in wanted:
+                made = step.play()
+                self.save(step.put(self.manifest, made))
+                same = same and record is not None and same_outputs(record, made)
+            else:
+                refuse_gap([each.name for each in steps], step.name, wanted)
+                same = False
+
+    def _is_complete(self, step: Step, record: Manifest) -> bool:
+        return step.is_current(record) and self.is_as_written(step.name, record)
+
+    def is_as_written(self, name: str, record: Manifest) -> bool:
+        """Return whether all tables and texts of a record are as recorded; note what is not.
+
+        Raises
+        ------
+        InputError
+            The storage does not answer: nothing can be said.
+        """
+        looks = ("texts", self.folder.verify_text), ("tables", self.folder.verify_table)
+        for kind, verify in looks:
+            for what, written in record[kind].items():
+                problem = verify(what, written)
+                if problem is not None:
+                    self.progress.note(f"{name}: {what} is not as written: {problem}")
+                    return False
+        return True
+
+
+def refuse_gap(names: Sequence[str], missing: str, wanted: Collection[str]) -> None:
+    """Refuse steps that need the tables of a step which is not complete and not wanted.
+
+    Raises
+    ------
+    InputError
+    """
+    later = [name for name in names[names.index(missing) + 1 :] if name in wanted]
+    if later:
+        remedy = "needs the tables of {0}, which are missing or damaged; run --phase {0}"
+        raise InputError("phase", later[0], remedy.format(missing))
+
+
+@contextmanager
+def opened(
+    spark: SparkSession,
+    plan: Plan,
+    progress: Progress,
+    *,
+    nodes: int | None = None,
+    check: Callable[[Manifest | None], None] = lambda manifest: None,
+    inner: Iterable[str] = (),
+) -> Iterator[Work]:
+    """Open OUT for a command: locked, and gone on with or begun.
+
+    Parameters
+    ----------
+    nodes : int, optional
+        The nodes that Spark's settings are for; without, the settings stay.
+    check : callable
+        The manifest to go on with, or None -> None; refuses bad input before OUT is touched.
+    inner : iterable of str
+        The folders in OUT that the command puts runs or worlds into.
+
+    Raises
+    ------
+    InputError
+        OUT cannot be used, is in use, or holds something else.
+    """
+    with ExitStack() as until_the_end:
+        folder = until_the_end.enter_context(Folder(spark, plan.execution.out))
+        check(plan.previous(folder))
+        with folder.usable():
+            lock = until_the_end.enter_context(folder.lock(progress.note).acquired())
+        work = Work(folder, lock, progress)
+        manifest = plan.previous(folder)
+        if manifest is None:
+            folder.make()
+            folder.clear(plan.owner, inner)
+            work.save(plan.new_manifest(spark))
+        else:
+            work.manifest = manifest
+        if nodes is not None:
+            partitions = plan.execution.partitions or default_partitions(spark, nodes)
+            until_the_end.enter_context(tuned(spark, partitions))
+        yield work
+
+
+def lost_again(name: str) -> RunError:
+    """Return the error of a step whose executors were lost twice."""
+    return RunError(
+        f"{name}: executors were lost again, with data that only they had; go on with --resume, or "
+        "let --conf spark.checkpoint.dir=URL keep that data in storage"
+    )
+
+
+@contextmanager
+def closed_at_last(simulation: Simulation) -> Iterator[Simulation]:
+    """A simulation for the time of a ``with``; that the session has ended by itself is no error."""
+    try:
+        yield simulation
+    finally:
+        with suppress(Exception):
+            simulation.close()
