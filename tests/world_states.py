@@ -17,6 +17,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import pack_rows
 from scribe_spark.gossipsub.round import live_gossipsub
+from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.worlds import LiveTree, views
 from scribe_spark.worlds.link_stress import LinkStress
@@ -29,17 +30,21 @@ from scribe_spark.worlds.world_state import PlayedRound, Protocols, WorldState
 
 _NEVER = LinkStress(0, 0, 0)
 
+_MEASURES = MulticastMeasures(("delay", "node_stress"), lan_us=1_000)
 
-def protocols_of(world: World, stress: LinkStress = _NEVER) -> Protocols:
+
+def protocols_of(
+    world: World, stress: LinkStress = _NEVER, measures: MulticastMeasures = _MEASURES
+) -> Protocols:
     """Groups, GossipSub and Bayeux beside Scribe, lookups; in some worlds the reference tree."""
     groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
     live = LiveGroups(
         *(groups.number, *keys, access_of(world.case.groups), world.rules, world.case.rounds),
-        *(stress, groups.number[:2]),
+        *(stress, groups.number[:2], measures),
     )
     tree = LiveTree() if world.case.seed % 2 else None
     beside = {"gossipsub": live_gossipsub(GossipSubConfig()), "bayeux": LiveBayeux()}
-    systems = LiveSystems(beside, _NEVER, 1_000, world.case.rounds, 2)
+    systems = LiveSystems(*(beside, _NEVER, 1_000, world.case.rounds, 2), multicasts=measures)
     return Protocols(5, world.pastry.rules, world.pastry.kernel, tree, live, systems)
 
 

@@ -18,10 +18,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import find_sorted, run_starts
+from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.exchange import gather, meet, send
 from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.measures.delay_sums import add_delays
 from scribe_spark.measures.distributions import histogram_metrics, values_of
 from scribe_spark.measures.formulas import RDP_BOUNDS, rad, ratio_numbers, rmd, whole_shares
 from scribe_spark.measures.group_size import group_of_rank_1
@@ -74,7 +75,7 @@ def group_delay(deliveries: Table, groups: Table, buckets: int = 1) -> Batches:
             # whole microseconds, so that sums do not depend on their order
             delay_us = np.rint(delay_ms * MICROSECONDS).astype(np.int64)
             one = np.ones(len(group), dtype=np.int64)
-            sums = _sums({"group": group, "total": delay_us, "most": delay_us, "reached": one})
+            sums = add_delays({"group": group, "total": delay_us, "most": delay_us, "reached": one})
             yield from send(buckets, system, sums["group"], sums)
 
     def sizes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -87,9 +88,9 @@ def group_delay(deliveries: Table, groups: Table, buckets: int = 1) -> Batches:
             size = come.pop(_SIZES, None)
             if size is None or base not in come:
                 continue
-            by_size, compared = np.argsort(size["group"]), _sums(come[base])
+            by_size, compared = np.argsort(size["group"]), add_delays(come[base])
             for system, columns in sorted(come.items()):
-                mine = _sums(columns)
+                mine = add_delays(columns)
                 at, known = (
                     find_sorted(g, mine["group"])
                     for g in (compared["group"], size["group"][by_size])
@@ -113,18 +114,6 @@ def group_delay(deliveries: Table, groups: Table, buckets: int = 1) -> Batches:
 
 
 _SIZES = "sizes of groups"
-
-
-def _sums(columns: Columns) -> dict[str, np.ndarray]:
-    """Return a row for each group: sums of ``total`` and ``reached``, the greatest ``most``."""
-    ordered = take(columns, np.argsort(columns["group"], kind="stable"))
-    start = run_starts(ordered["group"])
-    return {
-        "group": ordered["group"][start],
-        "total": np.add.reduceat(ordered["total"], start),
-        "most": np.maximum.reduceat(ordered["most"], start),
-        "reached": np.add.reduceat(ordered["reached"], start),
-    }
 
 
 def group_penalties(
