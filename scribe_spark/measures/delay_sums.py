@@ -11,8 +11,9 @@ import numpy as np
 
 from scribe_spark.core.arrays import run_starts
 from scribe_spark.engine.packing import Columns, take
+from scribe_spark.measures.formulas import rad, rmd
 
-__all__ = ["add_delays"]
+__all__ = ["add_delays", "ratios_of_groups"]
 
 
 def add_delays(columns: Columns) -> dict[str, np.ndarray]:
@@ -43,3 +44,15 @@ def add_delays(columns: Columns) -> dict[str, np.ndarray]:
             for name, column in ordered.items()
         },
     }
+
+
+def ratios_of_groups(sums: Columns, base: Columns) -> dict[str, np.ndarray]:
+    """Return ``rad`` and ``rmd`` of groups, from sums of their members' delays.
+
+    Parameters
+    ----------
+    sums, base : Columns
+        ``total, most, reached`` by a system and by IP multicast; rows belong together.
+    """
+    means = (of[name] for of in (sums, base) for name in ("total", "reached"))
+    return {"rad": rad(*means), "rmd": rmd(sums["most"], base["most"])}

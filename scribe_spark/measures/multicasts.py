@@ -24,15 +24,13 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.living import CARRIED, DELIVERED, Multicasts
 from scribe_spark.measures.counts import Counted, Counts
-from scribe_spark.measures.delay_sums import add_delays
+from scribe_spark.measures.delay_sums import add_delays, ratios_of_groups
 from scribe_spark.measures.formulas import (
     PACKET_NUMBERS,
     RDP_BOUNDS,
     histogram_of,
-    rad,
     ratio_numbers,
     rdp_ratios,
-    rmd,
 )
 from scribe_spark.measures.packets_on_links import DOWN, UP, PacketsOnLinks, packets_of
 from scribe_spark.pastry.arrivals.wave import NodeProgram
@@ -482,11 +480,8 @@ def _delay_numbers(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, 
     if _DELAYS not in taken:
         return {}
     sums = add_delays(taken[_DELAYS])
-    reached = sums["reached"]
-    of_group = {
-        "rad": rad(sums["total"], reached, sums["base_total"], reached),
-        "rmd": rmd(sums["most"], sums["base_most"]),
-    }
+    base = {"total": sums["base_total"], "most": sums["base_most"], "reached": sums["reached"]}
+    of_group = ratios_of_groups(sums, base)
     depth, found = counted.histogram("depth"), dict[str, float | None]()
     for name, values in of_group.items():
         over_groups = histogram_of(values)
