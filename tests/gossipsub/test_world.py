@@ -220,7 +220,7 @@ def test_worlds_equal_the_oracle(seed):
 def test_multicasts_have_every_measure():
     """Of worlds with deliveries by IWANT in later heartbeats of a round."""
     units = multicast_units("it")
-    seen = check(BY_TIME, 2, blind=True) + check(BY_HOPS, 7)
+    seen = {*check(BY_TIME, 2, blind=True), *check(BY_HOPS, 7)}
     wanted = {name for name in units if "link_stress" not in name and name != "it.messages"}
     assert {f"it.{name}" for name in seen} == wanted
 
