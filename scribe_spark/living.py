@@ -18,7 +18,7 @@ from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from scribe_spark.core.arrays import Rows, whole_numbers
+from scribe_spark.core.arrays import NONE, Rows, find_sorted, whole_numbers
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared
@@ -31,8 +31,11 @@ from scribe_spark.pastry.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = [
+    "CARRIED",
+    "DELIVERED",
     "LiveSystem",
     "LivingRound",
+    "Multicasts",
     "OwnRounds",
     "Pairs",
     "Publications",
@@ -40,11 +43,17 @@ __all__ = [
     "SystemPlayer",
     "SystemRound",
     "count_messages",
+    "notes_copies",
     "play_own_rounds",
 ]
 
 #: Indices of groups and positions of nodes, ascending by both; each pair once.
 Pairs = tuple[np.ndarray, np.ndarray]
+
+#: The tables of a bucket after a round whose multicasts are measured: the first copies that its
+#: nodes have got (``group, publication, node, hops, delay_us``); and copies that were sent, lost
+#: ones too (``group, publication, sender, to``), each in any one bucket.
+DELIVERED, CARRIED = "multicast deliveries", "multicast copies"
 
 #: Round numbers, one or many.
 RoundNumber = TypeVar("RoundNumber", int, np.ndarray)
@@ -127,6 +136,11 @@ class LivingRound:
         The last round of the world in which each node arrived or recovered; -1: none.
     own : OwnRounds
         Which own rounds begin in which round of the world; by default one in each.
+    measures : tuple of str
+        The measures of the round's multicasts that a config names: ``delay``, ``node_stress``,
+        ``link_stress``.  Without any, systems need not leave :data:`DELIVERED` and :data:`CARRIED`.
+    source : str
+        The start of multicasts, as of `ScribeRules`.
     """
 
     number: int
@@ -147,6 +161,8 @@ class LivingRound:
     tally: Tally
     incarnation: np.ndarray
     own: OwnRounds = OwnRounds()
+    measures: tuple[str, ...] = ()
+    source: str = "root"
 
     @property
     def world_round(self) -> int:
@@ -224,6 +240,50 @@ class Publications(Rows):
         return {"round": published, "group": groups[group], **sums}
 
 
+def notes_copies(measures: tuple[str, ...]) -> bool:
+    """Return whether measures read :data:`CARRIED`; all of them read :data:`DELIVERED`."""
+    return "link_stress" in measures or "node_stress" in measures
+
+
+@dataclass(frozen=True)
+class Multicasts(Rows):
+    """The multicasts of a round that are measured, one a group: arrays of shape (p,); rule S25.
+
+    Attributes
+    ----------
+    group : ndarray of int64
+        The indices of the groups, ascending.
+    publication : ndarray of int64
+        The names of the publications in :data:`DELIVERED` and :data:`CARRIED`.
+    start : ndarray of int64
+        The node where each begins.
+    hops, delay_us : ndarray of int64
+        Of the way from there to the node at which the hops of deliveries are 0.
+    """
+
+    group: np.ndarray = field(default_factory=whole_numbers)
+    publication: np.ndarray = field(default_factory=whole_numbers)
+    start: np.ndarray = field(default_factory=whole_numbers)
+    hops: np.ndarray = field(default_factory=whole_numbers)
+    delay_us: np.ndarray = field(default_factory=whole_numbers)
+
+    @classmethod
+    def from_start(
+        cls, group: np.ndarray, publication: np.ndarray, start: np.ndarray
+    ) -> Multicasts:
+        """Return multicasts whose hops and delays count from their starts."""
+        none = np.zeros(len(group), dtype=np.int64)
+        return cls(group, publication, start, none, none)
+
+    def find(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
+        """Return the multicast of each publication, NONE where there is none."""
+        of = find_sorted(self.group, group)
+        of[of >= 0] = np.where(
+            self.publication[of[of >= 0]] == publication[of >= 0], of[of >= 0], NONE
+        )
+        return of
+
+
 @dataclass(frozen=True)
 class SystemRound:
     """The measures and publications of a round.
@@ -236,11 +296,14 @@ class SystemRound:
     publications : Publications
     counts : mapping of str to float
         Measures that are added up over the own rounds of a round of the world.
+    multicasts : Multicasts, optional
+        The multicasts of the world's round, of its last own round; None: they are not measured.
     """
 
     measures: Mapping[str, float]
     publications: Publications
     counts: Mapping[str, float] = field(default_factory=dict)
+    multicasts: Multicasts | None = None
 
 
 class LiveSystem(Protocol):
@@ -252,6 +315,8 @@ class LiveSystem(Protocol):
         The kinds of its messages that are copies of publications.
     control : tuple of str
         All other kinds.
+    member_table : str, optional
+        As of `SystemOnBuckets`; of a system whose rounds return multicasts.
     """
 
     @property
@@ -290,7 +355,7 @@ def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound
     ]
     counts = {name: sum(one.counts[name] for one in played) for name in played[0].counts}
     due = Publications.join(*(one.publications for one in played))
-    return SystemRound(played[-1].measures, due, counts)
+    return SystemRound(played[-1].measures, due, counts, played[-1].multicasts)
 
 
 # --- systems whose rounds are programs on buckets
@@ -397,11 +462,15 @@ class SystemOnBuckets:
         Tables that the orchestrator keeps between rounds.
     reads : tuple of str
         Tables of other protocols that programs read, as those of Pastry's nodes.
+    member_table : str
+        One of `kept_in_buckets`, whose keys are (group, node) of all members; empty: the
+        multicasts of the system are not measured.
     """
 
     kept_in_buckets: ClassVar[Mapping[str, int]]
     kept: ClassVar[tuple[str, ...]]
     reads: ClassVar[tuple[str, ...]] = ()
+    member_table: ClassVar[str] = ""
 
     @property
     def payload(self) -> tuple[str, ...]:
@@ -423,10 +492,23 @@ class SystemOnBuckets:
         """
         raise NotImplementedError
 
-    def play_on(self, player: SystemPlayer, now: LivingRound) -> SystemRound:
-        """Play the own rounds that begin in a round of the world; `now` as of `play_own_rounds`."""
+    def play_on(
+        self,
+        player: SystemPlayer,
+        now: LivingRound,
+        measure: Callable[[SystemRound], None] | None = None,
+    ) -> SystemRound:
+        """Play the own rounds that begin in a round of the world; `now` as of `play_own_rounds`.
+
+        Parameters
+        ----------
+        measure : callable, optional
+            Is called while buckets still have :data:`DELIVERED` and :data:`CARRIED`.
+        """
         kept = Tables.of(player.take(*self.kept))
         done = play_own_rounds(partial(self.play_round, player, kept), now)
+        if measure is not None:
+            measure(done)
         names = frozenset((*self.kept_in_buckets, *self.kept))
         player.play(_Keep(player.bounds, names, {name: kept[name] for name in self.kept}))
         player.free_shared()

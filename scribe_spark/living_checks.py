@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from scribe_spark.errors import InputError, RunError, in_series, listed, shown
 from scribe_spark.living import (
     LiveSystem,
     LivingRound,
+    Multicasts,
     Publications,
     SystemOnBuckets,
     SystemPlayer,
@@ -62,8 +63,10 @@ class CheckedSystem:
     name: str
     system: Any
     units: Mapping[str, str]
+    member_table: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
+        vars(self)["member_table"] = getattr(self.system, "member_table", "")
         method = "play_round" if isinstance(self.system, SystemOnBuckets) else "play"
         if not callable(getattr(self.system, method, None)):
             kind = type(self.system).__name__
@@ -105,6 +108,8 @@ class CheckedSystem:
             raise self._fault(f"{where}: play returns a {type(done).__name__}, not a SystemRound")
         self._check_measures({**done.measures, **done.counts}, where)
         self._check_publications(done.publications, now)
+        if done.multicasts is not None:
+            self._check_multicasts(done.multicasts, now)
         for name, columns in tables.items():
             self._check_columns(f"{where}: table {name}", dict(columns), "iufb")
         return done
@@ -134,6 +139,20 @@ class CheckedSystem:
         if len(lengths) > 1:
             raise self._fault(f"{where}: columns have {listed(sorted(lengths))} rows")
         return lengths.pop() if lengths else 0
+
+    def _check_multicasts(self, found: Multicasts, now: LivingRound) -> None:
+        where = f"round {now.number}: multicasts"
+        if not isinstance(found, Multicasts):
+            raise self._fault(f"{where} are a {type(found).__name__}, not Multicasts")
+        if not self.member_table:
+            raise self._fault(f"{where} need a member_table, which is empty")
+        self._check_columns(where, found.to_columns(), "iu")
+        if (found.group[1:] <= found.group[:-1]).any():
+            raise self._fault(f"{where}: group is not ascending, each group once")
+        for name, below in (("group", len(now.group)), ("start", len(now.ring))):
+            column = getattr(found, name)
+            if ((column < 0) | (column >= below)).any():
+                raise self._fault(f"{where}: {name} is not from 0 to {below - 1}")
 
     def _check_publications(self, due: Publications, now: LivingRound) -> None:
         where = f"round {now.number}: publications"

@@ -23,6 +23,7 @@ from scribe_spark.engine.on_spark import (
     read_rows,
 )
 from scribe_spark.engine.on_spark_player import OnSpark
+from scribe_spark.engine.program import deliver
 from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
 from scribe_spark.pastry.player import Player
 from scribe_spark.runtime.scratch import scratch_folder
@@ -31,10 +32,10 @@ _PARTITIONS = 2
 
 
 class TablesInTasks(BucketTables):
-    """Tables of buckets whose rows are in this process."""
+    """Tables of buckets whose rows are in this process; tables are files if `in_files`."""
 
-    def __init__(self, tables: list[Tables]) -> None:
-        super().__init__(SimpleNamespace(folder=str(scratch_folder())), [])
+    def __init__(self, tables: list[Tables], in_files: bool = True) -> None:
+        super().__init__(SimpleNamespace(folder=str(scratch_folder()) if in_files else None), [])
         self._accept(
             self._made(
                 [
@@ -59,9 +60,8 @@ class TablesInTasks(BucketTables):
         return [row for row in self._rows if row.column("name")[0].as_py() not in self._taken]
 
     def _compute(self, program: Program, superstep: int, name, progress, first):
-        assert first is None
         program = cloudpickle.loads(cloudpickle.dumps(program))
-        rows, made = self._kept(), []
+        rows, made = [*self._kept(), *(first or ())], []
         step = _superstep(program, superstep, self.layout.folder)
         for part in range(_PARTITIONS):
             mine = [row for row in rows if row.column("bucket")[0].as_py() % _PARTITIONS == part]
@@ -69,7 +69,8 @@ class TablesInTasks(BucketTables):
         return self._made(made)
 
     def _made(self, rows) -> _Made:
-        listed = [row.to_pylist()[0] for row in rows]
+        names = ["table", "name", "rows", "file"]
+        listed = [row.select(names).to_pylist()[0] for row in rows]
         messages = sum(row["rows"] for row in listed if not row["table"])
         files = [line for row in listed if row["file"] for line in row["file"].splitlines()]
         held = Counter[str]()
@@ -126,6 +127,29 @@ class EngineInTasks(OnSpark):
         taken = super().take(*names)
         self.read()
         return taken
+
+
+class Jobs(OnSpark):
+    """The engine of jobs on tables in this process, for whole rounds of a world."""
+
+    def __init__(self, tables: list[Tables]) -> None:
+        super().__init__(TablesInTasks(tables, in_files=False))
+
+    def share(self, **arrays):
+        """See `Player.share`; programs are pickled with them."""
+        return arrays
+
+    def free(self, shared) -> None:
+        """See `Player.free`."""
+
+    def play(self, program: Program, first=None) -> int:
+        """See `Player.play`."""
+        rows = [
+            row
+            for to, kind, columns in deliver(program.bounds, first or {})
+            for row in pack_rows(to, -1, False, kind, columns)
+        ]
+        return sum(self.tables.play(program, "", first=rows))
 
 
 class InTasks(Player):

@@ -14,9 +14,20 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import bucket_of
 from scribe_spark.engine.ring import Ring
-from scribe_spark.living import SystemOnBuckets, SystemPlayer
+from scribe_spark.living import CARRIED, SystemOnBuckets, SystemPlayer, SystemRound
+from scribe_spark.measures.multicasts import (
+    MULTICASTS_MEASURED,
+    MeasureMulticasts,
+    MulticastMeasures,
+    SystemTables,
+    copies_of,
+)
 from scribe_spark.pastry.arrivals.observer import Observer
+from scribe_spark.pastry.arrivals.rules import ArrivalRules
+from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.tally import Tally
+from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["RecordingTally", "SystemBuckets"]
 
@@ -95,6 +106,24 @@ class SystemBuckets:
         there = {name for mine in self.engine.tables for name in mine if name not in system.reads}
         assert there <= {PREFIX + name for name in names}
         return self.player(system).gather(*names)
+
+    def measure(
+        self, system: SystemOnBuckets, done: SystemRound, kernel: Kernel, lives: KnowsLives
+    ) -> tuple[dict[str, float], Counter]:
+        """Return delay and node stress of a round's multicasts, and their copies.
+
+        Copies are (group, sender, receiver), by indices and positions.
+        """
+        player, facts = self.player(system), RingInMemory(self.ring)
+        given = Given(facts, self.bounds, ArrivalRules(4, 16), kernel, Observer(()), lives)
+        measures = MulticastMeasures(("delay", "node_stress"), lan_us=1000)
+        of = SystemTables("it", done.multicasts, system.member_table)
+        player.play(MeasureMulticasts(given, measures, of))
+        found = measures.measures(player.take(*MULTICASTS_MEASURED), of, len(self.ring))
+        rows = player.gather(CARRIED).get(CARRIED, {})
+        sent = copies_of(done.multicasts, rows).values()
+        copies = Counter(zip(*(column.tolist() for column in sent), strict=True))
+        return {name.removeprefix("it."): value for name, value in found.items()}, copies
 
     def cut_again(self, system: SystemOnBuckets, count: int) -> SystemBuckets:
         """Return other buckets, which have what the system keeps between rounds.

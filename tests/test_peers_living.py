@@ -1,4 +1,4 @@
-"""The page of Scribe and GossipSub under the same events, from tables of worlds."""
+"""The page of Scribe, GossipSub and Bayeux under the same events, from tables of worlds."""
 
 from __future__ import annotations
 
@@ -34,6 +34,13 @@ def world(folder: Path, systems: list[str], rounds: int, lost: dict[int, int]) -
                 publications.append((number, "gossipsub", group, expected, expected, 0, 0, again))
         if "gossipsub" in systems:
             rows.append((number, "gossipsub", "gossipsub.control", 12.5))
+            # no multicast reaches the largest group in round 2
+            ratios = {"rad.median": 1.5, "rad.largest": 2.0 + number, "rdp.mean": 3.0}
+            rows += [
+                (number, "gossipsub", f"gossipsub.{name}", value)
+                for name, value in ratios.items()
+                if number != 2 or name == "rad.median"
+            ]
     tables = {
         "rounds": pd.DataFrame(rows, columns=["round", "system", "measure", "value"]),
         "publications": pd.DataFrame(
@@ -77,10 +84,17 @@ def test_a_row_for_each_system_in_each_world_that_is_there(tmp_path: Path) -> No
     assert gossip["duplicates a delivery"] == "4"
     assert gossip["control messages"] == "12.5"
     assert "*A round* is 30 s: of some systems." in text
-    assert "3 of 60 were." in text
+    assert "3 of 80 were." in text
+    # rounds 1, 3, 4, ..., 7
+    rounds = [number for number in range(1, looked_at + 1) if number != 2]
+    largest = f"{2 + sum(rounds) / len(rounds):.3g}"
+    told = [gossip[f"{name} group"] for name in ("RAD, median", "RAD, largest", "RDP, largest")]
+    assert told == ["1.5", largest, "3"]
+    assert {scribe["RAD, median group"], gossip["RMD, median group"]} == {"-"}
     drawing = (tmp_path / peers_living.FIGURE).read_text("utf-8")
     assert "quarter-fails, Scribe, best effort: least 91.7 %" in drawing
     assert "quarter-fails, GossipSub: least 100 %" in drawing
+    assert f"GossipSub: RAD, largest group, mean of the rounds {largest}" in drawing
 
 
 def test_under_churn_the_steady_state_counts_over_all_seeds(tmp_path: Path) -> None:
@@ -101,10 +115,10 @@ def test_under_churn_the_steady_state_counts_over_all_seeds(tmp_path: Path) -> N
 def test_the_same_events_for_all_systems(nodes: int) -> None:
     """Only the delivery and the systems differ between the worlds of a scenario and a seed."""
     commands = peers_living.commands(nodes, 5)
-    assert len(commands) == 4 * 3 * peers_living.SEEDS
+    assert len(commands) == 4 * 4 * peers_living.SEEDS
     for name, command in commands.items():
         scenario, _, seed = name.rsplit("-", 2)
         other = commands[f"{scenario}-scribe-{seed}"]
         differ = [one for one, two in zip(command, other, strict=True) if one != two]
-        assert differ in ([], ["reliable"], ["scribe,gossipsub"])
+        assert differ in ([], ["reliable"], ["scribe,gossipsub"], ["scribe,bayeux"])
         assert command[command.index("--seed") + 1] == seed

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from in_tasks import Jobs
 from living_groups import World, access_of
 
 from scribe_spark.bayeux.live import LiveBayeux
@@ -17,6 +18,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import pack_rows
 from scribe_spark.gossipsub.round import live_gossipsub
+from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.worlds import LiveTree, views
 from scribe_spark.worlds.link_stress import LinkStress
@@ -29,17 +31,21 @@ from scribe_spark.worlds.world_state import PlayedRound, Protocols, WorldState
 
 _NEVER = LinkStress(0, 0, 0)
 
+_MEASURES = MulticastMeasures(("delay", "node_stress"), lan_us=1_000)
 
-def protocols_of(world: World, stress: LinkStress = _NEVER) -> Protocols:
+
+def protocols_of(
+    world: World, stress: LinkStress = _NEVER, measures: MulticastMeasures = _MEASURES
+) -> Protocols:
     """Groups, GossipSub and Bayeux beside Scribe, lookups; in some worlds the reference tree."""
     groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
     live = LiveGroups(
         *(groups.number, *keys, access_of(world.case.groups), world.rules, world.case.rounds),
-        *(stress, groups.number[:2]),
+        *(stress, groups.number[:2], measures),
     )
     tree = LiveTree() if world.case.seed % 2 else None
     beside = {"gossipsub": live_gossipsub(GossipSubConfig()), "bayeux": LiveBayeux()}
-    systems = LiveSystems(beside, _NEVER, 1_000, world.case.rounds, 2)
+    systems = LiveSystems(*(beside, _NEVER, 1_000, world.case.rounds, 2), multicasts=measures)
     return Protocols(5, world.pastry.rules, world.pastry.kernel, tree, live, systems)
 
 
@@ -52,13 +58,23 @@ class Played:
         Of a task that has one of the buckets.
     stress : LinkStress
         In which rounds link stress is measured.
+    measures : MulticastMeasures
+    engine : type
+        Of the player of all buckets, where there is no exchange.
     """
 
     def __init__(
-        self, world: World, buckets: int, exchange: Any = None, stress: LinkStress = _NEVER
+        self,
+        world: World,
+        buckets: int,
+        exchange: Any = None,
+        stress: LinkStress = _NEVER,
+        measures: MulticastMeasures = _MEASURES,
+        engine: type[InTask | Jobs] = InTask,
     ) -> None:
-        self.world, self.exchange = world, exchange
-        self.known, self.protocols = world.overlay.states.known, protocols_of(world, stress)
+        self.world, self.exchange, self._engine = world, exchange, engine
+        self.known = world.overlay.states.known
+        self.protocols = protocols_of(world, stress, measures)
         self.bounds = np.linspace(0, len(self.known), buckets + 1).astype(np.int64)
         self.own = range(buckets) if exchange is None else [exchange.rank]
         never = np.full(len(self.known), -1)
@@ -72,7 +88,9 @@ class Played:
     def read(self, rows: list[pa.RecordBatch]) -> None:
         """Go on with saved rows."""
         found = tables_by_bucket(rows)
-        self.engine = InTask([found.get(one, Tables()) for one in self.own], self.exchange)
+        tables = [found.get(one, Tables()) for one in self.own]
+        together = self.exchange is None
+        self.engine = self._engine(tables) if together else InTask(tables, self.exchange)
         facts = RingInMemory(self.known)
         self.state = WorldState.of_engine(self.engine, facts, self.bounds, self.protocols)
 
@@ -91,10 +109,13 @@ class Played:
         }
         return self.state.play(number, events, keeps_messages)
 
-    def play(self, saves: bool) -> list[Any]:
-        """What each round leaves; in every third one the world is saved and read, if it is to."""
+    def play(self, saves: bool, rounds: int | None = None) -> list[Any]:
+        """What each round leaves; in every third one the world is saved and read, if it is to.
+
+        Without a number all rounds are played.
+        """
         left = []
-        for number in range(self.world.case.rounds):
+        for number in range(self.world.case.rounds if rounds is None else rounds):
             done = self.step(number, number % 4 == 1)
             assert self.engine.has(f"{TRAFFIC} 0") == (number % 4 == 1)
             lookups = lookup_table(done.result.lookups, self.known.node).to_pydict()

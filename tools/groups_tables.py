@@ -116,11 +116,15 @@ def settled(table: pd.DataFrame, control: pd.Series) -> int | None:
 def over_seeds(values: Sequence[float], cell: Callable[[float], str] | None = None) -> str:
     """Return the mean over seeds, and the standard deviation where seeds differ.
 
+    It is ``-`` where a seed has no value (NaN).
+
     Parameters
     ----------
     cell : callable, optional
         Writes the mean; without it :func:`number` does.
     """
+    if np.isnan(values).any():
+        return "-"
     written = (cell or number)(mean(values))
     return written if len({*values}) < 2 else f"{written} ± {number(stdev(values))}"
 

@@ -1,4 +1,4 @@
-"""Scribe and GossipSub under the same failures and the same churn: a table and a figure.
+"""Scribe, GossipSub and Bayeux under the same failures and churn: a table and a figure.
 
 ``python -m tools.peers_living OUT [--only NAME ...] [--page docs/peers_living.md]``
 
@@ -80,6 +80,7 @@ class _Kind:
 _KINDS = {
     "scribe": _Kind("Scribe, best effort", "scribe", "best-effort", "scribe"),
     "gossipsub": _Kind("GossipSub", "gossipsub", "best-effort", "scribe,gossipsub"),
+    "bayeux": _Kind("Bayeux", "bayeux", "best-effort", "scribe,bayeux"),
     "reliable": _Kind("Scribe, reliable", "scribe", "reliable", "scribe"),
 }
 
@@ -91,7 +92,7 @@ def commands(nodes: int = NODES, groups: int = GROUPS) -> dict[str, list[str]]:
     first = [(scenario, kind, 1) for scenario in _SCENARIOS for kind in _KINDS]
     others = [
         (scenario, kind, seed)
-        for kind in ("scribe", "reliable", "gossipsub")
+        for kind in ("scribe", "reliable", "bayeux", "gossipsub")
         for seed in range(2, SEEDS + 1)
         for scenario in _SCENARIOS
     ]
@@ -114,6 +115,7 @@ def _command(scenario: str, kind: str, seed: int, nodes: int, groups: int) -> li
         *("--rounds", f"{played}", "--deadline", f"{deadline}", "--link-stress-period", "5"),
         *("--generator", *events),
         *("--delivery", _KINDS[kind].delivery, "--systems", _KINDS[kind].systems),
+        *("--measures", "delay"),
     ]
 
 
@@ -189,7 +191,7 @@ class Seen:
     @property
     def of_pastry(self) -> pd.Series:
         """Messages that keep the overlay, per live node and second; GossipSub needs none."""
-        return self._per_second(MESSAGE_KINDS if self.system == "scribe" else ())
+        return self._per_second(() if self.system == "gossipsub" else MESSAGE_KINDS)
 
     def _per_second(self, kinds: Sequence[str]) -> pd.Series:
         sent = sum((of(self.measures, f"messages.{kind}") for kind in kinds), start=0.0)
@@ -198,6 +200,15 @@ class Seen:
     def mean(self, line: pd.Series) -> float:
         """Return the mean of a measure by rounds over the steady state."""
         return float(line[line.index >= self._begin].mean())
+
+    def multicast(self, name: str) -> pd.Series:
+        """Return a measure of the system's multicasts, by rounds in which multicasts reach members.
+
+        The rounds are those whose publications count.
+        """
+        line = of(self.measures, f"{self.system}.{name}")
+        last = int(self.publications["round"].max())
+        return line[(line > 0) & (line.index >= 1) & (line.index <= last)]
 
     def link_stress(self, which: str) -> float:
         """Return the mean of a number of link stress over the rounds in which it is measured.
@@ -239,12 +250,27 @@ def _seen(folder: Path, scenario: str, kind: str) -> Seen:
     return Seen(scenario, system, nodes, length["seconds"], length["has"], measures, mine)
 
 
+#: Measures of multicasts -> what the table and the figure call them.
+_DELAYS = {
+    "rad.median": "RAD, median group",
+    "rad.largest": "RAD, largest group",
+    "rmd.median": "RMD, median group",
+    "rmd.largest": "RMD, largest group",
+    "rdp.mean": "RDP, largest group",
+}
+
+
+def _delay(name: str) -> Callable[[Seen], float]:
+    return lambda one: one.mean(one.multicast(name))
+
+
 #: Head of a column -> a number of a world.
 _COLUMNS: dict[str, Callable[[Seen], float]] = {
     "in time, %": lambda one: one.share("in_time"),
     "in time, median group, %": lambda one: one.median_group,
     "late, %": lambda one: one.share("late"),
     "lost, %": lambda one: one.share("lost"),
+    **{label: _delay(name) for name, label in _DELAYS.items()},
     "duplicates a delivery": lambda one: one.duplicates,
     "control messages": lambda one: one.mean(one.control),
     "of Pastry": lambda one: one.mean(one.of_pastry),
@@ -284,27 +310,59 @@ def _rounds(worlds: Sequence[Seen]) -> str:
     return f"{'-'.join(map(str, dict.fromkeys((known[0], known[-1]))))} to {last}"
 
 
+#: The rows of the figure: what is drawn -> the label of its axis.
+_ROWS = {
+    "delivered": "delivered, %",
+    **{name: _DELAYS[name] for name in ("rad.median", "rad.largest")},
+}
+
+
 def figure(found: dict[tuple[str, str], list[Seen]]) -> str:
-    """Return the figure as SVG: what share was delivered, by the round of publication."""
+    """Return the figure as SVG, by the round of publication: the share delivered, and RAD."""
     from matplotlib import style
 
     with style.context(["default", RC]):
-        drawing = new_figure(7.6, 2.3)
+        drawing = new_figure(7.6, 5.6)
         words = []
         scenarios = [one for one in _SCENARIOS if any(scenario == one for scenario, _ in found)]
-        for place, scenario in enumerate(scenarios):
-            axes = drawing.add_axes((0.07 + place * 0.235, 0.2, 0.2, 0.62))
-            for label, share in _lines(found, scenario):
-                look = curve_style(_LABELS.index(label.removesuffix(", in the end")))
-                axes.plot(share.index, share, label=label, **look)
-                words.append(f"{scenario}, {label}: least {number(share.min())} %")
-            axes.set_title(_SCENARIOS[scenario].replace(", mean", ",\nmean"), fontsize=6)
-            axes.set(xlabel="round of publication", ylim=(0, 104))
-            if not place:
-                axes.set(ylabel="delivered, %")
-                axes.legend(fontsize=5.5, frameon=False, loc="lower right")
-        heading = "Deliveries in their round: Scribe and GossipSub under the same events"
+        for row, (drawn, heading) in enumerate(_ROWS.items()):
+            for place, scenario in enumerate(scenarios):
+                axes = drawing.add_axes((0.07 + place * 0.235, 0.7 - row * 0.305, 0.2, 0.22))
+                lines = _lines(found, scenario) if not row else _ratios(found, scenario, drawn)
+                for label, line in lines:
+                    look = curve_style(_LABELS.index(label.removesuffix(", in the end")))
+                    axes.plot(line.index, line, label=label, **look)
+                    words.append(_words(scenario, label, drawn, line))
+                if not row:
+                    title = _SCENARIOS[scenario].replace(", mean", ",\nmean")
+                    axes.set_title(title, fontsize=6)
+                axes.set(ylim=(0, None if row else 104))
+                if row == len(_ROWS) - 1:
+                    axes.set(xlabel="round of publication")
+                if not place:
+                    axes.set(ylabel=heading)
+                if not place and not row:
+                    axes.legend(fontsize=5.5, frameon=False, loc="lower right")
+        heading = "Deliveries in their round, and RAD: three systems under the same events"
         return svg_element(drawing, "peers-living", heading, "; ".join(words))
+
+
+def _words(scenario: str, label: str, drawn: str, line: pd.Series) -> str:
+    """Describe a line of the figure."""
+    if drawn == "delivered":
+        return f"{scenario}, {label}: least {number(line.min())} %"
+    return f"{scenario}, {label}: {_DELAYS[drawn]}, mean of the rounds {number(line.mean())}"
+
+
+def _ratios(
+    found: dict[tuple[str, str], list[Seen]], scenario: str, name: str
+) -> Iterator[tuple[str, pd.Series]]:
+    """Yield label and ratio by rounds, the mean over all seeds; delivery changes no ratio."""
+    for kind in _KINDS:
+        worlds = found.get((scenario, kind), []) if kind != "reliable" else []
+        lines = [line for line in (one.multicast(name) for one in worlds) if len(line)]
+        if lines:
+            yield _KINDS[kind].label, pd.concat(lines).groupby(level=0).mean()
 
 
 def _lines(
@@ -329,9 +387,9 @@ def page(out: Path, file: Path) -> str:
     longest = max(lengths, key=len, default="")
     return "\n".join(
         [
-            "# Scribe and GossipSub while nodes come and fail",
+            "# Scribe, GossipSub and Bayeux while nodes come and fail",
             "",
-            "Written by `make peers-living` (`NODES=10000` is a smaller one). Both systems live "
+            "Written by `make peers-living` (`NODES=10000` is a smaller one). All systems live "
             "under the same events: the same nodes fail and arrive, the same members join, the "
             "same sources publish, one publication of each group in a round. "
             "Groups are of the paper's sizes, 1,500 for 100,000 nodes.",
@@ -339,7 +397,7 @@ def page(out: Path, file: Path) -> str:
             f"*A round* is {longest}. Every rate is per second: the count of a round divided by "
             "its seconds. So a lifetime of 30 minutes is 60 rounds of Scribe and 1,800 heartbeats.",
             "",
-            f"![Share of deliveries by rounds, in time or in the end]({FIGURE})",
+            f"![Share of deliveries by rounds, and RAD]({FIGURE})",
             "",
             *numbers(found),
             "",
@@ -374,14 +432,22 @@ def _legend(found: dict[tuple[str, str], list[Seen]]) -> Iterator[str]:
     )
     yield ""
     yield (
+        "*RAD, RMD, RDP* are of one publication of each group in a round, over the members that it "
+        "reaches in that round, each relative to IP multicast from where it begins: at the root "
+        "(Scribe, Bayeux) or at its source (GossipSub; rules S25, S26, S34). The median group is "
+        "small. A ratio says nothing of members that are not reached: *in time* does."
+    )
+    yield ""
+    yield (
         "*Control messages* are per live node and second: for Scribe all but payloads and their "
         "retransmissions, for GossipSub GRAFT, PRUNE, IHAVE, IWANT, IDONTWANT and what opens "
-        "connections. *Of Pastry*, per live node and second: what keeps the overlay on which "
-        "Scribe stands (keep-alives of leaf sets above all), which every application on Pastry "
-        "shares; GossipSub has no overlay but its connections, and its discovery of peers is "
-        "outside of the model. *Link stress* is in the rounds in which it was measured (every "
-        "fifth), on each link that exists: of payload packets of one publication of each group, "
-        "of control packets per second (with Pastry's)."
+        "connections, for Bayeux JOIN, TREE, LEAVE and PRUNE. *Of Pastry*, per live node and "
+        "second: what keeps the overlay on which Scribe and Bayeux stand (keep-alives of leaf sets "
+        "above all), which every application on Pastry shares; GossipSub has no overlay but its "
+        "connections, and its discovery of peers is outside of the model. *Link stress* is in the "
+        "rounds in which it was measured (every fifth), on each link that exists: of payload "
+        "packets of one publication of each group, of control packets per second (Scribe's with "
+        "Pastry's)."
     )
 
 

@@ -23,6 +23,9 @@ ARRIVALS = "tests/pastry/test_arrivals_one_task.py"
 WORLD = "tests/pastry/test_living_round.py"
 TREES = "tests/scribe/test_trees.py"
 GROUPS = "tests/scribe_living/test_scribe_round.py"
+GOSSIP = "tests/gossipsub/test_world.py"
+BAYEUX = "tests/bayeux/test_world.py"
+MULTICASTS = "tests/scribe_living/test_multicast_measures.py"
 
 
 _PATIENCE = 600  # seconds
@@ -372,6 +375,35 @@ FAULTS = {
         "if counts[giver] > 1:",
         "if counts[giver] > 0:",
         "tests/topology/test_transit_stub.py",
+    "the time of a heartbeat": Fault(
+        "gossipsub/noted.py", "got.at + self.elapsed_us", "got.at + 0", GOSSIP
+    ),
+    "the way before a heartbeat": Fault(
+        "gossipsub/noted.py",
+        'noted["delay_us"][order[row[row >= 0]]]',
+        '0 * noted["delay_us"][order[row[row >= 0]]]',
+        GOSSIP,
+    ),
+    "a TREE before a copy": Fault(
+        "bayeux/noted.py", 'got["delay_us"], by_tree, place', 'got["delay_us"], place', BAYEUX
+    ),
+    "the way to a sender of TREEs": Fault(
+        "bayeux/repair.py", '"delay_us": heard["at_us"][of]', '"delay_us": 0 * row', BAYEUX
+    ),
+    "a node that only forwards": Fault(
+        "measures/multicasts.py",
+        "find_sorted(self.members(tables), place) >= 0",
+        "find_sorted(self.members(tables), place) >= -1",
+        BAYEUX,
+    ),
+    "RAD of another group": Fault(
+        "measures/multicasts.py", "values[largest] for", "values[0] for", MULTICASTS
+    ),
+    "the greatest delay by IP multicast": Fault(
+        "measures/delay_sums.py", 'name.endswith("most")', 'name == "most"', MULTICASTS
+    ),
+    "a node without children": Fault(
+        "measures/multicasts.py", "values.mean(live)", "values.mean()", MULTICASTS
     ),
 }
 

@@ -30,7 +30,7 @@ __all__ = ["BEGUN", "JOIN", "MEMBER", "TREE", "Join", "Tree"]
 MEMBER, JOIN, TREE = "member", "JOIN", "TREE"
 _ARRIVED = "TREE has arrived"
 
-_NAMED = "session", "member", "number"
+_NAMED, _WAY = ("session", "member", "number"), ("hops", "delay_us")
 
 #: The table of the sessions of which TREEs begin in the bucket.
 BEGUN = "begun"
@@ -67,7 +67,7 @@ class Tree(SessionProgram):
     ----------
     begin : str
         The table of what they answer or repair: ``at`` (where they begin), ``session``, ``member``,
-        ``number``.
+        ``number``; where they bring publications ``hops, delay_us``, too: the ways of these.
     """
 
     begin: str = at_root(JOIN)
@@ -84,7 +84,8 @@ class Tree(SessionProgram):
         def next_hop(first: int, messages: Columns) -> tuple[np.ndarray, Met]:
             onward, met = self._next_hop(first, tables, messages)
             arrived = np.flatnonzero(messages[AT] == messages["member"])
-            came.append({name: messages[name][arrived] for name in (*_NAMED, *way)})
+            ways = [name for name in _WAY if name in messages]
+            came.append({name: messages[name][arrived] for name in (*_NAMED, *way, *ways)})
             if not way:
                 goes = np.flatnonzero((onward >= 0) & (onward != messages[AT]))
                 passed = {name: messages[name][goes] for name in (AT, *_NAMED)}
@@ -98,7 +99,8 @@ class Tree(SessionProgram):
         outbox: dict[str, Columns] = {TREE: leaving} if leaving else {}
         if came:
             arrived = concatenate(came)
-            tables[f"{CAME} {superstep}"] = {name: arrived[name] for name in _NAMED}
+            kept = [name for name in (*_NAMED, *_WAY) if name in arrived]
+            tables[f"{CAME} {superstep}"] = {name: arrived[name] for name in kept}
             if way:
                 outbox[_ARRIVED] = _acknowledged(arrived)
         return outbox

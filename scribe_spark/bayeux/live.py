@@ -36,16 +36,18 @@ from scribe_spark.bayeux.routes import at_root
 from scribe_spark.bayeux.sessions import TABLE, Round, Sessions
 from scribe_spark.core.arrays import NONE, read_table, whole_numbers
 from scribe_spark.dissemination import START
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Tables
 from scribe_spark.living import (
     LivingRound,
+    Multicasts,
     Pairs,
     Publications,
     SystemOnBuckets,
     SystemPlayer,
     SystemRound,
     count_messages,
+    notes_copies,
 )
 from scribe_spark.multicast import HOPS, PAYLOAD
 from scribe_spark.pastry.arrivals import closeness
@@ -77,6 +79,7 @@ class LiveBayeux(SystemOnBuckets):
     control: tuple[str, ...] = (JOIN, TREE, LEAVE, PRUNE)
     kept_in_buckets: ClassVar[Mapping[str, int]] = {MEMBERS: 0, LISTS: 1, EXPECTED: 0}
     kept: ClassVar[tuple[str, ...]] = (_SESSIONS, _PUBLISHED)
+    member_table: ClassVar[str] = MEMBERS
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
@@ -103,6 +106,7 @@ class _Round:
         if _SESSIONS in kept:
             self.root, self.lost = (kept[_SESSIONS][name].copy() for name in ("root", "lost"))
         self.published = read_table(Published, kept, _PUBLISHED)
+        self.multicasts: Multicasts | None = None
         self._play_events(rules)
 
     def write(self, kept: Tables) -> None:
@@ -156,15 +160,17 @@ class _Round:
         player.play(Publish(sessions), {SOURCE: _pairs(self.now.publish)})
         came = player.take(at_root(MULTICAST)).get(at_root(MULTICAST), {})
         group, source = (came.get(name, whole_numbers()) for name in ("session", "member"))
+        if self.now.measures:
+            self.multicasts = self._multicasts(came)
         # how many of each group: all go the same way
         accepted = np.bincount(group, minlength=groups)
         published = np.bincount(self.now.publish[0], minlength=groups)
         begun = np.flatnonzero(accepted)
         player.play(NextHops(sessions, accepted > 0))
         player.play(flood(sessions, HOPS), {START: {AT: self.root[begun], "group": begun}})
-        player.play(Repair(sessions, accepted))
+        player.play(Repair(sessions, accepted, notes_copies(self.now.measures)))
         player.play(Tree(sessions, TRIED))
-        heard = CountHeard(sessions, accepted, published)
+        heard = CountHeard(sessions, accepted, published, self.now.measures)
         player.play(heard, {ACCEPTED: {AT: source, "group": group}})
         player.play(GiveUp(sessions))
         player.play(Leave(sessions))
@@ -187,7 +193,19 @@ class _Round:
             "waiting": float(kept["waiting"].sum()),
             "sessions.lost": float((self.lost >= 0).sum()),
         }
-        return SystemRound(measures, self._take_due(last, taken.get(DUE, {})))
+        due = self._take_due(last, taken.get(DUE, {}))
+        return SystemRound(measures, due, multicasts=self.multicasts)
+
+    def _multicasts(self, came: Columns) -> Multicasts:
+        """Return the first publication of each group that its root has accepted, by its source."""
+        if not came:
+            return Multicasts()
+        order = np.lexsort((came["member"], came["session"]))
+        group, first = np.unique(came["session"][order], return_index=True)
+        mine, publication = take(came, order[first]), np.zeros(len(group), dtype=np.int64)
+        if self.now.source == "root":
+            return Multicasts.from_start(group, publication, self.root[group])
+        return Multicasts(group, publication, mine["member"], mine["hops"], mine["delay_us"])
 
     def _take_due(self, last: int, counts: Columns) -> Publications:
         key, duplicates = self.published.take_until(last, len(self.root))

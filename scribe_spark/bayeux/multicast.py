@@ -122,7 +122,9 @@ class Publish(ToRoot):
         """See `ToRoot`."""
         came = inbox.get(SOURCE, {AT: whole_numbers(), "group": whole_numbers()})
         source, session = came[AT], came["group"] * self.sessions.partitions
-        return {AT: source, "session": session, "member": source, "number": 0 * source}
+        none = np.zeros(len(source), dtype=np.int64)
+        way = {"hops": none, "delay_us": none}
+        return {AT: source, "session": session, "member": source, "number": none, **way}
 
 
 def flood(sessions: Sessions, clock: str = TIME) -> Dissemination:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scribe_spark.bayeux.member_lists import CAME, LISTS, MEMBERS, Lists, Members, take_tables
+from scribe_spark.bayeux.noted import note_copies, note_deliveries
 from scribe_spark.bayeux.routes import SessionProgram
 from scribe_spark.core.arrays import (
     SortedTable,
@@ -24,6 +25,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT
+from scribe_spark.living import notes_copies
 from scribe_spark.multicast import PAYLOAD
 
 __all__ = [
@@ -103,18 +105,25 @@ class CountHeard(SessionProgram):
     ----------
     accepted, published : ndarray of int64, shape (G,)
         How many publications of each group its root has accepted, and members have sent.
+    measures : tuple of str
+        The measures of multicasts for which their copies and deliveries are noted.
     """
 
     accepted: np.ndarray
     published: np.ndarray
+    measures: tuple[str, ...] = ()
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`HEARD` and :data:`EXPECTED`; nothing is sent."""
         size = self.sessions.size
-        copied = self._keys(tables.pop(ARRIVALS, {}), "group", "node")
+        arrivals = tables.pop(ARRIVALS, {})
+        copied = self._keys(arrivals, "group", "node")
         got = self._count_copies(tables) if ARRIVED_COPIES in tables else self._by_group(copied[:0])
         tables.pop(EDGES, None)
-        trees = [self._keys(one, "session", "member") for one in take_tables(tables, CAME)]
+        came = take_tables(tables, CAME)
+        if self.measures:
+            note_deliveries(tables, arrivals, came, size)
+        trees = [self._keys(one, "session", "member") for one in came]
         by_tree = np.concatenate([copied[:0], *trees])
         heard = distinct(np.concatenate([copied, by_tree]))
         own = np.sort(self._keys(inbox.get(ACCEPTED, {}), "group", AT))
@@ -140,6 +149,8 @@ class CountHeard(SessionProgram):
         """Count payload; return how many copies of each group came."""
         copies = tables.pop(ARRIVED_COPIES)
         group, sender, to = (copies[name] for name in ("group", "sender", "node"))
+        if notes_copies(self.measures):
+            note_copies(tables, group, sender, to)
         often = self.accepted[group]
         self.sessions.observe(
             tables, PAYLOAD, np.repeat(sender, often), np.repeat(to, often), lost=False

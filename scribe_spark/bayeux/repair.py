@@ -13,6 +13,7 @@ import numpy as np
 
 from scribe_spark.bayeux.leaving import UNREACHED
 from scribe_spark.bayeux.member_lists import LISTED, LISTS, Lists, record
+from scribe_spark.bayeux.noted import note_copies
 from scribe_spark.bayeux.routes import SessionProgram, Transmissions
 from scribe_spark.core.arrays import distinct, expand, find_sorted, read_table
 from scribe_spark.core.keys import key_of
@@ -25,7 +26,8 @@ from scribe_spark.multicast import PAYLOAD
 __all__ = ["TRIED", "GiveUp", "Repair"]
 
 #: Tables of a bucket: entries by which copies were lost, and those of them whose members TREEs are
-#: sent to; both ``at``, ``session``, ``member``, ``number``.
+#: sent to; both ``at``, ``session``, ``member``, ``number``, the latter also ``hops, delay_us`` (of
+#: the node's own first copy).
 _BROKEN, TRIED = "broken", "tried"
 
 
@@ -37,9 +39,12 @@ class Repair(SessionProgram):
     ----------
     accepted : ndarray of int64, shape (G,)
         How many publications of each group its root has accepted: copies of each were lost.
+    noted : bool
+        Whether the lost copies of multicasts are noted: `living.CARRIED`.
     """
 
     accepted: np.ndarray
+    noted: bool = False
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Read the arrivals; nothing is sent."""
@@ -48,18 +53,22 @@ class Repair(SessionProgram):
         size, heard = self.sessions.size, tables[ARRIVALS]
         lists = read_table(Lists, tables, LISTS)
         place = key_of([heard["group"], heard["node"]], size)
-        _, row = expand(*(np.searchsorted(lists.key, (place + i) * size) for i in (0, 1)))
-        row = row[~self.sessions.is_good(lists.next[row], lists.written[row])]
+        of, row = expand(*(np.searchsorted(lists.key, (place + i) * size) for i in (0, 1)))
+        bad = ~self.sessions.is_good(lists.next[row], lists.written[row])
+        of, row = of[bad], row[bad]
         place, member = np.divmod(lists.key[row], size)
         session, node = np.divmod(place, size)
         tables[_BROKEN] = broken = {
             **{AT: node, "session": session},
             **{"member": member, "number": lists.number[row]},
         }
-        tables[TRIED] = take(broken, lists.next[row] != member)
+        way = {"hops": heard["hops"][of], "delay_us": heard["at_us"][of]}
+        tables[TRIED] = take({**broken, **way}, lists.next[row] != member)
         lost, to = np.divmod(distinct(key_of([place, lists.next[row]], size)), size)
         sent = Transmissions(PAYLOAD)
         session, node = np.divmod(lost, size)
+        if self.noted:
+            note_copies(tables, session, node, to)
         often = self.accepted[session]
         session, node, to = (np.repeat(one, often) for one in (session, node, to))
         sent.add(session, node, to, np.ones(len(to), dtype=bool))

@@ -94,13 +94,24 @@ class SessionProgram:
         def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
             onward, met = next_hop(first, messages)
             sent.add_hop(messages["session"], messages[AT], onward, met)
-            return onward, messages
+            goes = np.where(onward >= 0, onward, messages[AT])
+            return onward, self._farther(messages, goes)
 
         return route_to_edge(moving, hop_of, lambda at: (at >= first) & (at < last))
+
+    def _farther(self, messages: Columns, to: np.ndarray) -> Columns:
+        """Return messages that move on to nodes; those that carry their ways add the hop."""
+        if _WAY[0] not in messages:
+            return messages
+        hop = (to != messages[AT]).astype(np.int64), self.sessions.delays(messages[AT], to)
+        way = {name: messages[name] + more for name, more in zip(_WAY, hop, strict=True)}
+        return {**messages, **way}
 
 
 _ON = "on to the root"
 _CARRIED = (AT, "session", "member", "number")
+#: What messages carry whose ways are measured.
+_WAY = "hops", "delay_us"
 
 
 @dataclass(frozen=True)
@@ -134,7 +145,8 @@ class ToRoot(SessionProgram):
         ended, leaving = self.route(bucket, moving, sent, next_hop)
         outbox: dict[str, Columns] = {self.kind: leaving} if leaving else {}
         if count_rows(ended):
-            came = take({name: ended[name] for name in _CARRIED}, ended["delivered"])
+            carried = [name for name in (*_CARRIED, *_WAY) if name in ended]
+            came = take({name: ended[name] for name in carried}, ended["delivered"])
             is_root = came[AT] == roots[came["session"]]
             there.append(take(came, is_root))
             if now is not None:
@@ -148,7 +160,7 @@ class ToRoot(SessionProgram):
         root = self.sessions.root_of[messages["session"]]
         arrives = now.is_alive(root)
         sent.add(messages["session"], messages[AT], root, ~arrives)
-        return take({**messages, AT: root}, arrives)
+        return take({**self._farther(messages, root), AT: root}, arrives)
 
     def _keep(self, tables: Tables, there: list[Columns]) -> None:
         """Keep the messages at roots of sessions that are not lost."""

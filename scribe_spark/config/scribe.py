@@ -168,8 +168,8 @@ class ScribeConfig(MaintenanceConfig):
     measures: Names = Field(
         default=(),
         description="What is measured of the multicasts of each round as in a run, separated by "
-        "commas: delay (RAD, RMD, RDP), node_stress, link_stress (beside IP multicast and naive "
-        "unicast)",
+        "commas: delay (RAD, RMD, RDP), node_stress, link_stress; of Scribe and of the systems "
+        "beside it (link stress of IP multicast and naive unicast, too)",
     )
 
     @field_validator("measures")

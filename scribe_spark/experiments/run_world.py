@@ -41,8 +41,8 @@ from scribe_spark.worlds.group_measures import (
     publication_measures,
 )
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
-from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES, system_of
 from scribe_spark.worlds.save import VERSION
+from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES, system_of
 from scribe_spark.worlds.watched_trees import all_told
 
 __all__ = ["run_world"]

@@ -24,6 +24,7 @@ from scribe_spark.experiments.plan import Plan, fields_of
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_buckets import systems_of_one_bucket
 from scribe_spark.inputs import is_local
+from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.overlays import arrival_rules, check_overlay
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.scribe import check_capacities, read_capacities
@@ -47,7 +48,6 @@ from scribe_spark.worlds.access import RIGHTS
 from scribe_spark.worlds.lengths import own_rounds, round_seconds, rounds_in_words
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveSystems
-from scribe_spark.worlds.multicast_measures import MulticastMeasures
 from scribe_spark.worlds.save import VERSION, refuse_other_buckets
 from scribe_spark.worlds.watched_trees import watched_groups
 from scribe_spark.worlds.world_state import Protocols
@@ -198,11 +198,17 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     underlay = simulation.underlay
     link_stress = LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers))
     watched = watched_groups(groups, extent.initial)
-    network = underlay.links, len(underlay.routers), underlay.lan_us
     return LiveGroups(
         *(number, keys_hi, keys_lo, lists, rules, config.world.rounds, link_stress, watched),
-        MulticastMeasures(scribe.measures, *network, scribe.source),
+        _multicast_measures(simulation, config),
     )
+
+
+def _multicast_measures(simulation: Simulation, config: WorldConfig) -> MulticastMeasures:
+    """The measures of the multicasts of each round."""
+    underlay, scribe = simulation.underlay, config.scribe
+    network = underlay.links, len(underlay.routers), underlay.lan_us
+    return MulticastMeasures(scribe.measures, *network, scribe.source)
 
 
 def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems:
@@ -225,6 +231,7 @@ def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems
         scribe.deadline,
         own_rounds(config),
         round_seconds(config),
+        _multicast_measures(simulation, config),
     )
 
 

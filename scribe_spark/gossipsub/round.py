@@ -53,6 +53,7 @@ from scribe_spark.gossipsub.mesh import (
     Topics,
     TopicsProgram,
 )
+from scribe_spark.gossipsub.noted import Noted, known_ways
 from scribe_spark.gossipsub.publication import (
     ANSWERS,
     ARRIVALS,
@@ -71,6 +72,7 @@ from scribe_spark.gossipsub.router import Router
 from scribe_spark.gossipsub.subscribers import SUBSCRIBERS, Directory, DirectoryOfRound, Subscribers
 from scribe_spark.living import (
     LivingRound,
+    Multicasts,
     OwnRounds,
     Pairs,
     Publications,
@@ -78,6 +80,7 @@ from scribe_spark.living import (
     SystemPlayer,
     SystemRound,
     count_messages,
+    notes_copies,
 )
 from scribe_spark.multicast import TIME
 
@@ -152,6 +155,7 @@ class LiveGossipSub(SystemOnBuckets):
         **dict.fromkeys((SUBSCRIBERS, _HELD, UNSETTLED), 0),
     }
     kept: ClassVar[tuple[str, ...]] = (_PUBLISHED,)
+    member_table: ClassVar[str] = SUBSCRIBERS
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """See `living.SystemOnBuckets`."""
@@ -203,8 +207,25 @@ def play_heartbeat(
         counts = _publish(player, topics, published, now, clock)
     if not now.ends_round:
         return SystemRound({}, Publications(), counts)
+    measured = _multicasts(published, now) if now.measures else None
     measures, due = _end_round(player, topics, published, now, clock)
-    return SystemRound(measures, due, counts)
+    return SystemRound(measures, due, counts, measured)
+
+
+def _multicasts(published: _Published, now: LivingRound) -> Multicasts:
+    """Return the first publication of each topic in the round of the world, by its source."""
+    of_round = np.flatnonzero(published.round == now.own.first(now.world_round))
+    topic, first = np.unique(published.topic[of_round], return_index=True)
+    message = of_round[first]
+    return Multicasts.from_start(topic, message, published.source[message])
+
+
+def _noted(published: _Published, now: LivingRound) -> Noted | None:
+    """Return what buckets note of a heartbeat; None where no multicast is measured."""
+    if not now.measures:
+        return None
+    elapsed_us = (now.number - now.own.first(now.world_round)) * now.own.own_us
+    return Noted(_multicasts(published, now), elapsed_us, notes_copies(now.measures))
 
 
 def _pairs(pairs: Pairs) -> Columns:
@@ -247,7 +268,7 @@ def _publish(
         player.play(Gossip(*program))
     player.play(Spread(*program, new))
     player.play(Copies(*program))
-    player.play(CountCopies(*program))
+    player.play(CountCopies(*program, _noted(published, now)))
     taken = player.take(_BY_MESSAGE, _COUNTED)
     sums = _by_message(taken[_BY_MESSAGE], published)
     published.duplicates = published.duplicates + sums["duplicates"]
@@ -435,8 +456,10 @@ class Recall(PublicationProgram):
         held, rest = held.take(rows), held.take(~rows)
         tables[_HELD] = rest.to_columns()
         nothing = np.zeros(len(held), dtype=np.int64)
+        timed = self.messages.clock == TIME
+        way = nothing if timed else known_ways(tables, held.key, self._size)
         tables[ARRIVALS] = Arrivals(
-            held.key, nothing, held.hops, nothing + NONE, held.round, nothing
+            held.key, nothing, held.hops, nothing + NONE, held.round, way
         ).to_columns()
         message, source = np.divmod(self.sources(bucket, self.new), self._size)
         guest = ~self.subscribes(message, source)
@@ -465,7 +488,15 @@ class Recall(PublicationProgram):
 
 @dataclass(frozen=True)
 class CountCopies(PublicationProgram):
-    """Buckets note what their nodes hold, and count messages and duplicates: rule G22."""
+    """Buckets note what their nodes hold, and count messages and duplicates: rule G22.
+
+    Attributes
+    ----------
+    noted : Noted, optional
+        What is noted of the multicasts that are measured.
+    """
+
+    noted: Noted | None = None
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts; nothing is sent."""
@@ -479,6 +510,8 @@ class CountCopies(PublicationProgram):
             "told": self._by_message(told // self._size),
         }
         tables[_COUNTED] = {"by_iwant": np.array([by_iwant])}
+        if self.noted is not None:
+            self.noted.note_arrivals(tables, self.messages, got, self.heartbeat, self._size)
         held = read_table(_Held, tables, _HELD)
         held.insert(got.key, round=got.heartbeat, hops=got.hops)
         tables[_HELD] = held.to_columns()
@@ -500,6 +533,8 @@ class CountCopies(PublicationProgram):
                 copies.append({column: one[column] for column in columns})
                 by_iwant += int(np.count_nonzero(one["first"])) if name == ANSWERS else 0
         sent = concatenate(copies)
+        if self.noted is not None:
+            self.noted.note_copies(tables, self.messages, sent)
         lost, first = sent["lost"].astype(bool), sent["first"].astype(bool)
         observe(self.topics, tables, "payload", sent["sender"], sent["node"], ~lost)
         return sent["message"][~lost & ~first], by_iwant

@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import find_sorted, run_starts
+from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.exchange import gather, meet, send
 from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.measures.delay_sums import add_delays, ratios_of_groups
 from scribe_spark.measures.distributions import histogram_metrics, values_of
-from scribe_spark.measures.formulas import RDP_BOUNDS, rad, ratio_numbers, rmd, whole_shares
+from scribe_spark.measures.formulas import RDP_BOUNDS, ratio_numbers, whole_shares
 from scribe_spark.measures.group_size import group_of_rank_1
 from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables, forwards
 from scribe_spark.runtime.batches import Batches, Table, by_text
@@ -74,7 +75,7 @@ def group_delay(deliveries: Table, groups: Table, buckets: int = 1) -> Batches:
             # whole microseconds, so that sums do not depend on their order
             delay_us = np.rint(delay_ms * MICROSECONDS).astype(np.int64)
             one = np.ones(len(group), dtype=np.int64)
-            sums = _sums({"group": group, "total": delay_us, "most": delay_us, "reached": one})
+            sums = add_delays({"group": group, "total": delay_us, "most": delay_us, "reached": one})
             yield from send(buckets, system, sums["group"], sums)
 
     def sizes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -87,22 +88,20 @@ def group_delay(deliveries: Table, groups: Table, buckets: int = 1) -> Batches:
             size = come.pop(_SIZES, None)
             if size is None or base not in come:
                 continue
-            by_size, compared = np.argsort(size["group"]), _sums(come[base])
+            by_size, compared = np.argsort(size["group"]), add_delays(come[base])
             for system, columns in sorted(come.items()):
-                mine = _sums(columns)
+                mine = add_delays(columns)
                 at, known = (
                     find_sorted(g, mine["group"])
                     for g in (compared["group"], size["group"][by_size])
                 )
                 there = (at >= 0) & (known >= 0)
                 mine, theirs = take(mine, there), take(compared, at[there])
-                sums = (of[name] for of in (mine, theirs) for name in ("total", "reached"))
                 found = {
                     "system": pa.repeat(pa.scalar(system), len(mine["group"])),
                     "group": mine["group"],
                     "size": size["size"][by_size][known[there]],
-                    "rad": rad(*sums),
-                    "rmd": rmd(mine["most"], theirs["most"]),
+                    **ratios_of_groups(mine, theirs),
                 }
                 arrays = [pa.array(found[name]) for name in GROUP_DELAY.names]
                 yield pa.RecordBatch.from_arrays(arrays, names=GROUP_DELAY.names)
@@ -113,18 +112,6 @@ def group_delay(deliveries: Table, groups: Table, buckets: int = 1) -> Batches:
 
 
 _SIZES = "sizes of groups"
-
-
-def _sums(columns: Columns) -> dict[str, np.ndarray]:
-    """Return a row for each group: sums of ``total`` and ``reached``, the greatest ``most``."""
-    ordered = take(columns, np.argsort(columns["group"], kind="stable"))
-    start = run_starts(ordered["group"])
-    return {
-        "group": ordered["group"][start],
-        "total": np.add.reduceat(ordered["total"], start),
-        "most": np.maximum.reduceat(ordered["most"], start),
-        "reached": np.add.reduceat(ordered["reached"], start),
-    }
 
 
 def group_penalties(
@@ -188,16 +175,16 @@ _SUMS, _RATIOS = "sums of ", "ratios of "
 
 
 def _delay_sums(columns: Columns) -> dict[str, np.ndarray]:
-    """Return sum, maximum and number of the delays of a bucket, in whole microseconds."""
+    """Return the sums of the delays of a bucket's members, in whole microseconds."""
     delay_us = np.rint(columns["delay_ms"] * MICROSECONDS).astype(np.int64)
-    sums = {"total": delay_us.sum(), "most": delay_us.max(), "reached": len(delay_us)}
-    return {name: np.array([value], dtype=np.int64) for name, value in sums.items()}
+    group, one = np.zeros(len(delay_us), dtype=np.int64), np.ones(len(delay_us), dtype=np.int64)
+    return add_delays({"group": group, "total": delay_us, "most": delay_us, "reached": one})
 
 
 def _rad_and_rmd(mine: Columns, theirs: Columns) -> dict[str, float]:
-    sums = (of[name].sum() for of in (mine, theirs) for name in ("total", "reached"))
-    most, base_most = (of["most"].max() for of in (mine, theirs))
-    return {"rad": float(rad(*sums)), "rmd": float(rmd(most, base_most))}
+    """Return both ratios, of the sums of buckets."""
+    found = ratios_of_groups(add_delays(mine), add_delays(theirs))
+    return {name: float(values[0]) for name, values in found.items()}
 
 
 def _ratios(mine: Columns, theirs: Columns) -> np.ndarray:

@@ -71,6 +71,17 @@ _OF_SYSTEMS = {
     "publications.late": ("Delivered late", "deliveries"),
     "publications.lost": ("Lost", "deliveries"),
     "publications.duplicates": ("Duplicates", "deliveries"),
+    "multicasts.reached": ("Members that multicasts reach", "share"),
+    "rad.median": ("RAD, median over the groups", "times"),
+    "rad.largest": ("RAD of the largest group", "times"),
+    "rmd.median": ("RMD, median over the groups", "times"),
+    "rmd.largest": ("RMD of the largest group", "times"),
+    "rdp.mean": ("RDP of the largest group, mean", "times"),
+    "children_entries.max": ("Copies or children of a node, over all groups, most", "copies"),
+    "link_stress.max": (
+        "Packets on a link, maximum: one multicast of each group",
+        "packets",
+    ),
     "control": ("Control messages", "per live node and second"),
     "link_stress.payload.max": (
         "Link stress of payload, maximum",
@@ -95,7 +106,7 @@ def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
         return ()
 
     def measure(system: str, name: str) -> str:
-        of_all = name.startswith("link_stress") and system == LIVES
+        of_all = name.startswith("link_stress.payload") and system == LIVES
         return name if of_all else f"{system}.{name}"
 
     return tuple(
@@ -201,7 +212,9 @@ GROUP_PANELS = (
         "times",
         {
             "scribe.rad.median": "RAD, median",
+            "scribe.rad.largest": "RAD of the largest group",
             "scribe.rmd.median": "RMD, median",
+            "scribe.rmd.largest": "RMD of the largest group",
             "scribe.rdp.mean": "RDP of the largest group, mean",
         },
     ),

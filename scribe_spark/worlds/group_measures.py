@@ -16,6 +16,7 @@ from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import AT
+from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES
@@ -30,7 +31,6 @@ from scribe_spark.scribe.round import lost_groups
 from scribe_spark.scribe.scribe import REFUSED, REFUSED_KINDS, SCRIBE_KINDS, Scribe
 from scribe_spark.scribe.sources import FATES
 from scribe_spark.scribe.state import CAUSES
-from scribe_spark.worlds.counts import Counted, Counts
 from scribe_spark.worlds.link_stress import KINDS, LINK_STRESS_MEASURES
 
 __all__ = [

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.engine import Inbox, Outbox, Tables
+from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.measures.formulas import PACKET_NUMBERS
+from scribe_spark.measures.packets_on_links import PacketsOnLinks, packets_of
 from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay.size import Size
-from scribe_spark.worlds.counts import Counted, Counts
-from scribe_spark.worlds.packets_on_links import PacketsOnLinks, packets_of
 
 __all__ = [
     "KINDS",

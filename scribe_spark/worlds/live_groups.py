@@ -20,6 +20,12 @@ from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.living import Publications
+from scribe_spark.measures.counts import Counted
+from scribe_spark.measures.multicasts import (
+    MULTICASTS_MEASURED,
+    MeasureMulticasts,
+    MulticastMeasures,
+)
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events, ImpossibleRound
@@ -38,16 +44,11 @@ from scribe_spark.scribe.round import publication_results
 from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds.counts import Counted
 from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups, group_measures
 from scribe_spark.worlds.link_stress import KINDS, LINKS_MEASURED, LinkStress, MeasureLinks
-from scribe_spark.worlds.multicast_measures import (
-    MULTICASTS_MEASURED,
-    MeasureMulticasts,
-    MulticastMeasures,
-)
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 from scribe_spark.worlds.rows import EVENT_NAMES, NODE_EVENTS
+from scribe_spark.worlds.scribe_multicasts import ScribeTables
 from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, told_trees, trees_of
 
 __all__ = [
@@ -72,7 +73,7 @@ class GroupRound:
         Of Pastry.
     measures : dict of str to float
         See :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.link_stress`,
-        :mod:`.multicast_measures`.
+        `measures.multicasts`.
     publications : pyarrow.Table
         ``round, group, expected, in_time, late, lost, duplicates``: of the publications whose
         deadline is this round, or of all that are left after the last round.
@@ -168,6 +169,11 @@ class LiveGroups:
         timed = ways.of_ways, ways.lan_us if ways.of_ways else 0
         return RoundOfGroups(number, groups, self.rules, incarnation, applications, *timed)
 
+    @property
+    def _handed_over(self) -> ScribeTables:
+        """The tables that the measures of multicasts read."""
+        return ScribeTables(self.multicasts.source == "root")
+
     def watched_indices(self, groups: Groups) -> np.ndarray:
         """Return the groups whose trees are watched, by index."""
         return np.searchsorted(groups.number, self.watched)
@@ -188,7 +194,7 @@ class LiveGroups:
             SeeTrees(given, round, self.watched_indices(round.groups)),
         ]
         if self.multicasts.names:
-            programs.append(MeasureMulticasts(given, round, self.multicasts))
+            programs.append(MeasureMulticasts(given, self.multicasts, self._handed_over))
         if self.link_stress.is_measured(round.number):
             programs.append(MeasureLinks(given, KINDS, keeps_messages))
         return programs
@@ -220,7 +226,7 @@ class LiveGroups:
             measures |= self.link_stress.measures(
                 Counted(taken.get(LINKS_MEASURED, {})), KINDS, there
             )
-        measures |= self.multicasts.measures(taken, there)
+        measures |= self.multicasts.measures(taken, self._handed_over, there)
         due = [publication_results(taken), publication_results(taken, LEFT)]
         after = trees_of(taken, self.watched_indices(groups), len(known))
         trees = told_trees(number, before, after, groups, known, lives.alive)

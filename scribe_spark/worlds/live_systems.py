@@ -11,7 +11,7 @@ docs/rules.md, "Rounds", "Measures, by round".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -22,6 +22,8 @@ from scribe_spark.config.rounds import NOMINAL_SECONDS
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import PrefixedTables
 from scribe_spark.living import (
+    CARRIED,
+    DELIVERED,
     LiveSystem,
     LivingRound,
     OwnRounds,
@@ -31,6 +33,15 @@ from scribe_spark.living import (
     SystemRound,
     play_own_rounds,
 )
+from scribe_spark.measures.counts import Counted
+from scribe_spark.measures.multicasts import (
+    MULTICASTS_MEASURED,
+    MeasureMulticasts,
+    MulticastMeasures,
+    SystemTables,
+    multicast_units,
+)
+from scribe_spark.measures.packets_on_links import count_packets
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
@@ -41,14 +52,12 @@ from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.systems import System
-from scribe_spark.worlds.counts import Counted
 from scribe_spark.worlds.link_stress import (
     LINKS_MEASURED,
     LinkStress,
     MeasureLinks,
     packet_measures,
 )
-from scribe_spark.worlds.packets_on_links import count_packets
 
 __all__ = ["OF_SYSTEM", "LiveSystems", "needs_one_bucket", "system_measures"]
 
@@ -68,9 +77,9 @@ _COMMON = {
 
 def system_measures(system: System) -> dict[str, str]:
     """Every measure of a system in the rounds of a world -> its unit, but messages by kind."""
-    return {
-        f"{system.name}.{name}": unit for name, unit in {**_COMMON, **system.world_measures}.items()
-    }
+    own = {**_COMMON, **system.world_measures}
+    named = {f"{system.name}.{name}": unit for name, unit in own.items()}
+    return named | multicast_units(system.name)
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,8 @@ class LiveSystems:
         round of the world.
     seconds : float
         How long a round of the world lasts.
+    multicasts : MulticastMeasures
+        The measures of the multicasts of each round.
     """
 
     systems: Mapping[str, LiveSystem | SystemOnBuckets] = field(default_factory=dict)
@@ -102,6 +113,7 @@ class LiveSystems:
     deadline: int = 0
     own: Mapping[str, OwnRounds] = field(default_factory=dict)
     seconds: float = NOMINAL_SECONDS
+    multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
 
     def play(
         self,
@@ -153,9 +165,12 @@ class LiveSystems:
                 tally=tally,
                 incarnation=incarnation,
                 own=self.own.get(name, OwnRounds()),
+                measures=self.multicasts.names,
+                source=self.multicasts.source,
             )
             of = {"payload": system.payload, "control": system.control} if is_measured else {}
-            done, packets = _play(system, f"{name}{OF_SYSTEM}", player, now, of)
+            measure = partial(self._measure_multicasts, measures, name, system, player)
+            done, packets = _play(system, f"{name}{OF_SYSTEM}", player, now, of, measure)
             sent = tally.by_kind()
             control = sum(sent.get(kind, 0) for kind in system.control)
             mine: dict[str, float] = {**done.measures, **done.counts}
@@ -167,6 +182,24 @@ class LiveSystems:
             names = pa.repeat(pa.scalar(name), len(sums["round"]))
             due.append(pa.table({"round": sums.pop("round"), "system": names, **sums}))
         return measures, pa.concat_tables(due)
+
+    def _measure_multicasts(
+        self,
+        measures: dict[str, float],
+        name: str,
+        system: LiveSystem | SystemOnBuckets,
+        player: Player,
+        done: SystemRound,
+    ) -> None:
+        """Add the measures of the multicasts that a system has handed over."""
+        if done.multicasts is None or not self.multicasts.names:
+            return
+        of = SystemTables(name, done.multicasts, getattr(system, "member_table", ""))
+        given, there = player.given, player.lives.count_entered()
+        buckets = SystemPlayer(player.engine, given.facts, given.bounds, f"{name}{OF_SYSTEM}")
+        buckets.play(MeasureMulticasts(given, self.multicasts, of))
+        taken = buckets.take(*MULTICASTS_MEASURED)
+        measures.update(self.multicasts.measures(taken, of, there))
 
 
 def needs_one_bucket(system: LiveSystem | SystemOnBuckets) -> bool:
@@ -184,6 +217,7 @@ def _play(
     player: Player,
     now: LivingRound,
     of: _Kinds,
+    measure: Callable[[SystemRound], None],
 ) -> tuple[SystemRound, Counted]:
     """Play the own rounds of a system; count the packets on links.
 
@@ -191,12 +225,14 @@ def _play(
     ----------
     prefix : str
         The names of the system's tables begin with it.
+    measure : callable
+        As of `SystemOnBuckets.play_on`.
     """
     if not isinstance(system, SystemOnBuckets):
-        return _play_in_one(system, prefix, player, now, of)
+        return _play_in_one(system, prefix, player, now, of, measure)
     given = replace(player.given, observer=now.tally.observer)
     of_system = SystemPlayer(player.engine, given.facts, given.bounds, prefix, system.reads)
-    done = system.play_on(of_system, now)
+    done = system.play_on(of_system, now, measure)
     if not of:
         return done, Counted({})
     of_system.play(MeasureLinks(given, of, keeps_messages=False))
@@ -204,7 +240,12 @@ def _play(
 
 
 def _play_in_one(
-    system: LiveSystem, prefix: str, player: Player, now: LivingRound, of: _Kinds
+    system: LiveSystem,
+    prefix: str,
+    player: Player,
+    now: LivingRound,
+    of: _Kinds,
+    measure: Callable[[SystemRound], None],
 ) -> tuple[SystemRound, Counted]:
     """Play the own rounds of a system that looks at all nodes, as :func:`_play`."""
     engine, ring = player.engine, now.ring
@@ -214,6 +255,9 @@ def _play_in_one(
     own = PrefixedTables(tables, prefix)
     now.tally.traffic = traffic
     done = play_own_rounds(partial(system.play, own), replace(now, overlay=overlay))
+    measure(done)
+    for name in (DELIVERED, CARRIED):
+        own.pop(name, None)
     if traffic is None:
         return done, Counted({})
     between = {name: traffic.between(kinds) for name, kinds in of.items()}

@@ -11,8 +11,8 @@ from scribe_spark.worlds.group_measures import GROUP_MEASURES
 from scribe_spark.worlds.group_measures import PREFIX as GROUP_PREFIX
 from scribe_spark.worlds.live_systems import system_measures
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
-from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
+from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES
 from scribe_spark.worlds.steady import steady_from
 
 __all__ = [

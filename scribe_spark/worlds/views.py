@@ -22,6 +22,7 @@ from scribe_spark.core.keys import key_parts
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import BucketRing, tables_by_bucket
 from scribe_spark.engine.ring import Ring
+from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, States
 from scribe_spark.pastry.live_knowledge import live_knowledge
@@ -29,10 +30,10 @@ from scribe_spark.pastry.lives import Lives
 from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
-from scribe_spark.scribe.state import Entries, table_of
+from scribe_spark.scribe.state import table_of
 from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds.multicast_measures import MulticastMeasures
 from scribe_spark.worlds.save import LIVES
+from scribe_spark.worlds.scribe_multicasts import multicast_tables
 
 __all__ = [
     "CHILDREN",
@@ -263,16 +264,14 @@ def multicasts_view(
     outcomes : Columns
         The table `OUTCOMES` of the round.
     """
-    of, entries = measures.multicasts(outcomes), table_of("entries")
 
     def rows(bucket: Bucket) -> Iterator[pa.Table]:
-        tables, groups = bucket.tables, bucket.groups
+        groups = bucket.groups
         assert groups is not None
-        known = Entries(**tables[entries]) if entries in tables else Entries()
-        came = tables.get(DELIVERIES, {}), tables.get(PAYLOADS, {})
-        yield measures.tables(of, known, *came, bucket.ring, groups, bucket.kernel)[name]
+        of = bucket.tables, outcomes, bucket.ring, groups, bucket.kernel
+        yield multicast_tables(measures, *of)[name]
 
-    return View((entries, DELIVERIES, PAYLOADS), schema, rows)
+    return View((table_of("entries"), DELIVERIES, PAYLOADS), schema, rows)
 
 
 STATE = View((LEAVES, CELLS, LIVES), schemas.WORLD_STATE, _states)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,22 +12,33 @@ from living_buckets import RecordingTally, SystemBuckets
 from oracle.bayeux.live_cases import LiveCase, random_live
 from oracle.bayeux.world import Bayeux, Snapshot, publications
 from oracle.living.overlay import Overlay
+from oracle.multicast_measures import delay_measures, node_stress
 
 from scribe_spark.bayeux.live import LiveBayeux
 from scribe_spark.core.keys import key_parts
 from scribe_spark.engine.ring import Ring
 from scribe_spark.living import LivingRound
+from scribe_spark.measures.multicasts import multicast_units
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import NEVER
 from scribe_spark.pastry.overlay_state import OverlayState
 
+LAN_US = 1000
 
-class NoDelays:
-    """A network that takes no time."""
+#: A world in which TREEs bring publications to members without a copy; one in which TREEs are
+#: faster than copies.
+TREES_BRING, TREES_ARE_FASTER = 7, 60
+
+
+@dataclass(frozen=True)
+class Delays:
+    """The delays of the oracle's overlay as a kernel of routers that are nodes."""
+
+    of: np.ndarray
 
     def delays(self, one, other):
-        return np.zeros(len(one), dtype=np.int64)
+        return self.of[one, other]
 
 
 def ring_of(case: LiveCase, idents: dict[int, int]) -> Ring:
@@ -51,7 +64,13 @@ def overlay_of(overlay: Overlay, case: LiveCase, ring: Ring, at: dict[int, int])
     return OverlayState.of(states, np.array(sorted(at[node] for node in overlay.live)))
 
 
-def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) -> None:
+def check(
+    seed: int,
+    buckets: int = 1,
+    blind: bool = False,
+    cuts: tuple = (),
+    source: str | None = "root",
+) -> Counter:
     """Play a world, and compare every round.
 
     Parameters
@@ -60,6 +79,13 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
         Whether the tables of a bucket can be read only while it is played.
     cuts : tuple of int
         Numbers of buckets into which the state is cut between rounds, one after the other.
+    source : str or None
+        Where multicasts begin that are measured; None: they are not.
+
+    Returns
+    -------
+    Counter
+        The measures of multicasts that rounds had, and how many of their deliveries TREEs brought.
     """
     case = random_live(seed)
     run = case.begin()
@@ -70,7 +96,9 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
     hi = np.array([key >> 64 for key in keys], dtype=np.uint64)
     lo = np.array([key & (2**64 - 1) for key in keys], dtype=np.uint64)
     system = LiveBayeux(case.settings.hops, case.settings.recreate)
-    world, outcomes = SystemBuckets.empty(ring, buckets, blind), Counter()
+    world, outcomes, seen = SystemBuckets.empty(ring, buckets, blind), Counter(), Counter()
+    delay = run.overlay.delay
+    kernel = Delays(np.array([[delay(int(a), int(b)) for b in ring.node] for a in ring.node]))
     incarnation = np.full(len(ring), NEVER)
     for number in range(case.rounds):
         wanted = case.step(run, number)
@@ -94,13 +122,30 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
             *(number, case.rounds, ring, overlay),
             *(Events(**{kind: nodes(kind) for kind in kinds}), np.array(numbers), hi, lo),
             *(pairs("join"), pairs("quit"), pairs("publish")),
-            *(NoDelays(), 1000, case.seed, case.settings.deadline, sent, incarnation),
+            *(kernel, LAN_US, case.seed, case.settings.deadline, sent, incarnation),
+            measures=("delay", "node_stress") if source else (),
+            source=source or "root",
         )
-        result = system.play_on(world.player(system), now)
+        found: list[tuple] = []
+
+        def measure(done, world=world, found=found, overlay=overlay):
+            if source:
+                found.append(world.measure(system, done, kernel, overlay.lives))
+
+        result = system.play_on(world.player(system), now, measure)
         tables = world.tables_of(system)
         if cuts:
             world = world.cut_again(system, cuts[number % len(cuts)])
         compare(run, wanted, tables, sent, ring, numbers)
+        for values, copies in found:
+            told, carried = multicasts(run, wanted, source)
+            assert values == pytest.approx(told, rel=1e-8), number
+            places = ((numbers[g], *map(int, ring.node[list(ends)])) for g, *ends in copies)
+            assert Counter(dict(zip(places, copies.values(), strict=True))) == carried, number
+            seen.update(told)
+            seen["by TREE"] += sum(
+                len(one.trees.keys() - one.ways.keys()) for one in run.spreads.values()
+            )
         assert result.measures == pytest.approx(run.measures()), number
         due = zip(*(c.tolist() for c in result.publications.to_columns().values()), strict=True)
         outcomes.update({(r, numbers[g]): np.array(rest) for r, g, *rest in due})
@@ -111,6 +156,38 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
     assert outcomes.keys() == told.keys()
     for name, counts in told.items():
         assert outcomes[name].tolist() == counts.tolist(), name
+    return seen
+
+
+def multicasts(run: Bayeux, wanted: Snapshot, source: str) -> tuple[dict[str, float], Counter]:
+    """Return delay and node stress of a round's multicasts, and their copies.
+
+    A multicast is the accepted publication of the group whose source has the least nodeId.
+    """
+    idents, plane = run.overlay.idents, run.overlay.delay
+
+    def spent(way: list[int]) -> tuple[int, int]:
+        return len(way) - 1, sum(plane(a, b) + 2 * LAN_US for a, b in pairwise(way))
+
+    members: dict = {group: set() for group in run.groups}
+    for group, node, *_ in wanted.members:
+        members[group].add(node)
+    starts, reached, carried = {}, {}, Counter()
+    for group, one in run.spreads.items():
+        first = min(one.to_root, key=idents.get)
+        starts[group] = one.root if source == "root" else first
+        before = [one.root] if source == "root" else one.to_root[first]
+        ways = {
+            node: min((spent(before + way[1:]) for way in trees), key=lambda way: way[::-1])
+            for node, trees in one.trees.items()
+        }
+        ways |= {node: spent(before + way[1:]) for node, way in one.ways.items()}
+        there = (members[group] - {starts[group]}) & ways.keys()
+        reached[group] = {node: ways[node] for node in there}
+        carried.update((group, *ends) for ends in one.copies)
+    found = delay_measures(starts, members, reached, lambda a, b: plane(a, b) + 2 * LAN_US)
+    sent = ((group, sender) for group, sender, _ in carried.elements())
+    return found | node_stress(sent, run.overlay.live), carried
 
 
 def compare(
@@ -148,7 +225,18 @@ def compare(
 @pytest.mark.parametrize("seed", range(0, 200, 20))
 def test_worlds_equal_the_oracle(seed):
     """Some of the worlds."""
-    check(seed, (1, 2, 7)[seed // 20 % 3])
+    check(seed, (1, 2, 7)[seed // 20 % 3], source=[None, "routed", "root"][seed // 20 % 3])
+
+
+def test_multicasts_have_every_measure():
+    """Of a world in which TREEs bring publications, too."""
+    units = multicast_units("it")
+    check(TREES_ARE_FASTER, 2)
+    for source in ("root", "direct"):
+        seen = check(TREES_BRING, 7, source=source)
+        assert seen["by TREE"] > 0
+        wanted = {name for name in units if "link_stress" not in name and name != "it.messages"}
+        assert {f"it.{name}" for name in seen} == wanted | {"it.by TREE"}
 
 
 @pytest.mark.parametrize(("seed", "buckets"), [(7, 2), (31, 5), (58, 3), (96, 7)])

@@ -10,18 +10,23 @@ import numpy as np
 import pytest
 from living_buckets import RecordingTally, SystemBuckets
 from oracle.gossipsub.live_cases import LiveCase, random_live
-from oracle.gossipsub.world import publications
+from oracle.gossipsub.world import Snapshot, World, publications
+from oracle.multicast_measures import delay_measures, node_stress
 
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.ring import Ring
 from scribe_spark.gossipsub.round import LiveGossipSub
 from scribe_spark.living import LivingRound, OwnRounds
+from scribe_spark.measures.multicasts import multicast_units
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import Lives
 
 from .played import config_of
 
 SEEDS = range(200)
+
+#: Worlds with several heartbeats in a round, and losses: by the clock of time, and by that of hops.
+BY_TIME, BY_HOPS = 0, 16
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,9 @@ def ring_of(case: LiveCase) -> Ring:
     return Ring(hi, lo, nodes, np.arange(case.count))
 
 
-def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) -> None:
+def check(
+    seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = (), measured: bool = True
+) -> Counter:
     """Play a world, and compare every round.
 
     Parameters
@@ -51,6 +58,13 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
         Whether the tables of a bucket can be read only while it is played.
     cuts : tuple of int
         Numbers of buckets into which the state is cut between rounds, one after the other.
+    measured : bool
+        Whether the multicasts of rounds are measured, which changes nothing else.
+
+    Returns
+    -------
+    Counter
+        The measures of multicasts that rounds had.
     """
     case = random_live(seed)
 
@@ -65,7 +79,7 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
     lives = Lives.of(size, np.array([at[node] for node in range(case.present)]))
     system = LiveGossipSub(config_of(settings).filled(), settings.clock)
     own = OwnRounds(case.round_us, settings.heartbeat_us)
-    world, outcomes = SystemBuckets.empty(ring, buckets, blind), Counter()
+    world, outcomes, seen = SystemBuckets.empty(ring, buckets, blind), Counter(), Counter()
     for number in range(case.rounds):
         today = [event for event in case.events if event[0] == number]
         events = Events(
@@ -89,13 +103,26 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
             *(number, case.rounds, ring, lives, events, numbers, numbers, numbers),
             *(pairs("join"), pairs("quit"), pairs("publish")),
             *(Delays(between), 1000, case.seed, settings.deadline, sent, whole_numbers(), own),
+            measures=("delay", "node_stress") if measured else (),
         )
-        result = system.play_on(world.player(system), now)
+        found: list[tuple] = []
+
+        def measure(done, world=world, found=found):
+            if measured:
+                found.append(world.measure(system, done, Delays(between), lives))
+
+        result = system.play_on(world.player(system), now, measure)
         wanted = oracle.step(number, case.events)
         tables = world.tables_of(system)
         if cuts:
             world = world.cut_again(system, cuts[number % len(cuts)])
         compare(wanted, tables, sent, ring, numbers, number)
+        for values, copies in found:
+            told, carried = multicasts(case, oracle, wanted)
+            assert values == pytest.approx(told, rel=1e-8), number
+            places = ((int(numbers[g]), *map(int, ring.node[list(ends)])) for g, *ends in copies)
+            assert Counter(dict(zip(places, copies.values(), strict=True))) == carried, number
+            seen.update(told)
         by_iwant = sum(one.by_iwant for heartbeat in wanted for one in heartbeat.values())
         assert result.counts == {"by_iwant": by_iwant}
         node = ring.node
@@ -116,6 +143,47 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
         for one in publications(oracle.topics[topic], snapshots)
     )
     assert outcomes == told
+    return seen
+
+
+def multicasts(
+    case: LiveCase, oracle: World, wanted: list[dict[int, Snapshot]]
+) -> tuple[dict[str, float], Counter]:
+    """Return delay and node stress of a round's multicasts, and their copies.
+
+    A multicast is the publication of the group whose source has the least nodeId.
+    """
+    settings, plane = case.settings, case.delay()
+    names = {
+        group: min(snapshot.published, key=lambda name: case.idents[name[2]])
+        for group, snapshot in wanted[0].items()
+        if snapshot.published
+    }
+    members = {group: snapshot.members for group, snapshot in wanted[-1].items()}
+    reached: dict = {group: {} for group in names}
+    carried: Counter = Counter()
+    for group, name in names.items():
+        ways = {name[2]: 0}  # by the clock of hops
+        for beat, snapshots in enumerate(wanted):
+            came = {
+                node: had for (of, node), had in snapshots[group].deliveries.items() if of == name
+            }
+            for node, (hops, at, sender) in sorted(came.items(), key=lambda one: one[1][0]):
+                waits = settings.processing_us if sender != name[2] else 0
+                ways[node] = ways[sender] + waits + plane(sender, node)
+                by_time = settings.clock == "time"
+                spent = at + beat * settings.heartbeat_us if by_time else ways[node]
+                if node in members[group]:
+                    reached[group][node] = hops, spent
+            carried.update(
+                (group, copy.sender, copy.receiver)
+                for of, copy in snapshots[group].copies
+                if of == name
+            )
+    starts = {group: name[2] for group, name in names.items()}
+    found = delay_measures(starts, members, reached, plane)
+    found |= node_stress(((group, sender) for group, sender, _ in carried.elements()), oracle.live)
+    return found, carried
 
 
 def compare(wanted, tables, sent, ring, numbers, number) -> None:
@@ -146,7 +214,15 @@ def compare(wanted, tables, sent, ring, numbers, number) -> None:
 @pytest.mark.parametrize("seed", range(0, 200, 20))
 def test_worlds_equal_the_oracle(seed):
     """Some of the worlds."""
-    check(seed, (1, 2, 7)[seed // 20 % 3])
+    check(seed, (1, 2, 7)[seed // 20 % 3], measured=seed % 100 > 0)
+
+
+def test_multicasts_have_every_measure():
+    """Of worlds with deliveries by IWANT in later heartbeats of a round."""
+    units = multicast_units("it")
+    seen = {*check(BY_TIME, 2, blind=True), *check(BY_HOPS, 7)}
+    wanted = {name for name in units if "link_stress" not in name and name != "it.messages"}
+    assert {f"it.{name}" for name in seen} == wanted
 
 
 @pytest.mark.parametrize(("seed", "buckets"), [(7, 2), (58, 3), (96, 7)])

@@ -22,6 +22,8 @@ from poisoned import PoisonedPlayer
 from world_states import Played
 
 from scribe_spark.engine.program import bucket_of
+from scribe_spark.measures.counts import Counted
+from scribe_spark.measures.packets_on_links import count_packets
 from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.overlay_state import OverlayState
@@ -31,7 +33,6 @@ from scribe_spark.scribe.program import GroupRound
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay import matrices
 from scribe_spark.underlay.matrices import MatrixKernel
-from scribe_spark.worlds.counts import Counted
 from scribe_spark.worlds.link_stress import (
     KINDS,
     LINK_STRESS_MEASURES,
@@ -39,7 +40,6 @@ from scribe_spark.worlds.link_stress import (
     LinkStress,
     MeasureLinks,
 )
-from scribe_spark.worlds.packets_on_links import count_packets
 from scribe_spark.worlds.world_state import PlayedRound
 
 Message = tuple[str, int, int]

@@ -23,15 +23,18 @@ from split_states import split_state, tables_of
 from test_link_stress import network, on_routers
 
 from scribe_spark.engine.packing import take
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.scribe.end_of_round import OUTCOMES
-from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
-from scribe_spark.scribe.program import GroupRound
-from scribe_spark.worlds.multicast_measures import (
-    MULTICAST_MEASURES,
+from scribe_spark.measures.multicasts import (
     MULTICASTS_MEASURED,
     MeasureMulticasts,
     MulticastMeasures,
+)
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.scribe.end_of_round import OUTCOMES
+from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
+from scribe_spark.worlds.scribe_multicasts import (
+    MULTICAST_MEASURES,
+    ScribeTables,
+    multicast_tables,
 )
 
 LAN_US = 700
@@ -72,19 +75,18 @@ def _measured(
                 tables[name] = take(result.tables[name], (node >= first) & (node < last))
         if OUTCOMES in result.tables:
             tables[OUTCOMES] = result.tables[OUTCOMES]
-    round = GroupRound(len(world.results) - 1, world.groups, world.rules, world.state.incarnation)
-    player.play(MeasureMulticasts(player.given, round, measures))
+    of = ScribeTables(measures.source == "root")
+    player.play(MeasureMulticasts(player.given, measures, of))
     taken = player.take(OUTCOMES, *MULTICASTS_MEASURED)
-    return measures.measures(taken, overlay.count_entered())
+    return measures.measures(taken, of, overlay.count_entered())
 
 
 def tables_of_round(world: World, measures: MulticastMeasures) -> dict[str, pa.Table]:
     """The tables of the multicasts of the last round."""
-    tables = world.results[-1].tables
-    came = (tables.get(name, {}) for name in (DELIVERIES, PAYLOADS))
-    of = measures.multicasts(tables.get(OUTCOMES, {}))
-    ring = world.overlay.states.known
-    return measures.tables(of, world.state.entries, *came, ring, world.groups, world.pastry.kernel)
+    ring, tables = world.overlay.states.known, world.results[-1].tables
+    mine = {**tables, **tables_of(split_state(world.state, ring, 0, len(ring)))}
+    of = ring, world.groups, world.pastry.kernel
+    return multicast_tables(measures, mine, tables.get(OUTCOMES, {}), *of)
 
 
 @pytest.mark.parametrize(("seed", "source", "reliable"), CASES)

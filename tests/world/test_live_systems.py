@@ -19,7 +19,10 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import check_world_run
 from scribe_spark.living import (
+    CARRIED,
+    DELIVERED,
     LivingRound,
+    Multicasts,
     OwnRounds,
     Publications,
     SystemOnBuckets,
@@ -36,7 +39,7 @@ NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stu
 SMALL = NETWORK | {
     "nodes": 60, "groups": 5, "rounds": 6, "generator": "churn+publications", "lifetime": 8.0,
     "initial": 40, "publish_rate": 1.0, "lookups": 0, "deadline": 0, "link_stress_period": 2,
-    "seed": 3, "systems": "direct",
+    "seed": 3, "systems": "direct", "measures": "delay,node_stress,link_stress",
 }  # fmt: skip
 
 
@@ -45,6 +48,7 @@ class Direct:
 
     payload = ("copy",)
     control = ("hello",)
+    member_table = "members"
 
     def play(self, tables, now: LivingRound) -> SystemRound:
         size = len(now.ring)
@@ -64,7 +68,19 @@ class Direct:
             now.tally.send(kind, now.alive[to[away]], sender[away], to[away])
         zero = np.zeros_like(group)
         due = Publications(zero + now.number, group, end - begin, end - begin, zero, zero, zero)
-        return SystemRound({"members": float(len(key))}, due)
+        # the first source of each group
+        first = np.unique(group, return_index=True)[1]
+        names = now.number + zero[first]
+        multicasts = Multicasts.from_start(group[first], names, node[first])
+        mine = np.isin(which, first) & away
+        of, sender, to = which[mine], node[which[mine]], key[row[mine]] % size
+        router = now.ring.router
+        delay_us = now.kernel.delays(router[sender], router[to]) + 2 * now.lan_us
+        named = {"group": group[of], "publication": now.number + zero[of]}
+        hops = zero[of] + 1
+        tables[DELIVERED] = {**named, "node": to, "hops": hops, "delay_us": delay_us}
+        tables[CARRIED] = {**named, "sender": sender, "to": to}
+        return SystemRound({"members": float(len(key))}, due, multicasts=multicasts)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -135,6 +151,24 @@ def test_its_messages_are_counted_by_kind_and_per_node_and_second(world):
         found = rounds[rounds["measure"] == f"direct.link_stress.{of}.max"]
         assert set(found["round"]) == {1, 3, 5}
     assert (rounds[rounds["measure"] == "direct.link_stress.payload.max"]["value"] > 0).all()
+
+
+def test_its_multicasts_take_as_long_as_by_ip_multicast(world):
+    """Each member gets its copy from the source at once."""
+    rounds = world["rounds"]
+    for name in ("rad.median", "rad.largest", "rmd.max", "rdp.mean", "depth.max"):
+        found = by_round(rounds, f"direct.{name}")
+        assert set(found) == {1.0}, name
+    assert set(by_round(rounds, "direct.multicasts.reached")) == {1.0}
+    copies = by_round(rounds, "direct.children_entries.max")
+    assert max(copies) > 5
+    live = by_round(rounds, "nodes.live")
+    assert len(copies) == len(live)
+    # a copy is at least two packets
+    sent = by_round(rounds, "direct.messages")
+    means = by_round(rounds, "direct.children_entries.mean")
+    total = sum(round(nodes * mean) for nodes, mean in zip(live, means, strict=True))
+    assert sum(sent) >= 2 * total > 0
 
 
 def test_the_page_draws_the_systems_side_by_side(world):
@@ -226,20 +260,26 @@ def test_a_system_plays_its_own_rounds_and_is_told_of_events_in_the_first():
 class Wrong:
     """Hands over the same in every round."""
 
+    member_table = "members"
     payload, control = ("copy",), ("hello",)
 
-    def __init__(self, measures=None, due=None, left=None, made=None, **kinds):
+    def __init__(self, measures=None, due=None, left=None, made=None, multicasts=None, **kinds):
         zero = np.zeros(2, dtype=np.int64)
         self.measures = {"members": 3.0} if measures is None else measures
         self.due = Publications(zero, zero, zero + 4, zero + 3, zero, zero + 1, zero)
         self.due = replace(self.due, **due) if isinstance(due, dict) else due or self.due
+        if isinstance(multicasts, tuple):
+            group, start = map(np.array, multicasts)
+            multicasts = Multicasts.from_start(group, np.zeros_like(start), start)
+        self.multicasts = multicasts
         self.left, self.made = left or {"members": {"key": zero, "at": zero * 0.5}}, made
         vars(self).update(kinds)
 
     def play(self, tables, now: LivingRound) -> SystemRound:
         for name, columns in self.left.items():
             tables[name] = columns
-        return SystemRound(self.measures, self.due) if self.made is None else self.made
+        done = SystemRound(self.measures, self.due, multicasts=self.multicasts)
+        return done if self.made is None else self.made
 
 
 @dataclass(frozen=True)
@@ -249,6 +289,7 @@ class Now:
     number: int = 5
     world_round: int = 2
     group: np.ndarray = field(default_factory=lambda: np.array([7, 9]))
+    ring: tuple = tuple(range(7))
 
 
 def numbers(*values, kind="int64"):
@@ -264,6 +305,12 @@ def numbers(*values, kind="int64"):
         ({"measures": {"members": "3"}}, "measures members = '3'; give"),
         ({"made": {"members": 3.0}}, "play returns a dict, not a SystemRound"),
         ({"due": [4]}, "publications are a list, not Publications"),
+        ({"multicasts": [4]}, "multicasts are a list, not Multicasts"),
+        ({"multicasts": ([1, 0], [5, 6])}, "multicasts: group is not ascending, each group once"),
+        ({"multicasts": ([0, 2], [5, 6])}, "multicasts: group is not from 0 to 1"),
+        ({"multicasts": ([0, 1], [5, 7])}, "multicasts: start is not from 0 to 6"),
+        ({"multicasts": ([0.5], [0])}, "multicasts: column group has type float64"),
+        ({"multicasts": ([0], [0]), "member_table": ""}, "multicasts need a member_table"),
         ({"due": {"late": numbers(0, -1)}}, "publications: late is negative in row 1: round 0,"),
         ({"due": {"lost": numbers(1, 2)}},
          "publications: expected is not in_time + late + lost in row 1: round 0, group 0"),

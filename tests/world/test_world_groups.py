@@ -43,8 +43,8 @@ from scribe_spark.worlds.group_measures import (
     is_of_groups,
 )
 from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
-from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
+from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 CONFIG = WorldConfig(

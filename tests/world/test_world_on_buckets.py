@@ -153,7 +153,7 @@ def test_systems_beside_scribe_are_those_of_one_task_and_a_save_goes_on(spark):
         **NETWORK, nodes=40, initial=30, groups=3, group_size=12, rounds=3, lookups=0, deadline=1,
         generator="churn+publications", lifetime=4.0, publish_rate=1.0, link_stress_period=2,
         systems=("gossipsub", "bayeux"), gossipsub_loss=0.2, round_seconds=2.0,
-        gossipsub_heartbeat_ms=2000.0,
+        gossipsub_heartbeat_ms=2000.0, measures=("delay", "node_stress", "link_stress"),
     )  # fmt: skip
     with Simulation(spark, experiments.network_of(config)) as simulation:
         one = make_world(simulation, config)
@@ -171,6 +171,9 @@ def test_systems_beside_scribe_are_those_of_one_task_and_a_save_goes_on(spark):
         measured = one.step()
         assert measured["bayeux.messages.payload"] > 0
         assert measured["gossipsub.messages.payload"] > 0
+        for system in ("scribe", "gossipsub", "bayeux"):
+            some = ("rad.median", "children_entries.max", "link_stress.max", "messages")
+            assert {f"{system}.{name}" for name in some} <= measured.keys()
         assert again.step() == jobs.step() == measured
         assert again.publications_of_systems.equals(one.publications_of_systems)
         for world in (one, jobs, tasks, again):

@@ -47,6 +47,9 @@ def test_rounds_are_the_same_wherever_the_buckets_are(seed, monkeypatch) -> None
     one = in_one_process(seed, 1, saves=False)
     assert sum(len(rows) for rows in one[1].values()) > 40
     assert sum(measures.get("gossipsub.messages.GRAFT", 0) for measures, *_ in one[0]) > 0
+    for system in ("scribe", "gossipsub", "bayeux"):
+        assert any(f"{system}.rad.median" in measures for measures, *_ in one[0])
+        assert any(f"{system}.children_entries.max" in measures for measures, *_ in one[0])
     assert in_one_process(seed, 1) == one
     assert in_one_process(seed, 3) == one
     for buckets in (2, 7):

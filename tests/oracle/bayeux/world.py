@@ -62,6 +62,32 @@ class Settings:
 
 
 @dataclass
+class Spread:
+    """How the publications of a group went in a round; all of them go the same way.
+
+    Attributes
+    ----------
+    root : int
+    to_root : dict of source to list of node
+        The ways of MULTICASTs that its root accepted, from the source to the root.
+    copies : list of (sender, receiver)
+        The copies of one publication, lost ones too.
+    ways : dict of node to list of node
+        The way of the first copy from the root: that of fewest hops, then of the sender with the
+        smallest nodeId.
+    trees : dict of node to list of list of node
+        The ways of TREEs that brought the publications: from the root to a sender by copies, and
+        on.
+    """
+
+    root: int
+    to_root: dict[int, list[int]] = field(default_factory=dict)
+    copies: list[tuple[int, int]] = field(default_factory=list)
+    ways: dict[int, list[int]] = field(default_factory=dict)
+    trees: dict[int, list[list[int]]] = field(default_factory=dict)
+
+
+@dataclass
 class Snapshot:
     """All groups after a round, and what happened in it.
 
@@ -99,6 +125,7 @@ class Bayeux:
         self.lost: Messages = Counter()
         self.had: dict[Name, set[int]] = {}
         self.duplicates: Counter[Name] = Counter()
+        self.spreads: dict[int, Spread] = {}
         self.seen: list[Snapshot] = []
 
     # --- A round --------------------------------------------------------------------------------
@@ -107,7 +134,7 @@ class Bayeux:
         """Play a round (B11), after `living.world.step` of the same events of the overlay."""
         self.now, events = now, [event for event in events if event[0] == now]
         self.messages, self.lost = Counter(), Counter()
-        self.had, self.duplicates = {}, Counter()
+        self.had, self.duplicates, self.spreads = {}, Counter(), {}
         going = {node for _, node, kind, *_ in events if kind in GOING}
         self.born |= {node: now for _, node, kind, *_ in events if kind in COMING}
         for number, group in self.groups.items():
@@ -164,16 +191,21 @@ class Bayeux:
 
     def reaches_root(self, group: Group, start: int, kind: str) -> bool:
         """Route a message to the root of a group; tell whether a session has got it there."""
+        return self.way_to_root(group, start, kind) is not None
+
+    def way_to_root(self, group: Group, start: int, kind: str) -> list[int] | None:
+        """Route a message to the root of a group; return its way if a session has got it there."""
+        path = [start]
         if start != group.root:
-            path = [start]
             while (following := self.next_hop(path[-1], group.key, kind)) != path[-1]:
                 if following is None or following in path:
-                    return False
+                    return None
                 path.append(following)
             at = path[-1]
             if at != group.root:
                 self.transmit(at, group.root, kind, group.root in self.overlay.live)
-        return group.lost is None
+                path.append(group.root)
+        return path if group.lost is None else None
 
     def tree(self, start: int, member: int) -> list[int] | None:
         """Route a TREE to a member; return its path, or None if it does not come there."""
@@ -253,14 +285,14 @@ class Bayeux:
 
     def publish(self, number: int, group: Group, sources: list[int]) -> None:
         """(5) MULTICAST to the root, copies down the lists (B17); (6) repair."""
-        names = [
-            (self.now, number, source)
-            for source in sources
-            if self.reaches_root(group, source, "MULTICAST")
-        ]
+        ways = {source: self.way_to_root(group, source, "MULTICAST") for source in sources}
+        accepted = {source: way for source, way in ways.items() if way is not None}
+        names = [(self.now, number, source) for source in accepted]
         got: set[int] = set()
+        one = Spread(group.root, accepted)
         for name in names:
-            got, twice = self.spread(group)
+            self.spreads[number] = one = Spread(group.root, accepted)
+            got, twice = self.spread(group, one)
             self.had[name] = got | {name[2]}
             self.duplicates[name] += twice
         self.had |= {
@@ -269,26 +301,28 @@ class Bayeux:
             if (self.now, number, source) not in self.had
         }
         if names:
-            self.repair(group, got, names)
+            self.repair(group, got, names, one)
 
-    def spread(self, group: Group) -> tuple[set[int], int]:
+    def spread(self, group: Group, one: Spread) -> tuple[set[int], int]:
         """Send the copies of one publication; return who has got it, and how many twice."""
-        got, sending, twice = {group.root}, [group.root], 0
+        one.ways, sending, twice = {group.root: [group.root]}, [group.root], 0
         while sending:
-            x = sending.pop()
-            entries = [one for (node, _), one in group.lists.items() if node == x]
-            for to in sorted({one.next for one in entries if not self.is_good(one)}):
-                self.transmit(x, to, "payload", False)
-            for to in sorted({one.next for one in entries if self.is_good(one)}):
-                self.transmit(x, to, "payload", True)
-                if to in got:
-                    twice += 1
-                else:
-                    got.add(to)
-                    sending.append(to)
-        return got, twice
+            following: list[int] = []
+            for x in sorted(sending, key=self.overlay.idents.__getitem__):
+                entries = [entry for (node, _), entry in group.lists.items() if node == x]
+                for good in (False, True):
+                    for to in sorted({e.next for e in entries if self.is_good(e) is good}):
+                        self.transmit(x, to, "payload", good)
+                        one.copies.append((x, to))
+                        if good and to in one.ways:
+                            twice += 1
+                        elif good:
+                            one.ways[to] = [*one.ways[x], to]
+                            following.append(to)
+            sending = following
+        return set(one.ways), twice
 
-    def repair(self, group: Group, got: set[int], names: list[Name]) -> None:
+    def repair(self, group: Group, got: set[int], names: list[Name], one: Spread) -> None:
         """(6) Whoever has sent copies in vain sends TREEs, or takes the members out (B18)."""
         bad = sorted(
             (x, m, entry)
@@ -303,7 +337,8 @@ class Bayeux:
             else:
                 came.append((path, entry.number))
         written: set[tuple[int, int]] = set()
-        for path, number in sorted(came, key=lambda one: one[1]):
+        for path, number in sorted(came, key=lambda tree: tree[1]):
+            one.trees.setdefault(path[-1], []).append([*one.ways[path[0]], *path[1:]])
             written |= self.write(group, path, number)
             for name in names:
                 self.duplicates[name] += path[-1] in self.had[name]

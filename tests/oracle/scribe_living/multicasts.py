@@ -9,11 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from statistics import mean, median
 
+from .. import multicast_measures as measures
+from ..multicast_measures import Delay
 from .upcalls import Publication
 from .world import Run
 
-#: (a, b) -> delay between two nodes
-Delay = Callable[[int, int], int]
 #: (a, b) -> the links of the unicast route between two nodes' routers
 Links = Callable[[int, int], Iterable[Hashable]]
 
@@ -48,41 +48,17 @@ def way(run: Run, publication: Publication, node: int) -> list[int]:
 
 def delay_measures(run: Run, delay: Delay) -> dict[str, float]:
     """After a round."""
-    sent, reached = multicasts(run), defaultdict(list)
+    sent, reached = multicasts(run), defaultdict(dict)
     for publication, node in run.seen[-1].ordered:
         group = publication[1]
         if group in sent and sent[group][0] == publication and node != sent[group][1]:
-            reached[group].append(node)
-    members = sum(len(other_members(run, group, root)) for group, (_, root) in sent.items())
-    found = {"scribe.multicasts": len(sent)}
-    if members:
-        found["scribe.multicasts.reached"] = sum(map(len, reached.values())) / members
-    if not reached:
-        return found
-    rads, rmds, hops = [], [], []
-    rdps: dict[int, list[float]] = {}
-    for group, nodes in reached.items():
-        root, ours, ip = sent[group][1], [], []
-        for node in nodes:
-            path = way(run, sent[group][0], node)
-            assert path[-1] == root
-            hops.append(len(path) - 1)
-            ours.append(sum(delay(a, b) for a, b in zip(path[1:], path, strict=False)))
-            ip.append(delay(root, node))
-        rads.append(mean(ours) / mean(ip))
-        rmds.append(max(ours) / max(ip))
-        rdps[group] = [a / b for a, b in zip(ours, ip, strict=True)]
-    found |= {"scribe.rad.median": median(rads), "scribe.rad.max": max(rads)}
-    found |= {"scribe.rmd.median": median(rmds), "scribe.rmd.max": max(rmds)}
-    found |= {"scribe.depth.mean": mean(hops), "scribe.depth.max": max(hops)}
-    sizes = {group: len(nodes) for group, nodes in run.seen[-1].members.items()}
-    largest = min(sizes, key=lambda group: (-sizes[group], group))
-    if largest in rdps:
-        mine = rdps[largest]
-        found |= {"scribe.rdp.mean": mean(mine), "scribe.rdp.median": median(mine)}
-        for name, bound in {"below_1": 1, "below_2_25": 2.25, "below_4": 4}.items():
-            found[f"scribe.rdp.{name}"] = mean(ratio < bound for ratio in mine)
-    return found
+            path = way(run, publication, node)
+            assert path[-1] == sent[group][1]
+            spent = sum(delay(a, b) for a, b in zip(path[1:], path, strict=False))
+            reached[group][node] = len(path) - 1, spent
+    starts = {group: start for group, (_, start) in sent.items()}
+    found = measures.delay_measures(starts, run.seen[-1].members, reached, delay)
+    return {f"scribe.{name}": value for name, value in found.items()}
 
 
 def tables(run: Run, delay: Delay) -> dict[str, list[tuple]]:
@@ -110,16 +86,11 @@ def tables(run: Run, delay: Delay) -> dict[str, list[tuple]]:
 
 def node_stress_measures(run: Run) -> dict[str, float]:
     """After a round."""
-    tables, entries = Counter(), Counter()
-    for _, node, entry in run.scribe.all_entries():
-        tables[node] += bool(entry.children)
-        entries[node] += len(entry.children)
-    found = {}
-    for name, counts in {"children_tables": tables, "children_entries": entries}.items():
-        values = [counts[node] for node in run.scribe.overlay.live]
-        ends = {"mean": mean(values), "median": median(values), "max": max(values)}
-        found |= {f"scribe.{name}.{end}": value for end, value in ends.items()}
-    return found
+    entries = [
+        (group, node) for group, node, entry in run.scribe.all_entries() for _ in entry.children
+    ]
+    found = measures.node_stress(entries, run.scribe.overlay.live)
+    return {f"scribe.{name}": value for name, value in found.items()}
 
 
 def packets(run: Run, links: Links) -> dict[str, Counter[Hashable]]:

@@ -16,7 +16,7 @@ __all__ = ["Counted", "Counts"]
 
 
 class Counts:
-    """What a bucket counts, by name."""
+    """The counts of a bucket, by name."""
 
     def __init__(self) -> None:
         self._parts: list[Columns] = []

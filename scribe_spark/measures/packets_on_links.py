@@ -25,9 +25,9 @@ from scribe_spark.engine import Columns, Inbox, Outbox
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
+from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.underlay.paths import SOURCES
 from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds.counts import Counted, Counts
 
 __all__ = ["DOWN", "UP", "PacketsOnLinks", "count_packets", "packets_of"]
 

@@ -1,0 +1,63 @@
+"""What buckets note of the multicasts of a world's round that are measured.
+
+All publications of a group in a round go the same way, so one is noted, by the name 0.
+
+References
+----------
+docs/rules.md, B17, B18, S25 to S27.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scribe_spark.core.arrays import run_starts
+from scribe_spark.core.keys import key_of
+from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine.program import Tables, append
+from scribe_spark.living import CARRIED, DELIVERED
+
+__all__ = ["note_copies", "note_deliveries"]
+
+
+def note_copies(tables: Tables, group: np.ndarray, sender: np.ndarray, to: np.ndarray) -> None:
+    """Note copies, each once however many publications went the same way: `living.CARRIED`."""
+    if len(group):
+        rows = {"group": group, "publication": np.zeros(len(group), dtype=np.int64)}
+        append(tables, CARRIED, {**rows, "sender": sender, "to": to})
+
+
+def note_deliveries(tables: Tables, copies: Columns, trees: Sequence[Columns], size: int) -> None:
+    """Note the first copy of each node: `living.DELIVERED`.
+
+    Of nodes that get no copy the first TREE that brings the publications counts: senders send
+    TREEs after all copies.
+
+    Parameters
+    ----------
+    copies : Columns
+        The table `dissemination.ARRIVALS`.
+    trees : sequence of Columns
+        Tables ``session, member, hops, delay_us``.
+    size : int
+        K.
+    """
+    names = ("group", "node", "hops", "delay_us")
+    parts = []
+    if copies:
+        columns = (copies[name] for name in ("group", "node", "hops", "at_us"))
+        parts.append(dict(zip(names, columns, strict=True)))
+    for tree in trees:
+        columns = (tree[name] for name in ("session", "member", "hops", "delay_us"))
+        parts.append(dict(zip(names, columns, strict=True)))
+    if not parts:
+        return
+    got = concatenate(parts)
+    by_tree = np.arange(len(got["group"])) >= (len(copies["group"]) if copies else 0)
+    place = key_of([got["group"], got["node"]], size)
+    order = np.lexsort((got["hops"], got["delay_us"], by_tree, place))
+    first = order[run_starts(place[order])]
+    publication = np.zeros(len(first), dtype=np.int64)
+    append(tables, DELIVERED, {**take(got, first), "publication": publication})

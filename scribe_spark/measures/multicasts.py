@@ -1,0 +1,506 @@
+"""Delay, node stress and link stress of the multicasts of a round, for every system alike.
+
+The multicasts of a round are one publication of each group.  A system hands over its tables as
+`HandsOver`; buckets count (:class:`MeasureMulticasts`), counts add up over buckets, and
+:meth:`MulticastMeasures.measures` makes numbers of the sums.  The formulas are those of a run.
+
+References
+----------
+docs/rules.md, S25 to S27; JSAC 2002, Section IV.B to IV.D.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from scribe_spark.core.arrays import distinct, find_sorted, whole_numbers
+from scribe_spark.core.keys import key_of
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT, append
+from scribe_spark.living import CARRIED, DELIVERED, Multicasts
+from scribe_spark.measures.counts import Counted, Counts
+from scribe_spark.measures.delay_sums import add_delays, ratios_of_groups
+from scribe_spark.measures.formulas import (
+    PACKET_NUMBERS,
+    RDP_BOUNDS,
+    histogram_of,
+    ratio_numbers,
+    rdp_ratios,
+)
+from scribe_spark.measures.packets_on_links import DOWN, UP, PacketsOnLinks, packets_of
+from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.underlay.size import Size
+
+__all__ = [
+    "BASELINES",
+    "MULTICASTS_MEASURED",
+    "HandsOver",
+    "MeasureMulticasts",
+    "MulticastMeasures",
+    "Reached",
+    "SystemTables",
+    "copies_of",
+    "multicast_units",
+    "other_members",
+]
+
+_IP, _UNICAST = BASELINES = "ip_multicast", "naive_unicast"
+
+_PACKETS = {
+    **{f"link_stress.{name}": number.unit for name, number in PACKET_NUMBERS.items()},
+    "messages": "packets",
+}
+
+_TABLES, _LIVE = ("children_tables", "children_entries"), "live nodes"
+
+#: The names that a config may ask for -> the measures of a system that each brings -> their units.
+_BY_NAME: dict[str, dict[str, str]] = {
+    "delay": {
+        "multicasts": "groups",
+        "multicasts.reached": "of members",
+        **{f"{ratio}.{of}": "x" for ratio in ("rad", "rmd") for of in ("median", "max", "largest")},
+        "rdp.mean": "x",
+        "rdp.median": "x",
+        **{f"rdp.{name}": "of members" for name in RDP_BOUNDS},
+        **{f"depth.{of}": "hops" for of in ("mean", "max")},
+    },
+    "node_stress": {
+        f"{name}.{of}": "per node" for name in _TABLES for of in ("mean", "median", "max")
+    },
+    "link_stress": _PACKETS,
+}
+
+
+def multicast_units(system: str, beside: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return every measure of a system's multicasts -> its unit.
+
+    Parameters
+    ----------
+    beside : tuple of str
+        Systems of which only the packets on links are counted.
+    """
+    own = {f"{system}.{name}": unit for some in _BY_NAME.values() for name, unit in some.items()}
+    return own | {f"{other}.{name}": unit for other in beside for name, unit in _PACKETS.items()}
+
+
+class HandsOver(Protocol):
+    """Reads the tables that a system leaves in a bucket; picklable.
+
+    Attributes
+    ----------
+    system : str
+    beside : tuple of str
+        The baselines whose packets on links are counted for the same multicasts.
+    """
+
+    @property
+    def system(self) -> str: ...
+
+    @property
+    def beside(self) -> tuple[str, ...]: ...
+
+    def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
+        """Return the multicasts of the round, the same in each bucket."""
+        ...
+
+    def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
+        """Return the keys (group, node) of the members among the bucket's nodes, ascending."""
+        ...
+
+    def deliveries(self, tables: Mapping[str, Columns], size: int) -> Columns:
+        """Return the deliveries to members among the bucket's nodes, as `living.DELIVERED`.
+
+        Parameters
+        ----------
+        size : int
+            K.
+        """
+        ...
+
+    def copies(self, tables: Mapping[str, Columns]) -> Columns:
+        """Return the copies that the bucket has noted, as `living.CARRIED`."""
+        ...
+
+    def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:
+        """Return the keys (group, node) of the entries of children tables of the bucket's nodes.
+
+        None where nodes keep no children tables: the copies that they send count then.
+
+        Parameters
+        ----------
+        size : int
+            K.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class SystemTables:
+    """The tables of a `LiveSystem` or `SystemOnBuckets`, as `HandsOver`.
+
+    Attributes
+    ----------
+    system : str
+    of_round : Multicasts
+        The multicasts that its round returned.
+    member_table : str
+        The table whose keys are (group, node) of its members.
+    beside : tuple of str
+    """
+
+    system: str
+    of_round: Multicasts
+    member_table: str
+    beside: tuple[str, ...] = ()
+
+    def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
+        """See `HandsOver`."""
+        return self.of_round
+
+    def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
+        """See `HandsOver`."""
+        return tables.get(self.member_table, {}).get("key", whole_numbers())
+
+    def deliveries(self, tables: Mapping[str, Columns], size: int) -> Columns:
+        """See `HandsOver`; nodes that only forward are left out."""
+        came = tables.get(DELIVERED, {})
+        if not came:
+            return came
+        place = key_of([came["group"], came["node"]], size)
+        return take(came, find_sorted(self.members(tables), place) >= 0)
+
+    def copies(self, tables: Mapping[str, Columns]) -> Columns:
+        """See `HandsOver`."""
+        return tables.get(CARRIED, {})
+
+    def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:
+        """See `HandsOver`."""
+        return None
+
+
+def other_members(
+    multicasts: Multicasts, members: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the members but the starts of multicasts: the multicast and the node of each.
+
+    Parameters
+    ----------
+    members : ndarray of int64
+        Keys (group, node).
+    size : int
+        K.
+    """
+    group, node = np.divmod(members, size)
+    of = find_sorted(multicasts.group, group)
+    others = (of >= 0) & (multicasts.start[of] != node) if len(multicasts) else of >= 0
+    return of[others], node[others]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Deliveries to members that are not the starts: arrays of shape (m,).
+
+    Attributes
+    ----------
+    of : ndarray of int64
+        The index of the multicast.
+    node, hops, delay_us : ndarray of int64
+        Hops and delay count from the start.
+    """
+
+    of: np.ndarray
+    node: np.ndarray
+    hops: np.ndarray
+    delay_us: np.ndarray
+
+    @classmethod
+    def by(cls, multicasts: Multicasts, came: Columns) -> Reached:
+        """Return the deliveries of multicasts among the deliveries of a bucket."""
+        if not came:
+            return cls(*(whole_numbers() for _ in range(4)))
+        of, node = multicasts.find(came["group"], came["publication"]), came["node"]
+        mine = np.flatnonzero(of >= 0)
+        mine = mine[node[mine] != multicasts.start[of[mine]]]
+        of, hops, delay_us = of[mine], came["hops"][mine], came["delay_us"][mine]
+        return cls(of, node[mine], multicasts.hops[of] + hops, multicasts.delay_us[of] + delay_us)
+
+
+def copies_of(multicasts: Multicasts, copies: Columns) -> Columns:
+    """Return group, sender and receiver (``to``) of the copies of multicasts, lost ones too."""
+    if not copies:
+        return dict.fromkeys(("group", "sender", "to"), whole_numbers())
+    mine = multicasts.find(copies["group"], copies["publication"]) >= 0
+    return {name: copies[name][mine] for name in ("group", "sender", "to")}
+
+
+@dataclass(frozen=True)
+class MulticastMeasures:
+    """The measures that a world has, and its network.
+
+    Attributes
+    ----------
+    names : tuple of str
+        ``delay``, ``node_stress``, ``link_stress``: any of them.
+    core_links : int
+        Directed links between routers.
+    routers : int
+    lan_us : int
+        Delay of a node's LAN link, each way.
+    source : str
+        The start of multicasts, see `ScribeRules`.
+    """
+
+    names: tuple[str, ...] = ()
+    core_links: int = 0
+    routers: int = 0
+    lan_us: int = 0
+    source: str = "root"
+
+    @property
+    def of_ways(self) -> bool:
+        """True if payloads have to carry the delay of their way."""
+        return "delay" in self.names or "link_stress" in self.names
+
+    def measures(self, taken: Mapping[str, Columns], of: HandsOver, nodes: int) -> dict[str, float]:
+        """Return measure -> value, after a round; measures that have no value are left out.
+
+        Parameters
+        ----------
+        taken : mapping of str to Columns
+            The tables :data:`MULTICASTS_MEASURED` of all buckets, and what `of` reads for
+            `HandsOver.multicasts`.
+        nodes : int
+            The number of nodes that are or were alive.
+        """
+        counted, multicasts = Counted(taken.get(_COUNTED, {})), of.multicasts(taken)
+        found: dict[str, float | None] = {}
+        if "node_stress" in self.names and (live := counted.total(_LIVE)):
+            for name in _TABLES:
+                values = counted.histogram(name)
+                ends = {"mean": values.mean(live), "median": values.median(live)}
+                ends["max"] = values.max or 0
+                found |= {f"{name}.{end}": value for end, value in ends.items()}
+        if "delay" in self.names:
+            found |= {"multicasts": len(multicasts)}
+            if members := counted.total("members"):
+                found["multicasts.reached"] = counted.total("reached") / members
+            found |= _delay_numbers(counted, taken)
+        found = {f"{of.system}.{name}": value for name, value in found.items()}
+        if "link_stress" in self.names and len(multicasts):
+            size = Size(nodes, self.routers, self.core_links)
+            for system in (of.system, *of.beside):
+                found |= _packet_numbers(system, counted, size)
+        return {name: float(value) for name, value in found.items() if value is not None}
+
+
+# --- counts of a bucket
+
+#: The tables that :class:`MeasureMulticasts` leaves: counts (`Counts`); sums of the delays of each
+#: multicast; ratios of the delays in the largest group.
+MULTICASTS_MEASURED = _COUNTED, _DELAYS, _RATIOS = (
+    "measured multicasts",
+    "delays of multicasts",
+    "ratios of delays",
+)
+
+#: Messages: members of groups in a bucket; a router with members of the multicast that begins at a
+#: node; how many copies a node has sent to a group.
+_MEMBERS, _ROUTER, _SENT = "members of groups", "router of members", "copies sent"
+
+
+@dataclass(frozen=True)
+class MeasureMulticasts(NodeProgram):
+    """Counts of the multicasts of a round: the tables :data:`MULTICASTS_MEASURED`.
+
+    Attributes
+    ----------
+    measured : MulticastMeasures
+    of : HandsOver
+    """
+
+    measured: MulticastMeasures
+    of: HandsOver
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        counts, names, outbox = Counts(), self.measured.names, dict[str, Columns]()
+        ring, kernel = self.given.facts.ring, self.given.kernel
+        systems = self.of.system, *self.of.beside
+        packets = PacketsOnLinks(systems, ring.router, kernel, self.bounds)
+        multicasts = self.of.multicasts(tables)
+        if not superstep and "node_stress" in names:
+            outbox[_SENT] = self._count_nodes(bucket, tables, multicasts, counts)
+        if not superstep and len(multicasts):
+            if "delay" in names:
+                outbox[_MEMBERS] = self._count_delays(tables, multicasts, counts)
+            if "link_stress" in names:
+                outbox[_ROUTER] = self._put_on_links(tables, multicasts, packets)
+        if _SENT in inbox:
+            came = inbox[_SENT]
+            self._count_children(bucket, came["place"], came["copies"], counts)
+        if _MEMBERS in inbox:
+            self._note_ratios(tables, multicasts, inbox[_MEMBERS])
+        if superstep and "link_stress" in names:
+            packets.receive(bucket, inbox, counts)
+            if _ROUTER in inbox:
+                _merge_routes(inbox[_ROUTER], ring.router, packets, kernel)
+        if columns := counts.columns():
+            append(tables, _COUNTED, columns)
+        return {**{kind: sent for kind, sent in outbox.items() if sent}, **packets.outbox()}
+
+    @property
+    def _size(self) -> int:
+        return len(self.given.facts.ring)
+
+    def _reached(self, tables: Tables, multicasts: Multicasts) -> tuple[Reached, np.ndarray]:
+        """Return the bucket's deliveries, and the delay of each by IP multicast."""
+        found, router = Reached.by(multicasts, self.of.deliveries(tables, self._size)), self._router
+        base_us = self.given.kernel.delays(router[multicasts.start[found.of]], router[found.node])
+        return found, base_us + 2 * self.measured.lan_us
+
+    @property
+    def _router(self) -> np.ndarray:
+        return self.given.facts.ring.router
+
+    def _count_delays(self, tables: Tables, multicasts: Multicasts, counts: Counts) -> Columns:
+        """Count members and deliveries; return messages to all buckets: members of groups."""
+        members = self.of.members(tables)
+        counts.add_total("members", len(other_members(multicasts, members, self._size)[0]))
+        found, base_us = self._reached(tables, multicasts)
+        counts.add_total("reached", len(found.of))
+        counts.add("depth", found.hops)
+        if len(found.of):
+            delays = {"group": found.of, "total": found.delay_us, "most": found.delay_us}
+            base = {"base_total": base_us, "base_most": base_us}
+            one = np.ones(len(found.of), dtype=np.int64)
+            append(tables, _DELAYS, add_delays({**delays, **base, "reached": one}))
+        in_group = np.bincount(members // self._size)
+        group = np.flatnonzero(in_group)
+        first = self.bounds[:-1][np.diff(self.bounds) > 0]
+        told = {AT: np.repeat(first, len(group)), "group": np.tile(group, len(first))}
+        return {**told, "members": np.tile(in_group[group], len(first))} if len(group) else {}
+
+    def _note_ratios(self, tables: Tables, multicasts: Multicasts, came: Columns) -> None:
+        """Note the ratios of delays in the group with most members now, of equal ones the first."""
+        largest = int(np.argmax(np.bincount(came["group"], came["members"])))
+        found, base_us = self._reached(tables, multicasts)
+        mine = multicasts.group[found.of] == largest
+        if mine.any():
+            ratio = rdp_ratios(found.delay_us[mine], base_us[mine])
+            append(tables, _RATIOS, {"group": found.of[mine], "ratio": ratio})
+
+    def _put_on_links(
+        self, tables: Tables, multicasts: Multicasts, packets: PacketsOnLinks
+    ) -> Columns:
+        """Put the bucket's copies on links, and those that baselines would send to its members.
+
+        Returns messages with the routers of members to the starts of multicasts.
+        """
+        sent = copies_of(multicasts, self.of.copies(tables))
+        packets.carry(self.of.system, sent["sender"], sent["to"])
+        if not self.of.beside:
+            return {}
+        of, member = other_members(multicasts, self.of.members(tables), self._size)
+        packets.carry(_UNICAST, multicasts.start[of], member)
+        packets.put_on_lan(_IP, DOWN, member)
+        routers = packets.routers
+        of, at = np.divmod(distinct(of * routers + self._router[member]), routers)
+        return {AT: multicasts.start[of], "multicast": of, "router": at} if len(of) else {}
+
+    def _count_nodes(
+        self, bucket: int, tables: Tables, multicasts: Multicasts, counts: Counts
+    ) -> Columns:
+        """Count the bucket's live nodes, and their children tables.
+
+        Returns messages to the senders of copies, where nodes keep no children tables.
+        """
+        nodes = np.arange(*self.bounds[bucket : bucket + 2])
+        counts.add_total(_LIVE, np.count_nonzero(self.given.is_alive(nodes)))
+        place = self.of.children(tables, self._size)
+        if place is not None:
+            place = place[self.given.is_alive(place % self._size)]
+            self._count_children(bucket, place, np.ones(len(place), dtype=np.int64), counts)
+            return {}
+        sent = copies_of(multicasts, self.of.copies(tables))
+        key = key_of([sent["group"], sent["sender"]], self._size)
+        place, copies = np.unique(key, return_counts=True)
+        return {AT: place % self._size, "place": place, "copies": copies} if len(place) else {}
+
+    def _count_children(
+        self, bucket: int, place: np.ndarray, entries: np.ndarray, counts: Counts
+    ) -> None:
+        """Count nodes of the bucket by their children tables, and by the entries in all of these.
+
+        Parameters
+        ----------
+        place : ndarray of int64
+            Keys (group, node), each any number of times.
+        entries : ndarray of int64
+        """
+        first, last = self.bounds[bucket : bucket + 2].tolist()
+        for name, places, values in (
+            (_TABLES[0], distinct(place), None),
+            (_TABLES[1], place, entries),
+        ):
+            of_node = np.bincount(places % self._size - first, values, last - first)
+            counts.add(name, of_node[of_node > 0].astype(np.int64))
+
+
+def _merge_routes(
+    came: Columns, router: np.ndarray, packets: PacketsOnLinks, kernel: Kernel
+) -> None:
+    """Put packets by IP multicast on links, of multicasts that begin at nodes of the bucket.
+
+    Routers merge the routes of such a multicast, so that its up-link carries one packet.
+    """
+    routers = packets.routers
+    tree, first = np.unique(came["multicast"], return_index=True)
+    start = came[AT][first]
+    packets.put_on_lan(_IP, UP, start)
+    of, b = np.divmod(distinct(came["multicast"] * routers + came["router"]), routers)
+    a = router[start][np.searchsorted(tree, of)]
+    away = a != b
+    packets.put_on_core(_IP, *kernel.merged_packets(of[away], a[away], b[away]))
+
+
+# --- numbers of all buckets
+
+
+def _delay_numbers(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, float | None]:
+    """Return RAD and RMD over the groups and of the largest, RDP in it, depth.
+
+    All are of the members reached.
+    """
+    if _DELAYS not in taken:
+        return {}
+    sums = add_delays(taken[_DELAYS])
+    base = {"total": sums["base_total"], "most": sums["base_most"], "reached": sums["reached"]}
+    of_group = ratios_of_groups(sums, base)
+    depth, found = counted.histogram("depth"), dict[str, float | None]()
+    for name, values in of_group.items():
+        over_groups = histogram_of(values)
+        found |= {f"{name}.median": over_groups.median(), f"{name}.max": over_groups.max}
+    found |= {"depth.mean": depth.mean(), "depth.max": depth.max}
+    if _RATIOS in taken:
+        ratios = taken[_RATIOS]
+        largest = np.searchsorted(sums["group"], ratios["group"][0])
+        found |= {f"{name}.largest": values[largest] for name, values in of_group.items()}
+        numbers = ratio_numbers(ratios["ratio"])
+        found |= {f"rdp.{name}": value for name, value in numbers.items()}
+    return found
+
+
+def _packet_numbers(system: str, counted: Counted, size: Size) -> dict[str, float | None]:
+    """Return the numbers of the packets on all links that have some."""
+    on_links = counted.histogram(packets_of(system))
+    found: dict[str, float | None] = {
+        f"{system}.link_stress.{name}": number.of(on_links, size)
+        for name, number in PACKET_NUMBERS.items()
+    }
+    return found | {f"{system}.messages": on_links.sum}

@@ -1,0 +1,166 @@
+"""The multicasts of Scribe in a round, as its nodes leave them in their buckets.
+
+References
+----------
+docs/rules.md, S25 to S27.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.engine import Columns
+from scribe_spark.engine.ring import Ring
+from scribe_spark.living import Multicasts
+from scribe_spark.measures.multicasts import (
+    BASELINES,
+    MulticastMeasures,
+    Reached,
+    copies_of,
+    multicast_units,
+    other_members,
+)
+from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.scribe.end_of_round import OUTCOMES
+from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
+from scribe_spark.scribe.sources import Sent
+from scribe_spark.scribe.state import table_of
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["MULTICAST_MEASURES", "ScribeTables", "multicast_tables", "system_of"]
+
+_SCRIBE = "scribe"
+_IP, _UNICAST = BASELINES
+
+#: Every measure of Scribe's multicasts -> its unit.
+MULTICAST_MEASURES: dict[str, str] = multicast_units(_SCRIBE, BASELINES)
+
+
+def system_of(measure: str) -> str:
+    """Return the system that a measure belongs to.
+
+    Examples
+    --------
+    >>> system_of("ip_multicast.link_stress.max")
+    'ip_multicast'
+    """
+    return measure.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class ScribeTables:
+    """Scribe's tables of a round, as `measures.multicasts.HandsOver`.
+
+    Attributes
+    ----------
+    from_root : bool
+        Whether multicasts begin at roots, else at their sources.
+    """
+
+    from_root: bool
+    system: str = _SCRIBE
+    beside: tuple[str, ...] = BASELINES
+
+    def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
+        """Return the first publication of each group that a root has taken.
+
+        Parameters
+        ----------
+        tables : mapping of str to Columns
+            The table `OUTCOMES`.
+        """
+        taken = Sent.of_buckets(tables.get(OUTCOMES, {})).taken()
+        group, first = np.unique(taken.group, return_index=True)
+        mine = taken.take(first)
+        if self.from_root:
+            return Multicasts.from_start(group, mine.publication, mine.root)
+        return Multicasts(group, mine.publication, mine.source, mine.hops, mine.delay_us)
+
+    def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
+        """See `HandsOver`."""
+        entries = tables.get(table_of("entries"), {})
+        return entries["key"][entries["member"]] if entries else whole_numbers()
+
+    def deliveries(self, tables: Mapping[str, Columns], size: int) -> Columns:
+        """See `HandsOver`."""
+        return tables.get(DELIVERIES, {})
+
+    def copies(self, tables: Mapping[str, Columns]) -> Columns:
+        """See `HandsOver`."""
+        return tables.get(PAYLOADS, {})
+
+    def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray:
+        """See `HandsOver`."""
+        return tables.get(table_of("children"), {}).get("key", whole_numbers()) // size
+
+
+def multicast_tables(
+    measured: MulticastMeasures,
+    tables: Mapping[str, Columns],
+    outcomes: Columns,
+    ring: Ring,
+    groups: Groups,
+    kernel: Kernel,
+) -> dict[str, pa.Table]:
+    """Return the tables of a run of a round's multicasts: ``tree_edges, deliveries``.
+
+    With the columns that `schemas.WRITTEN` has of them; of what some nodes have sent and got.
+
+    Parameters
+    ----------
+    tables : mapping of str to Columns
+        The tables of these nodes that `ScribeTables` reads.
+    outcomes : Columns
+        The table `OUTCOMES`.
+    """
+    scribe = ScribeTables(measured.source == "root")
+    multicasts = scribe.multicasts({OUTCOMES: outcomes})
+    of, member = other_members(multicasts, scribe.members(tables), len(ring))
+    start = multicasts.start[of]
+    base_us = kernel.delays(ring.router[start], ring.router[member]) + 2 * measured.lan_us
+    star = multicasts.group[of], start, member
+    direct = multicasts.group[of], member, np.ones(len(of), dtype=np.int64), base_us
+    found = Reached.by(multicasts, scribe.deliveries(tables, len(ring)))
+    carried = copies_of(multicasts, scribe.copies(tables))
+    edges = {_SCRIBE: tuple(carried.values()), _IP: star, _UNICAST: star}
+    delivered = {
+        _SCRIBE: (multicasts.group[found.of], found.node, found.hops, found.delay_us),
+        _IP: direct,
+        _UNICAST: direct,
+    }
+
+    def table(names: tuple[str, ...], columns: Mapping[str, tuple[np.ndarray, ...]]) -> pa.Table:
+        length = {system: len(parts[0]) for system, parts in columns.items()}
+        systems = pa.array(np.repeat(list(length), list(length.values())), pa.string())
+        joined = [np.concatenate(part) for part in zip(*columns.values(), strict=True)]
+        return pa.table([systems, *joined], names=["system", *names])
+
+    called = {
+        "tree_edges": table(("group", "parent", "child"), edges),
+        "deliveries": table(("group", "node", "hops", "delay_us"), delivered),
+    }
+    return {name: _numbered(one, groups, ring, kernel) for name, one in called.items()}
+
+
+def _numbered(table: pa.Table, groups: Groups, ring: Ring, kernel: Kernel) -> pa.Table:
+    """Groups, nodes and routers by their numbers, delays in milliseconds; hops are INT."""
+    columns = {name: table.column(name) for name in table.column_names}
+    columns["group"] = groups.number[columns["group"].to_numpy()]
+    for name in [name for name in ("parent", "child", "node") if name in columns]:
+        at = columns[name].to_numpy()
+        columns[name] = ring.node[at]
+        if name != "node":
+            columns[f"{name}_router"] = kernel.ids(ring.router[at])
+    if "parent" in columns:
+        columns["merged"] = pc.equal(columns["system"], _IP)
+    else:
+        columns["hops"] = columns["hops"].to_numpy().astype(np.int32)
+        columns["delay_ms"] = columns.pop("delay_us").to_numpy() / MICROSECONDS
+    return pa.table(columns)

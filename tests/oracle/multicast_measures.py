@@ -1,0 +1,78 @@
+"""Delay and node stress of multicasts, one after the other: of any system, or of a run.
+
+The definitions are S26 and S27 of docs/rules.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from statistics import mean, median
+
+#: (a, b) -> delay between two nodes
+Delay = Callable[[int, int], int]
+
+
+def delay_measures(
+    starts: Mapping[int, int],
+    members: Mapping[int, Collection[int]],
+    reached: Mapping[int, Mapping[int, tuple[int, int]]],
+    delay: Delay,
+) -> dict[str, float]:
+    """Measure -> value, without the name of the system.
+
+    Parameters
+    ----------
+    starts : mapping
+        Group -> the node where its multicast begins.
+    members : mapping
+        Group -> all of its members, the start perhaps among them.
+    reached : mapping
+        Group -> member, not the start -> hops and delay from the start.
+    """
+    reached = {group: came for group, came in reached.items() if came}
+    others = sum(len(set(members.get(g, ())) - {start}) for g, start in starts.items())
+    found: dict[str, float] = {"multicasts": len(starts)}
+    if others:
+        found["multicasts.reached"] = sum(map(len, reached.values())) / others
+    if not reached:
+        return found
+    rad, rmd, rdp = {}, {}, {}
+    for group, came in reached.items():
+        ours = [spent for _, spent in came.values()]
+        direct = [delay(starts[group], node) for node in came]
+        rad[group] = mean(ours) / mean(direct)
+        rmd[group] = max(ours) / max(direct)
+        rdp[group] = [a / b for a, b in zip(ours, direct, strict=True)]
+    largest = min(members, key=lambda group: (-len(members[group]), group))
+    for name, ratios in {"rad": rad, "rmd": rmd}.items():
+        found |= {f"{name}.median": median(ratios.values()), f"{name}.max": max(ratios.values())}
+        if largest in ratios:
+            found[f"{name}.largest"] = ratios[largest]
+    hops = [hop for came in reached.values() for hop, _ in came.values()]
+    found |= {"depth.mean": mean(hops), "depth.max": max(hops)}
+    if mine := rdp.get(largest):
+        found |= {"rdp.mean": mean(mine), "rdp.median": median(mine)}
+        for name, bound in {"below_1": 1, "below_2_25": 2.25, "below_4": 4}.items():
+            found[f"rdp.{name}"] = mean(ratio < bound for ratio in mine)
+    return found
+
+
+def node_stress(entries: Iterable[tuple[int, int]], live: Collection[int]) -> dict[str, float]:
+    """Measure -> value, of the children tables of live nodes.
+
+    Parameters
+    ----------
+    entries : iterable of (group, node)
+        An entry of a node's children table, or a copy that it sends to the group.
+    """
+    rows = Counter(entries)
+    tables, total = Counter(node for _, node in rows), Counter()
+    for (_, node), count in rows.items():
+        total[node] += count
+    found = {}
+    for name, counts in {"children_tables": tables, "children_entries": total}.items():
+        values = [counts[node] for node in live]
+        ends = {"mean": mean(values), "median": median(values), "max": max(values)}
+        found |= {f"{name}.{end}": value for end, value in ends.items()}
+    return found

@@ -1,0 +1,162 @@
+"""What can be combined in rounds: each cell of a table in ``docs/combinations.md`` is tried.
+
+Every system, variant and delivery has every measure in rounds, on any number of buckets and with
+either engine: one task has all buckets, each of several tasks has one, or each superstep is a job.
+Nothing needs Spark.  ``WRITE_COMBINATIONS=1 pytest tests/world/test_rounds_combine.py`` writes the
+table anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from arriving import Kernel
+from in_tasks import Jobs
+from living_groups import World, world_of
+from oracle.scribe_living.cases import random_world
+from world_states import Played
+
+from scribe_spark.engine.between_tasks import play_in_threads
+from scribe_spark.engine.exchange import add_rows, distinct_rows
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.measures.multicasts import MulticastMeasures
+from tools.pages import with_lines
+
+PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
+MARKS = (
+    "<!-- rounds: written by `tests/world/test_rounds_combine.py` -->\n",
+    "<!-- end of rounds -->\n",
+)
+
+SEED, ROUNDS, NODES = 5, 3, 20
+SYSTEMS = {"scribe": "Scribe", "gossipsub": "GossipSub", "bayeux": "Bayeux"}
+VARIANTS = {
+    "plain": {},
+    "bottleneck": {"limit": 3},
+    "collapse": {"collapse": True},
+    "lazy": {"limit": 3, "lazy": True},
+}
+CELLS = [
+    *itertools.product(VARIANTS, ("best-effort", "reliable"), ("root",)),
+    *itertools.product(["plain"], ["best-effort"], ("routed", "direct")),
+]
+
+#: Column -> the measures of a system that it stands for.
+MEASURES = {
+    "RAD, RMD, RDP": ("rad.median", "rad.largest", "rmd.median", "rmd.largest", "rdp.mean"),
+    "node stress": ("children_tables.mean", "children_entries.max"),
+    "link stress": ("link_stress.mean_existing", "link_stress.max", "messages"),
+    "late, lost, duplicates": ("publications",),
+}
+
+#: Engine -> rounds that are played, and numbers of buckets that are tried.
+ENGINES = {"one task": (ROUNDS, 2, 7), "tasks": (ROUNDS, 2), "jobs": (2, 2)}
+
+
+@dataclass(frozen=True)
+class Meshed(Kernel):
+    """Routers that are all linked with each other."""
+
+    def link_packets(self, a, b, packets):
+        away = a != b
+        some = {"a": a[away], "b": b[away], "packets": packets[away]}
+        return tuple(add_rows("packets", some, "a", "b").values())
+
+    def merged_packets(self, tree, a, b):
+        _, ends, packets = distinct_rows(*distinct_rows(tree, a, b)[1][1:])
+        return *ends, packets
+
+
+def begin(variant: str, delivery: str, source: str) -> World:
+    """A cell's world before round 0."""
+    case = random_world(SEED, most=NODES, rounds=ROUNDS)
+    case = replace(case, buffer=16 if delivery == "reliable" else None)
+    world = world_of(
+        replace(case, settings=replace(case.settings, source=source, **VARIANTS[variant]))
+    )
+    kernel = Meshed(world.pastry.kernel.delay_us, world.pastry.kernel.routers)
+    world.pastry = replace(world.pastry, kernel=kernel)
+    return world
+
+
+def played(cell: tuple[str, str, str], engine: str, buckets: int) -> list:
+    """What each round leaves."""
+
+    def play(exchange=None) -> list:
+        world = begin(*cell)
+        count = len(world.overlay.states.known)
+        names = ("delay", "node_stress", "link_stress")
+        measures = MulticastMeasures(names, count * (count - 1), count, 1_000, cell[2])
+        player = Jobs if engine == "jobs" else InTask
+        state = Played(world, buckets, exchange, measures=measures, engine=player)
+        return state.play(saves=False, rounds=ENGINES[engine][0])
+
+    if engine != "tasks":
+        return play()
+    first, *others = play_in_threads(buckets, play)
+    assert all(other == first for other in others)
+    return first
+
+
+def rows_of(cell: tuple[str, str, str]) -> list[str]:
+    """The rows of a cell: what comes out when it is tried."""
+    one = played(cell, "one task", 1)
+    same = [
+        "equal" if all(played(cell, engine, b) == one[:rounds] for b in counts) else "differs"
+        for engine, (rounds, *counts) in ENGINES.items()
+    ]
+    names = {name for measures, *_ in one for name in measures}
+    for _, tables, _ in one:
+        systems = {"scribe", *tables["publications_of_systems"]["system"]}
+        names |= {f"{system}.publications" for system in systems}
+    return [
+        "| " + " | ".join([*cell, label, *_there(system, names), *same]) + " |"
+        for system, label in SYSTEMS.items()
+    ]
+
+
+def _there(system: str, names: set[str]) -> list[str]:
+    """Whether a system has each of the measures."""
+    return [
+        "yes" if {f"{system}.{name}" for name in wanted} <= names else "no"
+        for wanted in MEASURES.values()
+    ]
+
+
+def is_slow(cell: tuple[str, str, str]) -> bool:
+    """Variants with best effort, and routed sources, are tried when there is time."""
+    variant, delivery, source = cell
+    return (delivery == "best-effort" and variant != "plain") or source == "routed"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [pytest.param(cell, marks=pytest.mark.slow if is_slow(cell) else ()) for cell in CELLS],
+    ids=" ".join,
+)
+def test_rows_of_the_table_are_what_comes_out(cell: tuple[str, str, str]) -> None:
+    found = rows_of(cell)
+    assert " no |" not in "".join(found)
+    assert "differs" not in "".join(found)
+    assert set(found) <= set(PAGE.read_text("utf-8").splitlines())
+
+
+def test_the_table_has_rows_for_each_cell() -> None:
+    heads = ["variant", "delivery", "source", "system", *MEASURES]
+    heads += [
+        f"{engine}, B = {', '.join(map(str, counts))}" for engine, (_, *counts) in ENGINES.items()
+    ]
+    if os.environ.get("WRITE_COMBINATIONS"):
+        lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+        lines += [row for cell in CELLS for row in rows_of(cell)]
+        PAGE.write_text(with_lines(PAGE.read_text("utf-8"), MARKS, lines), "utf-8")
+    begin, end = MARKS
+    _, _, table = PAGE.read_text("utf-8").partition(begin)
+    head, _, *rows = table.partition(end)[0].splitlines()
+    assert head == "| " + " | ".join(heads) + " |"
+    told = [row.removeprefix("| ").split(" | ")[:4] for row in rows]
+    assert told == [[*cell, label] for cell in CELLS for label in SYSTEMS.values()]
