@@ -32,7 +32,6 @@ from scribe_spark.gossipsub.links import Links
 from scribe_spark.gossipsub.links import Space as LinkSpace
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.scribe.duplicates import AGAIN, GOT, keep_got, note_got, publication_ids
-from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.run import Run
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import Got
@@ -253,7 +252,9 @@ def test_tables_of_members_are_refused_by_their_groups(tmp_path):
 
 def live_groups(groups: int) -> LiveGroups:
     key = np.zeros(groups, dtype=np.uint64)
-    return LiveGroups(np.arange(groups), key, key, {}, ScribeRules(), 1, LinkStress(0, 0, 0))
+    config = WorldConfig()
+    of = {}, config.scribe, config.trees, 1, LinkStress(0, 0, 0)
+    return LiveGroups(np.arange(groups), key, key, *of)
 
 
 def test_a_world_made_in_python_refuses_in_one_line():

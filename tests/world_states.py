@@ -34,13 +34,16 @@ def protocols_of(world: World, stress: LinkStress = _NEVER) -> Protocols:
     """Groups, GossipSub and Bayeux beside Scribe, lookups; in some worlds the reference tree."""
     groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
     live = LiveGroups(
-        *(groups.number, *keys, access_of(world.case.groups), world.rules, world.case.rounds),
-        *(stress, groups.number[:2]),
+        *(groups.number, *keys, access_of(world.case.groups), world.config.scribe),
+        *(world.config.trees, world.case.rounds, stress, groups.number[:2]),
+        limits=world.limits,
     )
     tree = LiveTree() if world.case.seed % 2 else None
     beside = {"gossipsub": live_gossipsub(GossipSubConfig()), "bayeux": LiveBayeux()}
     systems = LiveSystems(beside, _NEVER, 1_000, world.case.rounds, 2)
-    return Protocols(5, world.pastry.rules, world.pastry.kernel, tree, live, systems)
+    config = world.config.replace(lookups=5)
+    of_pastry = config.overlay, config.world, config.seed, world.pastry.kernel
+    return Protocols(*of_pastry, tree, live, systems)
 
 
 class Played:

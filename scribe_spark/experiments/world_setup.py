@@ -25,10 +25,9 @@ from scribe_spark.experiments.previous import previous_manifest, refuse_other_in
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_buckets import systems_of_one_bucket
 from scribe_spark.inputs import is_local, local_path
-from scribe_spark.overlays import arrival_rules, check_overlay
-from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, read_capacities
-from scribe_spark.scribe.rules import RemoverRules, ScribeRules
+from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.systems import living_systems
 from scribe_spark.topology import load, needs_spark
@@ -60,7 +59,6 @@ __all__ = [
     "network_of",
     "previous_world",
     "protocols_of",
-    "rules_of",
     "world_inputs",
 ]
 
@@ -123,10 +121,11 @@ def make_world(
 
 
 def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
-    """What the rounds of a config's world are played by."""
+    """Return the protocols and sections of a config's world."""
     return Protocols(
-        config.world.lookups,
-        rules_of(config),
+        config.overlay.for_tasks(),
+        config.world.for_tasks(),
+        config.seed,
         simulation.underlay.kernel,
         _live_tree_of(config),
         live_groups_of(simulation, config),
@@ -140,17 +139,6 @@ def network_of(config: NetworkConfig) -> RunConfig:
     names = {"seed", *(flat for section in sections for flat in section.values())}
     given = {n: value for n, value in config.given().items() if n in names}
     return RunConfig(**given | {"overlay": config.overlay.kind, "groups": 0})
-
-
-def rules_of(config: WorldConfig) -> WorldRules:
-    """The rules of a config's world."""
-    world = config.world
-    return WorldRules(
-        **vars(arrival_rules(config.overlay, config.seed)),
-        detection=world.detection,
-        repair=world.repair,
-        maintenance_period=world.maintenance_period,
-    )
 
 
 def _live_tree_of(config: WorldConfig) -> LiveTree | None:
@@ -174,20 +162,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     keys = group_keys(simulation.nodes, groups, config, extent).select("group", "key_hi", "key_lo")
     rows = keys.toArrow().sort_by("group")
     number, hi, lo = (rows.column(name).to_numpy() for name in rows.column_names)
-    limits = _limits_of(simulation, config)
-    rules = ScribeRules(
-        k=scribe.replicas,
-        parent_timeout=scribe.parent_timeout,
-        refresh=scribe.refresh,
-        child_timeout=scribe.child_timeout,
-        deadline=scribe.deadline,
-        reliable=scribe.delivery == "reliable",
-        buffer=scribe.buffer,
-        remover=limits if "bottleneck" in config.trees.variants else None,
-        source=scribe.source,
-        collapse="collapse" in config.trees.variants,
-        lazy=limits if "lazy" in config.trees.variants else None,
-    )
+    rules, trees = scribe.for_tasks(), config.trees.for_tasks()
     lists = {
         right: (
             groups.access.listed(code),
@@ -202,8 +177,9 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     watched = watched_groups(groups, extent.initial)
     network = underlay.links, len(underlay.routers), underlay.lan_us
     return LiveGroups(
-        *(number, keys_hi, keys_lo, lists, rules, config.world.rounds, link_stress, watched),
+        *(number, keys_hi, keys_lo, lists, rules, trees, config.world.rounds, link_stress, watched),
         MulticastMeasures(scribe.measures, *network, scribe.source),
+        limits=_limits_of(simulation, config),
     )
 
 
@@ -230,14 +206,16 @@ def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems
     )
 
 
-def _limits_of(simulation: Simulation, config: WorldConfig) -> RemoverRules:
-    """The limits of the nodes, and what those above them drop."""
+def _limits_of(simulation: Simulation, config: WorldConfig) -> ChildLimits | None:
+    """Return the limits of the nodes; None where no variant has limits."""
     trees, limits = config.trees, None
+    if not {"bottleneck", "lazy"}.intersection(trees.variants):
+        return None
     if trees.capacities is not None:
         given = read_capacities(simulation.spark, trees.capacities, config.overlay.nodes)
         rows = given.toArrow().sort_by("node")
         limits = rows.column("limit").to_numpy()
-    return RemoverRules(trees.limit, trees.shed_group, trees.shed_child, trees.shed_table, limits)
+    return ChildLimits(trees.limit, limits)
 
 
 # --- refusals

@@ -80,7 +80,7 @@ def _waits(scribe: Scribe, row: np.ndarray) -> np.ndarray:
 
 
 def _in_tree(scribe: Scribe, row: np.ndarray) -> np.ndarray:
-    """Whether nodes are in trees (rows of `Entries`, or NONE), and do not wait."""
+    """Test for nodes in trees (rows of `Entries`, or NONE) that do not wait."""
     inside = row >= 0
     inside[inside] = ~_waits(scribe, row[inside])
     return inside
@@ -212,7 +212,7 @@ class TakeIn(JoinProgram):
 
 
 def _answer(scribe: Scribe, asked: Columns) -> None:
-    number, limits, size = scribe.ring.node, scribe.rules.lazy, scribe.state.size
+    number, limits, size = scribe.ring.node, scribe.limits, scribe.state.size
     assert limits is not None
     load = np.bincount(scribe.state.children.key // size % size, minlength=size)
     # 1. nodes with the group's state that JOINs are delivered at are roots from now on
@@ -221,7 +221,7 @@ def _answer(scribe: Scribe, asked: Columns) -> None:
     asked = take(asked, np.flatnonzero(asked["at"] != asked["source"]))
     # 2. as many as there is room for, and whom nobody else may take
     at, source, group = asked["at"], asked["source"], asked["group"]
-    room = limits.limits(number[at]) - load[at]
+    room = limits.of(number[at]) - load[at]
     taken = rank_at_node(at, group, number[source]) < room
     before = np.where(asked["alone"], source, asked["before"])
     taken |= (before == source) | on_path(scribe, scribe.entry(group, at), before)

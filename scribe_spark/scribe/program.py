@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -23,10 +23,14 @@ from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.scribe.figures import deliver_leave
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import LEAVE
-from scribe_spark.scribe.rules import ScribeRules
+from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import PREFIX, BucketState, ScribeState
 from scribe_spark.scribe.upcalls import Application
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.scribe import ScribeConfig
+    from scribe_spark.config.trees import LiveTreesConfig
 
 __all__ = [
     "MEMORY",
@@ -82,7 +86,9 @@ class GroupRound:
     number : int
         The round.
     groups : Groups
-    rules : ScribeRules
+    rules : ScribeConfig
+    trees : LiveTreesConfig
+        Variants of the trees, and the child that an overloaded node drops.
     incarnation : ndarray of int64, shape (K,)
         The round of each node's last arrival or recovery, or NEVER.
     applications : Applications, optional
@@ -91,15 +97,19 @@ class GroupRound:
         Whether payloads carry the delay of their way.
     lan_us : int
         Delay of a node's LAN link, each way.
+    limits : ChildLimits, optional
+        Of the bottleneck remover or of lazy growth.
     """
 
     number: int
     groups: Groups
-    rules: ScribeRules
+    rules: ScribeConfig
+    trees: LiveTreesConfig
     incarnation: np.ndarray
     applications: Applications | None = None
     timed: bool = False
     lan_us: int = 0
+    limits: ChildLimits | None = None
 
     def state(self, tables: Tables, writes: Sequence[str] = ()) -> BucketState:
         """Return what the nodes of a bucket know; only the parts `writes` can be written to."""
@@ -119,6 +129,7 @@ class GroupRound:
             given.kernel,
             self.groups,
             self.rules,
+            self.trees,
             state,
             self.number,
             make,
@@ -126,7 +137,8 @@ class GroupRound:
             tables,
             bounds=given.bounds,
             bucket=bucket,
-            seed=given.rules.seed,
+            seed=given.seed,
+            limits=self.limits,
             timed=self.timed,
             lan_us=self.lan_us,
         )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -28,14 +28,16 @@ from scribe_spark.overlay import Overlay
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.program import GroupRound, RoundProgram
-from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import NOTHING, PARTS, BucketState, ScribeState, table_of
 from scribe_spark.underlay.protocol import Kernel
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.trees import LiveTreesConfig
 
 __all__ = ["GIVEN", "HELD", "Run", "RunRound", "RunState"]
 
@@ -56,9 +58,6 @@ _SAME = {
     **{"entered": 0, "joined": 0, "number": 0, "heard": 0, "tried": True, "extra": NOTHING},
     **{"path": NONE, "moved": False, "heeded": False, "refreshed": 0, "got_payload": False},
 }
-
-
-_NOBODY_ARRIVES = ArrivalRules(b=0, leaf_set=0)
 
 
 class RunState(BucketState):
@@ -169,8 +168,11 @@ class Run:
         lan_us: int,
     ) -> Run:
         """Return what a run has, over nodes that route by a rule."""
-        given = Given(facts, bounds, _NOBODY_ARRIVES, kernel, Observer(()))
-        of = (0, groups, ScribeRules(), whole_numbers())
+        from scribe_spark.config import OverlayConfig, ScribeConfig, TreesConfig  # on the driver
+
+        of = (0, groups, ScribeConfig().for_tasks(), TreesConfig().for_tasks(), whole_numbers())
+        # nobody arrives in a run's programs
+        given = Given(facts, bounds, OverlayConfig().for_tasks(), kernel, Observer(()))
         return cls(given, RunRound(*of, timed=True, lan_us=lan_us, rule=rule))
 
     @property
@@ -193,10 +195,12 @@ class Run:
         """The numbers of the groups: int64, shape (G,)."""
         return self.round.groups.number
 
-    def with_rules(self, rules: ScribeRules, seed: int, roots: np.ndarray) -> Run:
-        """Return the same for programs that follow other rules, and draw."""
-        given = replace(self.given, rules=replace(self.given.rules, seed=seed))
-        return Run(given, replace(self.round, rules=rules, roots=roots))
+    def for_variant(
+        self, trees: LiveTreesConfig, limits: ChildLimits | None, seed: int, roots: np.ndarray
+    ) -> Run:
+        """Return the run for the programs of a variant, which draw."""
+        round = replace(self.round, trees=trees.for_tasks(), limits=limits, roots=roots)
+        return Run(replace(self.given, seed=seed), round)
 
     def program(self, kind: type[_Program], *more: Any) -> _Program:
         """Return a program of a kind."""

@@ -207,7 +207,7 @@ class MulticastMeasures:
     lan_us : int
         Delay of a node's LAN link, each way.
     source : str
-        Where multicasts begin, see `ScribeRules`.
+        Where multicasts begin, see `ScribeConfig`.
     """
 
     names: tuple[str, ...] = ()

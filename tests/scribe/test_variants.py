@@ -33,7 +33,7 @@ from scribe_spark.scribe import collapse as paths
 from scribe_spark.scribe import lazy, variants
 from scribe_spark.scribe.bottleneck import remove_bottlenecks
 from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.rules import RemoverRules, ScribeRules
+from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.run import Run
 from scribe_spark.scribe.trees import CHILDREN, Plant
 from scribe_spark.scribe.variants.played import Forget
@@ -255,7 +255,7 @@ class InBuckets:
         return any(name in mine and count_rows(mine[name]) for mine in self.tables)
 
 
-def in_buckets(one: worlds.World, buckets: int, rules: RemoverRules, edges: list) -> InBuckets:
+def in_buckets(one: worlds.World, buckets: int, edges: list, table: str = "remaining") -> InBuckets:
     """A case whose nodes know their trees."""
     bounds, facts = bucket_bounds(one.ring, buckets, one.case.b), RingInMemory(one.ring)
     numbers = sorted(one.case.keys)
@@ -272,7 +272,8 @@ def in_buckets(one: worlds.World, buckets: int, rules: RemoverRules, edges: list
     first |= {"parent": _messages(one, edges, "child")}
     first |= {"child": _messages(one, [(g, child, parent) for g, parent, child in edges], "parent")}
     run = Run.over(facts, bounds, groups, *way)
-    run = run.with_rules(ScribeRules(remover=rules, lazy=rules), SEED, first["root"][AT])
+    trees = TreesConfig(shed_table=table)
+    run = run.for_variant(trees, limits_of(one), SEED, first["root"][AT])
     tables = [Tables.of(known) for known in one.make_tables(bounds)]
     held = InBuckets(run, tables)
     play(run.program(Plant), tables, {kind: sent for kind, sent in first.items() if len(sent[AT])})
@@ -287,12 +288,12 @@ def _messages(one: worlds.World, rows: list[tuple], *more: str) -> dict[str, np.
     return {AT: at, "group": group, **dict(zip(more, others, strict=True))}
 
 
-def rules_of(one: worlds.World, *shed: str) -> RemoverRules:
+def limits_of(one: worlds.World) -> ChildLimits:
     """The limits of a case."""
     own = np.zeros(one.ring.node.max() + 1, dtype=np.int64)
     for node, most in limits(one).items():
         own[one.base + node] = most
-    return RemoverRules(64, *shed, capacities=own)
+    return ChildLimits(64, own)
 
 
 def edges_in(one: worlds.World, tables: list[Tables]) -> list[tuple]:
@@ -320,7 +321,7 @@ def test_the_remover_in_buckets_equals_the_oracle(buckets: int, table: str) -> N
     for one in SOME:
         shed = ("largest", "farthest", table)
         ours, grown = removed(one.case.seed, *shed), sorted(one.grown.edges())
-        held = in_buckets(one, buckets, rules_of(one, *shed), grown)
+        held = in_buckets(one, buckets, grown, table)
         remove_bottlenecks(held, held.run.round)
         assert edges_in(one, held.tables) == ours.edges, one.case.seed
         acted += bool(ours.joins)
@@ -334,7 +335,7 @@ def test_collapse_in_buckets_equals_the_oracle(buckets: int) -> None:
     cut = 0
     for one in SOME:
         grown = sorted(one.grown.edges())
-        held = in_buckets(one, buckets, RemoverRules(), grown)
+        held = in_buckets(one, buckets, grown)
         paths.collapse(held, held.run.round)
         assert edges_in(one, held.tables) == collapsed(one.case.seed), one.case.seed
         cut += len(grown) - len(collapsed(one.case.seed))
@@ -344,7 +345,7 @@ def test_collapse_in_buckets_equals_the_oracle(buckets: int) -> None:
 @pytest.mark.parametrize("buckets", [1, 2, 7])
 def test_lazy_growth_in_buckets_equals_the_oracle(buckets: int) -> None:
     for one in SOME:
-        held = in_buckets(one, buckets, rules_of(one), sorted(one.grown.edges()))
+        held = in_buckets(one, buckets, sorted(one.grown.edges()))
         held.play(held.run.program(Forget))
         lazy.grow_lazily(held, held.run.round)
         assert edges_in(one, held.tables) == lazily(one.case.seed), one.case.seed

@@ -144,7 +144,7 @@ def _measured(
     buckets: int,
 ) -> dict[str, float]:
     kinds = MESSAGE_KINDS + SCRIBE_KINDS
-    player = PoisonedPlayer.in_process(placed, world.pastry.rules, kernel, buckets, kinds)
+    player = PoisonedPlayer.in_process(placed, world.config, kernel, buckets, kinds)
     player.observe(traffic=True)
     player.engine.open_all()
     for kind in traffic.kinds():

@@ -61,7 +61,7 @@ def _measured(
     world: World, measures: MulticastMeasures, overlay: OverlayState, kernel: Kernel, buckets: int
 ) -> dict[str, float]:
     ring, result = overlay.states.known, world.results[-1]
-    player = PoisonedPlayer.in_process(overlay, world.pastry.rules, kernel, buckets)
+    player = PoisonedPlayer.in_process(overlay, world.config, kernel, buckets)
     for tables, (first, last) in zip(
         player.engine.tables, pairwise(player.given.bounds), strict=True
     ):
@@ -72,7 +72,10 @@ def _measured(
                 tables[name] = take(result.tables[name], (node >= first) & (node < last))
         if OUTCOMES in result.tables:
             tables[OUTCOMES] = result.tables[OUTCOMES]
-    round = GroupRound(len(world.results) - 1, world.groups, world.rules, world.state.incarnation)
+    round = GroupRound(
+        *(len(world.results) - 1, world.groups, world.config.scribe, world.config.trees),
+        world.state.incarnation,
+    )
     player.play(MeasureMulticasts(player.given, round, measures))
     taken = player.take(OUTCOMES, *MULTICASTS_MEASURED)
     return measures.measures(taken, overlay.count_entered())

@@ -11,7 +11,6 @@ JSAC 2002, Sections IV.E and IV.F.  docs/rules.md, S28 to S30 and S32.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -25,24 +24,21 @@ from scribe_spark.progress import Progress
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.scribe import bottleneck, lazy
 from scribe_spark.scribe import collapse as paths
+from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.outcomes import OVERLOADED
 from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.rejoin import EXTRA_JOINS, extra_joins
-from scribe_spark.scribe.rules import RemoverRules, ScribeRules
 from scribe_spark.scribe.run import Run, RunRound
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import cause
 from scribe_spark.scribe.trees import Trees
 from scribe_spark.scribe.variants.context import Variant, VariantContext
 
-if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config import TreesConfig
-
 __all__ = [
     "CountOverloaded",
     "Forget",
-    "Limits",
     "RunPlayer",
+    "SharedLimits",
     "collapse",
     "grow_lazily",
     "remove_bottlenecks",
@@ -51,7 +47,7 @@ __all__ = [
 
 def remove_bottlenecks(context: VariantContext) -> Variant:
     """Overloaded nodes drop children, which join siblings, until none can drop any more."""
-    with Limits.of(context.rules, context.capacities) as limits:
+    with SharedLimits.shared(context.rules.limit, context.capacities) as limits:
         played = RunPlayer.of(context, "bottleneck remover", limits)
         bottleneck.remove_bottlenecks(played, played.round)
         overloaded = played.count_overloaded()
@@ -72,7 +68,7 @@ def collapse(context: VariantContext) -> Variant:
 
 def grow_lazily(context: VariantContext) -> Variant:
     """Members join in waves; a JOIN makes no forwarders on its way."""
-    with Limits.of(context.rules, context.capacities) as limits:
+    with SharedLimits.shared(context.rules.limit, context.capacities) as limits:
         played = RunPlayer.of(context, "lazy growth", limits)
         played.play(played.run.program(Forget))
         lazy.grow_lazily(played, played.round)
@@ -119,22 +115,18 @@ class RunPlayer:
     progress: Progress
 
     @classmethod
-    def of(
-        cls, context: VariantContext, name: str, limits: RemoverRules | None = None
-    ) -> RunPlayer:
+    def of(cls, context: VariantContext, name: str, limits: ChildLimits | None = None) -> RunPlayer:
         """Return the player of a variant that begins with Scribe's own trees.
 
         Parameters
         ----------
-        limits : RemoverRules, optional
-            Nodes' limits, and what they drop.
+        limits : ChildLimits, optional
         """
         trees = context.trees
         assert trees is not None, "in a run that is played in rounds variants grow in worlds"
         listed = context.groups.select("group", "root").toArrow().sort_by("group")
         roots = trees.run.facts.positions(listed.column("root").to_numpy())
-        rules = ScribeRules(remover=limits, lazy=limits)
-        run = trees.run.with_rules(rules, context.seed, roots)
+        run = trees.run.for_variant(context.rules, limits, context.seed, roots)
         return cls(trees.copy(run), name, context.progress)
 
     @property
@@ -179,8 +171,8 @@ class RunPlayer:
 
 
 @dataclass(frozen=True)
-class Limits(RemoverRules):
-    """The rules of nodes that may have limits of their own, which tasks map into memory.
+class SharedLimits(ChildLimits):
+    """The limits of nodes that may have limits of their own, which tasks map into memory.
 
     Attributes
     ----------
@@ -191,7 +183,7 @@ class Limits(RemoverRules):
     names: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, config: TreesConfig, capacities: DataFrame | None) -> Limits:
+    def shared(cls, limit: int, capacities: DataFrame | None) -> SharedLimits:
         """Return those of a run; to be used as a context, which frees the arrays.
 
         Parameters
@@ -204,18 +196,17 @@ class Limits(RemoverRules):
             own = capacities.select("node", "limit").toArrow().sort_by("node")
             arrays = {name: own.column(name).to_numpy() for name in own.column_names}
             names = tuple(distribute_arrays(capacities.sparkSession, **arrays))
-        shed = (config.shed_group, config.shed_child, config.shed_table)
-        return cls(config.limit, *shed, names=names)
+        return cls(limit, names=names)
 
-    def __enter__(self) -> Limits:
+    def __enter__(self) -> SharedLimits:
         return self
 
     def __exit__(self, *_: object) -> None:
         discard_arrays(*self.names)
 
-    def limits(self, number: np.ndarray) -> np.ndarray:
-        """See `RemoverRules`."""
+    def of(self, number: np.ndarray) -> np.ndarray:
+        """See `ChildLimits`."""
         if not self.names:
-            return super().limits(number)
+            return super().of(number)
         known, limit = map(open_array, self.names)
         return limit[np.searchsorted(known, number)]
