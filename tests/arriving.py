@@ -100,8 +100,6 @@ class Arrivals:
                 b=rules.b,
                 l=rules.leaf_set,
                 contact=rules.contact,
-                rows=rules.rows,
-                announce=rules.announce,
                 introduce=rules.introduce,
                 maintenance=rules.maintenance,
             ),
@@ -133,8 +131,6 @@ def arrivals(seed: int, most: int = 60, **given) -> Arrivals:
         "leaf_set": pick([2, 4, 8, 16]),
         "growth": pick([1.0001, 1.1, 1.25, 1.5, 2, 4]),
         "contact": pick(["nearest", "latest", "random", "discovered"]),
-        "rows": pick(["route", "route", "all"]),
-        "announce": pick(["row", "row", "self"]),
         "maintenance": pick([0, 0, 1, 2]),
     } | given
     count = case.randint(1, most)

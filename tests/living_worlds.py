@@ -179,8 +179,6 @@ def config_of(rules: Rules, seed: int, **more: Any) -> WorldConfig:
         leaf_set=rules.l,
         growth=LEAST_GROWTH if rules.growth is None else rules.growth,
         contact=rules.contact,
-        rows=rules.rows,
-        announce=rules.announce,
         introduce=rules.introduce,
         maintenance=rules.maintenance,
         seed=seed,
@@ -206,7 +204,8 @@ def with_adjacent_failures(
     at, start, back = case.randrange(rounds), case.randrange(len(ring)), case.randint(1, 4)
     failing = [ring[(start + place) % len(ring)] for place in range(size)]
     with_events = {node for _, node, _ in events}
-    chosen = [node for node in failing if node not in with_events]
+    quiet = [node for node in ring if node not in with_events]
+    chosen = [node for node in failing if node in quiet][: len(quiet) - 1]  # one node stays alive
     more = [(at, node, "fail") for node in chosen]
     more += [(at + back, node, "recover") for node in chosen[::2] if at + back < rounds]
     return events + more

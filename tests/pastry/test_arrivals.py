@@ -34,8 +34,6 @@ RULES = {
     "b": 2,
     "leaf_set": 4,
     "contact": "random",
-    "rows": "route",
-    "announce": "row",
     "introduce": True,
     "maintenance": 1,
 }
