@@ -103,8 +103,7 @@ class World:
         """Kernels and oracle play a round; counts that are 0 are left out."""
         self.pastry.first_wave = self.pastry.overlay.waves
         theirs = self.run.step(number, events)
-        for counts in ("refused", "duplicates", "counts"):
-            setattr(theirs, counts, _without_zeros(getattr(theirs, counts)))
+        without_zeros(theirs)
         return self.play(number, events), theirs
 
     def play(self, number: int, events: list[Event]) -> Snapshot:
@@ -152,12 +151,18 @@ def world_of(case: Case) -> World:
     return _world(case, case.begin())
 
 
-def world_of_run(run: Run, seed: int, rounds: int) -> World:
-    """A world that the oracle has not begun to play, for both; without events."""
+def world_of_run(run: Run, seed: int, rounds: int, buffer: int | None = None) -> World:
+    """A world that the oracle has not begun to play, for both; without events.
+
+    Parameters
+    ----------
+    buffer : int, optional
+        Messages that a node keeps; without it delivery is best effort.
+    """
     scribe = run.scribe
     idents, overlay = scribe.overlay.idents, scribe.overlay
     assert sorted(idents) == list(range(len(idents)))
-    of = (scribe.groups, scribe.settings, None, [], rounds)
+    of = (scribe.groups, scribe.settings, buffer, [], rounds)
     return _world(Case(seed, len(idents), len(idents), True, overlay.rules, *of), run)
 
 
@@ -182,6 +187,7 @@ def _scribe_of(case: Case) -> dict[str, Any]:
     settings = case.settings
     group, child, table = settings.shed
     chosen = {name: getattr(settings, of) for name, of in _VARIANTS.items()}
+    chosen["bottleneck"] &= settings.limit is not None
     return {
         "groups": len(case.groups),
         "replicas": settings.replicas,
@@ -337,8 +343,10 @@ def _rows(table: object, *names: str) -> zip:
     return zip(*[getattr(table, name).tolist() for name in names], strict=True)
 
 
-def _without_zeros(counts: dict) -> dict:
-    return {kind: count for kind, count in counts.items() if count}
+def without_zeros(seen: Snapshot) -> None:
+    """Leave the counts out that are 0."""
+    for name in ("refused", "duplicates", "counts"):
+        setattr(seen, name, {kind: n for kind, n in getattr(seen, name).items() if n})
 
 
 def publication_results(world: World) -> list[PublicationResult]:
