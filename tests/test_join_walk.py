@@ -13,8 +13,8 @@ from types import FrameType
 
 import played
 import pytest
+import small_worlds
 import worlds
-from scribe_living import test_scenarios
 
 import scribe_spark
 from scribe_spark.scribe import create, join, trees
@@ -72,8 +72,7 @@ def one_run() -> None:
 
 def one_world() -> None:
     """JOINs of a living world of sixty nodes."""
-    _, seen = test_scenarios.grown()
-    assert len(seen.entries) > 30
+    assert len(small_worlds.grown().seen[0].entries) > 30
 
 
 @pytest.mark.parametrize("play", [one_run, one_world])
