@@ -85,8 +85,15 @@ def world(
     enter_perfect(overlay, sorted(range(present) if here is None else here))
     key = keyed_draw(seed)("key", among=RING) if near is None else idents[near] ^ 1
     groups = {G: Group(key, access or Access())}
-    run = RunBeside(Scribe(overlay, groups, settings or Settings(), application or Application()))
-    if not alone and isinstance(application, Reliable | None):
+    return run_beside(
+        Scribe(overlay, groups, settings or Settings(), application or Application()), seed, alone
+    )
+
+
+def run_beside(scribe: Scribe, seed: int = 0, alone: bool = False) -> RunBeside:
+    """A world that has not begun, for the oracle and, unless it is `alone`, for the kernels."""
+    run, application = RunBeside(scribe), scribe.application
+    if not alone and type(application) in (Application, Reliable):
         run.kernels = world_of_run(run, seed, _ROUNDS, getattr(application, "size", None))
     return run
 
