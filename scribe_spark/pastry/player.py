@@ -43,18 +43,16 @@ class Player:
         Keeps the tables of the buckets.
     given : Given
         Without lives.
-    lives : Lives
-        Of all nodes; the orchestrator changes them between programs.
-
-    Attributes
-    ----------
-    lives : KnowsLives
+    lives : Lives, optional
+        Of all nodes; the orchestrator changes them between programs.  Without them all nodes are
+        alive, and there are no rounds.
     """
 
-    def __init__(self, engine: InTask | OnSpark, given: Given, lives: Lives) -> None:
-        self.engine = engine
-        self.lives = _ChangingLives(lives.alive, lives.died, lives.wait, lives.entered)
-        self._given = given
+    def __init__(self, engine: InTask | OnSpark, given: Given, lives: Lives | None = None) -> None:
+        self.engine, self._given = engine, given
+        self._lives = None
+        if lives is not None:
+            self._lives = _ChangingLives(lives.alive, lives.died, lives.wait, lives.entered)
         self._shared: list[SharedInFiles] = []
         self._changes = -1
 
@@ -82,8 +80,16 @@ class Player:
         return cls(engine, given, state.lives)
 
     @property
+    def lives(self) -> _ChangingLives:
+        """The lives of all nodes, in a world."""
+        assert self._lives is not None, "not a world"
+        return self._lives
+
+    @property
     def given(self) -> Given:
         """The facts and rules of a program that is made now."""
+        if self._lives is None:
+            return self._given
         if self._changes != self.lives.changes:
             self._changes = self.lives.changes
             shared = self.engine.share(**self.lives.arrays())

@@ -26,10 +26,11 @@ from scribe_spark.core.arrays import (
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append, bucket_of
+from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.join import note_joins
 from scribe_spark.scribe.leave import lose_parent
 from scribe_spark.scribe.paths_to_root import paths_above
-from scribe_spark.scribe.program import GroupRound, PlaysPrograms
+from scribe_spark.scribe.program import GroupRound
 from scribe_spark.scribe.rejoin import (
     DROPPED,
     REFUSED_JOINS,
@@ -181,7 +182,7 @@ def choose_siblings(asking: np.ndarray, total_us: np.ndarray) -> np.ndarray:
 # --- in a round
 
 
-def remove_bottlenecks(player: PlaysPrograms, round: GroupRound) -> None:
+def remove_bottlenecks(player: Player, round: GroupRound) -> None:
     """Overloaded nodes drop children until nobody drops any more."""
     player.play(RemoveBottlenecks(player.given, round))
     while player.has(DROPS):

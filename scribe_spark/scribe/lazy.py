@@ -21,6 +21,7 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.routes import route_to_edge, unrouted
+from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.figures import deliver_join, forward
 from scribe_spark.scribe.join import (
     REPAIRING,
@@ -31,7 +32,7 @@ from scribe_spark.scribe.join import (
     remember,
 )
 from scribe_spark.scribe.paths_to_root import on_path
-from scribe_spark.scribe.program import GroupRound, PlaysPrograms, RoundProgram
+from scribe_spark.scribe.program import GroupRound, RoundProgram
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import FAILED
@@ -49,7 +50,7 @@ _JOINS, _WAVE = "joins in this round", "wave"
 _JOIN, _ADOPT, _OWN = "lazy JOIN", "adopt", "JOIN of who adopts"
 
 
-def grow_lazily(player: PlaysPrograms, round: GroupRound) -> None:
+def grow_lazily(player: Player, round: GroupRound) -> None:
     """Nodes that wait, or have joined in this round, send JOINs, in waves."""
     player.play(DrawWaves(player.given, round))
     wave = 0
