@@ -140,7 +140,7 @@ class LivingRound:
         The measures of the round's multicasts that a config names: ``delay``, ``node_stress``,
         ``link_stress``.  Without any, systems need not leave :data:`DELIVERED` and :data:`CARRIED`.
     source : str
-        The start of multicasts, as of `ScribeRules`.
+        The start of multicasts, as of `ScribeConfig`.
     """
 
     number: int

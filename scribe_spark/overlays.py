@@ -17,7 +17,6 @@ from scribe_spark.core.registry import Registry
 from scribe_spark.errors import named
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.arrivals.overlay import arrivals
-from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.progress import Progress
 from scribe_spark.underlay.protocol import Underlay
@@ -27,7 +26,6 @@ if TYPE_CHECKING:  # not on executors
 
 __all__ = [
     "OverlayKind",
-    "arrival_rules",
     "build_overlay",
     "check_overlay",
     "register_overlay",
@@ -63,16 +61,6 @@ def _perfect(nodes: DataFrame, underlay: Underlay, config: OverlayConfig) -> Pas
     return PastryOverlay.perfect(nodes, underlay, config.b, config.leaf_set)
 
 
-def _arrivals(
-    nodes: DataFrame,
-    underlay: Underlay,
-    config: OverlayConfig,
-    seed: int,
-    progress: Progress | None,
-) -> PastryOverlay:
-    return arrivals(nodes, underlay, arrival_rules(config, seed), progress)
-
-
 def _can(
     nodes: DataFrame,
     underlay: Underlay,
@@ -83,25 +71,10 @@ def _can(
     return CanOverlay.built(nodes, underlay, config.dimensions, seed, progress)
 
 
-def arrival_rules(config: OverlayConfig, seed: int) -> ArrivalRules:
-    """The rules by which nodes arrive."""
-    return ArrivalRules(
-        b=config.b,
-        leaf_set=config.leaf_set,
-        growth=config.growth,
-        contact=config.contact,
-        rows=config.rows,
-        announce=config.announce,
-        introduce=config.introduce,
-        maintenance=config.maintenance,
-        seed=seed,
-    )
-
-
 _KINDS: Registry[OverlayKind] = Registry(
     "kind of overlay",
     OverlayKind("perfect", _perfect, randomised=True),
-    OverlayKind("arrivals", _arrivals, randomised=True, drawn=True),
+    OverlayKind("arrivals", arrivals, randomised=True, drawn=True),
     OverlayKind("can", _can, drawn=True),
 )
 

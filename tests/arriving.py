@@ -16,13 +16,13 @@ from oracle.living.draws import Matrix
 from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import Snapshot, snapshot
 
+from scribe_spark.config import OverlayConfig
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals import one_task
 from scribe_spark.pastry.arrivals.contacts import planned_contacts
 from scribe_spark.pastry.arrivals.maintenance import row_bits
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.one_task import Grown
-from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.arrivals.waves import Plan, wave_size
 from scribe_spark.underlay.nearest import nearest
@@ -58,7 +58,7 @@ class Arrivals:
     """A random case: nodes, routers, rules, and the wave that each node arrives in."""
 
     seed: int
-    rules: ArrivalRules
+    rules: OverlayConfig
     idents: dict[int, int]
     router: np.ndarray
     kernel: Kernel
@@ -100,8 +100,6 @@ class Arrivals:
                 b=rules.b,
                 l=rules.leaf_set,
                 contact=rules.contact,
-                rows=rules.rows,
-                announce=rules.announce,
                 introduce=rules.introduce,
                 maintenance=rules.maintenance,
             ),
@@ -113,7 +111,7 @@ class Arrivals:
         else:
             assert purpose == "wave maintenance"
             wave, time, node, row = key
-            value = int(_bits(self.rules.seed, wave, time, len(self.idents))[node, row])
+            value = int(_bits(self.seed, wave, time, len(self.idents))[node, row])
         return value if among is None else value % among
 
 
@@ -133,10 +131,7 @@ def arrivals(seed: int, most: int = 60, **given) -> Arrivals:
         "leaf_set": pick([2, 4, 8, 16]),
         "growth": pick([1.0001, 1.1, 1.25, 1.5, 2, 4]),
         "contact": pick(["nearest", "latest", "random", "discovered"]),
-        "rows": pick(["route", "route", "all"]),
-        "announce": pick(["row", "row", "self"]),
         "maintenance": pick([0, 0, 1, 2]),
-        "seed": seed,
     } | given
     count = case.randint(1, most)
     places = count // 2 + 1
@@ -154,7 +149,7 @@ def arrivals(seed: int, most: int = 60, **given) -> Arrivals:
     rank = np.argsort(order)
     router = np.array([case.randrange(places) for _ in range(count)])
     kernel = Kernel(between, np.arange(places))
-    return Arrivals(seed, ArrivalRules(**rules), idents, router, kernel, wave, rank)
+    return Arrivals(seed, OverlayConfig(**rules), idents, router, kernel, wave, rank)
 
 
 def _ident(case: random.Random, bits: int) -> int:
@@ -168,7 +163,7 @@ def grow(case: Arrivals, buckets: int = 1) -> Iterator[Grown]:
     """Yield the overlay after each wave of a case, by the engine in process."""
     # bounds that are not those of prefixes: arrivals take any
     bounds = np.linspace(0, len(case.known), buckets + 1).astype(np.int64)
-    return one_task.grow(case.known, plan_of(case), case.rules, case.kernel, bounds)
+    return one_task.grow(case.known, plan_of(case), case.rules, case.seed, case.kernel, bounds)
 
 
 def plan_of(case: Arrivals) -> Plan:

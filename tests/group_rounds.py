@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from split_states import state_of, tables_of
 
+from scribe_spark.config import ScribeConfig, WorldConfig
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.events import Events
@@ -15,7 +16,6 @@ from scribe_spark.pastry.lookups import Lookups
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult
-from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.create import MADE
@@ -25,6 +25,7 @@ from scribe_spark.scribe.events import FAILURES, GroupEvents
 from scribe_spark.scribe.figures import AT_ROOT
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.join import JOINS, REPAIRING
+from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.outcomes import LEFT, ORPHANS, OVERLOADED, PublicationResults
 from scribe_spark.scribe.program import Applications, GroupRound
@@ -37,7 +38,6 @@ from scribe_spark.scribe.round import (
     play_groups,
     publication_results,
 )
-from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.scribe import REFUSED, REFUSED_KINDS, SCRIBE_KINDS, Joins
 from scribe_spark.scribe.sources import Sent
 from scribe_spark.scribe.state import PARTS, PREFIX, ScribeState
@@ -157,7 +157,7 @@ class ScribeResult:
     tables: Mapping[str, Columns] = field(default_factory=dict)
 
 
-def application_of(rules: ScribeRules, nodes: int) -> Application | None:
+def application_of(rules: ScribeConfig, nodes: int) -> Application | None:
     """The application that the rules ask for; None: best effort.
 
     Parameters
@@ -220,8 +220,7 @@ class RoundInputs:
     events : Events
     group_events : GroupEvents
     groups : Groups
-    world : WorldRules
-    rules : ScribeRules
+    config : WorldConfig
     kernel : Kernel
         Of the underlay.
     lookups : Lookups or int
@@ -234,6 +233,7 @@ class RoundInputs:
         Delay of a node's LAN link, each way; where it is given, payloads are timed.
     is_last : bool
         Whether the world ends with this round.
+    limits : ChildLimits, optional
     measures : callable
         See :data:`Measures`.
     tables : tuple of str
@@ -244,14 +244,14 @@ class RoundInputs:
     events: Events
     group_events: GroupEvents
     groups: Groups
-    world: WorldRules
-    rules: ScribeRules
+    config: WorldConfig
     kernel: Kernel
     lookups: Lookups | int = 0
     traffic: Traffic | None = None
     observed: bool = False
     lan_us: int | None = None
     is_last: bool = False
+    limits: ChildLimits | None = None
     measures: Measures = _no_measures
     tables: tuple[str, ...] = ()
 
@@ -296,12 +296,14 @@ class Buckets:
     ) -> tuple[RoundResult, ScribeResult]:
         """Play one round, as :func:`play_round`; writes into `incarnation`, too."""
         kinds = MESSAGE_KINDS + SCRIBE_KINDS
-        player = self.player.in_process(overlay, given.world, given.kernel, len(self.tables), kinds)
+        config, kernel = given.config, given.kernel
+        player = self.player.in_process(overlay, config, kernel, len(self.tables), kinds)
         player.observe(traffic=given.observed or given.traffic is not None)
         put_tables(player, self.tables)
         timed = given.lan_us is not None
-        of_round = given.number, given.groups, given.rules, incarnation
-        round = GroupRound(*of_round, self.applications, timed, given.lan_us or 0)
+        of_round = given.number, given.groups, config.scribe, config.trees, incarnation
+        timing = timed, given.lan_us or 0
+        round = GroupRound(*of_round, self.applications, *timing, given.limits)
         seen, taken = play_groups(
             *(player, round, given.events, given.group_events, given.lookups),
             *(Tally(kinds, given.traffic), given.is_last, given.measures),

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from poisoned import PoisonedTask
 
+from scribe_spark.config import OverlayConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals.observer import Observer
+from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.lives import Lives
 from scribe_spark.pastry.player import Player
-from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.links import Links
 from scribe_spark.reference_tree.live import LiveHosts
@@ -59,7 +61,8 @@ class Hosts:
         """A world is resumed: the buckets know nothing of the tree."""
         engine = PoisonedTask([Tables() for _ in self.bounds[1:]])
         ring = RingInMemory(self.known)
-        self.player = Player(engine, ring, self.bounds, WorldRules(4, 8), None, self.lives)
+        given = Given(ring, self.bounds, OverlayConfig(leaf_set=8), None, Observer(()))
+        self.player = Player(engine, given, self.lives)
 
     def change(self, alive: np.ndarray) -> dict[str, float]:
         """Play a round after which others are alive; its measures."""

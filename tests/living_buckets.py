@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from poisoned import PoisonedTask
 
+from scribe_spark.config import OverlayConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import InTask
@@ -23,7 +24,6 @@ from scribe_spark.measures.multicasts import (
     copies_of,
 )
 from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.tally import Tally
@@ -115,7 +115,9 @@ class SystemBuckets:
         Copies are (group, sender, receiver), by indices and positions.
         """
         player, facts = self.player(system), RingInMemory(self.ring)
-        given = Given(facts, self.bounds, ArrivalRules(4, 16), kernel, Observer(()), lives)
+        given = Given(
+            facts, self.bounds, OverlayConfig(b=4, leaf_set=16), kernel, Observer(()), lives
+        )
         measures = MulticastMeasures(("delay", "node_stress"), lan_us=1000)
         of = SystemTables("it", done.multicasts, system.member_table)
         player.play(MeasureMulticasts(given, measures, of))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import living_worlds
 import numpy as np
@@ -22,6 +23,7 @@ from oracle.scribe_living.world import Event, Run, Snapshot
 from poisoned import PoisonedPlayer
 from split_states import empty_state, join_states, state_of
 
+from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
@@ -30,14 +32,13 @@ from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult
-from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import OPERATIONS, Groups
+from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.outcomes import publications_due
 from scribe_spark.scribe.program import Applications, GroupRound, RoundProgram
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.rules import RemoverRules, ScribeRules
 from scribe_spark.scribe.sources import FATES
 from scribe_spark.scribe.state import CAUSES, ScribeState
 from scribe_spark.scribe.upcalls import Application
@@ -64,7 +65,6 @@ class World:
     run: Run
     pastry: living_worlds.World
     groups: Groups
-    rules: ScribeRules
     overlay: OverlayState
     state: ScribeState
     application: Application | None = None
@@ -72,6 +72,16 @@ class World:
     traffic: Traffic | None = None
     lan_us: int | None = None
     buckets: Buckets | None = None
+
+    @property
+    def config(self) -> WorldConfig:
+        """The config of the world."""
+        return self.pastry.config
+
+    @property
+    def limits(self) -> ChildLimits | None:
+        """The limits of children."""
+        return limits_of(self.case.settings)
 
     def in_buckets(self, count: int) -> World:
         """The same, played on some buckets, whose tables only they can read."""
@@ -93,8 +103,7 @@ class World:
         """Kernels and oracle play a round; counts that are 0 are left out."""
         self.pastry.first_wave = self.pastry.overlay.waves
         theirs = self.run.step(number, events)
-        for counts in ("refused", "duplicates", "counts"):
-            setattr(theirs, counts, _without_zeros(getattr(theirs, counts)))
+        without_zeros(theirs)
         return self.play(number, events), theirs
 
     def play(self, number: int, events: list[Event]) -> Snapshot:
@@ -111,8 +120,8 @@ class World:
         given = Events.of(known, *_columns(of_nodes, (int, str)))
         group_given = GroupEvents.of(known, self.groups, *_columns(of_groups, (int, str, int)))
         inputs = RoundInputs(
-            *(number, given, group_given, self.groups),
-            *(self.pastry.rules, self.rules, self.pastry.kernel),
+            *(number, given, group_given, self.groups, self.config, self.pastry.kernel),
+            limits=self.limits,
             traffic=self.traffic,
             lan_us=self.lan_us,
             measures=measures,
@@ -142,12 +151,18 @@ def world_of(case: Case) -> World:
     return _world(case, case.begin())
 
 
-def world_of_run(run: Run, seed: int, rounds: int) -> World:
-    """A world that the oracle has not begun to play, for both; without events."""
+def world_of_run(run: Run, seed: int, rounds: int, buffer: int | None = None) -> World:
+    """A world that the oracle has not begun to play, for both; without events.
+
+    Parameters
+    ----------
+    buffer : int, optional
+        Messages that a node keeps; without it delivery is best effort.
+    """
     scribe = run.scribe
     idents, overlay = scribe.overlay.idents, scribe.overlay
     assert sorted(idents) == list(range(len(idents)))
-    of = (scribe.groups, scribe.settings, None, [], rounds)
+    of = (scribe.groups, scribe.settings, buffer, [], rounds)
     return _world(Case(seed, len(idents), len(idents), True, overlay.rules, *of), run)
 
 
@@ -156,37 +171,49 @@ def _world(case: Case, run: Run) -> World:
     known = _ring(overlay.idents)
     nodes = range(case.count)
     delays = np.array([[overlay.delay(a, b) for b in nodes] for a in nodes], dtype=np.int32)
-    made = living_worlds.World(
-        overlay, _world_rules(case), known, Kernel(delays, np.arange(case.count)), [], 0
-    )
+    config = living_worlds.config_of(case.rules, case.seed, **_scribe_of(case))
+    kernel = Kernel(delays, np.arange(case.count))
+    made = living_worlds.World(overlay, config, known, kernel, [], 0)
     overlay.draw = made.draw
     groups = groups_of(case.groups, known)
-    settings = case.settings
-    rules = ScribeRules(
-        k=settings.replicas,
-        parent_timeout=settings.parent_timeout,
-        refresh=settings.refresh,
-        child_timeout=settings.child_timeout,
-        deadline=settings.deadline,
-        reliable=case.buffer is not None,
-        buffer=case.buffer or 1,
-        remover=remover_of(settings) if settings.remover else None,
-        source=settings.source,
-        collapse=settings.collapse,
-        lazy=remover_of(settings) if settings.lazy else None,
-    )
     state = empty_state(len(known), len(groups))
     application = None if case.buffer is None else Reliable(case.buffer, len(known))
     overlay_state = living_worlds.state_of(made)
-    return World(case, run, made, groups, rules, overlay_state, state, application)
+    return World(case, run, made, groups, overlay_state, state, application)
 
 
-def remover_of(settings: Settings) -> RemoverRules | None:
+def _scribe_of(case: Case) -> dict[str, Any]:
+    """The oracle's settings as fields of a config."""
+    settings = case.settings
+    group, child, table = settings.shed
+    chosen = {name: getattr(settings, of) for name, of in _VARIANTS.items()}
+    chosen["bottleneck"] &= settings.limit is not None
+    return {
+        "groups": len(case.groups),
+        "replicas": settings.replicas,
+        "parent_timeout": settings.parent_timeout,
+        "refresh": settings.refresh,
+        "child_timeout": settings.child_timeout,
+        "deadline": settings.deadline,
+        "delivery": "best-effort" if case.buffer is None else "reliable",
+        "buffer": case.buffer or 1,
+        "source": settings.source,
+        "variants": tuple(name for name, chosen in chosen.items() if chosen),
+        "shed_group": group,
+        "shed_child": child,
+        "shed_table": table,
+    }
+
+
+_VARIANTS = {"bottleneck": "remover", "collapse": "collapse", "lazy": "lazy"}
+
+
+def limits_of(settings: Settings) -> ChildLimits | None:
     """The oracle's limits for the kernels."""
-    if settings.limit is None:
+    if settings.limit is None or not (settings.remover or settings.lazy):
         return None
     capacities = None if settings.capacities is None else np.array(settings.capacities)
-    return RemoverRules(settings.limit, *settings.shed, capacities)
+    return ChildLimits(settings.limit, capacities)
 
 
 def _ring(idents: dict[int, int]) -> Ring:
@@ -213,24 +240,6 @@ def access_of(groups: dict[int, Group]) -> dict[str, tuple[np.ndarray, ...]]:
         rows = [(group, node) for group in listed for node in of[group]]
         lists[operation] = (np.array(listed, dtype=int), *_columns(rows, (int, int)))
     return lists
-
-
-def _world_rules(case: Case) -> WorldRules:
-    rules = case.rules
-    return WorldRules(
-        b=rules.b,
-        leaf_set=rules.l,
-        growth=1 if rules.growth is None else rules.growth,
-        contact=rules.contact,
-        rows=rules.rows,
-        announce=rules.announce,
-        introduce=rules.introduce,
-        maintenance=rules.maintenance,
-        seed=case.seed,
-        detection=rules.detection,
-        repair=rules.table_repair,
-        maintenance_period=rules.maintenance_period,
-    )
 
 
 def as_snapshot(world: World, pastry: RoundResult, result: ScribeResult) -> Snapshot:
@@ -334,13 +343,15 @@ def _rows(table: object, *names: str) -> zip:
     return zip(*[getattr(table, name).tolist() for name in names], strict=True)
 
 
-def _without_zeros(counts: dict) -> dict:
-    return {kind: count for kind, count in counts.items() if count}
+def without_zeros(seen: Snapshot) -> None:
+    """Leave the counts out that are 0."""
+    for name in ("refused", "duplicates", "counts"):
+        setattr(seen, name, {kind: n for kind, n in getattr(seen, name).items() if n})
 
 
 def publication_results(world: World) -> list[PublicationResult]:
     """What became of all publications, as the oracle writes it; at the end of the world."""
-    deadline, last = world.rules.deadline, world.case.rounds - 1
+    deadline, last = world.config.scribe.deadline, world.case.rounds - 1
     parts = [result.publications for result in world.results]
     parts.append(publications_due(world.state, last, deadline, everything=True))
     names = ("group", "publication", "fate", "expected", "in_time", "late", "lost", "duplicates")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import random
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from arriving import Kernel, snapshot_parts
@@ -20,6 +21,8 @@ from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import LookupResult, Snapshot, step
 
 from scribe_spark import draws
+from scribe_spark.config import WorldConfig
+from scribe_spark.config.overlay import LEAST_GROWTH
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.maintenance import row_bits
@@ -30,7 +33,6 @@ from scribe_spark.pastry.lookups import LookupResults, Lookups
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult, play_round, see_round
-from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import Tally
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts", "lookups", "new_leafs")
@@ -55,7 +57,7 @@ class World:
     """
 
     overlay: Overlay
-    rules: WorldRules
+    config: WorldConfig
     known: Ring
     kernel: Kernel
     events: list[tuple[int, int, str]]
@@ -68,7 +70,7 @@ class World:
         return value if among is None else value % among
 
     def _bits(self, purpose: str, *key) -> int:
-        seed, nodes = self.rules.seed, len(self.known)
+        seed, nodes = self.config.seed, len(self.known)
         if purpose in ("arrival order", "contact"):
             number, node = key
             return int(draws.stream_at(seed, purpose, number, np.array([node]))[0])
@@ -101,7 +103,7 @@ class World:
 
     def special_lookups(self, lives: KnowsLives, number: int, events: Events) -> Lookups:
         """Lookups of nodeIds, also of dead nodes, and of keys in the middle between two nodes."""
-        case = random.Random(f"{self.rules.seed}/{number}")
+        case = random.Random(f"{self.config.seed}/{number}")
         idents = list(self.overlay.idents.values())
         gone, new = np.r_[events.fail, events.leave], np.r_[events.recover, events.arrive]
         live = np.union1d(np.setdiff1d(lives.live(), gone), new)
@@ -160,28 +162,31 @@ def world(
     events = small_events(overlay, seed, range(rounds), busy)
     if case.random() < 0.5:
         events = with_adjacent_failures(overlay, events, case, rounds)
-    ours = WorldRules(
+    hi = np.array([idents[node] >> 64 for node in range(count)], dtype=np.uint64)
+    lo = np.array([idents[node] % 2**64 for node in range(count)], dtype=np.uint64)
+    known = Ring(hi, lo, np.arange(count), router).in_order()
+    kernel = Kernel(between, np.arange(places))
+    sent = case.choice([0, 5, 20]) if lookups is None else lookups
+    made = World(overlay, config_of(rules, seed), known, kernel, events, sent)
+    overlay.draw = made.draw
+    return made
+
+
+def config_of(rules: Rules, seed: int, **more: Any) -> WorldConfig:
+    """The oracle's rules as a config, in whose waves of the least growth one node arrives."""
+    return WorldConfig(
         b=rules.b,
         leaf_set=rules.l,
-        growth=1 if rules.growth is None else rules.growth,
+        growth=LEAST_GROWTH if rules.growth is None else rules.growth,
         contact=rules.contact,
-        rows=rules.rows,
-        announce=rules.announce,
         introduce=rules.introduce,
         maintenance=rules.maintenance,
         seed=seed,
         detection=rules.detection,
         repair=rules.table_repair,
         maintenance_period=rules.maintenance_period,
+        **more,
     )
-    hi = np.array([idents[node] >> 64 for node in range(count)], dtype=np.uint64)
-    lo = np.array([idents[node] % 2**64 for node in range(count)], dtype=np.uint64)
-    known = Ring(hi, lo, np.arange(count), router).in_order()
-    kernel = Kernel(between, np.arange(places))
-    sent = case.choice([0, 5, 20]) if lookups is None else lookups
-    made = World(overlay, ours, known, kernel, events, sent)
-    overlay.draw = made.draw
-    return made
 
 
 def with_adjacent_failures(
@@ -199,7 +204,8 @@ def with_adjacent_failures(
     at, start, back = case.randrange(rounds), case.randrange(len(ring)), case.randint(1, 4)
     failing = [ring[(start + place) % len(ring)] for place in range(size)]
     with_events = {node for _, node, _ in events}
-    chosen = [node for node in failing if node not in with_events]
+    quiet = [node for node in ring if node not in with_events]
+    chosen = [node for node in failing if node in quiet][: len(quiet) - 1]  # one node stays alive
     more = [(at, node, "fail") for node in chosen]
     more += [(at + back, node, "recover") for node in chosen[::2] if at + back < rounds]
     return events + more
@@ -208,7 +214,8 @@ def with_adjacent_failures(
 def state_of(case: World) -> OverlayState:
     """The oracle's overlay as arrays; nobody of it has died."""
     known, overlay = case.known, case.overlay
-    states = States.empty(known, np.arange(len(known)), case.rules.leaf_set, case.rules.b)
+    rules = case.config.overlay
+    states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     place, half = {int(node): at for at, node in enumerate(known.node)}, states.half
     for node, one in overlay.states.items():
         at = place[node]

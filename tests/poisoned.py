@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Inbox, Program, Tables
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
-from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 
 
@@ -85,12 +85,12 @@ class PoisonedPlayer(Player):
     def in_process(
         cls,
         state: OverlayState,
-        rules: WorldRules,
+        config: WorldConfig,
         kernel,
         buckets: int = 1,
         kinds: tuple[str, ...] = MESSAGE_KINDS,
     ) -> Player:
         """As `Player.in_process`; each bucket has copies of what its nodes know."""
-        player = super().in_process(state, rules, kernel, buckets, kinds)
+        player = super().in_process(state, config, kernel, buckets, kinds)
         player.engine = PoisonedTask(player.engine.tables)
         return player

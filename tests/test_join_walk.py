@@ -13,11 +13,11 @@ from types import FrameType
 
 import played
 import pytest
+import small_worlds
 import worlds
-from scribe_living import test_scenarios
 
 import scribe_spark
-from scribe_spark.scribe import create, join, trees
+from scribe_spark.scribe import create, join
 from scribe_spark.scribe.join import JoinProgram, Requests, SendJoins
 from scribe_spark.scribe.scribe import Joins
 
@@ -31,7 +31,7 @@ class Walk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.modules: set[str] = set()
         self.names: set[str] = set()
-        for program in (JoinProgram, SendJoins, trees.Join):
+        for program in (JoinProgram, SendJoins):
             monkeypatch.setattr(program, "play", self._with(self._see, program.play))
         # CREATE has a way of its own, though it ends in the superstep in which JOINs begin
         unseen = self._with(None, create.receive_routed_creates)
@@ -72,8 +72,7 @@ def one_run() -> None:
 
 def one_world() -> None:
     """JOINs of a living world of sixty nodes."""
-    _, seen = test_scenarios.grown()
-    assert len(seen.entries) > 30
+    assert len(small_worlds.grown().seen[0].entries) > 30
 
 
 @pytest.mark.parametrize("play", [one_run, one_world])

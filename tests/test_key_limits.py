@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from spread_out import SpreadOut
 
@@ -32,9 +31,8 @@ from scribe_spark.gossipsub.links import Links
 from scribe_spark.gossipsub.links import Space as LinkSpace
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.scribe.duplicates import AGAIN, GOT, keep_got, note_got, publication_ids
-from scribe_spark.scribe.rules import ScribeRules
-from scribe_spark.scribe.run import Run
 from scribe_spark.scribe.scribe import Scribe
+from scribe_spark.scribe.settled import settled_round
 from scribe_spark.scribe.state import Got
 from scribe_spark.worlds import LiveGroups
 from scribe_spark.worlds.link_stress import LinkStress
@@ -253,7 +251,9 @@ def test_tables_of_members_are_refused_by_their_groups(tmp_path):
 
 def live_groups(groups: int) -> LiveGroups:
     key = np.zeros(groups, dtype=np.uint64)
-    return LiveGroups(np.arange(groups), key, key, {}, ScribeRules(), 1, LinkStress(0, 0, 0))
+    config = WorldConfig()
+    of = {}, config.scribe, config.trees, 1, LinkStress(0, 0, 0)
+    return LiveGroups(np.arange(groups), key, key, *of)
 
 
 def test_a_world_made_in_python_refuses_in_one_line():
@@ -267,9 +267,8 @@ def test_a_world_made_in_python_refuses_in_one_line():
 def test_what_makes_the_keys_of_runs_looks_too():
     """For tables that only Spark reads, and callers that have no config."""
     none = np.zeros(3, dtype=np.int64)
-    overlay = SimpleNamespace(ring=range(2**31 - 1), underlay=None)
     with pytest.raises(InputError, match="groups = 3: must be at most 2 with 2,147,483,647 nodes;"):
-        Run.of(overlay, pa.table({"group": none, "key_hi": none, "key_lo": none}))
+        settled_round(none, *np.zeros((2, 3), np.uint64), 2**31 - 1, None, 0)
     facts, keys = SimpleNamespace(ring=range(10**9)), Keys(*np.zeros((2, 3), np.uint64))
     said = "must be at most 2 with 1,000,000,000 nodes and bayeux_partitions = 4;"
     with pytest.raises(InputError, match=f"groups = 3: {said}"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import pickle
 import subprocess
 import sys
 from importlib.metadata import version
@@ -88,19 +87,12 @@ def test_run_refuses_what_another_run_left(tmp_path):
 
 def test_executors_need_no_library_of_the_config():
     """docs/cluster.md says what they need: the kernels' modules load neither pydantic nor click."""
-    modules = "overlay, pastry, scribe, scribe.variants, underlay.hops, underlay.matrices"
+    modules = "gossipsub, overlay, pastry, scribe, scribe.variants, underlay.hops"
+    modules += ", underlay.matrices"
     kernels = ", ".join(f"scribe_spark.{module}" for module in modules.split(", "))
     forbidden = "{'pydantic', 'click', 'scribe_spark.config'}"
     program = f"import sys, {kernels}; assert not {forbidden} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_what_overloaded_nodes_drop_is_known_without_the_config():
-    from scribe_spark.scribe.variants.played import Limits
-
-    rules = Limits.of(RunConfig(shed_child="nearest").trees, None)
-    assert (rules.group, rules.child, rules.table) == ("largest", "nearest", "remaining")
-    assert b"scribe_spark.config" not in pickle.dumps(rules)
 
 
 WORDS = """leaf_set routing_table next_hop route arrival repair create join leave multicast children

@@ -40,13 +40,16 @@ def protocols_of(
     """Groups, GossipSub and Bayeux beside Scribe, lookups; in some worlds the reference tree."""
     groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
     live = LiveGroups(
-        *(groups.number, *keys, access_of(world.case.groups), world.rules, world.case.rounds),
-        *(stress, groups.number[:2], measures),
+        *(groups.number, *keys, access_of(world.case.groups), world.config.scribe),
+        *(world.config.trees, world.case.rounds, stress, groups.number[:2], measures),
+        limits=world.limits,
     )
     tree = LiveTree() if world.case.seed % 2 else None
     beside = {"gossipsub": live_gossipsub(GossipSubConfig()), "bayeux": LiveBayeux()}
     systems = LiveSystems(*(beside, _NEVER, 1_000, world.case.rounds, 2), multicasts=measures)
-    return Protocols(5, world.pastry.rules, world.pastry.kernel, tree, live, systems)
+    config = world.config.replace(lookups=5)
+    of_pastry = config.overlay, config.world, config.seed, world.pastry.kernel
+    return Protocols(*of_pastry, tree, live, systems)
 
 
 class Played:

@@ -33,7 +33,6 @@ from tools.peers_tables import LENGTHS, Peer, edge_lengths, share
 __all__ = ["PEERS", "README_MARKS", "WORLDS", "main", "page", "readme_lines"]
 
 _RUN = ["run", "--config", "data/peers.toml"]
-_FLOODS = ("scribe", "flooding", "can")
 
 #: Run -> its systems beside Scribe, and flags; it is about the first of them.
 PEERS: dict[str, tuple[tuple[str, ...], list[str]]] = {

@@ -375,6 +375,7 @@ FAULTS = {
         "if counts[giver] > 1:",
         "if counts[giver] > 0:",
         "tests/topology/test_transit_stub.py",
+    ),
     "the time of a heartbeat": Fault(
         "gossipsub/noted.py", "got.at + self.elapsed_us", "got.at + 0", GOSSIP
     ),

@@ -53,7 +53,8 @@ class Execution(Section):
     engine: Literal["auto", "tasks", "jobs"] = Field(
         default="auto",
         description="The way rounds are played: tasks keep their buckets and exchange messages; of "
-        "jobs each is a superstep; auto: tasks where they can stay. Runs without rounds are jobs",
+        "jobs each is a superstep; auto: tasks where they can stay; trees of runs without rounds "
+        "are jobs unless tasks are asked for",
     )
     resume: bool = Field(
         default=False, description="Go on with what is in OUT, after its last complete phase"

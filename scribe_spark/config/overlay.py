@@ -72,16 +72,6 @@ class OverlayConfig(Section):
         "ones that with the smallest nodeId, or the latest to arrive; any node; or the "
         "one that nearby-node search from any node ends with, its probes counted",
     )
-    rows: Annotated[Literal["route", "all"], _OF_ARRIVALS] = Field(
-        default="route",
-        description="Arrivals: row i comes from the first node on the join message's route that "
-        "shares i digits, or every node on the route sends all rows that it shares",
-    )
-    announce: Annotated[Literal["row", "self"], _OF_ARRIVALS] = Field(
-        default="row",
-        description="Arrivals: an arrived node tells the nodes of each row of the whole row, or "
-        "of itself only",
-    )
     introduce: Annotated[bool, _OF_ARRIVALS] = Field(
         default=True,
         description="Arrivals: a node that has announced itself learns from the nodes on its route "

@@ -48,7 +48,7 @@ _OF_DRAWN_SIZES = UsedWhen(
 
 
 class MaintenanceConfig(Section):
-    """How Scribe maintains trees where nodes and members come and go, and who may do what."""
+    """Maintenance of Scribe's trees while nodes and members come and go, and access lists."""
 
     rejoin: Annotated[bool, _OF_RETURNS, _OF_GROUPS] = Field(
         default=True,
@@ -100,6 +100,11 @@ class MaintenanceConfig(Section):
         description="Reliable delivery: of how many of the last publications of a group a node "
         "buffers those that it has, B",
     )
+
+    @property
+    def reliable(self) -> bool:
+        """Reliable delivery: publications are sent again, and delivered in order."""
+        return self.delivery == "reliable"
 
     @model_validator(mode="after")
     def _timers_agree(self) -> MaintenanceConfig:
@@ -199,7 +204,7 @@ class ScribeConfig(MaintenanceConfig):
 
     @property
     def has_groups(self) -> bool:
-        """Whether there is Scribe on the overlay at all."""
+        """Test for groups; without them there is no Scribe on the overlay."""
         return self.members is not None or bool(self.count)
 
     def memberships(self, nodes: int) -> int:

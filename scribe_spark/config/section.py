@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.config.refusals import refusal
 from scribe_spark.config.used_when import UsedWhen
-from scribe_spark.core.record import Record
+from scribe_spark.core.frozen_fields import FrozenFields
 from scribe_spark.errors import check_names
 
 __all__ = ["Flat", "Location", "Names", "Section", "Text", "Whole"]
@@ -108,15 +108,13 @@ class Section(BaseModel):
         return {name: getattr(self, name) for name in self.model_fields_set}
 
     def for_tasks(self) -> Self:
-        """Return its fields and properties as a `Record`: kernels read it on executors, which need
-        no pydantic.
-        """
+        """Return the fields and properties alone, which executors read without pydantic."""
         kinds = (kind for kind in type(self).__mro__ if issubclass(kind, Section))
         derived = [
             name for kind in kinds for name, one in vars(kind).items() if isinstance(one, property)
         ]
         names = (*type(self).model_fields, *derived)
-        return cast(Self, Record(**{name: getattr(self, name) for name in names}))
+        return cast(Self, FrozenFields(**{name: getattr(self, name) for name in names}))
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values, checked again."""

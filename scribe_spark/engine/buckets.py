@@ -82,6 +82,17 @@ class BucketRing:
         """Return how many nodes there are."""
         return int(self.bounds[-1])
 
+    def starts(self) -> DataFrame:
+        """Return a table in each bucket, so that programs play all of them: `ROWS`; lazy."""
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for bucket in batch.column("bucket").to_pylist():
+                    number = {"bucket": np.array([bucket])}
+                    yield from pack_rows(bucket, bucket, True, "bucket", number)
+
+        return self.each_bucket().mapInArrow(run, ROWS)
+
     def messages(
         self,
         table: Table,

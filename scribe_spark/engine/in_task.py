@@ -35,6 +35,9 @@ class InTask:
         Joins this task to those of the other buckets; `tables` are then those of the one bucket
         whose number is the task's rank.  Without it all buckets are here.
 
+    inbox : mapping of Columns, optional
+        Messages of superstep 0 of the first program, by kind, to nodes of this task's buckets.
+
     Attributes
     ----------
     tables : list of Tables
@@ -42,7 +45,13 @@ class InTask:
         The number of the first bucket of this task.
     """
 
-    def __init__(self, tables: Sequence[Tables], exchange: Exchange | None = None) -> None:
+    def __init__(
+        self,
+        tables: Sequence[Tables],
+        exchange: Exchange | None = None,
+        inbox: Mapping[str, Columns] | None = None,
+    ) -> None:
+        self._inbox = dict(inbox or {})
         self.exchange = None if exchange is None or exchange.size == 1 else exchange
         self.tables = list(tables)
         self.first = 0 if exchange is None else exchange.rank
@@ -59,7 +68,8 @@ class InTask:
         first : mapping of Columns, optional
             Messages of superstep 0, by kind; the same in all tasks.
         """
-        return sum(play(program, self._own, first, len(self._own), self.exchange))
+        sent, self._inbox = {**self._inbox, **(first or {})}, {}
+        return sum(play(program, self._own, sent, len(self._own), self.exchange))
 
     def play_some(self, programs: Steps) -> int:
         """See `Player.play_some`."""

@@ -18,7 +18,7 @@ import numpy as np
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, Together
 
-__all__ = ["IfRows", "InTurn", "Steps", "name_of", "stopped_at", "trimmed"]
+__all__ = ["IfRows", "InTurn", "Steps", "is_silent", "name_of", "stopped_at", "trimmed"]
 
 _STOPPED = "stopped at"  # and the index of the program: a table
 
@@ -79,6 +79,11 @@ class InTurn:
                 break
         tables[f"{_STOPPED} {index}"] = {"bucket": np.array([bucket])}
         return outbox
+
+
+def is_silent(program: Program) -> bool:
+    """Return whether a program declares that it will send nothing."""
+    return getattr(program, "silent", False)
 
 
 def stopped_at(names: Iterable[str]) -> dict[int, str]:

@@ -14,7 +14,7 @@ import shutil
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from scribe_spark.engine.barrier import play_in_tasks, run_again_where_lost
+from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, stopped_at
 from scribe_spark.engine.packing import Columns, Packed, count_rows, pack
-from scribe_spark.engine.program import Program, Tables, deliver, merge_inbox
+from scribe_spark.engine.program import Inbox, Program, Tables, deliver, merge_inbox
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import materialise_and_read, release
 from scribe_spark.runtime.scratch import scratch_folder
@@ -63,7 +65,7 @@ _MOST = 10_000  # more supersteps mean that the messages never end
 
 @dataclass(frozen=True)
 class Costs:
-    """What programs cost: supersteps, messages, and the bytes of these, packed."""
+    """The cost of programs: supersteps, messages, and the bytes of these, packed."""
 
     supersteps: int = 0
     messages: int = 0
@@ -89,7 +91,7 @@ class Costs:
 
 
 class Layout:
-    """How many buckets there are, in how many partitions they are played, where files are kept.
+    """The number of buckets, the partitions in which they are played, the folder of files.
 
     Attributes
     ----------
@@ -129,6 +131,8 @@ class BucketTables:
         :data:`ROWS`: the tables at the beginning, and messages of superstep 0.
     constant : sequence of DataFrame
         :data:`ROWS` that every program sees, materialised by their owner.
+    borrowed : frozenset of str
+        Files of `first` that belong to others, and are not deleted.
 
     Attributes
     ----------
@@ -137,9 +141,13 @@ class BucketTables:
     """
 
     def __init__(
-        self, layout: Layout, first: DataFrame, constant: Iterable[DataFrame] = ()
+        self,
+        layout: Layout,
+        first: DataFrame,
+        constant: Iterable[DataFrame] = (),
+        borrowed: frozenset[str] = frozenset(),
     ) -> None:
-        self.layout, self._constant = layout, list(constant)
+        self.layout, self._constant, self._borrowed = layout, list(constant), borrowed
         self._rows, self._files = first, frozenset[str]()
         self._owned, self._taken = False, set[str]()
         self._held: Counter[str] = Counter()
@@ -221,6 +229,51 @@ class BucketTables:
         """Add tables, or messages of the next program's superstep 0: :data:`ROWS`, lazy."""
         self._accept(_Made.of(self._kept().unionByName(frame)))
 
+    def fork(self, *, constant: bool = True) -> BucketTables:
+        """Return tables that begin as these, which stay as they are and must live longer.
+
+        Parameters
+        ----------
+        constant : bool
+            Whether programs see the constant tables too.
+        """
+        seen = self._constant if constant else ()
+        forked = BucketTables(self.layout, self.rows(), seen, self._files | self._borrowed)
+        forked._held = self._held.copy()
+        return forked
+
+    def play_in_tasks(
+        self,
+        orchestrate: Callable[[int, Tables, Inbox, Exchange], None],
+        name: str,
+        first: DataFrame | None = None,
+    ) -> None:
+        """Let one job, whose tasks keep their buckets, change the tables.
+
+        Parameters
+        ----------
+        orchestrate : callable
+            ``orchestrate(bucket, tables, inbox, exchange)`` changes the tables of a bucket, given
+            the messages that have come for it; picklable.
+        name : str
+            Names the job.
+        first : DataFrame, optional
+            As of :meth:`play`.
+        """
+        rows, tasks, folder = self._with_constant(first), self.layout.buckets, self.layout.folder
+
+        def work(exchange: Exchange, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            bucket, found = exchange.rank, list(read_rows(batches))
+            held = _tables_of(found)
+            tables, inbox = _readable(held), _inbox_of(found)
+            del found
+            orchestrate(bucket, tables, inbox, exchange)
+            yield from _rows_of(bucket, tables, held, folder)
+
+        with describe_jobs(self.layout.spark, name):
+            frame = self.layout.partition(play_in_tasks(rows, tasks, work, ROWS))
+            self._accept(run_again_where_lost(lambda: _Made.of(frame)))
+
     def settle(self) -> None:
         """Compute the rows now, if nothing has been played."""
         if not self._owned:
@@ -244,7 +297,7 @@ class BucketTables:
         pattern : str
             A regular expression, of the whole names.
         """
-        found = [name for name in self._held if re.fullmatch(pattern, name)]
+        found = self.called(pattern)
         if not found:
             return []
         read = self._kept().where(F.col("table") & F.col("name").isin(found)).toArrow()
@@ -262,6 +315,17 @@ class BucketTables:
         if not self._taken:
             return self._rows
         return self._rows.where(~F.col("table") | ~F.col("name").isin(sorted(self._taken)))
+
+    def called(self, pattern: str) -> list[str]:
+        """Return the names of the tables that match a regular expression."""
+        return sorted(name for name in self._held if re.fullmatch(pattern, name))
+
+    def _with_constant(self, first: DataFrame | None) -> DataFrame:
+        """Return all rows that programs see, and messages."""
+        rows = self._kept()
+        for others in (*self._constant, *([] if first is None else [first])):
+            rows = rows.unionByName(others)
+        return rows
 
     def rows(self, *names: str) -> DataFrame:
         """Return the rows of tables (by default all), each in its bucket's partition."""
@@ -286,9 +350,7 @@ class BucketTables:
         first: DataFrame | None,
     ) -> _Made:
         """Compute the rows after a superstep; those before stay what they are."""
-        started, rows = time.perf_counter(), self._kept()
-        for others in (*self._constant, *([] if first is None else [first])):
-            rows = rows.unionByName(others)
+        started, rows = time.perf_counter(), self._with_constant(first)
         step = _superstep(program, superstep, self.layout.folder)
         with describe_jobs(self.layout.spark, f"{name} superstep {superstep}"):
             made = _Made.of(self.layout.partition(rows).mapInArrow(step, ROWS))
@@ -302,14 +364,14 @@ class BucketTables:
         before = self._rows if self._owned else None
         self._rows, self._owned, self._taken = made.rows, True, set()
         self._held = made.held
-        _delete(self._files - made.files)
+        _delete(self._files - made.files - self._borrowed)
         self._files = made.files
         if before is not None:
             release(before)
 
     def _discard(self, made: _Made) -> None:
         """Free rows that take no other ones' place."""
-        _delete(made.files - self._files)
+        _delete(made.files - self._files - self._borrowed)
         release(made.rows)
 
 
@@ -391,17 +453,36 @@ def _play(
     program: Program, superstep: int, folder: str | None, bucket: int, rows: list[_Row]
 ) -> Iterator[pa.RecordBatch]:
     """One superstep of one bucket; rows of its tables, and of the messages that it sends."""
-    held = {row.name: row for row in rows if row.table}
-    tables = Tables({name: functools.partial(getattr, row, "packed") for name, row in held.items()})
-    arrived = [(row.sender, row.name, row.read()) for row in rows if not row.table]
+    held = _tables_of(rows)
+    tables, inbox = _readable(held), _inbox_of(rows)
     del rows
-    if arrived or not superstep:
-        inbox = merge_inbox(arrived)
-        del arrived
+    if inbox or not superstep:
         outbox = program.step(bucket, tables, inbox, superstep)
         del inbox
         for to, kind, columns in deliver(program.bounds, outbox):
             yield from pack_rows(to, bucket, False, kind, columns)
+    yield from _rows_of(bucket, tables, held, folder)
+
+
+def _tables_of(rows: Iterable[_Row]) -> dict[str, _Row]:
+    """Return the rows of tables by name."""
+    return {row.name: row for row in rows if row.table}
+
+
+def _readable(held: Mapping[str, _Row]) -> Tables:
+    """Return tables that are read when a program asks for them."""
+    return Tables({name: functools.partial(getattr, row, "packed") for name, row in held.items()})
+
+
+def _inbox_of(rows: Iterable[_Row]) -> Inbox:
+    """Return the messages among rows, by kind."""
+    return merge_inbox((row.sender, row.name, row.read()) for row in rows if not row.table)
+
+
+def _rows_of(
+    bucket: int, tables: Tables, held: Mapping[str, _Row], folder: str | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the tables of a bucket, of which some have changed."""
     for name in tables:
         if name in tables.changed:
             before = held[name].packed if name in held else None

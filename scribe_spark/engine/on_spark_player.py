@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from scribe_spark.engine.in_turn import IfRows, Steps, name_of, trimmed
+from scribe_spark.engine.between_tasks import Exchange
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.in_turn import IfRows, Steps, is_silent, name_of, trimmed
 from scribe_spark.engine.on_spark import ROWS, BucketTables, Costs, pack_rows
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Shared, join_tables, tables_called
-from scribe_spark.engine.program import Program, deliver
+from scribe_spark.engine.program import Inbox, Program, Tables, deliver
+from scribe_spark.progress import Progress
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.sessions import local_frame
 
@@ -63,12 +66,18 @@ class OnSpark:
     ----------
     tables : BucketTables
         What nodes know, by bucket; the player's own.
+    called : str
+        How the names of supersteps begin.
+    progress : Progress, optional
+        Gets every superstep.
     """
 
-    def __init__(self, tables: BucketTables) -> None:
-        self.tables = tables
+    def __init__(
+        self, tables: BucketTables, called: str = "", progress: Progress | None = None
+    ) -> None:
+        self.tables, self.progress = tables, progress
         self._shared: list[SharedInFiles] = []
-        self._round = ""
+        self._round = called
         self._first: dict[type, DataFrame] = {}
         # which programs have sent nothing, and how often each was played in this round
         self._idle, self._turns = set[tuple[str, int]](), Counter[str]()
@@ -92,6 +101,30 @@ class OnSpark:
         self._shared.remove(shared)
         shared.release()
 
+    def fork(self, called: str = "", *, constant: bool = True) -> OnSpark:
+        """Return a player that begins with these tables, as of `BucketTables.fork`."""
+        return OnSpark(self.tables.fork(constant=constant), called, self.progress)
+
+    def play_in_tasks(self, orchestrate: Callable[[InTask], None], called: str) -> None:
+        """Let an orchestrator play in one job, in tasks that keep their buckets meanwhile.
+
+        Parameters
+        ----------
+        orchestrate : callable
+            Plays programs on the player of each task; picklable.
+        called : str
+            Names the job.
+        """
+
+        def play(bucket: int, tables: Tables, inbox: Inbox, exchange: Exchange) -> None:
+            orchestrate(InTask([tables], exchange, inbox))
+
+        first = None
+        for messages in self._first.values():
+            first = messages if first is None else first.unionByName(messages)
+        self._first.clear()
+        self.tables.play_in_tasks(play, self._round + called, first)
+
     def send_first(self, program: type, messages: DataFrame) -> None:
         """Give the next program of a type messages (`ROWS`) in its superstep 0; they are lazy."""
         self._first[program] = messages
@@ -112,13 +145,14 @@ class OnSpark:
                 for row in pack_rows(to, -1, False, kind, columns)
             ]
             sent = local_frame(self.tables.layout.spark, pa.Table.from_batches(rows, _ARROW))
-        return sum(self.tables.play(program, self._round + name_of(program), first=sent))
+        name = self._round + name_of(program)
+        return sum(self.tables.play(program, name, self.progress, first=sent))
 
     def play_some(self, programs: Steps) -> int:
         """See `Player.play_some`.
 
-        Programs that sent nothing in the round before are played in one superstep with those that
-        follow: whether they send now is found out by playing them.
+        Programs that are `silent`, or sent nothing in the round before, are played in one superstep
+        with those that follow: whether they send now is found out by playing them.
         """
         some = trimmed(programs[: self._expected(programs)])
         first = programs[0]
@@ -129,7 +163,7 @@ class OnSpark:
             return 1
         called = f"{self._round}{names[0]} to {names[-1]}"
         messages = self._first.pop(type(first), None)
-        at, sent = self.tables.play_in_turn(some, called, first=messages)
+        at, sent = self.tables.play_in_turn(some, called, self.progress, messages)
         for program in some[:at]:
             self._note(program, 0)
         if isinstance(some[at], IfRows):
@@ -146,7 +180,7 @@ class OnSpark:
             key = name_of(program)
             if count > 1 and type(program) in self._first:
                 return count - 1
-            if (key, turns[key]) not in self._idle:
+            if not (is_silent(program) or (key, turns[key]) in self._idle):
                 return count
             turns[key] += 1
         return len(programs)

@@ -78,7 +78,7 @@ class Packed(Columns):
 
     @property
     def rows(self) -> int:
-        """How many rows the columns have."""
+        """Return the number of rows."""
         return next(iter(self._described.values()))["shape"][0] if self._described else 0
 
     def _stored(self, name: str) -> np.ndarray:
@@ -232,8 +232,7 @@ def _smallest(column: np.ndarray) -> np.ndarray:
     if not column.size:
         return column
     if column.dtype != np.int64:
-        code = column.ndim == 1 and column.dtype in (np.bool_, np.int8)
-        return column[:1] if code and bool((column == column[0]).all()) else column
+        return column[:1] if _is_constant(column) else column
     least, most = int(column.min()), int(column.max())
     if least == most:
         column = column[:1]
@@ -242,6 +241,15 @@ def _smallest(column: np.ndarray) -> np.ndarray:
         if info.min <= least and most <= info.max:
             return column.astype(kind)
     return column
+
+
+def _is_constant(column: np.ndarray) -> bool:
+    """Return whether all rows are equal; large tables of which the ends differ are not read."""
+    first = column[:1]
+    return bool((column[-1:] == first).all()) and all(
+        bool((column[start : start + _AT_ONCE] == first).all())
+        for start in range(0, len(column), _AT_ONCE)
+    )
 
 
 def count_rows(columns: Columns) -> int:

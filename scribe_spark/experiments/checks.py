@@ -29,7 +29,7 @@ def check(config: RunConfig, execution: Execution) -> None:
     InputError
     """
     if not config.has_rounds:
-        refuse_buckets(execution)
+        refuse_buckets(execution, tasks=True)
     check_out(plan_run(config, execution))
     _check_trees(config)
     _check_knowledge(config)
@@ -49,10 +49,15 @@ def check(config: RunConfig, execution: Execution) -> None:
         check_capacities(capacities, config.overlay.nodes)
 
 
-def refuse_buckets(execution: Execution) -> None:
-    """Refuse buckets and tasks that keep them where there are no rounds.
+def refuse_buckets(execution: Execution, *, tasks: bool = False) -> None:
+    """Refuse buckets where there are no rounds, and an engine where no trees are played.
 
-    A run without rounds has a bucket for each partition, and is played as jobs.
+    A run without rounds has a bucket for each partition.
+
+    Parameters
+    ----------
+    tasks : bool
+        Whether tasks may keep the buckets.
 
     Raises
     ------
@@ -64,8 +69,8 @@ def refuse_buckets(execution: Execution) -> None:
             "has a bucket for each"
         )
         raise InputError("buckets", execution.buckets, remedy)
-    if execution.engine == "tasks":
-        remedy = "applies to worlds and to runs with rounds only; leave it out, the others are jobs"
+    if execution.engine == "tasks" and not tasks:
+        remedy = "applies to runs and worlds; leave it out"
         raise InputError("engine", execution.engine, remedy)
 
 

@@ -74,7 +74,7 @@ def simulation_of(
     """
     if config.has_rounds or application is not None:
         return LivingRun(spark, config, progress, shares, application, buckets, engine)
-    return Simulation(spark, config, progress=progress, shares=shares)
+    return Simulation(spark, config, progress=progress, shares=shares, engine=engine)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import baselines, pastry, schemas, scribe
 from scribe_spark.config import RunConfig
+from scribe_spark.experiments.engines import engine_of
 from scribe_spark.experiments.handed_over import checked_variant, multicast_of, tree_edges
 from scribe_spark.experiments.saved import SavedTables
 from scribe_spark.experiments.saved_knowledge import saved_overlay, verify_saved_knowledge
@@ -25,6 +26,7 @@ from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import copies
 from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems import System, is_built_in, systems_of_run
 from scribe_spark.topology import Graph, Topology, load
@@ -57,6 +59,8 @@ class Simulation:
         With more routers than this, routes are searched for, not kept as matrices.
     shares : Simulation, optional
         One of the same session: its graph and routes are used where the network is the same.
+    engine : str
+        How trees are played: ``tasks`` as of `engine_of`, else jobs.
 
     Raises
     ------
@@ -75,6 +79,7 @@ class Simulation:
         progress: Progress | None = None,
         most_routers: int = MOST_ROUTERS,
         shares: Simulation | None = None,
+        engine: str = "jobs",
     ) -> None:
         if config.has_rounds and not self._has_rounds:
             raise ValueError("the run has rounds: make it by simulation_of")
@@ -84,6 +89,7 @@ class Simulation:
         self.progress = progress or Silent()
         same = shares is not None and shares.config.network_key == config.network_key
         self._shares = shares if same else None
+        self._in_tasks = engine == "tasks"
         self.stages: dict[str, Any] = {}
         self._files, self._memory = Scope(), Scope()
 
@@ -109,13 +115,16 @@ class Simulation:
     # --- the user's tables
 
     def read_inputs(self) -> None:
-        """Read and check the user's tables before any work is done.
+        """Read and check the user's tables, and the engine, before any work is done.
 
         Raises
         ------
         InputError
-            A table cannot be read, or says what cannot be.
+            A table cannot be read, or says what cannot be; or tasks cannot stay.
         """
+        if self._in_tasks:
+            buckets = bucket_count(self.spark, self.config.overlay.nodes)
+            engine_of("tasks", self.spark, buckets)
         if self.config.knowledge is not None:
             verify_saved_knowledge(self.spark, self.config)
         if self.config.groups.members is not None:
@@ -257,8 +266,8 @@ class Simulation:
     @stage
     def _trees(self) -> scribe.Trees:
         """Every group created, every member joined; `create_routes` and `children` are read off."""
-        trees = scribe.build_trees(self.overlay, self._groups, self.memberships, self.progress)
-        return self._memory.own(trees)
+        built_from = self.overlay, self._groups, self.memberships, self.progress
+        return self._memory.own(scribe.build_trees(*built_from, in_tasks=self._in_tasks))
 
     @stage
     def create_routes(self) -> DataFrame:

@@ -25,10 +25,9 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_buckets import systems_of_one_bucket
 from scribe_spark.inputs import is_local
 from scribe_spark.measures.multicasts import MulticastMeasures
-from scribe_spark.overlays import arrival_rules, check_overlay
-from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, read_capacities
-from scribe_spark.scribe.rules import RemoverRules, ScribeRules
+from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.systems import living_systems
 from scribe_spark.topology import load, needs_spark
@@ -59,7 +58,6 @@ __all__ = [
     "network_of",
     "plan_world",
     "protocols_of",
-    "rules_of",
 ]
 
 
@@ -121,10 +119,11 @@ def make_world(
 
 
 def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
-    """The protocols that play the rounds of a config's world."""
+    """Return the protocols and sections of a config's world."""
     return Protocols(
-        config.world.lookups,
-        rules_of(config),
+        config.overlay.for_tasks(),
+        config.world.for_tasks(),
+        config.seed,
         simulation.underlay.kernel,
         _live_tree_of(config),
         live_groups_of(simulation, config),
@@ -138,17 +137,6 @@ def network_of(config: NetworkConfig) -> RunConfig:
     names = {"seed", *(flat for section in sections for flat in section.values())}
     given = {n: value for n, value in config.given().items() if n in names}
     return RunConfig(**given | {"overlay": config.overlay.kind, "groups": 0})
-
-
-def rules_of(config: WorldConfig) -> WorldRules:
-    """The rules of a config's world."""
-    world = config.world
-    return WorldRules(
-        **vars(arrival_rules(config.overlay, config.seed)),
-        detection=world.detection,
-        repair=world.repair,
-        maintenance_period=world.maintenance_period,
-    )
 
 
 def _live_tree_of(config: WorldConfig) -> LiveTree | None:
@@ -172,20 +160,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     keys = group_keys(simulation.nodes, groups, config, extent).select("group", "key_hi", "key_lo")
     rows = keys.toArrow().sort_by("group")
     number, hi, lo = (rows.column(name).to_numpy() for name in rows.column_names)
-    limits = _limits_of(simulation, config)
-    rules = ScribeRules(
-        k=scribe.replicas,
-        parent_timeout=scribe.parent_timeout,
-        refresh=scribe.refresh,
-        child_timeout=scribe.child_timeout,
-        deadline=scribe.deadline,
-        reliable=scribe.delivery == "reliable",
-        buffer=scribe.buffer,
-        remover=limits if "bottleneck" in config.trees.variants else None,
-        source=scribe.source,
-        collapse="collapse" in config.trees.variants,
-        lazy=limits if "lazy" in config.trees.variants else None,
-    )
+    rules, trees = scribe.for_tasks(), config.trees.for_tasks()
     lists = {
         right: (
             groups.access.listed(code),
@@ -199,8 +174,9 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     link_stress = LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers))
     watched = watched_groups(groups, extent.initial)
     return LiveGroups(
-        *(number, keys_hi, keys_lo, lists, rules, config.world.rounds, link_stress, watched),
+        *(number, keys_hi, keys_lo, lists, rules, trees, config.world.rounds, link_stress, watched),
         _multicast_measures(simulation, config),
+        limits=_limits_of(simulation, config),
     )
 
 
@@ -235,14 +211,16 @@ def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems
     )
 
 
-def _limits_of(simulation: Simulation, config: WorldConfig) -> RemoverRules:
-    """The limits of the nodes, and what those above them drop."""
+def _limits_of(simulation: Simulation, config: WorldConfig) -> ChildLimits | None:
+    """Return the limits of the nodes; None where no variant has limits."""
     trees, limits = config.trees, None
+    if not {"bottleneck", "lazy"}.intersection(trees.variants):
+        return None
     if trees.capacities is not None:
         given = read_capacities(simulation.spark, trees.capacities, config.overlay.nodes)
         rows = given.toArrow().sort_by("node")
         limits = rows.column("limit").to_numpy()
-    return RemoverRules(trees.limit, trees.shed_group, trees.shed_child, trees.shed_table, limits)
+    return ChildLimits(trees.limit, limits)
 
 
 # --- refusals

@@ -253,7 +253,7 @@ class MulticastMeasures:
     lan_us : int
         Delay of a node's LAN link, each way.
     source : str
-        The start of multicasts, see `ScribeRules`.
+        The start of multicasts, see `ScribeConfig`.
     """
 
     names: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ _IGNORED = {
 _PERFECT = "perfect"
 
 #: How nodes arrive, of which the paper leaves much open.
-_OF_ARRIVALS = {"growth", "contact", "rows", "announce", "introduce", "maintenance"}
+_OF_ARRIVALS = {"growth", "contact", "introduce", "maintenance"}
 
 #: Fields that only the trees of variants depend on.
 _OF_TREES = {"limit", "capacities", "shed_group", "shed_child", "shed_table"}

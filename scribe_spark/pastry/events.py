@@ -74,17 +74,17 @@ class Events:
 def play_events(player: Player, number: int, events: Events) -> None:
     """Play the events of a round, which can be (:func:`check_events`)."""
     given, lives = player.given, player.lives
-    rules, known = given.world_rules, given.facts.ring
+    known = given.facts.ring
     # 1. failures are silent, departures are not
-    lives.exit(events.fail, number, rules.detection)
+    lives.exit(events.fail, number, given.world_rules.detection)
     lives.exit(events.leave, number, 0)
     goodbyes = [_SayGoodbye(player.given, events.leave)] if len(events.leave) else []
     # 2. recoveries; who knows no live node any more arrives
     waves = [alone[None] for alone in recover(player, events.recover, goodbyes)]
     # 3. arrivals
-    ordered = arrival_order(known, events.arrive, number, rules)
+    ordered = arrival_order(known, events.arrive, number, given.seed)
     live = int(np.count_nonzero(lives.alive)) + len(waves)
-    waves += split_in_waves(ordered, live, rules.growth)
+    waves += split_in_waves(ordered, live, given.rules.growth)
     for wave, arriving in enumerate(waves):
         arrive(player, arriving, number, wave)
 

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scribe_spark.engine import Program
-from scribe_spark.engine.facts import KnowsRing, RingInMemory
+from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import Steps
 from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.wave import Given, states_in_buckets
 from scribe_spark.pastry.lives import KnowsLives, Lives
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.underlay.protocol import Kernel
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import WorldConfig
 
 __all__ = ["Player", "play_in_turn"]
 
@@ -38,34 +41,18 @@ class Player:
     ----------
     engine : InTask or OnSpark
         Keeps the tables of the buckets.
-    facts : KnowsRing
-    bounds : ndarray of int64, shape (B + 1,)
-    rules : ArrivalRules
-    kernel : Kernel
-        Of the underlay.
-    lives : Lives
-        Of all nodes; the orchestrator changes them between programs.
-    kinds : tuple of str
-        Of messages.
-
-    Attributes
-    ----------
-    lives : KnowsLives
+    given : Given
+        Without lives.
+    lives : Lives, optional
+        Of all nodes; the orchestrator changes them between programs.  Without them all nodes are
+        alive, and there are no rounds.
     """
 
-    def __init__(
-        self,
-        engine: InTask | OnSpark,
-        facts: KnowsRing,
-        bounds: np.ndarray,
-        rules: ArrivalRules,
-        kernel: Kernel,
-        lives: Lives,
-        kinds: tuple[str, ...] = MESSAGE_KINDS,
-    ) -> None:
-        self.engine = engine
-        self.lives = _ChangingLives(lives.alive, lives.died, lives.wait, lives.entered)
-        self._given = Given(facts, bounds, rules, kernel, Observer(kinds))
+    def __init__(self, engine: InTask | OnSpark, given: Given, lives: Lives | None = None) -> None:
+        self.engine, self._given = engine, given
+        self._lives = None
+        if lives is not None:
+            self._lives = _ChangingLives(lives.alive, lives.died, lives.wait, lives.entered)
         self._shared: list[SharedInFiles] = []
         self._changes = -1
 
@@ -73,7 +60,7 @@ class Player:
     def in_process(
         cls,
         state: OverlayState,
-        rules: ArrivalRules,
+        config: WorldConfig,
         kernel: Kernel,
         buckets: int = 1,
         kinds: tuple[str, ...] = MESSAGE_KINDS,
@@ -88,11 +75,21 @@ class Player:
         states = state.states
         bounds = np.linspace(0, len(states.known), buckets + 1).astype(np.int64)
         engine = InTask(states_in_buckets(states, bounds))
-        return cls(engine, RingInMemory(states.known), bounds, rules, kernel, state.lives, kinds)
+        known, of_network = RingInMemory(states.known), (config.overlay, kernel, Observer(kinds))
+        given = Given(known, bounds, *of_network, seed=config.seed, world=config.world)
+        return cls(engine, given, state.lives)
+
+    @property
+    def lives(self) -> _ChangingLives:
+        """The lives of all nodes, in a world."""
+        assert self._lives is not None, "not a world"
+        return self._lives
 
     @property
     def given(self) -> Given:
-        """What a program that is made now is given."""
+        """The facts and rules of a program that is made now."""
+        if self._lives is None:
+            return self._given
         if self._changes != self.lives.changes:
             self._changes = self.lives.changes
             shared = self.engine.share(**self.lives.arrays())

@@ -87,7 +87,7 @@ def play_round(player: Player, number: int, events: Events, lookups: Lookups | i
     check_events(player.lives, player.given.facts.ring, number, events)
     play_events(player, number, events)
     if isinstance(lookups, int):
-        lookups = drawn_lookups(player.lives, lookups, number, player.given.rules.seed)
+        lookups = drawn_lookups(player.lives, lookups, number, player.given.seed)
     play_in_turn(player, [*repair(player, number), *look_up(player.given, lookups)])
     return lookups
 

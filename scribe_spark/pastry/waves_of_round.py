@@ -18,14 +18,13 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.contacts import nearest_nodes
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.arrivals.waves import wave_size
-from scribe_spark.pastry.rules import WorldRules
 
 __all__ = ["WaveOfRound", "arrival_order", "split_in_waves"]
 
 
-def arrival_order(known: Ring, nodes: np.ndarray, number: int, rules: WorldRules) -> np.ndarray:
+def arrival_order(known: Ring, nodes: np.ndarray, number: int, seed: int) -> np.ndarray:
     """The nodes (positions) that arrive in a round, in the order of a draw."""
-    drawn = draws.stream_at(rules.seed, "arrival order", number, known.node[nodes])
+    drawn = draws.stream_at(seed, "arrival order", number, known.node[nodes])
     return nodes[np.lexsort((nodes, drawn))]
 
 
@@ -82,12 +81,12 @@ class WaveOfRound:
         To be read before anybody of the wave is alive.
         """
         given, known = self.given, self.given.facts.ring
-        rules, live = given.rules, given.in_round.live()
-        if rules.contact == "nearest":
+        contact, live = given.rules.contact, given.in_round.live()
+        if contact == "nearest":
             # (positions ascend with nodeIds: of equally near ones the smallest)
             return nearest_nodes(known, live, known.router[self.arriving], given.kernel)
-        if rules.contact == "latest":
+        if contact == "latest":
             last = live[np.argsort(-given.in_round.entered[live], kind="stable")]
             return nearest_nodes(known, last, known.router[self.arriving], given.kernel)
-        bits = draws.stream_at(rules.seed, "contact", self.number, known.node[self.arriving])
+        bits = draws.stream_at(given.seed, "contact", self.number, known.node[self.arriving])
         return live[(bits % np.uint64(len(live))).astype(np.int64)]

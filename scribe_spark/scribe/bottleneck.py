@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,10 +26,11 @@ from scribe_spark.core.arrays import (
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append, bucket_of
+from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.join import note_joins
 from scribe_spark.scribe.leave import lose_parent
 from scribe_spark.scribe.paths_to_root import paths_above
-from scribe_spark.scribe.program import GroupRound, PlaysPrograms
+from scribe_spark.scribe.program import GroupRound
 from scribe_spark.scribe.rejoin import (
     DROPPED,
     REFUSED_JOINS,
@@ -37,8 +39,10 @@ from scribe_spark.scribe.rejoin import (
     rejoin,
     send_to,
 )
-from scribe_spark.scribe.rules import RemoverRules
 from scribe_spark.scribe.scribe import Scribe
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.trees import LiveTreesConfig
 
 __all__ = [
     "DROPS",
@@ -92,7 +96,7 @@ class Drops:
         return row_numbers(self.offsets)
 
 
-def choose_drops(columns: Mapping[str, np.ndarray], rules: RemoverRules) -> Drops:
+def choose_drops(columns: Mapping[str, np.ndarray], rules: LiveTreesConfig) -> Drops:
     """Choose what each overloaded node drops, one child after the other.
 
     Parameters
@@ -103,7 +107,7 @@ def choose_drops(columns: Mapping[str, np.ndarray], rules: RemoverRules) -> Drop
         are not dropped.
     """
     delay, draw = columns["delay_us"], columns["draw"]
-    rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.child]
+    rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.shed_child]
     stays = columns.get("stays", np.zeros(len(draw), dtype=bool))
     # children of a table in the order in which they would be dropped
     order = np.lexsort((columns["child"], rank, stays, columns["group"], columns["parent"]))
@@ -126,7 +130,7 @@ def _drops_of_node(
     tables: list[np.ndarray],
     columns: Mapping[str, np.ndarray],
     stays: np.ndarray,
-    rules: RemoverRules,
+    rules: LiveTreesConfig,
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Drop children of one node, whose `tables` are in order of group, until it is at its limit."""
     excess = sum(map(len, tables)) - int(columns["limit"][tables[0][0]])
@@ -139,7 +143,7 @@ def _drops_of_node(
     def urgency(table: int) -> tuple[int, int]:
         at = tables[table]
         left = len(at) - dropped[table]
-        by_draw = rules.group == "random"
+        by_draw = rules.shed_group == "random"
         return (int(columns["draw"][at[dropped[table]]]) if by_draw else -left, table)
 
     queue = [urgency(table) for table in range(len(tables)) if can_drop(table)]
@@ -149,7 +153,7 @@ def _drops_of_node(
             return
         _, table = heapq.heappop(queue)
         rows, done = tables[table], dropped[table]
-        left = rows[done + 1 :] if rules.table == "remaining" else np.delete(rows, done)
+        left = rows[done + 1 :] if rules.shed_table == "remaining" else np.delete(rows, done)
         yield int(rows[done]), left[np.argsort(columns["child"][left])]
         dropped[table] += 1
         if can_drop(table):
@@ -178,7 +182,7 @@ def choose_siblings(asking: np.ndarray, total_us: np.ndarray) -> np.ndarray:
 # --- in a round
 
 
-def remove_bottlenecks(player: PlaysPrograms, round: GroupRound) -> None:
+def remove_bottlenecks(player: Player, round: GroupRound) -> None:
     """Overloaded nodes drop children until nobody drops any more."""
     player.play(RemoveBottlenecks(player.given, round))
     while player.has(DROPS):
@@ -188,13 +192,13 @@ def remove_bottlenecks(player: PlaysPrograms, round: GroupRound) -> None:
 
 def overloaded(scribe: Scribe) -> np.ndarray:
     """Return the nodes with more children, over all groups, than their limit."""
-    rules = scribe.rules.limits
-    if rules is None:
+    limits = scribe.limits
+    if limits is None:
         return np.empty(0, dtype=np.int64)
     pair = scribe.state.children.key // scribe.state.size
     load = np.bincount(pair % scribe.state.size, minlength=scribe.state.size)
     node = np.flatnonzero(load)
-    return node[load[node] > rules.limits(scribe.ring.node[node])]
+    return node[load[node] > limits.of(scribe.ring.node[node])]
 
 
 class RemoveBottlenecks(DirectJoins):
@@ -232,8 +236,8 @@ def tables_of(
     before : ndarray of int64
         Edges that were dropped in this round already, as often as they were.
     """
-    remover = scribe.rules.remover
-    assert remover is not None
+    limits = scribe.limits
+    assert limits is not None
     asked = np.zeros(scribe.state.size, dtype=bool)
     asked[nodes] = True
     edge = scribe.state.children.key
@@ -249,7 +253,7 @@ def tables_of(
     return edge, {
         **dict(zip(("group", "parent", "child"), names, strict=True)),
         "delay_us": scribe.delay(parent, child),
-        "limit": remover.limits(number[parent]),
+        "limit": limits.of(number[parent]),
         "draw": draw,
         "stays": np.isin(edge, often),
     }
@@ -265,11 +269,11 @@ def _drop(scribe: Scribe, before: np.ndarray) -> None:
     before : ndarray of int64
         Edges that were dropped in this round, as often as they were.
     """
-    over, remover = overloaded(scribe), scribe.rules.remover
-    if remover is None or not len(over):
+    over = overloaded(scribe)
+    if not len(over):
         return
     edge, columns = tables_of(scribe, over, before)
-    drops = choose_drops(columns, remover)
+    drops = choose_drops(columns, scribe.trees)
     pair, child = scribe.split(edge)
     group, parent = scribe.split(pair)
     dropped = edge[drops.child]
@@ -300,8 +304,7 @@ def _drop(scribe: Scribe, before: np.ndarray) -> None:
 
 def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
     """Dropped children that have no other parent measure delays, and send JOINs to siblings."""
-    entries, remover = scribe.state.entries, scribe.rules.remover
-    assert remover is not None
+    entries = scribe.state.entries
     shed = take(shed, np.argsort(scribe.key(shed["group"], shed[AT]), kind="stable"))
     row = scribe.entry(shed["group"], shed[AT])
     mine = row >= 0
@@ -315,7 +318,7 @@ def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
     table, of = take(table, order), of[order]
     parents = scribe.key(shed["group"], shed["parent"])
     asking, line = expand(np.searchsorted(of, parents), np.searchsorted(of, parents, side="right"))
-    if remover.table == "whole":
+    if scribe.trees.shed_table == "whole":
         sent = table["sibling"][line] != child[asking]
     else:  # those that were left when it was dropped
         sent = table["turn"][line] > shed["turn"][asking]

@@ -11,9 +11,10 @@ import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
+from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.join import JoinProgram, note_joins, send_directly
 from scribe_spark.scribe.leave import lose_parent, send_leave
-from scribe_spark.scribe.program import GroupRound, PlaysPrograms
+from scribe_spark.scribe.program import GroupRound
 from scribe_spark.scribe.scribe import Scribe
 
 __all__ = ["ASKED", "Collapse", "collapse"]
@@ -24,7 +25,7 @@ ASKED = "scribe collapse asked"
 _MAY, _YES, _LEAVES = "collapse: may I", "collapse: yes", "collapse: join my parent"
 
 
-def collapse(player: PlaysPrograms, round: GroupRound) -> None:
+def collapse(player: Player, round: GroupRound) -> None:
     """Nodes that only pass messages on to one child leave, until nobody asks any more."""
     while player.play(Collapse(player.given, round)):
         pass

@@ -21,7 +21,8 @@ __all__ = ["CREATED", "MADE", "receive_creates", "receive_routed_creates"]
 #: The table of CREATEs where they were delivered.
 CREATED = "scribe CREATEs"
 
-#: The table of groups that were created in this round: ``group, creator``.
+#: The table of groups that were created in this round: ``group, creator``, and the way of the
+#: CREATE: the root (``at``), ``hops, delay_us``.
 MADE = "scribe made"
 
 
@@ -37,7 +38,8 @@ def receive_routed_creates(scribe: Scribe, tables: Tables) -> None:
     order = np.lexsort((came["creator"], came["group"]))
     came = take(came, order[came["delivered"][order]])
     made = receive_creates(scribe, came["group"], came["creator"], came[AT])
-    scribe.note(MADE, group=came["group"][made], creator=came["creator"][made])
+    names = ("group", "creator", AT, "hops", "delay_us")
+    scribe.note(MADE, **{name: came[name][made] for name in names})
 
 
 def receive_creates(

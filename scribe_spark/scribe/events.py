@@ -25,7 +25,15 @@ from scribe_spark.scribe.replicas import SentStates, receive_states
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import NOTHING, Repairs
 
-__all__ = ["FAILURES", "JOINING", "QUITTING", "GroupEvents", "PlayEvents", "check_group_events"]
+__all__ = [
+    "FAILURES",
+    "JOINING",
+    "QUITTING",
+    "GroupEvents",
+    "PlayEvents",
+    "check_group_events",
+    "join_trees",
+]
 
 #: (group, node) of events of one kind, ascending.
 _Pairs = tuple[np.ndarray, np.ndarray]
@@ -80,7 +88,7 @@ _REFUSED, _OF_MEMBERS = "scribe refused events", ("join", "quit")
 
 @dataclass(frozen=True)
 class PlayEvents(RoundProgram):
-    """What died is forgotten, goodbyes go out, joins and quits are marked.
+    """Dead nodes lose what they knew, goodbyes go out, joins and quits are marked.
 
     Pastry's events have been played.  CREATEs and publications come later in the round.
 
@@ -98,6 +106,12 @@ class PlayEvents(RoundProgram):
         *("entries", "children", "copies", "replicas", "values", "addresses", "unknown_members"),
         *("kept", "got", "dead_roots", "repairs"),
     )
+    settled_writes = ("entries",)
+
+    @property
+    def silent(self) -> bool:
+        """See `RoundProgram`."""
+        return self.round.settled
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
@@ -119,7 +133,7 @@ class PlayEvents(RoundProgram):
         say_goodbye(scribe, gone, self.events.leave)
         # 2. joins and quits
         events = _own_events(scribe, self.group_events, inbox)
-        _join(scribe, *events.join)
+        join_trees(scribe, *events.join)
         entries = scribe.state.entries
         entries.member[scribe.entry(*events.quit)] = False
 
@@ -144,7 +158,7 @@ def _begin_round(scribe: Scribe, tables: Tables) -> None:
 
 
 def _remember_repairs(scribe: Scribe, came: Columns) -> None:
-    """The children of who is gone, of which these nodes were the parents."""
+    """Record the children that have lost their parents."""
     group, child, node = came["group"], came[AT], came["parent"]
     row = scribe.entry(group, child)
     under = row >= 0
@@ -236,7 +250,7 @@ class _CheckMembers(RoundProgram):
             scribe.note(_REFUSED, kind=kinds, group=group[wrong], node=node[wrong])
 
 
-def _join(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
+def join_trees(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
     """Nodes of a tree are members at once; others send JOINs later, unknown members apart."""
     allowed = scribe.groups.allows("join", group, node)
     pair = scribe.key(group, node)

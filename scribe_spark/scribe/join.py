@@ -220,6 +220,7 @@ class JoinProgram(RoundProgram):
     """JOINs and answers on their way."""
 
     writes = ("entries", "children", "copies", "paths", "created")
+    settled_writes = ("entries", "children", "copies", "created")
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""

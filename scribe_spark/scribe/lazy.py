@@ -21,6 +21,7 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.routes import route_to_edge, unrouted
+from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.figures import deliver_join, forward
 from scribe_spark.scribe.join import (
     REPAIRING,
@@ -31,7 +32,7 @@ from scribe_spark.scribe.join import (
     remember,
 )
 from scribe_spark.scribe.paths_to_root import on_path
-from scribe_spark.scribe.program import GroupRound, PlaysPrograms, RoundProgram
+from scribe_spark.scribe.program import GroupRound, RoundProgram
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import FAILED
@@ -49,7 +50,7 @@ _JOINS, _WAVE = "joins in this round", "wave"
 _JOIN, _ADOPT, _OWN = "lazy JOIN", "adopt", "JOIN of who adopts"
 
 
-def grow_lazily(player: PlaysPrograms, round: GroupRound) -> None:
+def grow_lazily(player: Player, round: GroupRound) -> None:
     """Nodes that wait, or have joined in this round, send JOINs, in waves."""
     player.play(DrawWaves(player.given, round))
     wave = 0
@@ -80,7 +81,7 @@ def _waits(scribe: Scribe, row: np.ndarray) -> np.ndarray:
 
 
 def _in_tree(scribe: Scribe, row: np.ndarray) -> np.ndarray:
-    """Whether nodes are in trees (rows of `Entries`, or NONE), and do not wait."""
+    """Test for nodes in trees (rows of `Entries`, or NONE) that do not wait."""
     inside = row >= 0
     inside[inside] = ~_waits(scribe, row[inside])
     return inside
@@ -212,7 +213,7 @@ class TakeIn(JoinProgram):
 
 
 def _answer(scribe: Scribe, asked: Columns) -> None:
-    number, limits, size = scribe.ring.node, scribe.rules.lazy, scribe.state.size
+    number, limits, size = scribe.ring.node, scribe.limits, scribe.state.size
     assert limits is not None
     load = np.bincount(scribe.state.children.key // size % size, minlength=size)
     # 1. nodes with the group's state that JOINs are delivered at are roots from now on
@@ -221,7 +222,7 @@ def _answer(scribe: Scribe, asked: Columns) -> None:
     asked = take(asked, np.flatnonzero(asked["at"] != asked["source"]))
     # 2. as many as there is room for, and whom nobody else may take
     at, source, group = asked["at"], asked["source"], asked["group"]
-    room = limits.limits(number[at]) - load[at]
+    room = limits.of(number[at]) - load[at]
     taken = rank_at_node(at, group, number[source]) < room
     before = np.where(asked["alone"], source, asked["before"])
     taken |= (before == source) | on_path(scribe, scribe.entry(group, at), before)

@@ -162,9 +162,9 @@ def drop_children(scribe: Scribe, came: Columns) -> None:
     scribe.state.children.drop(row[row >= 0])
 
 
-def keep_deliveries(scribe: Scribe, got: Payloads) -> None:
+def keep_deliveries(scribe: Scribe, got: Payloads, table: str = DELIVERIES) -> None:
     """Remember what users of members got, and how that has come."""
     columns = got.to_columns()
     columns["publication"] = columns.pop("message")
     del columns["sender"]
-    scribe.note(DELIVERIES, **columns)
+    scribe.note(table, **columns)

@@ -1,4 +1,4 @@
-"""What the programs of a round have in common: the Scribe of a bucket is read off its tables.
+"""The base of the programs of a round: the Scribe of a bucket is read off its tables.
 
 References
 ----------
@@ -11,28 +11,33 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.engine import Inbox, Outbox, Program, Tables
+from scribe_spark.core.arrays import NONE
+from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import AT, append
+from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.scribe.figures import deliver_leave
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import LEAVE
-from scribe_spark.scribe.rules import ScribeRules
+from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import PREFIX, BucketState, ScribeState
 from scribe_spark.scribe.upcalls import Application
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.scribe import ScribeConfig
+    from scribe_spark.config.trees import LiveTreesConfig
 
 __all__ = [
     "MEMORY",
     "Applications",
     "GroupRound",
-    "PlaysPrograms",
     "RoundProgram",
 ]
 
@@ -75,14 +80,16 @@ MEMORY = f"{PREFIX}application "
 
 @dataclass(frozen=True)
 class GroupRound:
-    """What the programs of a round of groups share; all nodes know it.
+    """A round as the programs of groups see it; all nodes know it.
 
     Attributes
     ----------
     number : int
         The round.
     groups : Groups
-    rules : ScribeRules
+    rules : ScribeConfig
+    trees : LiveTreesConfig
+        Variants of the trees, and the child that an overloaded node drops.
     incarnation : ndarray of int64, shape (K,)
         The round of each node's last arrival or recovery, or NEVER.
     applications : Applications, optional
@@ -91,24 +98,42 @@ class GroupRound:
         Whether payloads carry the delay of their way.
     lan_us : int
         Delay of a node's LAN link, each way.
+    limits : ChildLimits, optional
+        Of the bottleneck remover or of lazy growth.
+    settled : bool
+        Whether nodes neither fail nor come, and no other round follows: see `Scribe.settled`.
+        There are no incarnations then, and nobody counts messages.
+    rule : NextHop, optional
+        Another rule of routing than Pastry's around dead nodes.
+    roots : ndarray of int64, shape (G,), optional
+        As of `Scribe.roots`.
     """
 
     number: int
     groups: Groups
-    rules: ScribeRules
+    rules: ScribeConfig
+    trees: LiveTreesConfig
     incarnation: np.ndarray
     applications: Applications | None = None
     timed: bool = False
     lan_us: int = 0
+    limits: ChildLimits | None = None
+    settled: bool = False
+    rule: NextHop | None = None
+    roots: np.ndarray | None = None
 
     def state(self, tables: Tables, writes: Sequence[str] = ()) -> BucketState:
         """Return what the nodes of a bucket know; only the parts `writes` can be written to."""
-        nodes = len(self.incarnation)
-        return BucketState(tables, writes, nodes, self.incarnation, len(self.groups))
+        nodes, incarnation = self.groups.size, self.incarnation
+        if self.settled:
+            incarnation = np.broadcast_to(np.int64(NONE), nodes)
+        return BucketState(tables, writes, nodes, incarnation, len(self.groups))
 
     def scribe(self, given: Given, bucket: int, tables: Tables, state: ScribeState) -> Scribe:
         """Return the Scribe software of the nodes of a bucket, which know `state`."""
-        ring, make = given.facts.ring, None
+        ring, make, rule = given.facts.ring, None, None
+        if self.rule is not None:
+            rule = partial(self.rule, int(given.bounds[bucket]), tables)
         states = partial(States.of_tables, ring, int(given.bounds[bucket]), tables)
         if self.applications is not None:
             make = partial(self.applications.of, tables)
@@ -119,34 +144,22 @@ class GroupRound:
             given.kernel,
             self.groups,
             self.rules,
+            self.trees,
             state,
             self.number,
             make,
-            given.observer,
+            None if self.settled else given.observer,
             tables,
             bounds=given.bounds,
             bucket=bucket,
-            seed=given.rules.seed,
+            seed=given.seed,
+            limits=self.limits,
+            rule=rule,
+            settled=self.settled,
+            roots=self.roots,
             timed=self.timed,
             lan_us=self.lan_us,
         )
-
-
-class PlaysPrograms(Protocol):
-    """Plays the programs of a part of a round: in a world a `Player`, in a run `RunPlayer`."""
-
-    @property
-    def given(self) -> Given:
-        """What a program that is made now is given."""
-        ...
-
-    def play(self, program: Program) -> int:
-        """Play a program until nobody sends; how many messages were sent."""
-        ...
-
-    def has(self, name: str) -> bool:
-        """Return whether any bucket has rows in a table."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -160,11 +173,19 @@ class RoundProgram(ABC):
     round : GroupRound
     writes : tuple of str
         The parts of `ScribeState` that it writes.
+    settled_writes : tuple of str, optional
+        Those that it writes in a settled round, if they are others.
     """
 
     given: Given
     round: GroupRound
     writes: ClassVar[tuple[str, ...]] = ()
+    settled_writes: ClassVar[tuple[str, ...] | None] = None
+
+    @property
+    def silent(self) -> bool:
+        """Return whether the program will send nothing, as far as that is known before."""
+        return False
 
     @property
     def bounds(self) -> np.ndarray:
@@ -173,7 +194,10 @@ class RoundProgram(ABC):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
-        state = self.round.state(tables, self.writes)
+        writes = self.writes
+        if self.round.settled and self.settled_writes is not None:
+            writes = self.settled_writes
+        state = self.round.state(tables, writes)
         scribe = self.round.scribe(self.given, bucket, tables, state)
         if LEAVE in inbox:
             came = inbox[LEAVE]
@@ -188,4 +212,4 @@ class RoundProgram(ABC):
 
     @abstractmethod
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """What the nodes of a bucket do in a superstep; LEAVEs have been delivered."""
+        """Play a superstep of the nodes of a bucket; LEAVEs have been delivered."""

@@ -7,11 +7,14 @@ JSAC 2002, Sections III.A.3 and III.B.2.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scribe_spark.engine import Inbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.scribe.emitting import ASK, PAYLOAD, RETRANSMISSION, Emitter
 from scribe_spark.scribe.figures import ADDED
 from scribe_spark.scribe.multicast import (
+    DELIVERIES,
     DROP,
     Payloads,
     drop_children,
@@ -41,6 +44,12 @@ class Settle(RoundProgram):
     """
 
     writes = ("entries", "children", "copies", "replicas", "values", "addresses")
+    settled_writes = ()
+
+    @property
+    def silent(self) -> bool:
+        """See `RoundProgram`."""
+        return self.round.settled
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
@@ -70,6 +79,7 @@ class Disseminate(RoundProgram):
     """Roots take publications, which go down the trees, all of a hop at once."""
 
     writes = ("entries", "children", "copies", "values", "addresses")
+    settled_writes = ()
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
@@ -93,11 +103,16 @@ class Disseminate(RoundProgram):
             taken = take_publications(scribe, tables)
             root = taken["root"]
             payloads = Payloads.of(taken["publication"], taken["group"], root, root)
+            if scribe.settled:  # no source hears of the way to the root, so the payload keeps it
+                payloads = replace(payloads, hops=taken["hops"], delay_us=taken["delay_us"])
         elif PAYLOAD in inbox:
             payloads = Payloads.from_columns(inbox[PAYLOAD])
         else:
             return
         got, sent, refused = receive_payloads(scribe, payloads)
-        keep_deliveries(scribe, got)
-        refuse_payloads(scribe, refused)
+        if scribe.settled:  # a table for each superstep: nothing is written twice
+            keep_deliveries(scribe, got, f"{DELIVERIES} {superstep}")
+        else:
+            keep_deliveries(scribe, got)
+            refuse_payloads(scribe, refused)
         send_payloads(scribe, PAYLOAD, sent)

@@ -1,4 +1,4 @@
-"""What nodes of trees do in every round before JOINs: soft state, suspicion, LEAVEs; CREATEs.
+"""Steps of every round before JOINs: soft state, suspicion, LEAVEs; CREATEs.
 
 References
 ----------
@@ -73,15 +73,17 @@ class LeaveTrees(RoundProgram):
     group: np.ndarray
     creator: np.ndarray
     writes = ("entries", "children")
+    settled_writes = ()
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
         if LEAVE in inbox:
             left_trees(scribe, inbox[LEAVE])
         if not superstep:
-            expire(scribe)
-            suspect(scribe)
-            leave_trees(scribe)
+            if not scribe.settled:
+                expire(scribe)
+                suspect(scribe)
+                leave_trees(scribe)
             mine = scribe.is_own(self.creator)
             group, creator = self.group[mine], self.creator[mine]
             begin_routes(scribe, _CREATE, creator, group=group, creator=creator)

@@ -20,6 +20,7 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.routes import route_to_edge, unrouted
+from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.join import (
     JoinProgram,
@@ -30,7 +31,7 @@ from scribe_spark.scribe.join import (
     send_on,
 )
 from scribe_spark.scribe.paths_to_root import on_path
-from scribe_spark.scribe.program import GroupRound, PlaysPrograms, RoundProgram
+from scribe_spark.scribe.program import GroupRound, RoundProgram
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.underlay.protocol import Kernel
@@ -73,7 +74,7 @@ _DIRECT, _REFUSAL = "JOIN to a node", "refusal"
 _ROUTED, _UPWARDS, _WAY = "JOIN routed with randomisation", "JOIN upwards", "way of a JOIN"
 
 
-def rejoin(player: PlaysPrograms, round: GroupRound) -> None:
+def rejoin(player: Player, round: GroupRound) -> None:
     """Dropped children whose JOINs have been refused route them with randomisation, all at once.
 
     The first node of the tree on the way takes the child in, and those before it become forwarders;

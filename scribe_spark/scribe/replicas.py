@@ -71,13 +71,13 @@ class SentStates(Rows):
 
     @classmethod
     def of(cls, scribe: Scribe, copies: Copies, rows: np.ndarray, to: np.ndarray) -> SentStates:
-        """What nodes, by rows of copies, send to others."""
+        """Return the states that nodes send to others, by rows of copies."""
         group, sender = scribe.split(copies.key[rows])
         return cls(group, sender, to, *[getattr(copies, name)[rows] for name in copies.columns()])
 
     @classmethod
     def received(cls, scribe: Scribe, came: Columns) -> SentStates:
-        """What :func:`tell_states` has told; what an application keeps there is kept here, too."""
+        """Return the states of :func:`tell_states`; the application keeps its part of them."""
         columns = dict(came)
         numbers, lengths = columns.pop("numbers"), columns.pop("length")
         value = np.full(len(lengths), -1)
@@ -127,13 +127,13 @@ def receive_states(scribe: Scribe, states: SentStates) -> None:
 
 
 def _is_newer(one: dict[str, np.ndarray], than: dict[str, np.ndarray]) -> np.ndarray:
-    """Whether states are newer than others, row by row."""
+    """Test for states that are newer than others, row by row."""
     same_epoch = one["epoch"] == than["epoch"]
     return (one["epoch"] > than["epoch"]) | (same_epoch & (one["version"] > than["version"]))
 
 
 def _age(states: Copies | SentStates, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """What tells the age of some states."""
+    """Return the epochs and versions of states, which order them by age."""
     return {name: getattr(states, name)[rows] for name in ("epoch", "version")}
 
 
@@ -166,13 +166,13 @@ def replicate(scribe: Scribe, pair: np.ndarray) -> None:
 
 def _nearest_leaves(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Roots, by rows of `Copies`, and their k - 1 nearest leaves, a pair for each leaf."""
-    leaves = leaves_by_nearness(scribe, *scribe.split(pair))[:, : scribe.rules.k - 1]
+    leaves = leaves_by_nearness(scribe, *scribe.split(pair))[:, : scribe.rules.replicas - 1]
     at, column = np.nonzero(leaves >= 0)
     return scribe.state.copies.find(pair)[at], leaves[at, column]
 
 
 def _has_taken(scribe: Scribe, own: np.ndarray, leaf: np.ndarray) -> np.ndarray:
-    """Whether leaves that answer have taken the states of roots, by rows of `Copies`."""
+    """Test for leaves that answer and have a copy of the root's state, by rows of `Copies`."""
     copies, replicas = scribe.state.copies, scribe.state.replicas
     row = replicas.find(scribe.key(copies.key[own], leaf))
     taken = (row >= 0) & scribe.is_alive(leaf)
@@ -185,7 +185,7 @@ def _has_taken(scribe: Scribe, own: np.ndarray, leaf: np.ndarray) -> np.ndarray:
 
 
 def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Whether one of the k - 1 nearest leaves has a root's state; none is needed if it is alone."""
+    """Test for roots that are alone, or whose state one of the k - 1 nearest leaves has."""
     pair, which = np.unique(scribe.key(group, root), return_inverse=True)
     own, leaf = _nearest_leaves(scribe, pair)
     of = np.searchsorted(pair, scribe.state.copies.key[own])
@@ -234,7 +234,7 @@ def replicate_changed(scribe: Scribe, tables: Tables) -> None:
 
 
 def root_is_gone(scribe: Scribe) -> np.ndarray:
-    """Whether the root that a copy names has left the leaf set, or is back without its state."""
+    """Test for copies whose root has left the leaf set, or is back without its state."""
     copies, states = scribe.state.copies, scribe.states
     leaves = states.leaves[copies.key % scribe.state.size - states.first]
     there = (leaves == copies.root[:, None]).any(axis=1)
@@ -256,7 +256,7 @@ def drop_far_copies(scribe: Scribe, passed_on: np.ndarray) -> None:
     copies = scribe.state.copies
     group, node = scribe.split(copies.key)
     far = np.flatnonzero(
-        (rank(scribe, group, node) >= scribe.rules.k) & ~scribe.is_root(group, node)
+        (rank(scribe, group, node) >= scribe.rules.replicas) & ~scribe.is_root(group, node)
     )
     safe = np.isin(copies.key[far], passed_on)
     asks = ~root_is_gone(scribe)[far]

@@ -86,7 +86,7 @@ class _Steps:
 
     def play(self, events: Events, lookups: Lookups) -> None:
         """Play what follows Pastry's events, the lookups included."""
-        given, rules = self.player.given, self.round.rules
+        given, variants = self.player.given, self.round.trees.variants
         # 1. events; 2. Pastry's detection and repair; 3. maintenance of trees
         steps = [
             self._make(PlayEvents, events, self.events),
@@ -94,12 +94,12 @@ class _Steps:
             *(self._make(program) for program in (HandOver, Failover, Refresh)),
             self._make(LeaveTrees, *self.events.create),
         ]
-        if rules.lazy is None:
+        if "lazy" not in variants:
             steps += [self._make(SendJoins)]
         for is_asked, act in (
-            (rules.lazy is not None, lazy.grow_lazily),
-            (rules.remover is not None, remove_bottlenecks),
-            (rules.collapse, collapse),
+            ("lazy" in variants, lazy.grow_lazily),
+            ("bottleneck" in variants, remove_bottlenecks),
+            ("collapse" in variants, collapse),
         ):
             if is_asked:
                 play_in_turn(self.player, steps)
@@ -224,7 +224,7 @@ def play_groups(
     play_events(player, number, events)
     round.incarnation[np.concatenate([events.arrive, events.recover])] = number
     if isinstance(lookups, int):
-        lookups = drawn_lookups(player.lives, lookups, number, player.given.rules.seed)
+        lookups = drawn_lookups(player.lives, lookups, number, player.given.seed)
     _Steps(player, round, group_events).play(events, lookups)
     # what is seen
     entered = np.flatnonzero(player.lives.alive & ~was_alive)

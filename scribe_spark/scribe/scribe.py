@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,10 +21,14 @@ from scribe_spark.pastry.arrivals.states import IsAlive, States
 from scribe_spark.pastry.randomised import randomised_hop
 from scribe_spark.pastry.traffic import Between
 from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.rules import ScribeRules
+from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.state import NOTHING, ScribeState
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.scribe import ScribeConfig
+    from scribe_spark.config.trees import LiveTreesConfig
 
 __all__ = [
     "REFUSED",
@@ -116,7 +121,9 @@ class Scribe:
     kernel : Kernel
         Of the underlay.
     groups : Groups
-    rules : ScribeRules
+    rules : ScribeConfig
+    trees : LiveTreesConfig
+        Variants of the trees, and the child that an overloaded node drops.
     state : ScribeState
     number : int
         The round.
@@ -131,6 +138,8 @@ class Scribe:
     bucket : int
     seed : int
         Of draws.
+    limits : ChildLimits, optional
+        Of the bottleneck remover or of lazy growth.
     rule : callable, optional
         Another rule of routing than Pastry's around dead nodes.
     settled : bool
@@ -153,7 +162,8 @@ class Scribe:
     is_alive: IsAlive
     kernel: Kernel
     groups: Groups
-    rules: ScribeRules
+    rules: ScribeConfig
+    trees: LiveTreesConfig
     state: ScribeState
     number: int
     make_application: Callable[[], Application] | None = None
@@ -162,6 +172,7 @@ class Scribe:
     bounds: np.ndarray = field(default_factory=whole_numbers)
     bucket: int = 0
     seed: int = 0
+    limits: ChildLimits | None = None
     rule: Rule | None = None
     settled: bool = False
     roots: np.ndarray | None = None
@@ -172,7 +183,7 @@ class Scribe:
 
     @property
     def acknowledged(self) -> bool:
-        """Whether sources keep publications until a root has acknowledged them."""
+        """Test for sources that keep publications until a root has acknowledged them."""
         return self.make_application is not None and self.application.acknowledged
 
     @functools.cached_property
@@ -186,12 +197,12 @@ class Scribe:
         return int(self.bounds[self.bucket + 1])
 
     def is_own(self, node: np.ndarray) -> np.ndarray:
-        """Whether nodes are of the bucket."""
+        """Test for nodes in the bucket."""
         return (node >= self.first) & (node < self.last)
 
     @property
     def best_effort(self) -> bool:
-        """Whether there is no application."""
+        """Test for groups without an application."""
         return self.make_application is None
 
     @functools.cached_property
@@ -202,7 +213,7 @@ class Scribe:
 
     @functools.cached_property
     def states(self) -> States:
-        """What Pastry knows in these nodes."""
+        """The leaf sets and routing tables of these nodes."""
         return self.find_states()
 
     # ---- keys
@@ -220,15 +231,15 @@ class Scribe:
         return self.state.entries.find(self.key(group, node))
 
     def is_root(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Whether nodes take themselves for the root."""
+        """Test for nodes that take themselves for the root."""
         return self._are("root", group, node)
 
     def is_member(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Whether nodes are members."""
+        """Test for members."""
         return self._are("member", group, node)
 
     def _are(self, flag: str, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Whether nodes are in the tree, and have a flag in `Entries`."""
+        """Test for nodes of the tree with a flag in `Entries`."""
         row = self.entry(group, node)
         found = row >= 0
         found[found] = getattr(self.state.entries, flag)[row[found]]

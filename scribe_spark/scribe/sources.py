@@ -116,6 +116,11 @@ class FindRoots(RoundProgram):
     group: np.ndarray
     source: np.ndarray
 
+    @property
+    def silent(self) -> bool:
+        """See `RoundProgram`."""
+        return self.round.settled and self.round.rules.source == "root"
+
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
         go_on(scribe, _MULTICAST, inbox)
@@ -130,9 +135,7 @@ class FindRoots(RoundProgram):
         began = {"hops": np.zeros(n, np.int64), "delay_us": np.zeros(n, np.int64)}
         scribe.note(SENT, **sent, **began, root=np.full(n, NONE), fate=_all(n, _NO_ROOT))
         sent |= began
-        row = scribe.state.addresses.find(scribe.key(group, source))
-        at = source.copy()
-        at[row >= 0] = scribe.state.addresses.root[row[row >= 0]]
+        at = _addresses(scribe, group, source)
         own = scribe.is_root(group, source)
         at[own] = source[own]
         away = np.flatnonzero(at != source)
@@ -183,10 +186,22 @@ def _under_way(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> dict[st
     """Group, source and name of a round's publications and of those that were kept, in order."""
     kept, ring = scribe.state.kept, scribe.ring
     names = publication_ids(scribe.number, ring.node[source])
+    if scribe.settled:  # a group has one publication, which needs no name
+        names = np.zeros_like(names)
     group, publication = np.r_[kept.group, group], np.r_[kept.publication, names]
     source = np.r_[ring.positions(kept.publication & SOURCE), source]
     sent = {"group": group, "source": source, "publication": publication}
     return take(sent, _in_order(sent))
+
+
+def _addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Return the roots whose addresses sources keep, else the sources."""
+    if scribe.settled and scribe.rules.source == "direct":  # they have asked before
+        assert scribe.roots is not None
+        return scribe.roots[group]
+    row, at = scribe.state.addresses.find(scribe.key(group, source)), source.copy()
+    at[row >= 0] = scribe.state.addresses.root[row[row >= 0]]
+    return at
 
 
 def _in_order(sent: Columns) -> np.ndarray:
@@ -222,6 +237,9 @@ def receive_publications(scribe: Scribe, tables: Tables) -> None:
 
 
 def _tell_fates(scribe: Scribe, sent: Columns, fate: np.ndarray) -> None:
+    """Tell sources what became of their publications; in a settled round no source asks."""
+    if scribe.settled:
+        return
     columns = {name: sent[name] for name in _AT_ROOTS if name != "source"}
     scribe.tell(FATE, sent["source"], **columns, fate=fate)
 

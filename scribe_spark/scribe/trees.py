@@ -1,7 +1,4 @@
-"""A run's trees and deliveries: CREATE, JOIN and MULTICAST of all groups, played by the engine.
-
-A run is a world of one round in which nobody comes or goes: groups are created, members join, and
-each group's source multicasts one message.  The steps are those of a world's rounds.
+"""A run's trees and deliveries: tables of users around the settled round of `settled`.
 
 References
 ----------
@@ -10,39 +7,50 @@ JSAC 2002, Section III.A.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.buckets import ends, read_columns
-from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.facts import Facts, KnowsRing
+from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.program import AT, append, bucket_of
+from scribe_spark.engine.player import tables_called
+from scribe_spark.engine.program import AT
 from scribe_spark.multicast import DELIVERIES, EDGES
-from scribe_spark.overlay import Application, Overlay, Routed, Step
+from scribe_spark.overlay import Overlay
+from scribe_spark.pastry.player import Player
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
-from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.scribe.create import receive_creates
-from scribe_spark.scribe.join import JoinProgram, first_joins, send_on
-from scribe_spark.scribe.multicast import Payloads, receive_payloads
-from scribe_spark.scribe.program import RoundProgram
-from scribe_spark.scribe.run import GIVEN, HELD, Run
+from scribe_spark.scribe import multicast as payloads
+from scribe_spark.scribe.create import MADE
+from scribe_spark.scribe.events import JOINING, GroupEvents, PlayEvents, join_trees
+from scribe_spark.scribe.figures import deliver_create
+from scribe_spark.scribe.program import GroupRound, RoundProgram
+from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Scribe
+from scribe_spark.scribe.settled import (
+    grow_trees,
+    publish,
+    rules_of_source,
+    settled_given,
+    settled_round,
+)
 from scribe_spark.scribe.state import table_of
+from scribe_spark.underlay.protocol import Kernel
 
 __all__ = [
-    "Create",
-    "Join",
-    "Multicast",
+    "CHILDREN",
+    "Plant",
     "SYSTEM",
     "Trees",
     "build_trees",
@@ -55,111 +63,95 @@ SYSTEM = "scribe"
 
 # tables of a bucket
 ENTRIES, CHILDREN = table_of("entries"), table_of("children")
-CREATED, DELIVERED = "created", "delivered"
 # kinds of messages
-MEMBER, PAYLOAD = "member", "payload"
 _ROOT, _PARENT, _CHILD = "root", "parent", "child"
-
-
-@dataclass(frozen=True)
-class Create(Application):
-    """CREATEs are routed to the groupIds; where they are delivered is the rendez-vous point."""
-
-    run: Run
-
-    def deliver(self, tables: Tables, messages: Columns) -> Step:
-        """Receive the CREATEs; their payload is ``group``, its index."""
-        given, round = self.run.given, self.run.round
-        creator, at = (self.run.facts.positions(messages[name]) for name in ("start", "node"))
-        way = {name: messages[name] for name in ("hops", "delay_us")}
-        delivered = {"group": messages["group"], "creator": creator, AT: at, **way}
-        order = np.lexsort((delivered["creator"], delivered["group"]))
-        came = {name: column[order] for name, column in delivered.items()}
-        bucket = int(bucket_of(given.bounds, at[:1])[0])
-        state = round.state(tables, ("entries", "copies", "created"))
-        scribe = round.scribe(given, bucket, tables, state)
-        receive_creates(scribe, came["group"], came["creator"], came[AT])
-        state.put_back()
-        append(tables, CREATED, came)
-        return Step()
-
-
-class Join(JoinProgram):
-    """All members send JOINs, which go up hop by hop."""
-
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """Figures 3 and 4 for the JOINs that have come, and for those that begin here."""
-        super().play(scribe, tables, inbox, superstep)
-        if MEMBER in inbox:
-            _enter(scribe, scribe.key(inbox[MEMBER]["group"], inbox[MEMBER][AT]))
-            send_on(scribe, first_joins(scribe))
-
-
-def _enter(scribe: Scribe, pair: np.ndarray) -> None:
-    """Nodes are members from now on; those that are not in the tree yet enter it."""
-    entries = scribe.state.entries
-    entries.enter(pair[~entries.has(pair)], scribe.number, "own")
-    entries.member[entries.find(pair)] = True
-
-
-class Multicast(RoundProgram):
-    """Messages at the roots go down the trees.
-
-    The trees stay as they are, and are not copied: a few payloads cost no more than the rows that
-    they ask for.
-    """
-
-    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """Figure 4, lines 5 to 8."""
-        if PAYLOAD not in inbox:
-            return
-        came = inbox[PAYLOAD]
-        names = ("group", "sender", AT, "hops", "delay_us")
-        payloads = Payloads(came["group"], *(came[name] for name in names))
-        got, sent, _ = receive_payloads(scribe, payloads)
-        if len(got):
-            # a table for each superstep: nothing is written twice
-            tables[f"{DELIVERED} {superstep}"] = {
-                "group": got.group,
-                "node": got.node,
-                "hops": got.hops,
-                "delay_us": got.delay_us,
-            }
-        way = {"hops": sent.hops, "delay_us": sent.delay_us}
-        scribe.tell(PAYLOAD, sent.node, group=sent.group, sender=sent.sender, **way)
 
 
 @dataclass
 class Trees:
-    """What CREATE and JOIN leave, and MULTICAST goes on with.
+    """The trees of a settled round, in the buckets of the ring.
 
     Attributes
     ----------
     overlay : Overlay
-    tables : BucketTables
-        Entries, children tables, and groups' states at their roots.
-    run : Run
-    given : DataFrame, optional
-        `ROWS`: the tables that these have begun with, another's; see `run.GIVEN`.
+    player : Player
+        On Spark; keeps the tables.
+    round : GroupRound
+    in_tasks : bool
+        Whether programs are played in tasks that keep their buckets; else as jobs.
     """
 
     overlay: Overlay
-    tables: BucketTables
-    run: Run
-    given: DataFrame | None = None
+    player: Player
+    round: GroupRound
+    in_tasks: bool = False
 
-    def copy(self, run: Run) -> Trees:
-        """Return the same trees for programs that change them; these stay as they are."""
-        held = self.tables.constant(*map(table_of, HELD))
-        given = held.withColumn("name", F.concat(F.lit(GIVEN), "name"))
-        ring, none = self.overlay.ring, self.tables.rows("")
-        tables = BucketTables(ring.layout, none, [*self.overlay.known, given])
-        return Trees(self.overlay, tables, run, given)
+    @classmethod
+    def over(
+        cls, overlay: Overlay, groups: pa.Table, tables: BucketTables, progress: Progress | None
+    ) -> Trees:
+        """Return the trees of groups of which no node knows more than `tables` say.
 
-    def constant(self) -> list[DataFrame]:
-        """Return the tables for programs that do not change them: `ROWS`."""
-        own = self.tables.constant()
-        return [own] if self.given is None else [own, self.given]
+        Parameters
+        ----------
+        groups : pyarrow.Table
+            ``group, key_hi, key_lo``, in the order of the groups' numbers.
+        """
+        number, hi, lo = (groups.column(name).to_numpy() for name in ("group", "key_hi", "key_lo"))
+        ring, underlay = overlay.ring, overlay.underlay
+        keys = hi.view(np.uint64), lo.view(np.uint64)
+        round = settled_round(number, *keys, len(ring), overlay.rule, underlay.lan_us)
+        given = settled_given(ring.facts, ring.bounds, underlay.kernel)
+        return cls(overlay, Player(OnSpark(tables, progress=progress), given), round)
+
+    @property
+    def engine(self) -> OnSpark:
+        """The player's engine."""
+        assert isinstance(self.player.engine, OnSpark)
+        return self.player.engine
+
+    def play(self, orchestrate: Callable[[Player, GroupRound], None], called: str) -> None:
+        """Let an orchestrator play programs of the round.
+
+        Parameters
+        ----------
+        orchestrate : callable
+            ``orchestrate(player, round)``; picklable.
+        called : str
+            Names the job, if it is one.
+        """
+        round, given = self.round, self.player.given
+        if not self.in_tasks:
+            orchestrate(self.player, round)
+            return
+
+        def play(engine: InTask) -> None:
+            orchestrate(Player(engine, given), round)
+
+        self.engine.play_in_tasks(play, called)
+
+    @property
+    def number(self) -> np.ndarray:
+        """The numbers of the groups: int64, shape (G,)."""
+        return self.round.groups.number
+
+    def fork(self, called: str, round: GroupRound, *, seed: int = 0, routes: bool = True) -> Trees:
+        """Return the same trees for programs that change them; these stay as they are.
+
+        Parameters
+        ----------
+        called : str
+            How the names of supersteps begin.
+        round : GroupRound
+            The rules that the programs follow.
+        seed : int
+            Of draws.
+        routes : bool
+            Whether programs route messages.
+        """
+        engine = self.engine.fork(called, constant=routes)
+        player = Player(engine, replace(self.player.given, seed=seed))
+        return replace(self, player=player, round=round)
 
     def created(self) -> DataFrame:
         """Return each group's CREATE where it was delivered.
@@ -167,22 +159,28 @@ class Trees:
         ``group, source, source_router, node, router, hops, delay_us, direct_us``: `source` is the
         creator, `node` the root; `direct_us` is D between the two.
         """
-        run = self.run
+        number, facts, kernel, lan_us = self._names
 
         def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
-            ring, creator, root = run.facts.ring, some["creator"], some[AT]
-            direct = run.kernel.delays(ring.router[creator], ring.router[root]) + 2 * run.lan_us
+            ring, creator, root = facts.ring, some["creator"], some[AT]
+            direct = kernel.delays(ring.router[creator], ring.router[root]) + 2 * lan_us
             return {
-                "group": run.number[some["group"]],
-                **ends(ring, run.kernel, source=creator),
+                "group": number[some["group"]],
+                **ends(ring, kernel, source=creator),
                 "node": ring.node[root],
-                "router": run.kernel.ids(ring.router[root]),
+                "router": kernel.ids(ring.router[root]),
                 "hops": some["hops"],
                 "delay_us": some["delay_us"],
                 "direct_us": np.where(creator == root, 0, direct),
             }
 
-        return read_columns(self.tables.rows(CREATED), rows, _CREATED_ROWS).frame
+        return read_columns(self.engine.tables.rows(MADE), rows, _CREATED_ROWS).frame
+
+    @property
+    def _names(self) -> tuple[np.ndarray, KnowsRing, Kernel, int]:
+        """Return the groups' numbers, the nodes, the underlay's kernel and the LAN link's delay."""
+        given = self.player.given
+        return self.number, given.facts, given.kernel, self.round.lan_us
 
     def edges(self) -> DataFrame:
         """Return ``group, parent, child, parent_router, child_router, delay_us``; lazy."""
@@ -190,33 +188,33 @@ class Trees:
 
     def read_members(self) -> Batches:
         """Return ``group, node, router``, for kernels; lazy."""
-        run = self.run
+        number, facts, kernel, _ = self._names
 
         def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
-            ring = run.facts.ring
+            ring = facts.ring
             group, node = np.divmod(some["key"][some["member"]], len(ring))
-            router = run.kernel.ids(ring.router[node])
-            return {"group": run.number[group], "node": ring.node[node], "router": router}
+            router = kernel.ids(ring.router[node])
+            return {"group": number[group], "node": ring.node[node], "router": router}
 
-        return read_columns(self.tables.rows(ENTRIES), rows, _MEMBERS)
+        return read_columns(self.engine.tables.rows(ENTRIES), rows, _MEMBERS)
 
     def read_edges(self) -> Batches:
         """Return the rows of :meth:`edges`, for kernels."""
-        run = self.run
+        number, facts, kernel, lan_us = self._names
 
         def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
-            ring = run.facts.ring
+            ring = facts.ring
             pair, child = np.divmod(some["key"], len(ring))
             group, parent = np.divmod(pair, len(ring))
-            delay_us = run.kernel.delays(ring.router[parent], ring.router[child]) + 2 * run.lan_us
-            both = ends(ring, run.kernel, parent=parent, child=child)
-            return {"group": run.number[group], **both, "delay_us": delay_us}
+            delay_us = kernel.delays(ring.router[parent], ring.router[child]) + 2 * lan_us
+            both = ends(ring, kernel, parent=parent, child=child)
+            return {"group": number[group], **both, "delay_us": delay_us}
 
-        return read_columns(self.tables.rows(CHILDREN), rows, _EDGES)
+        return read_columns(self.engine.tables.rows(CHILDREN), rows, _EDGES)
 
     def release(self) -> None:
         """Free the tables."""
-        self.tables.release()
+        self.player.release()
 
 
 _MEMBERS = "group bigint, node bigint, router bigint"
@@ -228,7 +226,12 @@ _EDGES = f"{EDGES}, delay_us bigint"
 
 
 def build_trees(
-    overlay: Overlay, groups: DataFrame, members: Table, progress: Progress | None = None
+    overlay: Overlay,
+    groups: DataFrame,
+    members: Table,
+    progress: Progress | None = None,
+    *,
+    in_tasks: bool = False,
 ) -> Trees:
     """CREATE every group, then JOIN every member.
 
@@ -238,17 +241,19 @@ def build_trees(
         ``group, key_hi, key_lo, creator``.
     members : DataFrame
         ``group, node``.
+    in_tasks : bool
+        As of `Trees`.
     """
     listed = groups.select("group", "key_hi", "key_lo", "creator").toArrow().sort_by("group")
-    ring, run = overlay.ring, Run.of(overlay, listed)
-    columns = {"node": listed.column("creator"), "group": pa.array(np.arange(len(listed)))}
-    asked = pa.table(columns | {name: listed.column(name) for name in ("key_hi", "key_lo")})
-    creates = overlay.starting(local_frame(groups.sparkSession, asked), ["group"])
-    tables = BucketTables(ring.layout, creates, overlay.known)
-    tables.play(overlay.routing(Create(run), ["group"]), "CREATE", progress)
-    tables.add(ring.messages(members, MEMBER, "node", partial(group_index, run.number)))
-    tables.play(run.program(Join), "JOIN", progress)
-    return Trees(overlay, tables, run)
+    ring = overlay.ring
+    tables = BucketTables(ring.layout, ring.starts(), overlay.known)
+    trees = Trees.over(overlay, listed, tables, progress)
+    joins = ring.messages(members, JOINING, "node", partial(group_index, trees.number))
+    trees.engine.send_first(PlayEvents, joins)
+    creator = ring.facts.positions(listed.column("creator").to_numpy())
+    trees.in_tasks = in_tasks
+    trees.play(partial(grow_trees, creator=creator, events=GroupEvents()), "trees")
+    return trees
 
 
 def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: DataFrame) -> Trees:
@@ -264,8 +269,8 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
         ``group, parent, child``.
     """
     listed = groups.select("group", "key_hi", "key_lo").toArrow().sort_by("group")
-    ring, run = overlay.ring, Run.of(overlay, listed)
-    group = partial(group_index, run.number)
+    ring = overlay.ring
+    group = partial(group_index, listed.column("group").to_numpy())
 
     def end(other: str, facts: Facts, batch: pa.RecordBatch) -> Columns:
         position = facts.positions(batch.column(other).to_numpy())
@@ -273,7 +278,7 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
 
     first = [
         ring.messages(groups.select("group", "root"), _ROOT, "root", group),
-        ring.messages(members.select("group", "node"), MEMBER, "node", group),
+        ring.messages(members.select("group", "node"), JOINING, "node", group),
         ring.messages(
             edges.select("group", "parent", "child"), _PARENT, "parent", partial(end, "child")
         ),
@@ -281,34 +286,38 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
             edges.select("group", "parent", "child"), _CHILD, "child", partial(end, "parent")
         ),
     ]
-    tables = BucketTables(ring.layout, union_tables(first))
-    tables.play(run.program(Plant), "trees")
-    return Trees(overlay, tables, run)
+    tables = BucketTables(ring.layout, union_tables(first), overlay.known)
+    trees = Trees.over(overlay, listed, tables, None)
+    trees.player.play(Plant(trees.player.given, trees.round))
+    return trees
 
 
 class Plant(RoundProgram):
-    """Nodes are told their parents and children."""
+    """Nodes receive their parents and children, and roots their groups' states, as messages."""
 
-    writes = ("entries", "children")
+    writes = ("entries", "children", "copies")
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """Write the tables; nothing is sent."""
         entries = scribe.state.entries
+        if _ROOT in inbox:
+            group, root = inbox[_ROOT]["group"], inbox[_ROOT][AT]
+            deliver_create(scribe, group, root, creator=root)
+            become_root(scribe, scribe.key(group, root))
         if _CHILD in inbox:
             below = inbox[_CHILD]
             pair = scribe.key(below["group"], below[AT])
-            entries.enter(np.unique(pair), scribe.number, "own")
+            new = np.unique(pair)
+            entries.enter(new[~entries.has(new)], scribe.number, "own")
             entries.parent[entries.find(pair)] = below["parent"]
-        if _ROOT in inbox:
-            pair = scribe.key(inbox[_ROOT]["group"], inbox[_ROOT][AT])
-            entries.enter(pair[~entries.has(pair)], scribe.number, "own")
-            entries.root[entries.find(pair)] = True
-        if MEMBER in inbox:
-            _enter(scribe, scribe.key(inbox[MEMBER]["group"], inbox[MEMBER][AT]))
+        if JOINING in inbox:
+            join_trees(scribe, inbox[JOINING]["group"], inbox[JOINING][AT])
         if _PARENT in inbox:
             above = inbox[_PARENT]
             edge = scribe.key(scribe.key(above["group"], above[AT]), above["child"])
-            scribe.state.children.insert(np.unique(edge), number=0, refreshed=0, got_payload=False)
+            now = {"number": scribe.number, "refreshed": scribe.number, "got_payload": False}
+            scribe.state.children.insert(np.unique(edge), **now)
+        entries.number[:], entries.heard[:], entries.tried[:] = scribe.number, scribe.number, True
 
 
 def group_index(number: np.ndarray, facts: Facts, batch: pa.RecordBatch) -> Columns:
@@ -321,7 +330,7 @@ def multicast(
     groups: DataFrame,
     source: str = "root",
     progress: Progress | None = None,
-) -> tuple[Batches, BucketTables]:
+) -> tuple[Batches, Trees]:
     """Each group's source multicasts one message.
 
     Parameters
@@ -336,59 +345,24 @@ def multicast(
     -------
     Batches
         ``group, node, hops, delay_us``: a row for each member but the source; lazy.
-    BucketTables
+    Trees
         What it is read from, to be released.
     """
-    overlay, run = trees.overlay, trees.run
-    at_root, routed = _reach_root(overlay, groups, source, progress)
-
-    def payloads(facts: Facts, batch: pa.RecordBatch) -> Columns:
-        at = facts.positions(batch.column("node").to_numpy())
-        carried = {name: batch.column(name).to_numpy() for name in ("hops", "delay_us")}
-        return {"sender": at, **group_index(run.number, facts, batch), **carried}
-
-    sent = overlay.ring.messages(at_root, PAYLOAD, "node", payloads)
-    tables = BucketTables(overlay.ring.layout, sent, trees.constant())
-    counts = tables.play(run.program(Multicast), "MULTICAST", progress)
-    if routed is not None:
-        routed.release()
-
-    listed = groups.select("group", "source").toArrow()
-    source_of = np.full(len(run.number), NONE, dtype=np.int64)
-    index = np.searchsorted(run.number, listed.column("group").to_numpy())
-    source_of[index] = listed.column("source").to_numpy()
+    listed = groups.select("group", "root", "source").toArrow()
+    index = np.searchsorted(trees.number, listed.column("group").to_numpy())
+    facts, number = trees.overlay.ring.facts, trees.number
+    roots, source_of = (np.full(len(number), NONE, dtype=np.int64) for _ in range(2))
+    roots[index] = facts.positions(listed.column("root").to_numpy())
+    source_of[index] = at = facts.positions(listed.column("source").to_numpy())
+    round = replace(trees.round, rules=rules_of_source(source), roots=roots)
+    sent = trees.fork("", round, routes=source == "routed")
+    sent.play(partial(publish, group=index, source=at), "MULTICAST")
 
     def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
-        node = run.facts.ring.node
-        some = take(some, node[some["node"]] != source_of[some["group"]])
-        numbers = {"group": run.number[some["group"]], "node": node[some["node"]]}
+        some = take(some, some["node"] != source_of[some["group"]])
+        numbers = {"group": number[some["group"]], "node": facts.ring.node[some["node"]]}
         return {**numbers, "hops": some["hops"], "delay_us": some["delay_us"]}
 
-    names = [f"{DELIVERED} {superstep}" for superstep in range(len(counts))]
-    return read_columns(tables.rows(*names), rows, DELIVERIES), tables
-
-
-def _reach_root(
-    overlay: Overlay, groups: DataFrame, source: str, progress: Progress | None
-) -> tuple[DataFrame, Routed | None]:
-    """MULTICAST messages at the roots: ``group, node, hops, delay_us``; and what they are read
-    from.
-    """
-    none, routed = F.lit(0).cast("bigint"), None
-    if source == "root":
-        reached = groups.withColumns({"hops": none, "delay_us": none, "node": F.col("root")})
-    elif source == "direct":
-        away = F.col("source") != F.col("root")
-        timed = overlay.underlay.delay(groups, "source_router", "root_router")
-        reached = timed.withColumns(
-            {
-                "node": F.col("root"),
-                "hops": F.when(away, 1).otherwise(0).cast("bigint"),
-                "delay_us": F.when(away, F.col("delay_us")).otherwise(0),
-            }
-        )
-    else:
-        sent = groups.select(F.col("source").alias("node"), "key_hi", "key_lo", "group")
-        routed = overlay.route(Application(), sent, name="MULTICAST", progress=progress)
-        reached = routed.outcomes().withColumn("hops", F.col("hops").cast("bigint"))
-    return reached.select("group", "node", "hops", "delay_us"), routed
+    tables = sent.engine.tables
+    names = tables.called(tables_called([payloads.DELIVERIES]).pattern)
+    return read_columns(tables.rows(*names or [payloads.DELIVERIES]), rows, DELIVERIES), sent

@@ -14,6 +14,8 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.config import ScribeConfig
+from scribe_spark.config.trees import LiveTreesConfig
 from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.engine import Columns, Program
@@ -35,13 +37,13 @@ from scribe_spark.scribe.duplicates import SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.outcomes import LEFT, PublicationResults
 from scribe_spark.scribe.program import Applications
 from scribe_spark.scribe.program import GroupRound as RoundOfGroups
 from scribe_spark.scribe.rejoin import EXTRA_JOINS, extra_joins
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import publication_results
-from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups, group_measures
@@ -112,7 +114,8 @@ class LiveGroups:
         The groupIds.
     lists : mapping of str to (ndarray, ndarray, ndarray)
         Access lists, as of `Groups.of`.
-    rules : ScribeRules
+    rules : ScribeConfig
+    trees : LiveTreesConfig
     rounds : int
         Of the world.
     link_stress : LinkStress
@@ -124,18 +127,22 @@ class LiveGroups:
     application : callable, optional
         Makes an application of the user's on the upcalls, given how many nodes there are; without
         it delivery is that of the rules.
+    limits : ChildLimits, optional
+        Of the bottleneck remover or of lazy growth.
     """
 
     numbers: np.ndarray
     key_hi: np.ndarray
     key_lo: np.ndarray
     lists: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
-    rules: ScribeRules
+    rules: ScribeConfig
+    trees: LiveTreesConfig
     rounds: int
     link_stress: LinkStress
     watched: np.ndarray = field(default_factory=whole_numbers)
     multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
     application: Callable[[int], Application] | None = None
+    limits: ChildLimits | None = None
 
     def groups(self, known: Ring) -> Groups:
         """Return the groups; `known` are all nodes of the world, in the order of nodeIds.
@@ -167,7 +174,8 @@ class LiveGroups:
         ways, make = self.multicasts, self.make_application
         applications = None if make is None else Applications(make, len(incarnation))
         timed = ways.of_ways, ways.lan_us if ways.of_ways else 0
-        return RoundOfGroups(number, groups, self.rules, incarnation, applications, *timed)
+        of = number, groups, self.rules, self.trees, incarnation
+        return RoundOfGroups(*of, applications, *timed, self.limits)
 
     @property
     def _handed_over(self) -> ScribeTables:
@@ -221,7 +229,7 @@ class LiveGroups:
         """
         live, there = int(np.count_nonzero(lives.alive)), lives.count_entered()
         measures = round_measures(live, of_overlay, taken[MEASURED])
-        measures |= group_measures(taken, len(groups), self.rules.limits is not None)
+        measures |= group_measures(taken, len(groups), self.limits is not None)
         if self.link_stress.is_measured(number):
             measures |= self.link_stress.measures(
                 Counted(taken.get(LINKS_MEASURED, {})), KINDS, there

@@ -46,7 +46,6 @@ from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
-from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.events import GroupEvents
@@ -123,7 +122,6 @@ class LiveSystems:
         group_events: GroupEvents,
         groups: Groups,
         incarnation: np.ndarray,
-        rules: WorldRules,
     ) -> tuple[dict[str, float], pa.Table]:
         """Play a round of every system, after Pastry's; writes into the player's tables.
 
@@ -160,7 +158,7 @@ class LiveSystems:
                 publish=publishes,
                 kernel=player.given.kernel,
                 lan_us=self.lan_us,
-                seed=rules.seed,
+                seed=player.given.seed,
                 deadline=self.deadline,
                 tally=tally,
                 incarnation=incarnation,

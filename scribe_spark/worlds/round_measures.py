@@ -108,7 +108,7 @@ class MeasureNodes(NodeProgram):
         """See `engine.Program`."""
         given, states, mine = self.given, self.states(bucket, tables), self.live(bucket)
         live = given.in_round.live()
-        drawn = draws.stream(given.rules.seed, "compared cells", self.number)
+        drawn = draws.stream(given.seed, "compared cells", self.number)
         some = live[np.unique(drawn.random_raw(_COMPARED) % np.uint64(len(live))).astype(np.int64)]
         some = some[(some >= states.first) & (some < states.first + len(states.own))]
         delay, nearest = cell_delays(states, given.is_alive, live, some, given.kernel)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from scribe_spark.config import OverlayConfig
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import ROWS, Layout, pack_rows
@@ -19,7 +20,6 @@ from scribe_spark.pastry.lives import NEVER, Lives
 from scribe_spark.pastry.perfect_start import perfect_start
 from scribe_spark.pastry.perfect_tables import perfect_tables
 from scribe_spark.pastry.prefix_summaries import bucket_digits
-from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.sessions import local_frame, parallelism
 from scribe_spark.underlay.protocol import Kernel, Underlay
@@ -52,7 +52,12 @@ def ring_of_world(nodes: DataFrame, buckets: int, kernel: Kernel) -> BucketRing:
 
 
 def start_rows(
-    ring: BucketRing, initial: int, overlay: str, rules: WorldRules, underlay: Underlay
+    ring: BucketRing,
+    initial: int,
+    overlay: str,
+    rules: OverlayConfig,
+    seed: int,
+    underlay: Underlay,
 ) -> DataFrame:
     """Return the rows of a world before its first round (`ROWS`), materialised.
 
@@ -67,9 +72,9 @@ def start_rows(
     live, entered = np.flatnonzero(known.node < initial), np.zeros(1, dtype=np.int64)
     arrived = None
     if overlay == "arrivals":
-        arrived = play_arrivals(ring, initial, kernel, rules)
+        arrived = play_arrivals(ring, initial, kernel, rules, seed)
         tables = arrived.rows(LEAVES, CELLS)
-        entered = arrival_ranks(known.take(live), rules) + 1
+        entered = arrival_ranks(known.take(live), seed) + 1
     elif len(ring.bounds) == 2:
         tables = _perfect_bucket(ring, initial, rules, kernel)
     else:
@@ -86,7 +91,9 @@ def start_rows(
     return rows
 
 
-def _perfect_bucket(ring: BucketRing, initial: int, rules: WorldRules, kernel: Kernel) -> DataFrame:
+def _perfect_bucket(
+    ring: BucketRing, initial: int, rules: OverlayConfig, kernel: Kernel
+) -> DataFrame:
     """Return the perfect tables of the only bucket, made by one task; lazy."""
     facts = ring.facts
 

@@ -173,7 +173,7 @@ class World:
         check_start(overlay)
         with describe_jobs(nodes.sparkSession, "start of the world"):
             ring = ring_of_world(nodes, buckets, underlay.kernel)
-            rows = start_rows(ring, initial, overlay, protocols.rules, underlay)
+            rows = start_rows(ring, initial, overlay, protocols.rules, protocols.seed, underlay)
             return cls(rows, ring, 0, events, underlay, protocols, engine or _engine_of(buckets))
 
     def step(self, *, messages: bool = False) -> dict[str, float]:

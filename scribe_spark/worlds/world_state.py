@@ -18,18 +18,18 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from scribe_spark.config import OverlayConfig, RoundsConfig
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.observer import TRAFFIC
-from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.pastry.arrivals.observer import TRAFFIC, Observer
+from scribe_spark.pastry.arrivals.wave import Given, NodeProgram
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import Lives
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult, play_round, see_round
-from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
 from scribe_spark.scribe.events import PlayEvents
 from scribe_spark.scribe.program import GroupRound as RoundOfGroups
@@ -61,9 +61,12 @@ class Protocols:
 
     Attributes
     ----------
-    lookups : int
-        Made in each round, between live nodes and keys that are drawn.
-    rules : WorldRules
+    rules : OverlayConfig
+        How nodes arrive.
+    world : RoundsConfig
+        How many lookups a round has; detection, repair and maintenance.
+    seed : int
+        Key of the draws.
     kernel : Kernel
         Of the underlay.
     live_tree : LiveTree, optional
@@ -74,8 +77,9 @@ class Protocols:
         The systems that live beside Scribe, in a world with groups.
     """
 
-    lookups: int
-    rules: WorldRules
+    rules: OverlayConfig
+    world: RoundsConfig
+    seed: int
     kernel: Kernel
     live_tree: LiveTree | None = None
     groups: LiveGroups | None = None
@@ -132,8 +136,13 @@ class WorldState:
         """Return the world whose saved tables an engine has got."""
         taken = engine.take(HEADER, LIVES, INCARNATIONS)
         lives = Lives(**{name: np.array(column) for name, column in taken[LIVES].items()})
-        rules, kernel, kinds = protocols.rules, protocols.kernel, kinds_of(protocols)
-        player = Player(engine, facts, bounds, rules, kernel, lives, kinds)
+        observer = Observer(kinds_of(protocols))
+        given = Given(
+            *(facts, bounds, protocols.rules, protocols.kernel, observer),
+            seed=protocols.seed,
+            world=protocols.world,
+        )
+        player = Player(engine, given, lives)
         return cls(player, protocols, np.array(taken[INCARNATIONS]["round"]))
 
     @property
@@ -175,7 +184,7 @@ class WorldState:
         if protocols.groups is None:
             of_nodes = Events.of(self.ring, events["node"], events["event"])
             result, measures = play_overlay(
-                player, number, of_nodes, protocols.lookups, (), keeps_messages
+                player, number, of_nodes, protocols.world.lookups, (), keeps_messages
             )
         else:
             of_groups = self._play_groups(
@@ -214,7 +223,7 @@ class WorldState:
         if memberships is not None:
             assert isinstance(player.engine, OnSpark)
             player.engine.send_first(PlayEvents, memberships)
-        lookups, is_last = self._protocols.lookups, number == live.rounds - 1
+        lookups, is_last = self._protocols.world.lookups, number == live.rounds - 1
         of_overlay, taken = play_groups(
             *(player, round, of_nodes, of_groups, lookups, tally, is_last),
             measures=partial(live.programs, keeps_messages=keeps_messages),
@@ -242,9 +251,8 @@ class WorldState:
         """Play a round of the systems beside Scribe."""
         assert self._groups is not None
         of_nodes, of_groups = split_events(events, self.ring, self._groups)
-        rounds, rules = self._incarnation.rounds, self._protocols.rules
         return self._protocols.systems.play(
-            self.player, number, of_nodes, of_groups, self._groups, rounds, rules
+            *(self.player, number, of_nodes, of_groups, self._groups, self._incarnation.rounds)
         )
 
     def rows(self, number: int, buckets: range) -> Iterator[pa.RecordBatch]:

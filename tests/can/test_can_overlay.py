@@ -6,18 +6,19 @@ import random
 
 import numpy as np
 import pytest
+from played import halves
 
 from scribe_spark.can.cans import Placement, zones_of_all
 from scribe_spark.can.joining import NEIGHBOURS, FindNeighbours
 from scribe_spark.can.overlay import CanNextHop
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
-from scribe_spark.engine.program import AT, Tables
-from scribe_spark.overlay.route import MESSAGE, Route
-from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.run import Run
-from scribe_spark.scribe.trees import CHILDREN, Create, Join
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.program import Tables
+from scribe_spark.pastry.player import Player
+from scribe_spark.scribe.events import GroupEvents
+from scribe_spark.scribe.settled import grow_trees, settled_given, settled_round
+from scribe_spark.scribe.trees import CHILDREN
 from tests.can.played import LAN_US, Played, ZonesInMemory, draw_of
 from tests.oracle.can.cases import random_can
 from tests.oracle.scribe import Scribe
@@ -56,29 +57,19 @@ def test_routes_and_trees_are_the_oracles(seed, buckets):
             assert onward == [n if h is None else h for n, h in zip(nodes, hops, strict=True)]
 
     # 3. Scribe's trees
-    number = played.number
-    hi, lo = (
-        np.array([case.keys[g] >> shift & (2**64 - 1) for g in number.tolist()], np.uint64)
-        for shift in (64, 0)
-    )
-    facts = RingInMemory(ring)
-    ways = (rule, played.kernel, LAN_US)
-    run = Run.over(facts, bounds, Groups(number, Keys(hi, lo), len(ring)), *ways)
+    number, facts = played.number, RingInMemory(ring)
+    round = settled_round(number, *halves(case.keys, number.tolist()), len(ring), rule, LAN_US)
+    player = Player(InTask(tables), settled_given(facts, bounds, played.kernel))
+    joins = np.array(sorted(case.joins()), dtype=np.int64).reshape(-1, 2)
+    group, at = np.searchsorted(number, joins[:, 0]), ring.positions(joins[:, 1])
+    order = np.lexsort((at, group))
     creator = np.arange(len(number)) % len(ring)
-    zero = np.zeros(len(number), dtype=np.int64)
-    creates = {"group": np.arange(len(number)), AT: creator, "start": ring.node[creator]}
-    creates |= {"key_hi": hi.view(np.int64), "key_lo": lo.view(np.int64)}
-    creates |= {"hops": zero, "delay_us": zero}
-    play(Route(bounds, facts, Create(run), ("group",), None, *ways), tables, {MESSAGE: creates})
-    joins = np.array(case.joins(), dtype=np.int64).reshape(-1, 2)
-    member = {"group": np.searchsorted(number, joins[:, 0]), AT: ring.positions(joins[:, 1])}
-    play(run.program(Join), tables, {"member": member})
-    edges = set()
-    for one in tables:
-        place, child = np.divmod(one[CHILDREN]["key"] if CHILDREN in one else zero[:0], len(ring))
-        group, parent = np.divmod(place, len(ring))
-        rows = zip(number[group], ring.node[parent], ring.node[child], strict=True)
-        edges |= {tuple(map(int, row)) for row in rows}
+    grow_trees(player, round, creator, GroupEvents(join=(group[order], at[order])))
+    key = player.gather(CHILDREN).get(CHILDREN, {"key": number[:0]})["key"]
+    place, child = np.divmod(key, len(ring))
+    group, parent = np.divmod(place, len(ring))
+    rows = zip(number[group], ring.node[parent], ring.node[child], strict=True)
+    edges = {tuple(map(int, row)) for row in rows}
     scribe = Scribe(oracle, case.keys)
     scribe.join_all(case.joins())
     assert edges == scribe.edges()

@@ -29,6 +29,7 @@ class Sends:
     number: int
     senders: tuple[int, ...] = ()
     finders: tuple[int, ...] = ()
+    silent: bool = False
     bounds = BOUNDS
 
     def step(self, bucket, tables, inbox, superstep):
@@ -70,13 +71,8 @@ def test_rounds_are_those_of_one_program_at_a_time(spark, seed):
     draw = np.random.default_rng(seed)
     rounds = [drawn(draw) for _ in range(2)]
     rounds = [rounds[0], rounds[0], rounds[1]]  # what is expected comes true, and does not
-    some = {"log": np.arange(1)}
-    packed = [row for bucket in range(3) for row in pack_rows(bucket, bucket, True, "some", some)]
-    rows = [row.to_pylist()[0] for row in packed]
-    layout = Layout(spark, 3, 2)
-    tables = BucketTables(layout, spark.createDataFrame(rows, ROWS))
-    player = OnSpark(tables)
-    costs = []
+    player, layout = on_spark(spark)
+    tables, costs = player.tables, []
     for number, steps in enumerate(rounds):
         player.begin_round(number)
         play_in_turn(player, steps)
@@ -87,6 +83,47 @@ def test_rounds_are_those_of_one_program_at_a_time(spark, seed):
     assert costs[1].messages == costs[0].messages
     assert costs[1].supersteps < costs[0].supersteps
     player.release()
+    layout.release()
+
+
+def on_spark(spark) -> tuple[OnSpark, Layout]:
+    """A player of three buckets."""
+    some = {"log": np.arange(1)}
+    packed = [row for bucket in range(3) for row in pack_rows(bucket, bucket, True, "some", some)]
+    rows = [row.to_pylist()[0] for row in packed]
+    layout = Layout(spark, 3, 2)
+    return OnSpark(BucketTables(layout, spark.createDataFrame(rows, ROWS))), layout
+
+
+def test_programs_that_say_that_they_send_nothing_share_a_superstep_at_once(spark):
+    """One of them is wrong, which changes the supersteps and nothing else."""
+    supersteps = []
+    for silent in (False, True):
+        player, layout = on_spark(spark)
+        steps = [Sends(number, silent=silent) for number in range(3)]
+        play_in_turn(player, [*steps, Sends(3, senders=(1,), silent=silent), Sends(4)])
+        supersteps.append(player.tables.costs.supersteps)
+        logs = [log["log"].tolist() for _, _, log in player.tables.read("log")]
+        assert logs == in_process([[*steps, Sends(3, senders=(1,)), Sends(4)]])
+        player.release()
+        layout.release()
+    # the job of four programs stands up to the one that sends
+    assert supersteps[1] < supersteps[0] - 1
+
+
+def test_a_fork_leaves_the_tables_as_they_are(spark):
+    player, layout = on_spark(spark)
+    player.play(Sends(0))
+    forked = player.fork("fork, ")
+    again = forked.fork()
+    assert forked.has("log")
+    play_in_turn(forked, [Sends(1), Sends(2)])
+    play_in_turn(again, [Sends(3)])
+    for played, numbers in ((player, [0]), (forked, [0, 1, 2]), (again, [0, 3])):
+        logs = [log["log"].tolist() for _, _, log in played.tables.read("log")]
+        assert logs == in_process([[Sends(number) for number in numbers]])
+    for played in (again, forked, player):
+        played.release()
     layout.release()
 
 

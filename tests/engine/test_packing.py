@@ -9,7 +9,16 @@ import pytest
 
 from scribe_spark.core.arrays import SortedTable
 from scribe_spark.engine.on_spark import pack_rows, read_rows
-from scribe_spark.engine.packing import Columns, Lent, Overlaid, Packed, count_rows, overlay, pack
+from scribe_spark.engine.packing import (
+    Columns,
+    Lent,
+    Overlaid,
+    Packed,
+    count_rows,
+    overlay,
+    pack,
+    unpack,
+)
 
 ROWS = 80_000
 
@@ -134,3 +143,18 @@ def test_numbers_at_the_limits_of_types_come_back(bits, beyond):
     for values in (ends, [0, ends[1]], [ends[0], 0]):
         columns = {"number": np.array(values)}
         assert_same(dict(Packed(b"".join(pack(columns)[0]))), columns)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int8, np.bool_, np.uint64, np.float64])
+@pytest.mark.parametrize("shape", [(100_000,), (100_000, 3)])
+def test_a_column_of_equal_rows_takes_the_bytes_of_one(dtype, shape):
+    same = np.ones(shape, dtype)
+    packed = b"".join(pack({"column": same})[0])
+    assert len(packed) < 1000
+    back = unpack(packed)["column"]
+    assert np.array_equal(back, same)
+    assert back.dtype == dtype
+    for row in (0, 70_000, -1):
+        other = same.copy()
+        other[row] = 0
+        assert np.array_equal(unpack(b"".join(pack({"column": other})[0]))["column"], other)

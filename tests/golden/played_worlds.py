@@ -39,8 +39,6 @@ _WORLDS: dict[str, dict[str, Any]] = {
         "rounds": 6,
         "overlay": "arrivals",
         "contact": "discovered",
-        "rows": "all",
-        "announce": "self",
         "growth": 1.5,
         "generator": "flash-crowd",
         "share": 0.4,

@@ -34,8 +34,6 @@ RULES = {
     "b": 2,
     "leaf_set": 4,
     "contact": "random",
-    "rows": "route",
-    "announce": "row",
     "introduce": True,
     "maintenance": 1,
 }
@@ -59,7 +57,7 @@ def with_plan(case: Arrivals, plan: Plan) -> Arrivals:
     """The case with the waves that were drawn, and the bits that contacts are drawn by."""
     by_number = np.argsort(case.known.node)
     case = replace(case, wave=plan.wave[by_number], rank=plan.rank[by_number])
-    bits = draws.bits_np(case.rules.seed, "contact", np.arange(len(case.known)))
+    bits = draws.bits_np(case.seed, "contact", np.arange(len(case.known)))
     case.__dict__["contact_bits"] = bits
     return case
 
@@ -86,11 +84,11 @@ def test_states_and_messages_are_the_oracles(spark, monkeypatch, one_task):
     nodes = spark.createDataFrame(node_table(case)).repartition(3)
     ends = wave_ends(len(case.idents), rules.growth)
     assert ends.tolist() == [1, 8, len(case.idents)]
-    case = with_plan(case, Plan.of(case.known, rules, routes.kernel))
+    case = with_plan(case, Plan.of(case.known, rules, case.seed, routes.kernel))
     oracle = case.oracle()
     for wave in range(len(ends)):
         arrive(oracle, case.arriving(wave))
-    grown = arrivals_overlay.arrivals(nodes, routes, rules)
+    grown = arrivals_overlay.arrivals(nodes, routes, rules, case.seed)
     assert differences(snapshot_of(grown, case.known), oracle_snapshot(oracle), PARTS) == []
     assert sum(oracle.counts.values()) > 5 * len(case.idents)
     grown.release()
@@ -116,7 +114,7 @@ def test_of_equally_near_nodes_the_latest_is_asked(spark):
     case = arrivals(1003, most=40, **RULES | {"contact": "latest", "maintenance": 0})
     routes, rules = underlay(spark, case), case.rules
     ends = wave_ends(len(case.idents), rules.growth)
-    plan, known = Plan.of(case.known, rules, routes.kernel), case.known
+    plan, known = Plan.of(case.known, rules, case.seed, routes.kernel), case.known
     case, asked = (
         with_plan(case, plan),
         dict(zip(known.node, known.node[plan.contact], strict=True)),
@@ -137,11 +135,11 @@ def test_contacts_are_discovered_in_one_task_and_probes_are_counted(spark, monke
     routes, rules = underlay(spark, case), case.rules
     nodes = spark.createDataFrame(node_table(case))
     ends = wave_ends(len(case.idents), rules.growth)
-    case = with_plan(case, Plan.of(case.known, rules, routes.kernel))
+    case = with_plan(case, Plan.of(case.known, rules, case.seed, routes.kernel))
     overlay = case.oracle()
     for wave in range(len(ends)):
         arrive(overlay, case.arriving(wave))
-    grown = arrivals_overlay.arrivals(nodes, routes, rules)
+    grown = arrivals_overlay.arrivals(nodes, routes, rules, case.seed)
     assert differences(snapshot_of(grown, case.known), oracle_snapshot(overlay), PARTS) == []
     assert overlay.counts["probe"] > len(case.idents)
     grown.release()

@@ -32,8 +32,6 @@ def test_waves_end_with_all_nodes():
         ({"growth": 0.5}, "growth = 0.5: must be at least 1.0000000001"),
         ({"growth": float("nan")}, "growth = nan"),
         ({"contact": "far"}, "contact = 'far': must be one of nearest, latest, random"),
-        ({"rows": "some"}, "rows = 'some': must be one of route, all"),
-        ({"announce": "all"}, "announce = 'all': must be one of row, self"),
         ({"introduce": "maybe"}, "introduce = 'maybe': must be true or false"),
         ({"maintenance": -1}, "maintenance = -1: must be at least 0"),
     ],

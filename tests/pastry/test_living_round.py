@@ -35,14 +35,14 @@ def compared(
 ) -> list[str]:
     """Where kernels and oracle differ, round by round."""
     state = state_of(case)
-    player = played.in_process(state, case.rules, case.kernel, buckets)
+    player = played.in_process(state, case.config, case.kernel, buckets)
     for number in range(rounds):
         result = case.play(player, number)
         theirs = counted(case.play_oracle(number, sent(case, result)))
         lines = differences(as_snapshot(state, result), theirs, PARTS)
         if lines:
             mine = [(node, kind) for when, node, kind in case.events if when == number]
-            return [f"round {number}, {case.rules}, events {mine}", *lines]
+            return [f"round {number}, {case.config}, events {mine}", *lines]
     return []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from arriving import Arrivals, Kernel, arrivals
 from living_worlds import played_round
 
+from scribe_spark.config import WorldConfig
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys, roots
 from scribe_spark.pastry.arrivals.observer import MESSAGES
@@ -20,44 +20,45 @@ from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
 from scribe_spark.pastry.player import Player, play_in_turn
 from scribe_spark.pastry.round import RoundResult
-from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import Tally
 
-RULES = WorldRules(b=2, leaf_set=8)
+CONFIG = WorldConfig(b=2, leaf_set=8)
 CASE = next(case for case in map(arrivals, range(100)) if len(case.known) >= 55)
 
 
-def perfect(rules: WorldRules = RULES, case: Arrivals = CASE) -> OverlayState:
+def perfect(config: WorldConfig = CONFIG, case: Arrivals = CASE) -> OverlayState:
     live = np.arange(len(case.known))
-    return perfect_start(case.known, live, rules.leaf_set, rules.b, case.kernel)
+    return perfect_start(case.known, live, config.overlay.leaf_set, config.overlay.b, case.kernel)
 
 
 def play(
     state: OverlayState,
     number: int,
     lookups: Lookups | int = 0,
-    rules: WorldRules = RULES,
+    config: WorldConfig = CONFIG,
     **events: list[int],
 ) -> RoundResult:
     given = {kind: np.array(nodes, dtype=np.int64) for kind, nodes in events.items()}
     return played_round(
-        Player.in_process(state, rules, CASE.kernel), number, Events(**given), lookups
+        Player.in_process(state, config, CASE.kernel), number, Events(**given), lookups
     )
 
 
-def wrong_sides(state: OverlayState, rules: WorldRules = RULES) -> int:
+def wrong_sides(state: OverlayState, config: WorldConfig = CONFIG) -> int:
     """Nodes whose leaf set is not the ring's."""
     live = state.live()
-    there = perfect_start(state.states.known, live, rules.leaf_set, rules.b, CASE.kernel)
+    there = perfect_start(
+        state.states.known, live, config.overlay.leaf_set, config.overlay.b, CASE.kernel
+    )
     return int((there.states.leaves[live] != state.states.leaves[live]).any(axis=1).sum())
 
 
 @pytest.mark.parametrize("repair", ["none", "lazy", "eager"])
 def test_half_a_leaf_set_less_one_may_fail_at_once(repair: str) -> None:
-    rules, state = replace(RULES, repair=repair), perfect()
-    play(state, 0, rules=rules, fail=[20, 21, 22])
+    config, state = CONFIG.replace(repair=repair), perfect()
+    play(state, 0, config=config, fail=[20, 21, 22])
     assert wrong_sides(state) > 0, "not detected yet"
-    seen = play(state, 1, 500, rules=rules)
+    seen = play(state, 1, 500, config=config)
     assert wrong_sides(state) == 0
     assert seen.lookups.right.all()
 
@@ -73,11 +74,11 @@ def test_half_a_leaf_set_may_fail_at_once_because_nodes_are_searched() -> None:
 
 def test_departures_are_known_at_once_and_failures_after_detection() -> None:
     for kind, wait in (("leave", 0), ("fail", 2)):
-        rules, state = replace(RULES, detection=2), perfect()
+        config, state = CONFIG.replace(detection=2), perfect()
         holds = []
         for number in range(4):
             events = {kind: [30]} if number == 1 else {}
-            play(state, number, rules=rules, **events)
+            play(state, number, config=config, **events)
             holds.append((state.states.leaves[state.live()] == 30).any())
         assert holds == [number < 1 + wait for number in range(4)]
 
@@ -110,10 +111,10 @@ def test_who_recovers_without_a_live_leaf_arrives() -> None:
 
 
 def test_undeliverable_where_nothing_is_left() -> None:
-    rules, state = replace(RULES, detection=9), perfect()
+    config, state = CONFIG.replace(detection=9), perfect()
     opposite = Keys(CASE.known.hi[:1] + np.uint64(2**63), CASE.known.lo[:1])
     lookups = Lookups(np.array([0]), opposite)
-    seen = play(state, 0, lookups, rules=rules, fail=list(range(1, len(CASE.known))))
+    seen = play(state, 0, lookups, config=config, fail=list(range(1, len(CASE.known))))
     assert not seen.lookups.delivered[0]
     assert not seen.lookups.right[0]
     assert seen.lookups.hops[0] == 0
@@ -170,7 +171,7 @@ def test_a_side_without_a_live_leaf_is_found_in_few_questions(failing: int) -> N
     state = perfect_start(ring, np.arange(4_000), 16, 4, kernel)
     state.exit(np.arange(100, 100 + failing), 0, 1)
     tally = Tally()
-    player = Player.in_process(state, RULES, kernel)
+    player = Player.in_process(state, CONFIG, kernel)
     play_in_turn(player, repair_leaf_sets(player.given, 1))
     tally.take(player.take(MESSAGES))
     there = perfect_start(ring, state.live(), 16, 4, kernel)

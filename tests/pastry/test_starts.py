@@ -12,11 +12,11 @@ from oracle.living.overlay import Overlay, Rules
 from oracle.living.perfect import enter_perfect
 from oracle.living.world import snapshot
 
+from scribe_spark.config import WorldConfig
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
 from scribe_spark.pastry.player import Player
-from scribe_spark.pastry.rules import WorldRules
 
 STATE = ("live", "sides", "cells")
 
@@ -31,7 +31,7 @@ def test_perfect_tables_are_the_oracles(seed: int) -> None:
     overlay = Overlay(case.idents, delay, keyed_draw(seed), rules)
     enter_perfect(overlay, [int(node) for node in case.known.node[live]])
     state = perfect_start(case.known, live, rules.l, rules.b, case.kernel)
-    player = Player.in_process(state, WorldRules(rules.b, rules.l), case.kernel)
+    player = Player.in_process(state, WorldConfig(b=rules.b, leaf_set=rules.l), case.kernel)
     quiet = played_round(player, 0, Events(), 0)
     assert differences(as_snapshot(state, quiet), snapshot(overlay), STATE) == []
 
@@ -40,8 +40,8 @@ def test_a_world_begins_with_the_overlay_of_arrivals() -> None:
     case = arrivals(7, most=60)
     *_, done = grow(case)
     state = OverlayState.of(done.states, done.live)
-    rules = WorldRules(case.rules.b, case.rules.leaf_set)
-    result = played_round(Player.in_process(state, rules, case.kernel), 0, Events(), 200)
+    config = WorldConfig(b=case.rules.b, leaf_set=case.rules.leaf_set)
+    result = played_round(Player.in_process(state, config, case.kernel), 0, Events(), 200)
     assert result.lookups.right.all()
     assert set(result.messages) == {"keep-alive", "lookup"}
     assert len(result.new_leafs) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keyed
@@ -16,25 +16,25 @@ from oracle.living.overlay import Overlay
 from oracle.scribe_living import in_run
 from oracle.scribe_living.bottleneck import SHED_TABLE, overloaded
 from oracle.scribe_living.state import Scribe
+from played import halves
 
 from scribe_spark import scribe
 from scribe_spark.config import TreesConfig
-from scribe_spark.engine import Program, Tables
+from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
-from scribe_spark.engine.in_process import play
-from scribe_spark.engine.packing import count_rows
+from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.overlay import PastryNextHop
+from scribe_spark.pastry.player import Player
 from scribe_spark.progress import Silent
 from scribe_spark.runtime import blocks
 from scribe_spark.scribe import collapse as paths
 from scribe_spark.scribe import lazy, variants
 from scribe_spark.scribe.bottleneck import remove_bottlenecks
-from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.rules import RemoverRules, ScribeRules
-from scribe_spark.scribe.run import Run
+from scribe_spark.scribe.events import JOINING
+from scribe_spark.scribe.limits import ChildLimits
+from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.settled import settled_given, settled_round
 from scribe_spark.scribe.trees import CHILDREN, Plant
 from scribe_spark.scribe.variants.played import Forget
 
@@ -234,49 +234,49 @@ def test_bottleneck_remover_equals_the_oracle(spark, b, changes):
     variant.release()
 
 
+def test_trees_that_grow_in_tasks_are_the_oracles(spark):
+    """JOINs, MULTICASTs and a variant, each in a job whose tasks exchange messages."""
+    b, overlay = 4, worlds.overlay(spark, 4)
+    assert overlay.ring.layout.buckets > 1
+    groups, members = worlds.groups(spark, b), worlds.members(spark, b)
+    trees = scribe.build_trees(overlay, groups, members, in_tasks=True)
+    delivered, sent = scribe.multicast(trees, groups, "routed")
+    got = worlds.by_seed(map(tuple, delivered.frame.collect()), 0, 1)
+    rest = trees.edges(), TreesConfig(), SEED, Silent(), None, trees
+    variant = variants.collapse(scribe.VariantContext(overlay, groups, members, *rest))
+    own, shorter = edges_of(scribe.Variant(trees.edges())), edges_of(variant)
+    for one in worlds.of_b(b):
+        seed = one.case.seed
+        assert own[seed] == sorted(one.grown.edges()), seed
+        assert got[seed] == one.deliveries("routed"), seed
+        assert shorter[seed] == collapsed(seed), seed
+    assert trees.engine.tables.costs.supersteps == 0  # nothing was a job of its own
+    for played in (variant, sent, trees):
+        played.release()
+
+
 # --- the programs, over buckets in process
 
 
-@dataclass
-class InBuckets:
-    """Plays programs of a run on buckets in process; see `PlaysPrograms`."""
-
-    run: Run
-    tables: list[Tables]
-
-    @property
-    def given(self) -> Given:
-        return self.run.given
-
-    def play(self, program: Program) -> int:
-        return sum(play(program, self.tables))
-
-    def has(self, name: str) -> bool:
-        return any(name in mine and count_rows(mine[name]) for mine in self.tables)
-
-
-def in_buckets(one: worlds.World, buckets: int, rules: RemoverRules, edges: list) -> InBuckets:
+def in_buckets(
+    one: worlds.World, buckets: int, edges: list, table: str = "remaining"
+) -> tuple[Player, GroupRound]:
     """A case whose nodes know their trees."""
     bounds, facts = bucket_bounds(one.ring, buckets, one.case.b), RingInMemory(one.ring)
     numbers = sorted(one.case.keys)
-    keys = [one.case.keys[number] for number in numbers]
-    halves = np.array([(key >> 64, key & (2**64 - 1)) for key in keys], dtype=np.uint64)
-    groups = Groups(
-        np.array(numbers) + one.base,
-        Keys(halves[:, 0].copy(), halves[:, 1].copy()),
-        len(one.ring),
-    )
-    way = (PastryNextHop(facts), one.kernel, worlds.LAN_US)
     known = [(group, one.roots[group]) for group in numbers]
-    first = {"root": _messages(one, known), "member": _messages(one, one.case.joins())}
+    first = {"root": _messages(one, known), JOINING: _messages(one, one.case.joins())}
     first |= {"parent": _messages(one, edges, "child")}
     first |= {"child": _messages(one, [(g, child, parent) for g, parent, child in edges], "parent")}
-    run = Run.over(facts, bounds, groups, *way)
-    run = run.with_rules(ScribeRules(remover=rules, lazy=rules), SEED, first["root"][AT])
-    tables = [Tables.of(known) for known in one.make_tables(bounds)]
-    held = InBuckets(run, tables)
-    play(run.program(Plant), tables, {kind: sent for kind, sent in first.items() if len(sent[AT])})
-    return held
+    groups = np.array(numbers) + one.base, *halves(one.case.keys, numbers)
+    round = settled_round(*groups, len(one.ring), PastryNextHop(facts), worlds.LAN_US)
+    trees, roots = TreesConfig(shed_table=table).for_tasks(), first["root"][AT]
+    round = replace(round, trees=trees, limits=limits_of(one), roots=roots)
+    engine = InTask([Tables.of(known) for known in one.make_tables(bounds)])
+    player = Player(engine, settled_given(facts, bounds, one.kernel, SEED))
+    sent = {kind: messages for kind, messages in first.items() if len(messages[AT])}
+    engine.play(Plant(player.given, round), sent)
+    return player, round
 
 
 def _messages(one: worlds.World, rows: list[tuple], *more: str) -> dict[str, np.ndarray]:
@@ -287,12 +287,12 @@ def _messages(one: worlds.World, rows: list[tuple], *more: str) -> dict[str, np.
     return {AT: at, "group": group, **dict(zip(more, others, strict=True))}
 
 
-def rules_of(one: worlds.World, *shed: str) -> RemoverRules:
+def limits_of(one: worlds.World) -> ChildLimits:
     """The limits of a case."""
     own = np.zeros(one.ring.node.max() + 1, dtype=np.int64)
     for node, most in limits(one).items():
         own[one.base + node] = most
-    return RemoverRules(64, *shed, capacities=own)
+    return ChildLimits(64, own)
 
 
 def edges_in(one: worlds.World, tables: list[Tables]) -> list[tuple]:
@@ -320,9 +320,9 @@ def test_the_remover_in_buckets_equals_the_oracle(buckets: int, table: str) -> N
     for one in SOME:
         shed = ("largest", "farthest", table)
         ours, grown = removed(one.case.seed, *shed), sorted(one.grown.edges())
-        held = in_buckets(one, buckets, rules_of(one, *shed), grown)
-        remove_bottlenecks(held, held.run.round)
-        assert edges_in(one, held.tables) == ours.edges, one.case.seed
+        player, round = in_buckets(one, buckets, grown, table)
+        remove_bottlenecks(player, round)
+        assert edges_in(one, player.engine.tables) == ours.edges, one.case.seed
         acted += bool(ours.joins)
         rejoined += ours.rejoined
     assert acted > 15
@@ -334,9 +334,9 @@ def test_collapse_in_buckets_equals_the_oracle(buckets: int) -> None:
     cut = 0
     for one in SOME:
         grown = sorted(one.grown.edges())
-        held = in_buckets(one, buckets, RemoverRules(), grown)
-        paths.collapse(held, held.run.round)
-        assert edges_in(one, held.tables) == collapsed(one.case.seed), one.case.seed
+        player, round = in_buckets(one, buckets, grown)
+        paths.collapse(player, round)
+        assert edges_in(one, player.engine.tables) == collapsed(one.case.seed), one.case.seed
         cut += len(grown) - len(collapsed(one.case.seed))
     assert cut > 10
 
@@ -344,7 +344,7 @@ def test_collapse_in_buckets_equals_the_oracle(buckets: int) -> None:
 @pytest.mark.parametrize("buckets", [1, 2, 7])
 def test_lazy_growth_in_buckets_equals_the_oracle(buckets: int) -> None:
     for one in SOME:
-        held = in_buckets(one, buckets, rules_of(one), sorted(one.grown.edges()))
-        held.play(held.run.program(Forget))
-        lazy.grow_lazily(held, held.run.round)
-        assert edges_in(one, held.tables) == lazily(one.case.seed), one.case.seed
+        player, round = in_buckets(one, buckets, sorted(one.grown.edges()))
+        player.play(Forget(player.given, round))
+        lazy.grow_lazily(player, round)
+        assert edges_in(one, player.engine.tables) == lazily(one.case.seed), one.case.seed

@@ -10,10 +10,9 @@ from large_groups import PlaneKernel, full_overlay, large_ring, many_groups
 from split_states import empty_state
 
 from scribe_spark import draws
+from scribe_spark.config import WorldConfig
 from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.scribe.events import GroupEvents
-from scribe_spark.scribe.rules import ScribeRules
 
 NODES, GROUPS, MEMBERSHIPS, ROUNDS, QUIET = 500, 12, 2500, 40, 12
 
@@ -27,8 +26,8 @@ def results(lifetime: int) -> Iterator[ScribeResult]:
     overlay, state = full_overlay(known), empty_state(NODES, GROUPS)
     groups, group, member = many_groups(known, GROUPS, MEMBERSHIPS)
     kernel = PlaneKernel(np.random.default_rng(1).uniform(0, 100_000, (NODES, 2)))
-    rules = ScribeRules(reliable=True, deadline=10)
-    application = application_of(rules, NODES)
+    config = WorldConfig(delivery="reliable", groups=GROUPS, deadline=10)
+    application = application_of(config.scribe, NODES)
     every, none = np.arange(GROUPS), np.empty(0, dtype=np.int64)
     back: list[np.ndarray] = [none] * 4  # who recovers in this round and the next ones
     for number in range(ROUNDS + QUIET):
@@ -45,8 +44,7 @@ def results(lifetime: int) -> Iterator[ScribeResult]:
         else:
             events = GroupEvents(join=events.join, create=(every, source))
         given = RoundInputs(
-            *(number, Events(fail=failing, recover=returning), events, groups),
-            *(WorldRules(b=4, leaf_set=16), rules, kernel),
+            *(number, Events(fail=failing, recover=returning), events, groups, config, kernel),
         )
         yield play_round(overlay, state, given, application)[1]
 

@@ -23,7 +23,7 @@ NODES = 2**21
 def with_many_groups(world: World) -> World:
     """The same world, whose groups are the last of all that there is room for."""
     own, nodes = world.groups, len(world.overlay.states.known)
-    more = MOST_KEYS // (NODES**2 * (world.rules.deadline + 1)) - len(own)
+    more = MOST_KEYS // (NODES**2 * (world.config.scribe.deadline + 1)) - len(own)
     number = np.concatenate([np.arange(-more, 0), own.number])
     keys = Keys.join(Keys(np.zeros(more, np.uint64), np.zeros(more, np.uint64)), own.keys)
     lists = {}
@@ -40,6 +40,6 @@ def with_many_groups(world: World) -> World:
 @pytest.mark.parametrize("seed", [1, 7, 8])
 def test_no_key_is_taken_for_another(seed: int) -> None:
     world = with_many_groups(world_of(random_world(seed)))
-    last = len(world.groups) * NODES**2 * (world.rules.deadline + 1)
-    assert MOST_KEYS - last < NODES**2 * (world.rules.deadline + 1)
+    last = len(world.groups) * NODES**2 * (world.config.scribe.deadline + 1)
+    assert MOST_KEYS - last < NODES**2 * (world.config.scribe.deadline + 1)
     assert not compared(world)

@@ -12,11 +12,10 @@ from large_groups import PlaneKernel, full_overlay, large_ring, many_groups
 from split_states import empty_state
 
 from scribe_spark import draws
+from scribe_spark.config import WorldConfig
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.round import RoundResult
-from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.scribe.events import GroupEvents
-from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups, group_measures
 
 FAIL, ROUNDS = 2, 8
@@ -25,15 +24,15 @@ FAIL, ROUNDS = 2, 8
 class Played:
     """A world whose groups get one publication each in every round; round 2 is the failure."""
 
-    def __init__(self, nodes: int, groups: int, memberships: int, rules: ScribeRules) -> None:
-        self.rules = rules
+    def __init__(self, nodes: int, groups: int, memberships: int, config: WorldConfig) -> None:
+        self.config = config
         known = large_ring(nodes)
         self.overlay = full_overlay(known)
         self.groups, self.group, self.node = many_groups(known, groups, memberships)
         points = np.random.default_rng(1).uniform(0, 100_000, (nodes, 2))
         self.kernel = PlaneKernel(points)
         self.state = empty_state(nodes, groups)
-        self.application = application_of(rules, nodes)
+        self.application = application_of(config.scribe, nodes)
         order = np.argsort(draws.stream(1, "failing").random_raw(nodes))
         self.dead, live = np.sort(order[: nodes // 4]), np.sort(order[nodes // 4 :])
         self.source = live[:groups]
@@ -49,8 +48,7 @@ class Played:
             Events(fail=self.dead) if number == FAIL else Events(),
             events,
             self.groups,
-            WorldRules(b=4, leaf_set=16),
-            self.rules,
+            self.config,
             self.kernel,
             measures=lambda given, round: [MeasureGroups(given, round)],
             tables=(GROUPS_MEASURED,),
@@ -66,13 +64,14 @@ class Played:
 
 @pytest.mark.parametrize("reliable", [False, True])
 def test_every_live_member_is_reached_again_when_a_quarter_fails(reliable: bool) -> None:
-    rules = ScribeRules(reliable=reliable, buffer=16, deadline=6)
-    world = Played(1500, 40, 6000, rules)
+    delivery = "reliable" if reliable else "best-effort"
+    config = WorldConfig(groups=40, delivery=delivery, buffer=16, deadline=6)
+    world = Played(1500, 40, 6000, config)
     got: list[np.ndarray] = []
     for number in range(ROUNDS + 3):
         _, result = world.play(number)
         group, publication, node = result.deliveries
-        if number in (1, FAIL + rules.parent_timeout + 3):
+        if number in (1, FAIL + config.scribe.parent_timeout + 3):
             now = publication >> 32 == number
             reached = np.sort(group[now] * world.state.size + node[now])
             np.testing.assert_array_equal(reached, world.members())
@@ -99,7 +98,7 @@ class Size:
 @pytest.mark.parametrize("size", [Size(10_000, 150, 25_000), Size(100_000, 1500, 250_000)])
 def test_seconds_of_rounds(size: Size) -> None:
     """Prints a table (pytest -s); 5 s of processor time were met in the worst round."""
-    world = Played(size.nodes, size.groups, size.memberships, ScribeRules())
+    world = Played(size.nodes, size.groups, size.memberships, WorldConfig(groups=size.groups))
     for number in range(ROUNDS):
         began = time.process_time()
         _, result = world.play(number)

@@ -110,7 +110,7 @@ def play(
     state.entries.cause[row], state.entries.number[row] = cause("shed"), number
     state.entries.tried[row], state.entries.extra[row] = True, NOTHING
     kinds = MESSAGE_KINDS + SCRIBE_KINDS
-    of_pastry = (world.pastry.rules, world.pastry.kernel)
+    of_pastry = (world.config, world.pastry.kernel)
     player = PoisonedPlayer.in_process(overlay, *of_pastry, buckets, kinds)
     for tables, (first, last) in zip(
         player.engine.tables, itertools.pairwise(player.given.bounds.tolist()), strict=True
@@ -125,7 +125,8 @@ def play(
             tables[DROPPED] = {**dropped, "turn": none, "top": own_top}
             tables[REFUSED_JOINS] = {"pair": dropped["pair"]}
     player.engine.open_all()
-    rejoin(player, GroupRound(number, world.groups, world.rules, state.incarnation))
+    sections = world.config.scribe, world.config.trees
+    rejoin(player, GroupRound(number, world.groups, *sections, state.incarnation))
     taken = player.take(MESSAGES, FOUND, REFUSED)
     messages = [0, 0]
     if MESSAGES in taken:

@@ -4,39 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import small_worlds
 from living_groups import World, world_of_run
 from oracle.living.draws import keyed_draw
 from oracle.living.overlay import Overlay, Rules
 from oracle.living.perfect import enter_perfect
 from oracle.random_cases import random_case
 from oracle.scribe import Scribe as StaticScribe
-from oracle.scribe_living import small
 from oracle.scribe_living.groups import Access, Group, Settings
 from oracle.scribe_living.measures import attached
 from oracle.scribe_living.state import Scribe
 from oracle.scribe_living.world import Event, Run, Snapshot
+from small_worlds import COUNT, G
 
-from scribe_spark.scribe.state import CAUSES
-
-COUNT, G = small.COUNT, small.G
 ENTRY = {"refreshed": 8, "got_payload": False}
 STATIC = [seed for seed in range(60) if (case := random_case(seed)).keys and len(case.ids) > 1]
 
 
-def grown(seed: int = 0, members: int = 30, **given) -> tuple[World, Snapshot]:
-    """Sixty nodes, one group; round 0: it is created, and nodes join it."""
-    world = world_of_run(small.world(seed, **given), seed, 20)
-    create: list[Event] = [(0, 0, "create", G)]
-    return world, world.play(0, create + [(0, node, "join", G) for node in range(members)])
-
-
-def root_of(seen: Snapshot) -> int:
-    (root,) = [node for _, node, _, root, *_ in seen.entries if root]
-    return root
-
-
-def children_of(seen: Snapshot, node: int) -> set[int]:
-    return {child for _, parent, child, *_ in seen.children if parent == node}
+def grown(access: Access | None = None) -> tuple[World, Snapshot]:
+    """A small world after round 0, for the kernels."""
+    run = small_worlds.grown(access=access)
+    assert run.kernels is not None
+    return run.kernels, run.seen[0]
 
 
 @pytest.mark.parametrize("seed", STATIC[::3])
@@ -64,60 +53,6 @@ def test_with_no_events_after_the_joins_trees_and_deliveries_are_the_static_ones
     for group in case.keys:
         expected = set(static.multicast(group, "routed", source)) | ({source} & case.members[group])
         assert {node for (_, at, _), node in seen.deliveries if at == group} == expected
-
-
-@pytest.mark.parametrize("timeout", [1, 3])
-def test_children_of_a_failed_node_join_again_after_the_timeout(timeout: int) -> None:
-    world, seen = grown(settings=Settings(parent_timeout=timeout))
-    root = root_of(seen)
-    node = max(
-        {parent for _, parent, *_ in seen.children} - {root},
-        key=lambda one: (len(children_of(seen, one)), -one),
-    )
-    children = children_of(seen, node)
-    for number in range(1, timeout + 2):
-        seen = world.play(number, [(1, node, "fail")] if number == 1 else [])
-        assert {one for _, one in seen.orphans} == (children if number <= timeout else set())
-    result = world.results[-1]
-    parent_failed = CAUSES.index("parent failed")
-    assert np.count_nonzero(result.joins.cause == parent_failed) == len(children)
-    assert result.repaired.rounds.tolist() == [timeout]
-    assert attached(seen) == {(G, node) for _, node, *_ in seen.entries}
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_only_the_roots_children_join_again_when_it_fails(seed: int) -> None:
-    """Costa and Frey say that all members must."""
-    world, seen = grown(seed, members=50)
-    root = root_of(seen)
-    children, joined = children_of(seen, root), set()
-    for number in range(1, 6):
-        seen = world.play(number, [(1, root, "fail")] if number == 1 else [])
-        joined |= {(node, why) for _, node, why in seen.joins}
-    assert {node for node, why in joined if why == "root failed"} == children - {root_of(seen)}
-    assert {why for _, why in joined} <= {"root failed", "forwarder"}
-    assert len(children) < 50
-
-
-def test_a_group_is_lost_with_its_last_copy_and_can_be_created_again() -> None:
-    world, seen = grown(1)
-    holders = sorted({node for _, node, *_ in seen.copies})
-    assert len(holders) == 5
-    seen = world.play(1, [(1, node, "fail") for node in holders[:4]])
-    assert seen.lost_groups == []
-    for number in (2, 3, 4):
-        seen = world.play(number, [])
-    assert root_of(seen) == holders[4]
-    holders = sorted({node for _, node, *_ in seen.copies})
-    seen = world.play(5, [(5, node, "fail") for node in holders])
-    assert seen.lost_groups == [G]
-    for number in (6, 7, 8):
-        seen = world.play(number, [])
-        assert seen.refused.get("no group", 0) > 0 or number < 8
-    creator = seen.live[-1]
-    seen = world.play(9, [(9, creator, "create", G)])
-    assert seen.created == [(G, creator)]
-    assert attached(seen) == {(G, node) for _, node, *_ in seen.entries}
 
 
 def test_what_is_refused_reaches_nobody_and_changes_nothing() -> None:

@@ -22,7 +22,6 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.run_world import _WorldRun
 from scribe_spark.experiments.steps import Work
-from scribe_spark.experiments.world_setup import rules_of
 from scribe_spark.overlay import Application
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
@@ -105,7 +104,7 @@ def bytes_of_tables(state: pa.Table) -> tuple[set, set]:
 
 
 def test_rounds_are_what_the_kernels_make_of_them(simulation):
-    kernel, rules = simulation.underlay.kernel, rules_of(CONFIG)
+    kernel, rules = simulation.underlay.kernel, CONFIG.overlay
     known = ring_of(simulation)
     live = np.flatnonzero(known.node < 70)
     state = perfect_start(known, live, rules.leaf_set, rules.b, kernel)
@@ -118,7 +117,7 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
             happening = Events.of(
                 known, now["node"].to_numpy(), now["event"].astype(str).to_numpy()
             )
-            player = Player.in_process(state, rules, kernel, 3)
+            player = Player.in_process(state, CONFIG, kernel, 3)
             lookups = CONFIG.world.lookups
             result, measured = play_overlay(player, number, happening, lookups, (NEW_LEAFS,))
             assert world.step(messages=number == 2) == measured

@@ -23,7 +23,7 @@ from scribe_spark.engine.ring import ring_of
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import PHASES, Simulation, run_world
 from scribe_spark.experiments.run_world import tidy
-from scribe_spark.experiments.world_setup import live_groups_of, network_of, rules_of
+from scribe_spark.experiments.world_setup import live_groups_of, network_of
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
@@ -67,7 +67,7 @@ def simulation(spark):
 
 def test_rounds_are_what_the_kernels_make_of_them(simulation):
     """The kernels keep their state in memory; the world reads and writes it in every round."""
-    kernel, rules = simulation.underlay.kernel, rules_of(CONFIG)
+    kernel, rules = simulation.underlay.kernel, CONFIG.overlay
     live = live_groups_of(simulation, CONFIG)
     known, _ = ring_of(simulation.nodes.toArrow(), kernel)
     overlay = perfect_start(known, np.arange(len(known)), rules.leaf_set, rules.b, kernel)
@@ -91,8 +91,7 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
                     known, groups, given[1], names[1], of_groups["group"].to_numpy(np.int64)
                 ),
                 groups,
-                rules,
-                live.rules,
+                CONFIG,
                 kernel,
                 CONFIG.world.lookups,
                 traffic,

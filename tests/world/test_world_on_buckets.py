@@ -10,7 +10,7 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
-from scribe_spark.experiments.checks import check
+from scribe_spark.experiments.checks import check, refuse_buckets
 from scribe_spark.experiments.engines import Engine, engine_of
 from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
@@ -199,7 +199,7 @@ def test_a_run_without_rounds_has_a_bucket_for_each_partition(tmp_path):
         InputError, match=r"buckets = 2: applies to worlds and to runs with rounds only; giv"
     ):
         check(config, execution)
-    with pytest.raises(
-        InputError, match=r"engine = 'tasks': applies to worlds and to runs with rounds"
-    ):
-        check(config, Execution(out=execution.out, engine="tasks"))
+    tasks = Execution(out=execution.out, engine="tasks")
+    check(config, tasks)
+    with pytest.raises(InputError, match="engine = 'tasks': applies to runs and worlds; leave it"):
+        refuse_buckets(tasks)

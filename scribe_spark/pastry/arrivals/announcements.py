@@ -55,10 +55,7 @@ class Announce(WaveProgram):
         pairs = distinct(row * size + everybody[row, column])
         sender, to = arrived[pairs // size], pairs % size
         self.given.observer.count(tables, Kind.ANNOUNCEMENT, len(to), between=lambda: (sender, to))
-        outbox: dict[str, Columns] = {_ANNOUNCEMENT: {AT: to, "arrived": sender}}
-        if self.given.rules.announce == "row":
-            outbox[_ROW] = self._rows(states, arrived)
-        return outbox
+        return {_ANNOUNCEMENT: {AT: to, "arrived": sender}, _ROW: self._rows(states, arrived)}
 
     def _rows(self, states: States, arrived: np.ndarray) -> Columns:
         """Rows with somebody in them, and their owners where these belong."""

@@ -23,7 +23,7 @@ def planned_contacts(
     Parameters
     ----------
     contact : str
-        See :class:`~scribe_spark.pastry.arrivals.rules.ArrivalRules`.
+        See :class:`~scribe_spark.config.OverlayConfig`.
     known : Ring
         All nodes in the order of their nodeIds; routers are indices.
     wave : ndarray of int64, shape (K,)

@@ -94,12 +94,12 @@ class Introduce(WaveProgram):
         self.given.observer.count(
             tables, Kind.INTRODUCTION, len(sender), between=lambda: (sender, found["to"])
         )
-        outbox: dict[str, Columns] = {_INTRODUCTION: {AT: found["to"], "arrived": sender}}
-        if self.given.rules.announce == "row":
-            new = take(found, np.flatnonzero(found["row"] >= 0))
-            entries = states.cells[arrived[new["arrived"]], new["row"]]
-            outbox[_ROW] = {AT: new["to"], "row": new["row"], "entries": entries}
-        return outbox
+        new = take(found, np.flatnonzero(found["row"] >= 0))
+        entries = states.cells[arrived[new["arrived"]], new["row"]]
+        return {
+            _INTRODUCTION: {AT: found["to"], "arrived": sender},
+            _ROW: {AT: new["to"], "row": new["row"], "entries": entries},
+        }
 
     def _take(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
         """Take the nodes that have told of themselves, and their rows."""

@@ -117,8 +117,7 @@ class JoinMessages(WaveProgram):
         keys = Keys.of_nodes(ring, arriving)
         # 1. rows that no node on the route has supplied
         shared = ids.shared_digits_np(ring.hi[at], ring.lo[at], keys.hi, keys.lo, states.b)
-        everything = self.given.rules.rows == "all"
-        first = np.zeros_like(shared) if everything else came["row"]
+        first = came["row"]
         supplies = first <= shared
         observer.count(
             tables,

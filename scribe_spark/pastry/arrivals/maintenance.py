@@ -63,7 +63,7 @@ class AskRows(WaveProgram):
         live, sent = self.wave.live[first:last], []
         for row in range(states.cells.shape[1]):
             number = states.known.node[live]
-            drawn = row_bits(self.given.rules.seed, self.purpose, self.number, row, number)
+            drawn = row_bits(self.given.seed, self.purpose, self.number, row, number)
             asked = questions(states.cells[live - states.first, row], drawn)
             node, asked = live[asked >= 0], asked[asked >= 0]
             arrives = self.given.is_alive(asked)

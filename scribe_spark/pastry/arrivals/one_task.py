@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +20,13 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.arrival import asking, entering, maintenance
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer
-from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.wave import Given, Wave, WaveInMemory, states_in_buckets
 from scribe_spark.pastry.arrivals.waves import Plan
 from scribe_spark.underlay.protocol import Kernel
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.overlay import OverlayConfig
 
 __all__ = ["Grown", "grow", "programs"]
 
@@ -52,7 +55,8 @@ class Grown:
 def grow(
     known: Ring,
     plan: Plan,
-    rules: ArrivalRules,
+    rules: OverlayConfig,
+    seed: int,
     kernel: Kernel,
     bounds: np.ndarray,
 ) -> Iterator[Grown]:
@@ -69,7 +73,7 @@ def grow(
     """
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     tables = states_in_buckets(states, bounds)
-    given = Given(RingInMemory(known), bounds, rules, kernel, Observer())
+    given = Given(RingInMemory(known), bounds, rules, kernel, Observer(), seed=seed)
     wave = plan.wave
     for number in range(int(wave.max(initial=-1)) + 1):
         arriving = np.flatnonzero(wave == number)

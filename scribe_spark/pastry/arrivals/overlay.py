@@ -14,6 +14,7 @@ import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +28,6 @@ from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows, read_row
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer, counted
 from scribe_spark.pastry.arrivals.one_task import grow, programs
-from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.arrivals.waves import Plan, wave_ends
@@ -38,6 +38,9 @@ from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.overlay import OverlayConfig
+
 __all__ = ["arrivals", "play_arrivals"]
 
 #: Waves up to this many nodes are one task's; what nodes know does not depend on it.
@@ -47,7 +50,8 @@ _ONE_TASK = 2**17
 def arrivals(
     nodes: DataFrame,
     underlay: Underlay,
-    rules: ArrivalRules,
+    config: OverlayConfig,
+    seed: int,
     progress: Progress | None = None,
 ) -> PastryOverlay:
     """Return the overlay after the last wave, to be freed by its ``release``.
@@ -57,11 +61,14 @@ def arrivals(
     nodes : DataFrame
         `schemas.NODES`.
     underlay : Underlay
-    rules : ArrivalRules
+    config : OverlayConfig
+    seed : int
+        Key of the draws.
     """
+    rules = config.for_tasks()
     overlay = PastryOverlay(nodes, underlay, rules.b, rules.leaf_set)
     ring = overlay.ring
-    tables = play_arrivals(ring, len(ring), underlay.kernel, rules, progress)
+    tables = play_arrivals(ring, len(ring), underlay.kernel, rules, seed, progress)
     tables.settle()
     overlay.known = [tables.constant(LEAVES, CELLS)]
     overlay.own(tables.release)
@@ -74,7 +81,8 @@ def play_arrivals(
     ring: BucketRing,
     initial: int,
     kernel: Kernel,
-    rules: ArrivalRules,
+    rules: OverlayConfig,
+    seed: int,
     progress: Progress | None = None,
 ) -> BucketTables:
     """Return the tables `LEAVES`, `CELLS` and `MESSAGES` after the last wave.
@@ -88,11 +96,11 @@ def play_arrivals(
     last = max(0, int(np.searchsorted(ends, _ONE_TASK, side="right")) - 1)
     if ring.layout.buckets == 1:  # no other task could play a part of them
         last = len(ends) - 1
-    first = _in_one_task(spark, _first_waves(ring, initial, kernel, rules, last), ROWS)
+    first = _in_one_task(spark, _first_waves(ring, initial, kernel, rules, seed, last), ROWS)
     tables = BucketTables(ring.layout, ring.layout.partition(first))
     if last + 1 < len(ends):
-        later = _PlannedWaves.of(spark, ring, initial, kernel, rules)
-        given = Given(ring.facts, ring.bounds, rules, kernel, Observer())
+        later = _PlannedWaves.of(spark, ring, initial, kernel, rules, seed)
+        given = Given(ring.facts, ring.bounds, rules, kernel, Observer(), seed=seed)
         for number in range(last + 1, len(ends)):
             for program in programs(given, later.wave(number), number):
                 name = f"wave {number}, {type(program).__name__}"
@@ -107,7 +115,7 @@ def _in_one_task(spark: SparkSession, kernel: BatchKernel, schema: StructType | 
 
 
 def _first_waves(
-    ring: BucketRing, initial: int, kernel: Kernel, rules: ArrivalRules, last: int
+    ring: BucketRing, initial: int, kernel: Kernel, rules: OverlayConfig, seed: int, last: int
 ) -> BatchKernel:
     """Return the kernel that plays the waves up to `last`; it leaves the tables of all buckets."""
     facts, bounds, folder = ring.facts, ring.bounds, ring.layout.folder
@@ -116,11 +124,10 @@ def _first_waves(
         if read_partition(batches) is None:
             return
         # the nodes of later waves are in the ring already, and know nobody
-        plan = Plan.of_first(facts.ring, initial, rules, kernel)
+        plan = Plan.of_first(facts.ring, initial, rules, seed, kernel)
         wave = np.where(plan.wave <= last, plan.wave, -1)
-        *_, done = grow(
-            facts.ring, replace(plan, wave=wave), rules, kernel, thread_bounds(len(facts.ring))
-        )
+        now, threads = replace(plan, wave=wave), thread_bounds(len(facts.ring))
+        *_, done = grow(facts.ring, now, rules, seed, kernel, threads)
         for bucket, (first, end) in enumerate(itertools.pairwise(bounds.tolist())):
             mine = done.states.of(slice(first, end))
             for name, columns in mine.tables().items():
@@ -153,14 +160,15 @@ class _PlannedWaves:
         ring: BucketRing,
         initial: int,
         kernel: Kernel,
-        rules: ArrivalRules,
+        rules: OverlayConfig,
+        seed: int,
     ) -> _PlannedWaves:
         """Give every executor the waves, once."""
         facts = ring.facts
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if read_partition(batches) is not None:
-                plan = Plan.of_first(facts.ring, initial, rules, kernel)
+                plan = Plan.of_first(facts.ring, initial, rules, seed, kernel)
                 yield pa.RecordBatch.from_pydict(vars(plan))
 
         rows = _in_one_task(spark, run, "wave bigint, rank bigint, contact bigint").toArrow()

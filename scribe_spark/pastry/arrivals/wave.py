@@ -12,18 +12,20 @@ from __future__ import annotations
 import functools
 import itertools
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, NONE, States, is_node
 from scribe_spark.pastry.lives import KnowsLives
-from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.underlay.protocol import Kernel
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.overlay import OverlayConfig
+    from scribe_spark.config.rounds import EventsConfig
 
 __all__ = [
     "LATER",
@@ -90,37 +92,44 @@ class WaveInMemory:
 
 @dataclass(frozen=True)
 class Given:
-    """What the programs of Pastry have in common.
+    """The facts and rules that all programs of Pastry share.
 
     Attributes
     ----------
     facts : KnowsRing
         All nodes, those of later waves too.
     bounds : ndarray of int64, shape (B + 1,)
-    rules : ArrivalRules
+    rules : OverlayConfig
+        How nodes arrive.
     kernel : Kernel
         Of the underlay.
     observer : Observer
     lives : KnowsLives, optional
-        Who is alive; without it everybody is, and there are no rounds.
+        Without it all nodes are alive, and there are no rounds.
+    seed : int
+        Key of the draws.
+    world : EventsConfig, optional
+        Detection, repair and maintenance in the rounds of a world.
     """
 
     facts: KnowsRing
     bounds: np.ndarray
-    rules: ArrivalRules
+    rules: OverlayConfig
     kernel: Kernel
     observer: Observer
     lives: KnowsLives | None = None
+    seed: int = 0
+    world: EventsConfig | None = None
 
     def is_alive(self, positions: np.ndarray) -> np.ndarray:
-        """Whether each position (of any shape) is a live node's; False for no position."""
+        """Test for positions (of any shape) of live nodes; False for no position."""
         return is_node(positions) if self.lives is None else self.lives.is_alive(positions)
 
     @property
-    def world_rules(self) -> WorldRules:
-        """The rules of a world."""
-        assert isinstance(self.rules, WorldRules), "not a world"
-        return self.rules
+    def world_rules(self) -> EventsConfig:
+        """Detection, repair and maintenance in the rounds of a world."""
+        assert self.world is not None, "not a world"
+        return self.world
 
     @property
     def in_round(self) -> KnowsLives:
@@ -171,7 +180,7 @@ class WaveProgram(NodeProgram):
     wave: Wave
 
     def mine(self, bucket: int) -> np.ndarray:
-        """Return which of the wave's nodes are of a bucket: indices in the arrays of the wave."""
+        """Return the indices of the wave's nodes in a bucket, in the arrays of the wave."""
         first, last = np.searchsorted(self.wave.arriving, self.bounds[bucket : bucket + 2])
         return np.arange(first, last)
 

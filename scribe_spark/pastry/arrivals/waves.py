@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.contacts import planned_contacts
-from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.underlay.protocol import Kernel
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.overlay import OverlayConfig
 
 __all__ = ["Plan", "arrival_ranks", "wave_ends", "wave_size"]
 
@@ -61,16 +64,18 @@ class Plan:
     contact: np.ndarray
 
     @classmethod
-    def of(cls, known: Ring, rules: ArrivalRules, kernel: Kernel) -> Plan:
+    def of(cls, known: Ring, rules: OverlayConfig, seed: int, kernel: Kernel) -> Plan:
         """Return the plan by which nodes (in the order of their nodeIds) all arrive."""
-        rank = arrival_ranks(known, rules)
+        rank = arrival_ranks(known, seed)
         wave = np.searchsorted(wave_ends(len(known), rules.growth), rank, side="right")
-        bits = draws.bits_np(rules.seed, "contact", known.node)
+        bits = draws.bits_np(seed, "contact", known.node)
         contact = planned_contacts(rules.contact, known, wave, rank, bits, kernel)
         return cls(wave, rank, contact)
 
     @classmethod
-    def of_first(cls, known: Ring, initial: int, rules: ArrivalRules, kernel: Kernel) -> Plan:
+    def of_first(
+        cls, known: Ring, initial: int, rules: OverlayConfig, seed: int, kernel: Kernel
+    ) -> Plan:
         """Return the plan by which the nodes with smaller numbers arrive; the wave of others is -1.
 
         Parameters
@@ -80,17 +85,17 @@ class Plan:
         """
         first = np.flatnonzero(known.node < initial)
         if len(first) == len(known):
-            return cls.of(known, rules, kernel)
-        some, none = cls.of(known.take(first), rules, kernel), np.full(len(known), -1)
+            return cls.of(known, rules, seed, kernel)
+        some, none = cls.of(known.take(first), rules, seed, kernel), np.full(len(known), -1)
         wave, rank, contact = none.copy(), none.copy(), none
         wave[first], rank[first] = some.wave, some.rank
         contact[first] = np.append(first, -1)[some.contact]  # what -1 indexes is -1
         return cls(wave, rank, contact)
 
 
-def arrival_ranks(known: Ring, rules: ArrivalRules) -> np.ndarray:
+def arrival_ranks(known: Ring, seed: int) -> np.ndarray:
     """Return the place (from 0) of each node in the order of arrival: int64."""
-    drawn = draws.bits_np(rules.seed, "arrival order", known.node).view(np.int64)
+    drawn = draws.bits_np(seed, "arrival order", known.node).view(np.int64)
     order = np.argsort(drawn, kind="stable")
     rank = np.empty(len(known), dtype=np.int64)
     rank[order] = np.arange(len(known))

@@ -1,7 +1,6 @@
 """The variants of the papers in a run: what a round of a world plays, played on the run's trees.
 
-The trees that Scribe's JOINs have made are not changed: the programs begin with them, and write
-tables of their own.
+The trees that Scribe's JOINs have made are not changed: the programs play on a fork of them.
 
 References
 ----------
@@ -10,39 +9,32 @@ JSAC 2002, Sections IV.E and IV.F.  docs/rules.md, S28 to S30 and S32.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import NONE
-from scribe_spark.engine import Columns, Inbox, Program, Tables
+from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.buckets import read_columns
 from scribe_spark.multicast import EDGES
-from scribe_spark.pastry.arrivals.wave import Given
-from scribe_spark.progress import Progress
+from scribe_spark.pastry.player import Player
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.scribe import bottleneck, lazy
 from scribe_spark.scribe import collapse as paths
+from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.outcomes import OVERLOADED
-from scribe_spark.scribe.program import RoundProgram
+from scribe_spark.scribe.program import GroupRound, RoundProgram
 from scribe_spark.scribe.rejoin import EXTRA_JOINS, extra_joins
-from scribe_spark.scribe.rules import RemoverRules, ScribeRules
-from scribe_spark.scribe.run import Run, RunRound
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import cause
 from scribe_spark.scribe.trees import Trees
 from scribe_spark.scribe.variants.context import Variant, VariantContext
 
-if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config import TreesConfig
-
 __all__ = [
     "CountOverloaded",
     "Forget",
-    "Limits",
-    "RunPlayer",
+    "SharedLimits",
     "collapse",
     "grow_lazily",
     "remove_bottlenecks",
@@ -51,33 +43,38 @@ __all__ = [
 
 def remove_bottlenecks(context: VariantContext) -> Variant:
     """Overloaded nodes drop children, which join siblings, until none can drop any more."""
-    with Limits.of(context.rules, context.capacities) as limits:
-        played = RunPlayer.of(context, "bottleneck remover", limits)
-        bottleneck.remove_bottlenecks(played, played.round)
-        overloaded = played.count_overloaded()
+    with SharedLimits.shared(context.rules.limit, context.capacities) as limits:
+        trees = _begin(context, "bottleneck remover", limits)
+        trees.play(bottleneck.remove_bottlenecks, "drops")
+        overloaded = _count_overloaded(trees)
     if overloaded:
         context.progress.note(
             f"bottleneck remover: the limit cannot be met; {overloaded:,} nodes keep more children "
             "than it, each the only child in its table"
         )
-    return Variant(played.trees.edges(), played.extra_joins(), overloaded, trees=played.trees)
+    return Variant(trees.edges(), _extra_joins(trees), overloaded, trees=trees)
 
 
 def collapse(context: VariantContext) -> Variant:
     """Nodes that are no members and have a single child leave, until none is left."""
-    played = RunPlayer.of(context, "collapse")
-    paths.collapse(played, played.round)
-    return Variant(played.trees.edges(), trees=played.trees)
+    trees = _begin(context, "collapse")
+    trees.play(paths.collapse, "paths")
+    return Variant(trees.edges(), trees=trees)
 
 
 def grow_lazily(context: VariantContext) -> Variant:
     """Members join in waves; a JOIN makes no forwarders on its way."""
-    with Limits.of(context.rules, context.capacities) as limits:
-        played = RunPlayer.of(context, "lazy growth", limits)
-        played.play(played.run.program(Forget))
-        lazy.grow_lazily(played, played.round)
-        overloaded = played.count_overloaded()
-    return Variant(played.trees.edges(), overloaded=overloaded, trees=played.trees)
+    with SharedLimits.shared(context.rules.limit, context.capacities) as limits:
+        trees = _begin(context, "lazy growth", limits)
+        trees.play(_grow_anew, "JOINs")
+        overloaded = _count_overloaded(trees)
+    return Variant(trees.edges(), overloaded=overloaded, trees=trees)
+
+
+def _grow_anew(player: Player, round: GroupRound) -> None:
+    """Grow trees lazily in place of those that there are."""
+    player.play(Forget(player.given, round))
+    lazy.grow_lazily(player, round)
 
 
 class Forget(RoundProgram):
@@ -101,86 +98,45 @@ class CountOverloaded(RoundProgram):
         scribe.note(OVERLOADED, node=bottleneck.overloaded(scribe))
 
 
-@dataclass(frozen=True)
-class RunPlayer:
-    """Plays programs of a round on the trees of a run; see `PlaysPrograms`.
+def _begin(context: VariantContext, name: str, limits: ChildLimits | None = None) -> Trees:
+    """Return the trees of a variant, which begin as Scribe's own.
 
-    Attributes
+    Parameters
     ----------
-    trees : Trees
-        As the programs leave them.
-    name : str
-        What is told of the supersteps.
-    progress : Progress
+    limits : ChildLimits, optional
     """
+    trees = context.trees
+    assert trees is not None, "in a run that is played in rounds variants grow in worlds"
+    listed = context.groups.select("group", "root").toArrow().sort_by("group")
+    roots = trees.overlay.ring.facts.positions(listed.column("root").to_numpy())
+    rules = context.rules.for_tasks()
+    round = replace(trees.round, trees=rules, limits=limits, roots=roots)
+    return trees.fork(f"{name}, ", round, seed=context.seed)
 
-    trees: Trees
-    name: str
-    progress: Progress
 
-    @classmethod
-    def of(
-        cls, context: VariantContext, name: str, limits: RemoverRules | None = None
-    ) -> RunPlayer:
-        """Return the player of a variant that begins with Scribe's own trees.
+def _count_overloaded(trees: Trees) -> int:
+    """Return how many nodes have more children than their limit."""
+    player = trees.player
+    player.play(CountOverloaded(player.given, trees.round))
+    return len(player.take(OVERLOADED).get(OVERLOADED, {}).get("node", ()))
 
-        Parameters
-        ----------
-        limits : RemoverRules, optional
-            Nodes' limits, and what they drop.
-        """
-        trees = context.trees
-        assert trees is not None, "in a run that is played in rounds variants grow in worlds"
-        listed = context.groups.select("group", "root").toArrow().sort_by("group")
-        roots = trees.run.facts.positions(listed.column("root").to_numpy())
-        rules = ScribeRules(remover=limits, lazy=limits)
-        run = trees.run.with_rules(rules, context.seed, roots)
-        return cls(trees.copy(run), name, context.progress)
 
-    @property
-    def run(self) -> Run:
-        """What the programs have in common."""
-        return self.trees.run
+def _extra_joins(trees: Trees) -> DataFrame:
+    """Return the JOINs that the remover adds: `multicast.EDGES` and ``probes``; lazy."""
+    given, groups = trees.player.given, trees.round.groups
+    facts, kernel = given.facts, given.kernel
 
-    @property
-    def given(self) -> Given:
-        """See `PlaysPrograms`."""
-        return self.run.given
+    def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
+        return extra_joins(some, groups, facts.ring, kernel)
 
-    @property
-    def round(self) -> RunRound:
-        """The round of the run."""
-        return self.run.round
-
-    def play(self, program: Program) -> int:
-        """See `PlaysPrograms`."""
-        name = f"{self.name}, {type(program).__name__.strip('_')}"
-        return sum(self.trees.tables.play(program, name, self.progress))
-
-    def has(self, name: str) -> bool:
-        """See `PlaysPrograms`."""
-        return self.trees.tables.has(name)
-
-    def count_overloaded(self) -> int:
-        """Return how many nodes have more children than their limit."""
-        self.play(self.run.program(CountOverloaded))
-        found = self.trees.tables.take(OVERLOADED)
-        return sum(len(columns["node"]) for _, _, columns in found)
-
-    def extra_joins(self) -> DataFrame:
-        """Return the JOINs that the remover adds: `multicast.EDGES` and ``probes``; lazy."""
-        run = self.run
-
-        def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
-            return extra_joins(some, run.round.groups, run.facts.ring, run.kernel)
-
-        schema = f"{EDGES}, probes bigint"
-        return read_columns(self.trees.tables.rows(EXTRA_JOINS), rows, schema).frame
+    return read_columns(
+        trees.engine.tables.rows(EXTRA_JOINS), rows, f"{EDGES}, probes bigint"
+    ).frame
 
 
 @dataclass(frozen=True)
-class Limits(RemoverRules):
-    """The rules of nodes that may have limits of their own, which tasks map into memory.
+class SharedLimits(ChildLimits):
+    """The limits of nodes that may have limits of their own, which tasks map into memory.
 
     Attributes
     ----------
@@ -191,7 +147,7 @@ class Limits(RemoverRules):
     names: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, config: TreesConfig, capacities: DataFrame | None) -> Limits:
+    def shared(cls, limit: int, capacities: DataFrame | None) -> SharedLimits:
         """Return those of a run; to be used as a context, which frees the arrays.
 
         Parameters
@@ -204,18 +160,17 @@ class Limits(RemoverRules):
             own = capacities.select("node", "limit").toArrow().sort_by("node")
             arrays = {name: own.column(name).to_numpy() for name in own.column_names}
             names = tuple(distribute_arrays(capacities.sparkSession, **arrays))
-        shed = (config.shed_group, config.shed_child, config.shed_table)
-        return cls(config.limit, *shed, names=names)
+        return cls(limit, names=names)
 
-    def __enter__(self) -> Limits:
+    def __enter__(self) -> SharedLimits:
         return self
 
     def __exit__(self, *_: object) -> None:
         discard_arrays(*self.names)
 
-    def limits(self, number: np.ndarray) -> np.ndarray:
-        """See `RemoverRules`."""
+    def of(self, number: np.ndarray) -> np.ndarray:
+        """See `ChildLimits`."""
         if not self.names:
-            return super().limits(number)
+            return super().of(number)
         known, limit = map(open_array, self.names)
         return limit[np.searchsorted(known, number)]

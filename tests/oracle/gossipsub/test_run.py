@@ -91,56 +91,6 @@ def test_joins_at_once_cross_and_make_a_symmetric_mesh() -> None:
     }
 
 
-def test_a_full_mesh_takes_those_alone_that_it_has_dialled() -> None:
-    """0's mesh has d_high. 4 has dialled 0 and is refused; 5, which 0 has dialled, is taken."""
-    topic = topic_of(replace(SMALL, prune_backoff=7), "0>1 0>2 0>3 4>0 0>5")
-    topic.mesh = {0: {1, 2, 3}, 1: {0}, 2: {0}, 3: {0}, 4: {0}, 5: {0}}
-    topic.deliver([(4, 0), (5, 0)], [], h=3)
-    assert topic.mesh == {0: {1, 2, 3, 5}, 1: {0}, 2: {0}, 3: {0}, 4: set(), 5: {0}}
-    assert topic.backoffs(9) == {(0, 4, 10), (4, 0, 10)}
-    assert topic.backoffs(10) == set()
-    assert topic.messages == {(4, 0, "GRAFT"): 1, (5, 0, "GRAFT"): 1, (0, 4, "PRUNE"): 1}
-
-
-def test_nobody_grafts_who_is_in_back_off() -> None:
-    topic = topic_of(SMALL, "0>1 0>2")
-    topic.backoff = {0: {1: 5}, 1: {0: 5}}
-    assert topic.eligible(0, 4) == [2]
-    assert topic.eligible(0, 5) == [1, 2]
-    topic.backoff = {1: {0: 5}}  # known at one end only: refused there
-    topic.heartbeat(4, acting=[0])
-    assert topic.mesh_links() == {(0, 2), (2, 0)}
-    assert topic.backoffs(4) == {(0, 1, 64), (1, 0, 64)}
-
-
-def test_a_mesh_that_is_too_large_keeps_its_outbound_links() -> None:
-    """0 has six of which 5 and 6 are outbound, d = 3: 6 and 5 are kept, and 1."""
-    settings = Settings(d=3, d_low=2, d_high=5, d_out=2, prune_backoff=9)
-    topic = topic_of(settings, "1>0 2>0 3>0 4>0 0>5 0>6")
-    topic.mesh = {0: {1, 2, 3, 4, 5, 6}} | {n: {0} for n in range(1, 7)}
-    topic.heartbeat(0, acting=[0])
-    assert topic.mesh[0] == {1, 5, 6}
-    assert topic.backoffs(8) == {(a, b, 9) for n in (2, 3, 4) for a, b in ((0, n), (n, 0))}
-
-
-def test_at_d_high_a_mesh_is_pruned_if_asked() -> None:
-    settings = Settings(d=1, d_low=1, d_high=2, d_out=0)
-    for asked, degree in ((False, 2), (True, 1)):
-        topic = topic_of(replace(settings, prune_at_d_high=asked), "0>1 0>2")
-        topic.mesh = {0: {1, 2}, 1: {0}, 2: {0}}
-        topic.heartbeat(0, acting=[0])
-        assert len(topic.mesh[0]) == degree
-
-
-def test_outbound_links_are_grafted_besides() -> None:
-    """0 has d_low = 2 that have dialled it, and needs one that it has dialled: 3 or 4."""
-    settings = Settings(d=2, d_low=2, d_high=4, d_out=1)
-    topic = topic_of(settings, "1>0 2>0 0>3 0>4")
-    topic.mesh = {0: {1, 2}, 1: {0}, 2: {0}}
-    topic.heartbeat(0, acting=[0])
-    assert topic.mesh[0] == {1, 2, 3}
-
-
 # --- Publications -------------------------------------------------------------------------------
 
 LINE = "0>1 1>2 2>3"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from .settings import Draw, Settings, least
 
@@ -195,11 +195,6 @@ class Topic:
         entries.update((x, "mesh") for x, _ in self.mesh_links())
         entries.update((x, "back-off") for x, _, _ in self.backoffs(h))
         return dict(entries)
-
-    def is_symmetric(self, alive: Callable[[int], bool] = lambda _: True) -> bool:
-        """Tell whether whoever is in a mesh has this node in its own."""
-        links = self.mesh_links()
-        return all((y, x) in links for x, y in links if alive(x) and alive(y))
 
     def degrees_are_right(self, h: int) -> bool:
         """Tell whether each degree is in [d_low, d_high], as far as connections allow."""

@@ -85,14 +85,10 @@ def first_state(overlay: Overlay, node: int, message: Message | None) -> NodeSta
 
 
 def rows_sent(overlay: Overlay, ident: int, path: Sequence[int]) -> dict[int, list[int]]:
-    """Node of the route -> the rows that it sends to X.
-
-    `route`: row i by the first node that shares at least i digits with X.
-    `all`: rows 0 to s by every node, s the digits that it shares.
+    """Node of the route -> the rows that it sends to X: row i is sent by the first node that shares
+    at least i digits with X.
     """
     shares = {node: shared_digits(overlay.idents[node], ident, overlay.rules.b) for node in path}
-    if overlay.rules.rows == "all":
-        return {node: list(range(share + 1)) for node, share in shares.items()}
     sent: dict[int, list[int]] = {}
     for row in range(max(shares.values()) + 1):
         first = next(node for node in path if shares[node] >= row)
@@ -103,7 +99,7 @@ def rows_sent(overlay: Overlay, ident: int, path: Sequence[int]) -> dict[int, li
 def announce(overlay: Overlay, arrived: Sequence[NodeState]) -> set[int]:
     """X tells each node of its leaf set and routing table; who got a new leaf.
 
-    With `row`, a node of row i also gets row i. All announcements of a wave are delivered at once.
+    A node of row i also gets row i. All announcements of a wave are delivered at once.
     """
     heard: dict[int, set[int]] = {}
     told: dict[int, list[int]] = {}
@@ -114,8 +110,7 @@ def announce(overlay: Overlay, arrived: Sequence[NodeState]) -> set[int]:
             told.setdefault(node, []).append(state.node)
             letter = heard.setdefault(node, set())
             letter.add(state.node)
-            if overlay.rules.announce == "row":
-                letter.update(row_with(state, node, overlay.idents[node]))
+            letter.update(row_with(state, node, overlay.idents[node]))
     for node, letter in heard.items():
         for candidate in letter:
             overlay.offer(overlay.states[node], candidate)
@@ -158,7 +153,7 @@ def introduce(overlay: Overlay, wave: Sequence[int], messages: Mapping[int, Mess
             overlay.note("introduction", node, other)
             letter = heard.setdefault(other, set())
             letter.add(node)
-            if overlay.rules.announce == "row" and other in new[node]:
+            if other in new[node]:
                 letter.update(row_with(overlay.states[node], other, overlay.idents[other]))
     for other, letter in heard.items():
         for candidate in letter:

@@ -18,8 +18,6 @@ def small_rules(random_case: random.Random) -> Rules:
         b=pick([1, 2, 4]),
         l=pick([4, 8, 16]),
         contact=pick(["nearest", "discovered", "random"]),
-        rows=pick(["route", "all"]),
-        announce=pick(["row", "self"]),
         growth=pick([None, 1.1, 1.5, 2]),
         maintenance=pick([0, 0, 1, 2]),
         maintenance_period=pick([0, 0, 2, 3]),

@@ -20,8 +20,6 @@ class Rules:
     b: int = 4
     l: int = 16  # noqa: E741  (the papers' letter)
     contact: str = "nearest"  # | latest (rule P30) | discovered | random
-    rows: str = "route"  # | all
-    announce: str = "row"  # | self
     introduce: bool = False  # rule P29
     growth: float | None = None  # None: one node a wave
     maintenance: int = 0  # m, after each wave

@@ -12,7 +12,6 @@ from .cases import empty_overlay, everyone_right, small_events, small_overlay
 from .compare import differences
 from .measures import gap_of, table_quality, wrong_leaf_sets
 from .overlay import Rules
-from .routing import UNDELIVERABLE
 from .world import look_up, run, snapshot, step
 
 SEEDS = range(30)
@@ -76,31 +75,6 @@ def test_messages_to_dead_nodes_are_lost_counted_and_dropped(seed: int) -> None:
     assert table_quality(overlay).dead <= before
 
 
-@pytest.mark.parametrize("failing", [3, 4, 12])
-def test_adjacent_nodes_may_fail_at_once(failing: int) -> None:
-    for seed in range(5):
-        overlay = empty_overlay(40, seed, CALM)
-        arrive_all(overlay, range(40))
-        ring = overlay.live_in_ring_order()
-        run(overlay, [(0, node, "fail") for node in ring[5 : 5 + failing]], 2)
-        assert wrong_leaf_sets(overlay) == []
-        assert everyone_right(overlay)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_failure_and_recovery_bring_the_leaf_sets_back(seed: int) -> None:
-    overlay = empty_overlay(30, seed, CALM)
-    arrive_all(overlay, range(30))
-    before = snapshot(overlay).sides
-    failing = random.Random(seed).sample(range(30), 3)
-    if gap_of(overlay, set(failing)) > 3:
-        return
-    events = [(0, node, "fail") for node in failing] + [(3, node, "recover") for node in failing]
-    seen = run(overlay, events, 4)
-    assert len(seen[2].live) == 27
-    assert seen[3].sides == before
-
-
 @pytest.mark.parametrize("count", [6, 24])
 @pytest.mark.parametrize("back", ["recover", "arrive"])
 def test_neighbours_that_are_back_before_their_detection_know_each_other(
@@ -111,26 +85,6 @@ def test_neighbours_that_are_back_before_their_detection_know_each_other(
     before, two = snapshot(overlay).sides, overlay.live_in_ring_order()[3:5]
     events = [(at, node, kind) for at, kind in ((0, "fail"), (1, back)) for node in two]
     assert run(overlay, events, 2)[1].sides == before
-
-
-def test_a_leaving_node_is_known_at_once_and_a_failing_one_after_detection() -> None:
-    for kind, wait in (("leave", 0), ("fail", 2)):
-        overlay = empty_overlay(30, 1, replace(CALM, detection=2))
-        arrive_all(overlay, range(30))
-        seen = run(overlay, [(1, 7, kind)], 5)
-        holders = [any(7 in leaves for _, leaves in one.leaf_sets) for one in seen]
-        assert holders == [at < 1 + wait for at in range(5)]
-
-
-def test_undeliverable_where_nothing_is_left() -> None:
-    overlay = empty_overlay(40, 3, Rules(b=2, l=4, detection=9))
-    arrive_all(overlay, range(40))
-    ring = overlay.live_in_ring_order()
-    step(overlay, 0, [(0, node, "fail") for node in ring[1:]])
-    opposite = (overlay.idents[ring[0]] + (1 << 127)) % (1 << 128)
-    (result,) = look_up(overlay, [(ring[0], opposite)])
-    assert result.status == UNDELIVERABLE
-    assert result.lost > 0
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -101,11 +101,6 @@ def failures(run: Run, number: int) -> list[int]:
     return sorted(node for (died, node), under in run.affected.items() if died == number and under)
 
 
-def per_live_node(snapshot: Snapshot) -> dict[str, float]:
-    """Messages by kind, per live node."""
-    return {kind: count / len(snapshot.live) for kind, count in snapshot.counts.items()}
-
-
 def attached(snapshot: Snapshot) -> set[tuple[int, int]]:
     """(group, node) of all that a payload from a live root of the group reaches."""
     under: dict[tuple[int, int], list[int]] = {}

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
-from .groups import Access, Group, Settings
-from .measures import attached, calm, publications
-from .reliable import Reliable
-from .roots import become_root
-from .small import COUNT, G, children_of, grown, inner_node, quiet, world
-from .world import Run
+from oracle.scribe_living.groups import Access, Settings
+from oracle.scribe_living.measures import attached, calm, publications
+from oracle.scribe_living.reliable import Reliable
+from oracle.scribe_living.roots import become_root
+from oracle.scribe_living.world import Run
+from small_worlds import COUNT, G, children_of, grown, inner_node, quiet, world
 
 
 def test_the_last_member_that_quits_leaves_the_root_alone() -> None:
@@ -227,8 +226,7 @@ def test_a_nearer_newcomer_takes_over_and_the_old_root_keeps_its_subtree() -> No
 
 
 def test_the_creator_can_be_the_root() -> None:
-    run = world()
-    run.scribe.groups[G] = Group(run.scribe.overlay.idents[17] ^ 1)
+    run = world(near=17)
     run.step(0, [(0, 17, "create", G), (0, 3, "join", G)])
     assert run.scribe.roots(G) == [17]
     assert run.seen[0].counts.get("CREATE", 0) == 0

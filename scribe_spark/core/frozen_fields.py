@@ -1,19 +1,19 @@
-"""A frozen record of named values."""
+"""Named values that cannot be changed."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import NoReturn
 
-__all__ = ["Record"]
+__all__ = ["FrozenFields"]
 
 
-class Record(SimpleNamespace):
+class FrozenFields(SimpleNamespace):
     """Named values that tasks read without the library that has checked them.
 
     Examples
     --------
-    >>> Record(b=4, leaf_set=16).leaf_set
+    >>> FrozenFields(b=4, leaf_set=16).leaf_set
     16
     """
 

@@ -1,0 +1,133 @@
+"""A settled round: round 0 of a world in which no node fails, comes or goes.
+
+All nodes are alive and their tables are right, so no JOIN comes to a node twice and no path from a
+root is out of date.  Programs skip what only a later round would need.  A run without rounds is
+such a round: CREATEs and JOINs, then a publication to each group.
+
+References
+----------
+JSAC 2002, Section III.A.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.core.key_limits import refuse_groups
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.overlay.next_hop import NextHop
+from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.arrivals.observer import Observer
+from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.player import Player, play_in_turn
+from scribe_spark.scribe.events import GroupEvents, PlayEvents
+from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.join import SendJoins
+from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.publishing import Disseminate, Settle
+from scribe_spark.scribe.refresh import LeaveTrees
+from scribe_spark.scribe.sources import FindRoots
+from scribe_spark.underlay.protocol import Kernel
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.scribe import ScribeConfig
+
+__all__ = ["grow_trees", "publish", "rules_of_source", "settled_given", "settled_round"]
+
+
+def settled_given(facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, seed: int = 0) -> Given:
+    """Return the facts and rules of a settled round; of the driver.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of the underlay.
+    seed : int
+        Of draws.
+    """
+    from scribe_spark.config import OverlayConfig  # not on executors
+
+    nobody_arrives = OverlayConfig().for_tasks()
+    return Given(facts, bounds, nobody_arrives, kernel, Observer(()), seed=seed)
+
+
+def rules_of_source(source: str) -> ScribeConfig:
+    """Return the rules of a settled round whose publications begin at a source; of the driver."""
+    from scribe_spark.config import ScribeConfig  # not on executors
+
+    return ScribeConfig().replace(source=source).for_tasks()
+
+
+def settled_round(
+    number: np.ndarray,
+    key_hi: np.ndarray,
+    key_lo: np.ndarray,
+    size: int,
+    rule: NextHop,
+    lan_us: int,
+) -> GroupRound:
+    """Return the settled round of some groups; of the driver.
+
+    Parameters
+    ----------
+    number : ndarray of int64, shape (G,)
+        The numbers of the groups, ascending.
+    key_hi, key_lo : ndarray of uint64, shape (G,)
+        Halves of the groupIds.
+    size : int
+        How many nodes there are.
+    rule : NextHop
+        Of the overlay.
+    lan_us : int
+        Delay of a node's LAN link, each way.
+
+    Raises
+    ------
+    InputError
+        The groups are too many for so many nodes.
+    """
+    from scribe_spark.config import TreesConfig  # not on executors
+
+    refuse_groups(len(number), size)
+    groups = Groups(number, Keys(key_hi, key_lo), size)
+    rules = rules_of_source("root"), TreesConfig().for_tasks()
+    first = GroupRound(0, groups, *rules, whole_numbers(), timed=True, lan_us=lan_us)
+    return replace(first, settled=True, rule=rule)
+
+
+def grow_trees(player: Player, round: GroupRound, creator: np.ndarray, events: GroupEvents) -> None:
+    """Create all groups, and let their members join.
+
+    Parameters
+    ----------
+    creator : ndarray of int64, shape (G,)
+        The position of the node that creates each group.
+    events : GroupEvents
+        Joins; they may come to their nodes as messages instead (`events.JOINING`).
+    """
+    given, group = player.given, np.arange(len(round.groups))
+    nobody = Events()
+    steps = [
+        PlayEvents(given, round, nobody, events),
+        LeaveTrees(given, round, group, creator),
+        SendJoins(given, round),
+    ]
+    play_in_turn(player, steps)
+
+
+def publish(player: Player, round: GroupRound, group: np.ndarray, source: np.ndarray) -> None:
+    """Let a source of each of some groups multicast a message.
+
+    Parameters
+    ----------
+    group, source : ndarray of int64
+        Indices of groups, and the positions of their sources.
+    """
+    given = player.given
+    find = FindRoots(given, round, group, source)
+    play_in_turn(player, [find, Settle(given, round), Disseminate(given, round)])
