@@ -1,4 +1,4 @@
-"""What a node keeps of its peers: connections, mesh, back-off; by topic, node and peer.
+"""The tables of a node about its peers: connections, mesh, back-off; by topic, node and peer.
 
 A row's key is one number made of the index of the topic and the positions of node and peer, so that
 the rows of a node in a topic stand together, its peers in the order of their nodeIds.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import SortedTable, codes, whole_numbers
+from scribe_spark.core.arrays import SortedTable, codes, divided, expand, whole_numbers
 from scribe_spark.core.keys import key_of
 
 __all__ = [
@@ -25,6 +25,9 @@ __all__ = [
 #: How a connection came to be, at one of its ends: this end has dialled the other (it is outbound),
 #: the other end has dialled this one; or both.
 DIALLED, WAS_DIALLED = 1, 2
+
+#: The intermediate results for so many links stay in the processor's cache.
+_LINKS_AT_ONCE = 2**15
 
 
 @dataclass
@@ -78,9 +81,21 @@ class Space:
 
     def split(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return topic, node and peer."""
-        place, peer = np.divmod(key, self.size)
-        topic, node = np.divmod(place, self.size)
-        return topic, node, peer
+        place, peer = divided(key, self.size)
+        return *divided(place, self.size), peer
+
+    def peers_among(self, key: np.ndarray, marked: np.ndarray) -> np.ndarray:
+        """Return whether the peers of links are marked: bool.
+
+        Parameters
+        ----------
+        marked : ndarray of bool, shape (K,)
+        """
+        found = np.empty(len(key), dtype=bool)
+        for start in range(0, len(key), _LINKS_AT_ONCE):
+            some = slice(start, start + _LINKS_AT_ONCE)
+            found[some] = marked[divided(key[some], self.size)[1]]
+        return found
 
     def turned(self, key: np.ndarray) -> np.ndarray:
         """Return the keys of the same links at their other ends."""
@@ -91,6 +106,10 @@ class Space:
         """Return the first row of each place, and the first one after them."""
         first = np.searchsorted(table.key, place * self.size)
         return first, np.searchsorted(table.key, (place + 1) * self.size)
+
+    def at(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
+        """Return the keys of the rows of some places."""
+        return table.key[expand(*self.rows(table, place))[1]]
 
     def count(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
         """Return how many rows each place has."""

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, index_in_run, numbered
+from scribe_spark.core.arrays import (
+    NONE,
+    distinct,
+    divided,
+    expand,
+    find_sorted,
+    index_in_run,
+    numbered,
+)
 
 EMPTY = np.empty(0, dtype=np.int64)
 
@@ -24,6 +32,23 @@ def test_expand_is_a_range_for_each_pair():
         *((2, 0), (2, 1), (2, 2)),
     ]
     assert [part.tolist() for part in expand(EMPTY, EMPTY)] == [[], []]
+
+
+def test_expand_passes_over_empty_pairs():
+    random = np.random.default_rng(5)
+    first = random.integers(0, 1000, 200)
+    last = first + random.integers(0, 4, 200)
+    pair, number = expand(first, last)
+    expected = [
+        (i, n) for i, (a, b) in enumerate(zip(first, last, strict=True)) for n in range(a, b)
+    ]
+    assert list(zip(pair.tolist(), number.tolist(), strict=True)) == expected
+
+
+def test_divided_is_divmod():
+    number = np.array([0, 1, 6, 7, 8, 2**62, -1, -7, -8])
+    for mine, wanted in zip(divided(number, 7), np.divmod(number, 7), strict=True):
+        assert mine.tolist() == wanted.tolist()
 
 
 @pytest.mark.parametrize("rows", [0, 1, 50])
