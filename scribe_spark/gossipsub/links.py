@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import SortedTable, codes, divided, expand, whole_numbers
+from scribe_spark.core.arrays import (
+    SortedTable,
+    codes,
+    divided,
+    expand,
+    whole_numbers,
+)
 from scribe_spark.core.keys import key_of
 
 __all__ = [
@@ -18,6 +24,7 @@ __all__ = [
     "WAS_DIALLED",
     "BackOff",
     "Links",
+    "Runs",
     "Space",
     "turned_way",
 ]
@@ -25,6 +32,9 @@ __all__ = [
 #: How a connection came to be, at one of its ends: this end has dialled the other (it is outbound),
 #: the other end has dialled this one; or both.
 DIALLED, WAS_DIALLED = 1, 2
+
+#: To look through so many rows takes as long as to search for one place.
+_ROWS_OF_A_SEARCH = 64
 
 #: The intermediate results for so many links stay in the processor's cache.
 _LINKS_AT_ONCE = 2**15
@@ -61,6 +71,28 @@ class BackOff(SortedTable):
         found = row >= 0
         found[found] = self.until[row[found]] > heartbeat
         return found
+
+
+@dataclass
+class Runs(SortedTable):
+    """The rows of places in a table of links, by place.
+
+    Attributes
+    ----------
+    first, last : ndarray of int64
+        The first row, and the one after the last.
+    """
+
+    first: np.ndarray = field(default_factory=whole_numbers)
+    last: np.ndarray = field(default_factory=whole_numbers)
+
+    def rows(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first row of each place, and the first one after them; equal ones of none."""
+        at = self.find(place)
+        if not len(self):
+            return at, at
+        first = self.first[at]
+        return first, np.where(at >= 0, self.last[at], first)
 
 
 @dataclass(frozen=True)
@@ -103,9 +135,20 @@ class Space:
         return self.key(topic * self.size + peer, node)
 
     def rows(self, table: SortedTable, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first row of each place, and the first one after them."""
-        first = np.searchsorted(table.key, place * self.size)
-        return first, np.searchsorted(table.key, (place + 1) * self.size)
+        """Return the first row of each place, and the first one after them; equal ones of none."""
+        if len(place) * _ROWS_OF_A_SEARCH < len(table):
+            first = np.searchsorted(table.key, place * self.size)
+            return first, np.searchsorted(table.key, (place + 1) * self.size)
+        return self.runs(table).rows(place)
+
+    def runs(self, table: SortedTable) -> Runs:
+        """Return the rows of every place that has some."""
+        key, is_first = table.key, np.ones(len(table), dtype=bool)
+        for start in range(1, len(key), _LINKS_AT_ONCE):
+            place = key[start - 1 : start + _LINKS_AT_ONCE] // self.size
+            is_first[start : start + _LINKS_AT_ONCE] = place[1:] != place[:-1]
+        first = np.flatnonzero(is_first)
+        return Runs(key[first] // self.size, first, np.append(first, len(key))[1:])
 
     def at(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
         """Return the keys of the rows of some places."""

@@ -30,7 +30,7 @@ from scribe_spark.core.arrays import (
 from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.gossipsub.choosing import least, sample_others
-from scribe_spark.gossipsub.links import Links
+from scribe_spark.gossipsub.links import Links, Runs
 from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH
 from scribe_spark.gossipsub.publication import (
     ANSWERS,
@@ -59,6 +59,9 @@ __all__ = [
 #: round; counts of a heartbeat, by message and of the bucket.
 HELD, DEAD_ENDS = "held", "dead ends"
 BY_MESSAGE, COUNTED = "counted by message", "counted"
+
+#: The table of the rows of places in the connections (`Runs`).
+_CONNECTED = "connected"
 
 #: The table of the connections to nodes that lack a publication, and the message that tells of one.
 _LACKING, _LACKS = "lacking", "lacks"
@@ -161,7 +164,8 @@ class LiveGossip(Gossip):
     def _told(self, tables: Tables, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         space, all_told = self.topics.space, super()._told
         connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
-        others = space.count(connections, places) - space.count(mesh, places)
+        first, last = self._connected(tables, connections).rows(places)
+        others = last - first - space.count(mesh, places)
         told = np.minimum(others, self.most_told(others)).sum()
 
         def between() -> tuple[np.ndarray, np.ndarray]:
@@ -176,6 +180,12 @@ class LiveGossip(Gossip):
         self.topics.observer.count(tables, "IHAVE", told, lost, between=between)
         return find_sorted(places, place[alive]), peer[alive]
 
+    def _connected(self, tables: Tables, connections: Links) -> Runs:
+        """Return the rows of each place in the connections, which stay as they are in a round."""
+        if _CONNECTED not in tables:
+            tables[_CONNECTED] = self.topics.space.runs(connections).to_columns()
+        return read_table(Runs, tables, _CONNECTED)
+
     def _told_that_matter(
         self, tables: Tables, connections: Links, mesh: Links, places: np.ndarray
     ) -> np.ndarray:
@@ -184,31 +194,27 @@ class LiveGossip(Gossip):
         key = distinct(np.concatenate([whole_numbers(), *ends]))
         key = key[(find_sorted(places, key // self._size) >= 0) & ~mesh.has(key)]
         place = distinct(key // self._size)
-        cuts = np.arange(0, len(place), PLACES_AT_ONCE)
-        parts = np.split(key, np.searchsorted(key, place[cuts[1:]] * self._size))
-        some = (
-            [
-                self._chosen(connections, mesh, place[start : start + PLACES_AT_ONCE], part)
-                for start, part in zip(cuts, parts, strict=True)
-            ]
-            if len(place)
-            else []
-        )
-        return np.concatenate([whole_numbers(), *some])
+        told, runs = [whole_numbers()], self._connected(tables, connections)
+        for start in range(0, len(place), PLACES_AT_ONCE):
+            some = place[start : start + PLACES_AT_ONCE]
+            first, last = np.searchsorted(key, (some[[0, -1]] + [0, 1]) * self._size)
+            drawn = self.draws(connections, runs.rows(some), mesh, some)
+            told.append(_of_least(key[first:last], *drawn))
+        return np.concatenate(told)
 
-    def _chosen(
-        self, connections: Links, mesh: Links, places: np.ndarray, key: np.ndarray
-    ) -> np.ndarray:
-        """Return which of some links of places are among those of least draw."""
-        of, outside, bits, most = self.draws(connections, mesh, places)
-        own = find_sorted(outside, key)
-        offsets = offsets_of(np.bincount(of, minlength=len(places)))
-        pair, other = expand(offsets[of[own]], offsets[of[own] + 1])
-        drawn, wanted = bits[other], bits[own][pair]
-        # of equal draws the smaller nodeId first
-        before = (drawn < wanted) | ((drawn == wanted) & (other < own[pair]))
-        rank = np.bincount(pair[before], minlength=len(key))
-        return key[rank < most[of[own]]]
+
+def _of_least(
+    key: np.ndarray, of: np.ndarray, outside: np.ndarray, bits: np.ndarray, most: np.ndarray
+) -> np.ndarray:
+    """Return which of some links are among those of least draw; as of `Gossip.draws`."""
+    own = find_sorted(outside, key)
+    offsets = offsets_of(np.bincount(of, minlength=len(most)))
+    pair, other = expand(offsets[of[own]], offsets[of[own] + 1])
+    drawn, wanted = bits[other], bits[own][pair]
+    # of equal draws the smaller nodeId first
+    before = (drawn < wanted) | ((drawn == wanted) & (other < own[pair]))
+    rank = np.bincount(pair[before], minlength=len(key))
+    return key[rank < most[of[own]]]
 
 
 @dataclass(frozen=True)

@@ -518,7 +518,9 @@ class Lacking(PublicationProgram):
         of, nth = expand(
             np.searchsorted(wanted, topic), np.searchsorted(wanted, topic, side="right")
         )
-        key = np.sort(order[nth] * self._size + node[of])
+        key = order[nth] * self._size + node[of]
+        if (key[1:] < key[:-1]).any():  # some topic has two messages, or the order is another one
+            key = np.sort(key)
         return key[~arrivals.has(key)]
 
 
@@ -582,16 +584,26 @@ class Gossip(Lacking):
         told = [(whole_numbers(), whole_numbers())]
         for start in range(0, len(places), PLACES_AT_ONCE):
             some = places[start : start + PLACES_AT_ONCE]
-            of, key, bits, most = self.draws(connections, mesh, some)
+            rows = self.topics.space.rows(connections, some)
+            of, key, bits, most = self.draws(connections, rows, mesh, some)
             chosen = least(of, bits, most)
             told.append((start + of[chosen], key[chosen] % self._size))
         of, peer = (np.concatenate(column) for column in zip(*told, strict=True))
         return of, peer
 
     def draws(
-        self, connections: Links, mesh: Links, places: np.ndarray
+        self,
+        connections: Links,
+        rows: tuple[np.ndarray, np.ndarray],
+        mesh: Links,
+        places: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return the draws of the peers outside of the meshes of some places, ascending.
+
+        Parameters
+        ----------
+        rows : tuple of ndarray of int64
+            Of the places, in `connections`.
 
         Returns
         -------
@@ -603,11 +615,10 @@ class Gossip(Lacking):
         most : ndarray of int64
             How many of the peers of each place get IHAVE, those of least draw.
         """
-        space = self.topics.space
-        of, row = expand(*space.rows(connections, places))
+        of, row = expand(*rows)
         key = connections.key[row]
-        first, last = space.rows(mesh, places[[0, -1]])
-        in_mesh = find_sorted(key, mesh.key[first[0] : last[1]])
+        first, last = np.searchsorted(mesh.key, (places[[0, -1]] + [0, 1]) * self._size)
+        in_mesh = find_sorted(key, mesh.key[first:last])
         outside = np.ones(len(key), dtype=bool)
         outside[in_mesh[in_mesh >= 0]] = False
         of, key = of[outside], key[outside]

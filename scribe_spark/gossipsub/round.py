@@ -434,11 +434,11 @@ class CountRound(PublicationProgram):
         back_off = read_table(BackOff, tables, BACK_OFF)
         back_off.keep(back_off.until > self.heartbeat + 1)
         tables[BACK_OFF] = back_off.to_columns()
-        counts = {"members": len(members)}
-        for name in (MESH, CONNECTIONS):
-            links = read_table(Links, tables, name)
-            counts[name] = int(self.topics.space.count(links, members.key).sum())
-        tables[_LINKS] = {name: np.array([count]) for name, count in counts.items()}
+        counted = {
+            "members": members.key,
+            **{one: tables[one]["key"] for one in (MESH, CONNECTIONS)},
+        }
+        tables[_LINKS] = {name: np.array([len(key)]) for name, key in counted.items()}
         tables.pop(UNSETTLED, None)
         return {}
 

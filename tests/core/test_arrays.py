@@ -25,6 +25,19 @@ def test_look_up_is_a_search_or_none():
     assert find_sorted(table, EMPTY).tolist() == []
 
 
+@pytest.mark.parametrize("span", [2**16, 2**22, 2**62])
+def test_many_keys_are_found_as_few_are(span):
+    """Keys that stand close are found by a map, others by a search."""
+    random = np.random.default_rng(span % 1000)
+    table = distinct(random.integers(-span, span, 60_000))
+    keys = np.concatenate([random.permutation(table), random.integers(-2 * span, 2 * span, 60_000)])
+    found = find_sorted(table, keys)
+    assert np.array_equal(found >= 0, np.isin(keys, table))
+    assert np.array_equal(table[found[found >= 0]], keys[found >= 0])
+    few = [find_sorted(table, some) for some in np.array_split(keys, 100)]
+    assert np.array_equal(found, np.concatenate(few))
+
+
 def test_expand_is_a_range_for_each_pair():
     pair, number = expand(np.array([3, 7, 0]), np.array([5, 7, 3]))
     assert list(zip(pair.tolist(), number.tolist(), strict=True)) == [
