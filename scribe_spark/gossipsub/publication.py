@@ -23,6 +23,7 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
+    distinct,
     divided,
     expand,
     find_sorted,
@@ -67,7 +68,13 @@ _LACKING = "lacking"
 #: What the connections of so many places take on the way stays in the processor's cache.
 PLACES_AT_ONCE = 2**13
 
-_OFFER, _COPY = "offer", "copy"
+#: Where more nodes than this have something to offer, some wait: see `Spread`.
+_OFFERED_AT_ONCE = 2**14
+
+#: The table of the keys of those that wait.
+_WAITING = "waiting"
+
+_OFFER, _GO_ON, _COPY = "offer", "go on", "copy"
 _IHAVE, _IWANT, _ANSWER = "IHAVE", "IWANT", "answer"
 
 
@@ -246,6 +253,10 @@ class PublicationProgram(TopicsProgram):
 class Spread(PublicationProgram):
     """The first copy of each node: sources publish, and answers to IWANTs are sent on.
 
+    A node offers anew what comes to it earlier than before.  Where many nodes have something to
+    offer, only the earlier half of the copies is offered, because the others are likely to be
+    replaced; those wait for the next superstep.
+
     Attributes
     ----------
     new : ndarray of int64
@@ -256,22 +267,44 @@ class Spread(PublicationProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Accept earlier arrivals, and offer them to the mesh."""
-        if superstep and _OFFER not in inbox:
-            return {}
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         if superstep:
-            came = inbox[_OFFER]
-            key = came["message"] * self._size + came[AT]
-            offered = (came[name] for name in ("time", "hops", "sender", "way"))
-            changed = self._take(arrivals, key, *offered)
+            changed = self._take_offers(arrivals, inbox)
         else:
-            changed = self._take_answers(arrivals, tables)
-            published = self.sources(bucket, self.new)
-            arrivals.insert(published, at=0, hops=0, sender=NONE, heartbeat=self.heartbeat, way=0)
-            changed = np.concatenate([changed, published])
+            changed = self._begin(bucket, tables, arrivals)
         if len(changed):
             tables[ARRIVALS] = arrivals.to_columns()
-        return {_OFFER: self._offers(tables, arrivals, changed)}
+        if _WAITING in tables:
+            changed = distinct(np.concatenate([changed, tables.pop(_WAITING)["key"]]))
+        early = self._early(arrivals, changed)
+        out = {_OFFER: self._offers(tables, arrivals, changed[early])}
+        if not early.all():
+            tables[_WAITING] = {"key": changed[~early]}
+            # a bucket that gets no message is not played
+            out[_GO_ON] = {AT: self.bounds[bucket : bucket + 1]}
+        return out
+
+    def _early(self, arrivals: Arrivals, key: np.ndarray) -> np.ndarray:
+        """Return which copies are offered now, by their keys: bool."""
+        if len(key) <= _OFFERED_AT_ONCE:
+            return np.ones(len(key), dtype=bool)
+        at = arrivals.at[arrivals.find(key)]
+        return at <= np.partition(at, len(at) // 2)[len(at) // 2]
+
+    def _begin(self, bucket: int, tables: Tables, arrivals: Arrivals) -> np.ndarray:
+        """Note the copies of sources and the answers to IWANTs; return their keys."""
+        changed = self._take_answers(arrivals, tables)
+        published = self.sources(bucket, self.new)
+        arrivals.insert(published, at=0, hops=0, sender=NONE, heartbeat=self.heartbeat, way=0)
+        return np.concatenate([changed, published])
+
+    def _take_offers(self, arrivals: Arrivals, inbox: Inbox) -> np.ndarray:
+        if _OFFER not in inbox:
+            return whole_numbers()
+        came = inbox[_OFFER]
+        key = came["message"] * self._size + came[AT]
+        offered = (came[name] for name in ("time", "hops", "sender", "way"))
+        return self._take(arrivals, key, *offered)
 
     def _take_answers(self, arrivals: Arrivals, tables: Tables) -> np.ndarray:
         name = f"{ANSWERS} {self.heartbeat}"

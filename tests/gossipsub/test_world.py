@@ -16,6 +16,7 @@ from scribe_spark import draws
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.ring import Ring
+from scribe_spark.gossipsub import publication
 from scribe_spark.gossipsub.live_publication import LiveGossip
 from scribe_spark.gossipsub.round import LiveGossipSub, live_gossipsub
 from scribe_spark.living import LivingRound, OwnRounds, SystemPlayer
@@ -151,6 +152,13 @@ def compare(wanted, tables, sent, ring, numbers, number) -> None:
 def test_worlds_equal_the_oracle(seed):
     """Some of the worlds."""
     check(seed, (1, 2, 7)[seed // 20 % 3])
+
+
+@pytest.mark.parametrize(("seed", "buckets"), [(11, 1), (20, 2), (113, 7)])
+def test_copies_that_wait_are_offered_later(seed, buckets, monkeypatch):
+    """The earlier half is offered first, however few there are."""
+    monkeypatch.setattr(publication, "_OFFERED_AT_ONCE", 1)
+    check(seed, buckets, blind=True)
 
 
 @pytest.mark.parametrize(("seed", "buckets"), [(7, 2), (58, 3), (96, 7)])
