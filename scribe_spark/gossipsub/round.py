@@ -31,6 +31,7 @@ import numpy as np
 from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
+    distinct,
     divided,
     expand,
     find_sorted,
@@ -201,11 +202,15 @@ def _pairs(pairs: Pairs) -> Columns:
 
 
 def _directory(player: SystemPlayer, topics: Topics) -> DirectoryOfRound:
-    """Return the subscribers of now, which all buckets share."""
+    """Return the subscribers after the events of the world's round, which all buckets share."""
     size = topics.space.size
-    place = player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {}).get("key", whole_numbers())
-    found = Directory.of(place, len(topics.number), size)
-    return DirectoryOfRound(player.share(place=found.place, offsets=found.offsets), size)
+
+    def gather() -> dict[str, np.ndarray]:
+        place = player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {}).get("key", whole_numbers())
+        found = Directory.of(place, len(topics.number), size)
+        return {"place": found.place, "offsets": found.offsets}
+
+    return DirectoryOfRound(player.share("subscribers", gather), size)
 
 
 def _maintain(player: SystemPlayer, topics: Topics, now: LivingRound) -> None:
@@ -320,7 +325,7 @@ class Go(TopicsProgram):
         else:
             quits = self._places(inbox, _QUITS)
             out = self._send(tables, router, quits)
-            self._forget(tables, router)
+            self._forget(tables, router, quits)
             self._note_members(tables, quits, self._places(inbox, _JOINS))
         for name, table in (
             (CONNECTIONS, router.connections),
@@ -358,12 +363,11 @@ class Go(TopicsProgram):
         return self.number + self.topics.rules.unsubscribe_backoff
 
     def _send(self, tables: Tables, router: Router, quits: np.ndarray) -> Outbox:
-        """Nodes that leave or quit send messages, and end their own links."""
+        """Return the messages of nodes that leave or quit."""
         space, connections = self.topics.space, router.connections
         leaves = self._places_of(tables, self._marked(self.leave))
         goodbyes, ended = (space.at(connections, place) for place in (leaves, quits))
         pruned = space.at(router.mesh, quits)
-        router.disconnect(ended)
         router.take_back_off(pruned, self._until)
         return {
             _GOODBYE: self.send(tables, _GOODBYE, goodbyes),
@@ -371,13 +375,13 @@ class Go(TopicsProgram):
             _UNSUBSCRIBE: self.send(tables, _UNSUBSCRIBE, ended),
         }
 
-    def _forget(self, tables: Tables, router: Router) -> None:
-        """Dead nodes lose all that they kept; known deaths end the connections of others."""
+    def _forget(self, tables: Tables, router: Router, quits: np.ndarray) -> None:
+        """Links end at dead nodes and at places that quit, and known deaths end those of others."""
         space, lives = self.topics.space, self.topics.lives
         assert lives is not None
         gone = self._marked(self.fail, self.leave)
         known = lives.known_dead(self.world_round) | self._marked(self.enter)
-        left = self._places_of(tables, gone)
+        left = np.concatenate([self._places_of(tables, gone), quits])
         for links in (router.connections, router.mesh):
             ended = space.peers_among(links.key, known)
             ended[expand(*space.rows(links, left))[1]] = True
@@ -399,9 +403,8 @@ class Go(TopicsProgram):
 
     def _receive(self, router: Router, inbox: Inbox) -> None:
         """The receivers of goodbye and unsubscribe end the connection; those of PRUNE back off."""
-        for kind in (_GOODBYE, _UNSUBSCRIBE):
-            if kind in inbox:
-                router.disconnect(self.keys(inbox[kind]))
+        ended = [self.keys(inbox[kind]) for kind in (_GOODBYE, _UNSUBSCRIBE) if kind in inbox]
+        router.disconnect(distinct(np.concatenate([whole_numbers(), *ended])))
         if _PRUNE in inbox:
             router.take_back_off(self.keys(inbox[_PRUNE]), self._until)
 
