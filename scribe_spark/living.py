@@ -389,7 +389,7 @@ class SystemPlayer:
     ) -> None:
         self.facts, self.bounds = facts, bounds
         self._engine, self._prefix, self._reads = engine, prefix, reads
-        self._shared: list[Shared] = []
+        self._shared: dict[str, Shared] = {}
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
         """See `Player.play`."""
@@ -407,15 +407,22 @@ class SystemPlayer:
         """See `Player.gather`."""
         return self._named(self._engine.gather(*(self._prefix + name for name in names)))
 
-    def share(self, **arrays: np.ndarray) -> Shared:
-        """See `Player.share`; freed after the round."""
-        self._shared.append(self._engine.share(**arrays))
-        return self._shared[-1]
+    def share(self, name: str, make: Callable[[], dict[str, np.ndarray]]) -> Shared:
+        """Share arrays as `Player.share` does, once in a round of the world; freed after it.
+
+        Parameters
+        ----------
+        make : callable
+            Returns the arrays by name; it is called the first time.
+        """
+        if name not in self._shared:
+            self._shared[name] = self._engine.share(**make())
+        return self._shared[name]
 
     def free_shared(self) -> None:
         """Free all arrays that were shared by this player."""
         while self._shared:
-            self._engine.free(self._shared.pop())
+            self._engine.free(self._shared.popitem()[1])
 
     def _named(self, tables: dict[str, dict[str, np.ndarray]]) -> dict[str, dict[str, np.ndarray]]:
         return {name.removeprefix(self._prefix): columns for name, columns in tables.items()}

@@ -27,6 +27,7 @@ from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.tally import Tally
+from scribe_spark.pastry.traffic import ends_of
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["RecordingTally", "SystemBuckets"]
@@ -37,15 +38,34 @@ PREFIX = "system/"
 
 @dataclass(frozen=True)
 class Recorder(Observer):
-    """Records each message by sender, receiver and kind; lost ones apart."""
+    """Records each message by sender, receiver and kind; lost ones apart.
+
+    Attributes
+    ----------
+    alive : ndarray of bool, shape (K,)
+        Of messages that are counted without a note of which ones are lost, those to dead nodes are.
+    """
 
     node: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    alive: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))
     messages: Counter = field(default_factory=Counter)
     lost: Counter = field(default_factory=Counter)
 
+    def count(self, tables, kind, messages, lost=0, *, between):
+        """See `Observer.count`."""
+        super().count(tables, kind, messages, lost, between=between)
+        sender, to = ends_of(kind, messages, between)
+        arrives = self.alive[to]
+        assert lost == np.count_nonzero(~arrives)
+        self._record(kind, arrives, sender, to)
+
     def send(self, tables, kind, arrives, sender, to):
         """See `Observer.send`."""
-        super().send(tables, kind, arrives, sender, to)
+        lost = np.count_nonzero(~arrives)
+        super().count(tables, kind, len(arrives), lost, between=lambda: (sender, to))
+        self._record(kind, arrives, sender, to)
+
+    def _record(self, kind, arrives, sender, to):
         ends = (self.node[one].tolist() for one in (sender, to))
         rows = [(*pair, kind) for pair in zip(*ends, strict=True)]
         self.messages.update(rows)
@@ -55,9 +75,9 @@ class Recorder(Observer):
 class RecordingTally(Tally):
     """Counts the messages of a round, whose observer records each of them."""
 
-    def __init__(self, kinds: tuple[str, ...], node: np.ndarray) -> None:
+    def __init__(self, kinds: tuple[str, ...], node: np.ndarray, alive: np.ndarray) -> None:
         super().__init__(kinds)
-        self._recorder = Recorder(kinds, node=node)
+        self._recorder = Recorder(kinds, node=node, alive=alive)
 
     @property
     def observer(self) -> Observer:

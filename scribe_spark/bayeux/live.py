@@ -128,7 +128,8 @@ class _Round:
         if anew.any():
             self.root[anew] = closeness.roots(now.ring, now.overlay.live(), keys.take(anew))
             self.lost[anew] = NONE
-        facts, born = self.player.facts, self.player.share(born=now.incarnation)
+        facts = self.player.facts
+        born = self.player.share("born", lambda: {"born": now.incarnation})
         this = Round(number, now.overlay, born, self.lost >= 0)
         by_pastry = ByKnowledge(facts, this.is_alive, hop)
         by_table = ByKnowledge(facts, this.is_alive, table_hop)

@@ -20,6 +20,7 @@ __all__ = [
     "SortedTable",
     "codes",
     "depths",
+    "divided",
     "distinct",
     "distinct_indices",
     "expand",
@@ -66,12 +67,68 @@ def distinct_indices(size: int, keys: np.ndarray) -> np.ndarray:
 
 
 def find_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return the index of each key among sorted ones, :data:`NONE` where it is not there: int64."""
+    """Return the index of each key among sorted ones, :data:`NONE` where it is not there: int64.
+
+    Parameters
+    ----------
+    sorted_keys : ndarray
+        Ascending, each once.
+    """
     if not len(sorted_keys):
         return np.full(len(keys), NONE, dtype=np.int64)
+    if _are_worth_a_map(sorted_keys, keys):
+        return _find_by_map(sorted_keys, keys)
     index = np.searchsorted(sorted_keys, keys)
     index[index == len(sorted_keys)] = 0
     return np.where(sorted_keys[index] == keys, index, NONE)
+
+
+#: Fewer keys are found by a search in less time than it takes to draw a map.
+_WORTH_A_MAP = 2**15
+
+#: A map of more words for each key that is looked up takes longer than a search.
+_WORDS_OF_A_KEY = 24
+
+#: As many keys are looked up together as stay, with their numbers, in the processor's cache.
+_FOUND_AT_ONCE = 2**14
+
+
+def _are_worth_a_map(sorted_keys: np.ndarray, keys: np.ndarray) -> bool:
+    """Return whether keys are many and not sorted, and the sorted ones stand close enough."""
+    if len(keys) < _WORTH_A_MAP or not sorted_keys.dtype == keys.dtype == np.int64:
+        return False
+    words = (int(sorted_keys[-1]) - int(sorted_keys[0])) >> 6
+    return words < _WORDS_OF_A_KEY * len(keys) and not (keys[1:] >= keys[:-1]).all()
+
+
+def _find_by_map(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Find keys as :func:`find_sorted`, by a bit for each number that could be a key.
+
+    The index of a key is that of the first key of its word, and the number of bits before its own.
+
+    References
+    ----------
+    G. Jacobson: Space-efficient static trees and graphs, FOCS 1989.
+    """
+    least, greatest = sorted_keys[0], sorted_keys[-1]
+    one, place = np.uint64(1), (sorted_keys - least).view(np.uint64)
+    word = (place >> np.uint64(6)).view(np.int64)
+    starts = run_starts(word)
+    words = int(word[-1]) + 1
+    bits, before = np.zeros(words, dtype=np.uint64), np.zeros(words, dtype=np.int64)
+    bits[word[starts]] = np.bitwise_or.reduceat(one << (place & np.uint64(63)), starts)
+    before[word[starts]] = starts
+    found = np.empty(len(keys), dtype=np.int64)
+    for start in range(0, len(keys), _FOUND_AT_ONCE):
+        some = slice(start, start + _FOUND_AT_ONCE)
+        inside = np.clip(keys[some], least, greatest)
+        place = (inside - least).view(np.uint64)
+        word = (place >> np.uint64(6)).view(np.int64)
+        here, bit = bits[word], one << (place & np.uint64(63))
+        index = before[word] + np.bitwise_count(here & (bit - one))
+        there = ((here & bit) > 0) & (inside == keys[some])
+        found[some] = np.where(there, index, NONE)
+    return found
 
 
 def numbered(*columns: np.ndarray) -> np.ndarray:
@@ -118,17 +175,31 @@ def turns(keys: np.ndarray) -> Sequence[np.ndarray | slice]:
 # --- ranges
 
 
+def divided(number: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `np.divmod` does of whole numbers, in a tenth of the time."""
+    quotient = number // by
+    return quotient, number - quotient * by
+
+
 def expand(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All numbers from `first` up to but without `last`, for each pair; and whose they are.
+    """Return all numbers from `first` up to but without `last`, for each pair; and whose they are.
 
     Returns
     -------
     pair, number : ndarray of int64
     """
-    lengths = last - first
-    pair = np.repeat(np.arange(len(first)), lengths)
+    some = np.flatnonzero(last > first)
+    lengths = last[some] - first[some]
     ends = np.cumsum(lengths)
-    return pair, np.arange(len(pair)) - np.repeat(ends - lengths - first, lengths)
+    count = int(ends[-1]) if len(ends) else 0
+    # a sum of steps takes a fraction of the time of `np.repeat`
+    pair, number = np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
+    if count:
+        starts = ends - lengths
+        pair[starts] = np.diff(some, prepend=0)
+        number[starts] = np.diff(first[some], prepend=0)
+        number[starts[1:]] -= lengths[:-1] - 1
+    return np.cumsum(pair, out=pair), np.cumsum(number, out=number)
 
 
 # --- ragged arrays
@@ -311,7 +382,7 @@ class SortedTable(Rows):
         return find_sorted(self.key, keys)
 
     def has(self, keys: np.ndarray) -> np.ndarray:
-        """Whether there is a row of each key: bool."""
+        """Return whether there is a row of each key: bool."""
         return self.find(keys) >= 0
 
     def insert(self, keys: np.ndarray, **values: Any) -> None:

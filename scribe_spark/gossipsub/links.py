@@ -1,4 +1,4 @@
-"""What a node keeps of its peers: connections, mesh, back-off; by topic, node and peer.
+"""The tables of a node about its peers: connections, mesh, back-off; by topic, node and peer.
 
 A row's key is one number made of the index of the topic and the positions of node and peer, so that
 the rows of a node in a topic stand together, its peers in the order of their nodeIds.
@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import SortedTable, codes, whole_numbers
+from scribe_spark.core.arrays import (
+    SortedTable,
+    codes,
+    divided,
+    expand,
+    whole_numbers,
+)
 from scribe_spark.core.keys import key_of
 
 __all__ = [
@@ -18,6 +24,7 @@ __all__ = [
     "WAS_DIALLED",
     "BackOff",
     "Links",
+    "Runs",
     "Space",
     "turned_way",
 ]
@@ -25,6 +32,12 @@ __all__ = [
 #: How a connection came to be, at one of its ends: this end has dialled the other (it is outbound),
 #: the other end has dialled this one; or both.
 DIALLED, WAS_DIALLED = 1, 2
+
+#: To look through so many rows takes as long as to search for one place.
+_ROWS_OF_A_SEARCH = 64
+
+#: The intermediate results for so many links stay in the processor's cache.
+_LINKS_AT_ONCE = 2**15
 
 
 @dataclass
@@ -60,6 +73,28 @@ class BackOff(SortedTable):
         return found
 
 
+@dataclass
+class Runs(SortedTable):
+    """The rows of places in a table of links, by place.
+
+    Attributes
+    ----------
+    first, last : ndarray of int64
+        The first row, and the one after the last.
+    """
+
+    first: np.ndarray = field(default_factory=whole_numbers)
+    last: np.ndarray = field(default_factory=whole_numbers)
+
+    def rows(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first row of each place, and the first one after them; equal ones of none."""
+        at = self.find(place)
+        if not len(self):
+            return at, at
+        first = self.first[at]
+        return first, np.where(at >= 0, self.last[at], first)
+
+
 @dataclass(frozen=True)
 class Space:
     """Keys of topics, nodes and peers.
@@ -78,9 +113,21 @@ class Space:
 
     def split(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return topic, node and peer."""
-        place, peer = np.divmod(key, self.size)
-        topic, node = np.divmod(place, self.size)
-        return topic, node, peer
+        place, peer = divided(key, self.size)
+        return *divided(place, self.size), peer
+
+    def peers_among(self, key: np.ndarray, marked: np.ndarray) -> np.ndarray:
+        """Return whether the peers of links are marked: bool.
+
+        Parameters
+        ----------
+        marked : ndarray of bool, shape (K,)
+        """
+        found = np.empty(len(key), dtype=bool)
+        for start in range(0, len(key), _LINKS_AT_ONCE):
+            some = slice(start, start + _LINKS_AT_ONCE)
+            found[some] = marked[divided(key[some], self.size)[1]]
+        return found
 
     def turned(self, key: np.ndarray) -> np.ndarray:
         """Return the keys of the same links at their other ends."""
@@ -88,9 +135,24 @@ class Space:
         return self.key(topic * self.size + peer, node)
 
     def rows(self, table: SortedTable, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first row of each place, and the first one after them."""
-        first = np.searchsorted(table.key, place * self.size)
-        return first, np.searchsorted(table.key, (place + 1) * self.size)
+        """Return the first row of each place, and the first one after them; equal ones of none."""
+        if len(place) * _ROWS_OF_A_SEARCH < len(table):
+            first = np.searchsorted(table.key, place * self.size)
+            return first, np.searchsorted(table.key, (place + 1) * self.size)
+        return self.runs(table).rows(place)
+
+    def runs(self, table: SortedTable) -> Runs:
+        """Return the rows of every place that has some."""
+        key, is_first = table.key, np.ones(len(table), dtype=bool)
+        for start in range(1, len(key), _LINKS_AT_ONCE):
+            place = key[start - 1 : start + _LINKS_AT_ONCE] // self.size
+            is_first[start : start + _LINKS_AT_ONCE] = place[1:] != place[:-1]
+        first = np.flatnonzero(is_first)
+        return Runs(key[first] // self.size, first, np.append(first, len(key))[1:])
+
+    def at(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
+        """Return the keys of the rows of some places."""
+        return table.key[expand(*self.rows(table, place))[1]]
 
     def count(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
         """Return how many rows each place has."""

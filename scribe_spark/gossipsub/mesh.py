@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import distinct, expand, read_table, whole_numbers
+from scribe_spark.core.arrays import distinct, divided, expand, read_table, whole_numbers
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
@@ -121,9 +121,22 @@ class Topics:
             return np.ones(len(position), dtype=bool)
         return self.lives.alive[position]
 
+    def observe(
+        self,
+        tables: Tables,
+        kind: str,
+        sender: np.ndarray,
+        to: np.ndarray,
+        arrives: np.ndarray | None = None,
+    ) -> None:
+        """Count messages of a world in a bucket; without `arrives` those to live nodes arrive."""
+        assert self.observer is not None
+        arrives = self.is_alive(to) if arrives is None else arrives
+        self.observer.send(tables, kind, arrives, sender, to)
+
     def wave(self, place: np.ndarray) -> np.ndarray:
         """Return the wave in which each subscriber JOINs: int64."""
-        topic, node = np.divmod(place, self.space.size)
+        topic, node = divided(place, self.space.size)
         names = self.names
         drawn = draws.bits_np(names.seed, "gossipsub wave", names.topic[topic], names.node[node])
         return (drawn % np.uint64(self.waves)).astype(np.int64)
@@ -240,7 +253,7 @@ class Meet(TopicsProgram):
             read_table(Links, tables, GRAPH),
             self.topics.subscribers_of(bucket, tables).key,
         )
-        topic, node = np.divmod(place, space.size)
+        topic, node = divided(place, space.size)
         of, row = expand(*space.rows(graph, node))
         peer = graph.key[row] % space.size
         both = directory.has(topic[of] * space.size + peer)

@@ -23,10 +23,13 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
+    distinct,
+    divided,
     expand,
     find_sorted,
     index_in_run,
     read_table,
+    run_starts,
     whole_numbers,
 )
 from scribe_spark.engine.packing import Columns
@@ -41,6 +44,7 @@ __all__ = [
     "ARRIVALS",
     "COPIES",
     "FANOUT",
+    "PLACES_AT_ONCE",
     "TOLD_OF",
     "UNWANTED",
     "Arrivals",
@@ -62,9 +66,15 @@ TOLD_OF, UNWANTED = "told of", "unwanted"
 _LACKING = "lacking"
 
 #: What the connections of so many places take on the way stays in the processor's cache.
-_PLACES_AT_ONCE = 2**13
+PLACES_AT_ONCE = 2**13
 
-_OFFER, _COPY = "offer", "copy"
+#: Where more nodes than this have something to offer, some wait: see `Spread`.
+_OFFERED_AT_ONCE = 2**14
+
+#: The table of the keys of those that wait.
+_WAITING = "waiting"
+
+_OFFER, _GO_ON, _COPY = "offer", "go on", "copy"
 _IHAVE, _IWANT, _ANSWER = "IHAVE", "IWANT", "answer"
 
 
@@ -190,7 +200,7 @@ class PublicationProgram(TopicsProgram):
             The index of the key.
         peer : ndarray of int64
         """
-        message, node = np.divmod(key, self._size)
+        message, node = divided(key, self._size)
         place = self.messages.topic[message] * self._size + node
         of, row = expand(*self.topics.space.rows(table, place))
         peer = table.key[row] % self._size
@@ -243,6 +253,10 @@ class PublicationProgram(TopicsProgram):
 class Spread(PublicationProgram):
     """The first copy of each node: sources publish, and answers to IWANTs are sent on.
 
+    A node offers anew what comes to it earlier than before.  Where many nodes have something to
+    offer, only the earlier half of the copies is offered, because the others are likely to be
+    replaced; those wait for the next superstep.
+
     Attributes
     ----------
     new : ndarray of int64
@@ -253,22 +267,44 @@ class Spread(PublicationProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Accept earlier arrivals, and offer them to the mesh."""
-        if superstep and _OFFER not in inbox:
-            return {}
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         if superstep:
-            came = inbox[_OFFER]
-            key = came["message"] * self._size + came[AT]
-            offered = (came[name] for name in ("time", "hops", "sender", "way"))
-            changed = self._take(arrivals, key, *offered)
+            changed = self._take_offers(arrivals, inbox)
         else:
-            changed = self._take_answers(arrivals, tables)
-            published = self.sources(bucket, self.new)
-            arrivals.insert(published, at=0, hops=0, sender=NONE, heartbeat=self.heartbeat, way=0)
-            changed = np.concatenate([changed, published])
+            changed = self._begin(bucket, tables, arrivals)
         if len(changed):
             tables[ARRIVALS] = arrivals.to_columns()
-        return {_OFFER: self._offers(tables, arrivals, changed)}
+        if _WAITING in tables:
+            changed = distinct(np.concatenate([changed, tables.pop(_WAITING)["key"]]))
+        early = self._early(arrivals, changed)
+        out = {_OFFER: self._offers(tables, arrivals, changed[early])}
+        if not early.all():
+            tables[_WAITING] = {"key": changed[~early]}
+            # a bucket that gets no message is not played
+            out[_GO_ON] = {AT: self.bounds[bucket : bucket + 1]}
+        return out
+
+    def _early(self, arrivals: Arrivals, key: np.ndarray) -> np.ndarray:
+        """Return which copies are offered now, by their keys: bool."""
+        if len(key) <= _OFFERED_AT_ONCE:
+            return np.ones(len(key), dtype=bool)
+        at = arrivals.at[arrivals.find(key)]
+        return at <= np.partition(at, len(at) // 2)[len(at) // 2]
+
+    def _begin(self, bucket: int, tables: Tables, arrivals: Arrivals) -> np.ndarray:
+        """Note the copies of sources and the answers to IWANTs; return their keys."""
+        changed = self._take_answers(arrivals, tables)
+        published = self.sources(bucket, self.new)
+        arrivals.insert(published, at=0, hops=0, sender=NONE, heartbeat=self.heartbeat, way=0)
+        return np.concatenate([changed, published])
+
+    def _take_offers(self, arrivals: Arrivals, inbox: Inbox) -> np.ndarray:
+        if _OFFER not in inbox:
+            return whole_numbers()
+        came = inbox[_OFFER]
+        key = came["message"] * self._size + came[AT]
+        offered = (came[name] for name in ("time", "hops", "sender", "way"))
+        return self._take(arrivals, key, *offered)
 
     def _take_answers(self, arrivals: Arrivals, tables: Tables) -> np.ndarray:
         name = f"{ANSWERS} {self.heartbeat}"
@@ -291,35 +327,45 @@ class Spread(PublicationProgram):
         way: np.ndarray,
     ) -> np.ndarray:
         """Take the first of what is offered; the keys whose time or hops are others now."""
-        order = np.lexsort((sender, hops, at, key))
-        order = order[index_in_run(key[order]) == 0]
-        key, at, hops, sender, way = (one[order] for one in (key, at, hops, sender, way))
         row = arrivals.find(key)
+        some = np.flatnonzero(self._may_be_first(arrivals, row, at))
+        some = some[_firsts(key[some], at[some], hops[some], sender[some])]
+        row, key, at, hops, sender, way = (one[some] for one in (row, key, at, hops, sender, way))
         known = row >= 0
-        row = row[known]
-        better = np.ones(len(key), dtype=bool)
-        same = (arrivals.at[row] == at[known]) & (arrivals.hops[row] == hops[known])
-        earlier = at[known] < arrivals.at[row]
-        earlier |= (at[known] == arrivals.at[row]) & (hops[known] < arrivals.hops[row])
-        earlier |= same & (sender[known] < arrivals.sender[row])
-        better[known] = earlier & (arrivals.heartbeat[row] == self.heartbeat)
-        anew = better.copy()
-        anew[known] &= ~same
-        arrivals.drop(row[better[known]])
-        arrivals.insert(
-            key[better],
-            at=at[better],
-            hops=hops[better],
-            sender=sender[better],
+        old, rank = arrivals.take(row[known]), (at[known], hops[known])
+        same = (old.at == rank[0]) & (old.hops == rank[1])
+        better = (rank[0] < old.at) | ((rank[0] == old.at) & (rank[1] < old.hops))
+        anew = ~known
+        anew[known] = better
+        taken = ~known
+        taken[known] = better | (same & (sender[known] < old.sender))
+        arrivals.put(
+            key[taken],
+            at=at[taken],
+            hops=hops[taken],
+            sender=sender[taken],
             heartbeat=self.heartbeat,
-            way=way[better],
+            way=way[taken],
         )
         return key[anew]
+
+    def _may_be_first(self, arrivals: Arrivals, row: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """Return which offers are no later than a copy of this heartbeat, or the only ones: bool.
+
+        Parameters
+        ----------
+        row : ndarray of int64
+            Of `arrivals`, :data:`NONE` where there is no copy.
+        """
+        if not len(arrivals):
+            return np.ones(len(row), dtype=bool)
+        no_later = (at <= arrivals.at[row]) & (arrivals.heartbeat[row] == self.heartbeat)
+        return no_later | (row < 0)
 
     def _offers(self, tables: Tables, arrivals: Arrivals, key: np.ndarray) -> dict[str, np.ndarray]:
         """Return the offers of nodes to their meshes, and of sources to all that they send to."""
         row, peer = self.sends(tables, arrivals, arrivals.find(key))
-        message, node = np.divmod(arrivals.key[row], self._size)
+        message, node = divided(arrivals.key[row], self._size)
         here = ~self.lost(message, node, peer)
         row, peer, message, node = row[here], peer[here], message[here], node[here]
         hops = arrivals.hops[row]
@@ -331,6 +377,21 @@ class Spread(PublicationProgram):
             "sender": node,
             "way": self.way(arrivals.way[row], hops, node, peer),
         }
+
+
+def _firsts(key: np.ndarray, at: np.ndarray, hops: np.ndarray, sender: np.ndarray) -> np.ndarray:
+    """Return the row of the first copy of each key, of equal ones by hops and sender: int64."""
+    order = np.argsort(key)
+    starts = run_starts(key[order])
+    if not len(starts):
+        return order
+    time = at[order]
+    least = np.minimum.reduceat(time, starts)
+    order = order[time == np.repeat(least, np.diff(starts, append=len(order)))]
+    if len(order) > len(starts):
+        order = order[np.lexsort((sender[order], hops[order], key[order]))]
+        order = order[run_starts(key[order])]
+    return order
 
 
 @dataclass(frozen=True)
@@ -349,7 +410,7 @@ class Copies(PublicationProgram):
         if self.topics.rules.idontwant:
             self._note_idontwant(arrivals, mine[arrivals.hops[mine] > 0], tables)
         row, peer = self.sends(tables, arrivals, mine)
-        message, node = np.divmod(arrivals.key[row], self._size)
+        message, node = divided(arrivals.key[row], self._size)
         hops = arrivals.hops[row]
         return {
             _COPY: {
@@ -376,14 +437,17 @@ class Copies(PublicationProgram):
             tables[name] = {**came, "first": first}
 
     def _note_idontwant(self, arrivals: Arrivals, mine: np.ndarray, tables: Tables) -> None:
-        """Note IDONTWANTs to all of a mesh but the sender of the first copy; rule G11."""
+        """Note or count IDONTWANTs to all of a mesh but the first copy's sender; rule G11."""
         mesh = read_table(Links, tables, MESH)
-        message, node = np.divmod(arrivals.key[mine], self._size)
+        message, node = divided(arrivals.key[mine], self._size)
         place = self.messages.topic[message] * self._size + node
         of, row = expand(*self.topics.space.rows(mesh, place))
         peer = mesh.key[row] % self._size
         told = peer != arrivals.sender[mine[of]]
         of, peer = of[told], peer[told]
+        if self.topics.observer is not None:
+            self.topics.observe(tables, "IDONTWANT", node[of], peer)
+            return
         tables[f"{UNWANTED} {self.heartbeat}"] = {
             "message": message[of],
             "node": peer,
@@ -459,24 +523,37 @@ class Lacking(PublicationProgram):
             tables[_LACKING] = {"message": np.unique(inbox[_LACKING]["message"])}
             return {}
         arrivals = read_table(Arrivals, tables, ARRIVALS)
-        lacks = self.lacking(bucket, tables, arrivals)
+        everything = np.arange(len(self.messages.topic))
+        lacks = self.lacking(bucket, tables, arrivals, everything)
         message = np.unique(lacks // self._size)
         first = np.unique(self.bounds[:-1][np.diff(self.bounds) > 0])
         return {
             _LACKING: {AT: np.repeat(first, len(message)), "message": np.tile(message, len(first))}
         }
 
-    def lacking(self, bucket: int, tables: Tables, arrivals: Arrivals) -> np.ndarray:
-        """Return keys of messages and live subscribers that are without: int64, ascending."""
-        topic, node = np.divmod(self.topics.subscribers_of(bucket, tables).key, self._size)
+    def lacking(
+        self, bucket: int, tables: Tables, arrivals: Arrivals, message: np.ndarray
+    ) -> np.ndarray:
+        """Return keys of messages and live subscribers that are without: int64, ascending.
+
+        Parameters
+        ----------
+        message : ndarray of int64
+            The messages in question.
+        """
+        if not len(message):
+            return message
+        topic, node = divided(self.topics.subscribers_of(bucket, tables).key, self._size)
         alive = self.topics.is_alive(node)
         topic, node = topic[alive], node[alive]
-        order = np.argsort(self.messages.topic, kind="stable")
+        order = message[np.argsort(self.messages.topic[message], kind="stable")]
         wanted = self.messages.topic[order]
         of, nth = expand(
             np.searchsorted(wanted, topic), np.searchsorted(wanted, topic, side="right")
         )
-        key = np.sort(order[nth] * self._size + node[of])
+        key = order[nth] * self._size + node[of]
+        if (key[1:] < key[:-1]).any():  # some topic has two messages, or the order is another one
+            key = np.sort(key)
         return key[~arrivals.has(key)]
 
 
@@ -509,7 +586,7 @@ class Gossip(Lacking):
         return out
 
     def _note(self, tables: Tables, kind: str, came: Columns) -> None:
-        """IHAVEs and IWANTs are counted at whom takes them."""
+        """Note IHAVEs or IWANTs at their receivers."""
         told = {"message": came["message"], "node": came[AT], "sender": came["sender"]}
         tables[f"{TOLD_OF} {kind} {self.heartbeat}"] = told
 
@@ -517,7 +594,7 @@ class Gossip(Lacking):
         """Return the IHAVEs of nodes that got a lacking message in the last heartbeats."""
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         held = self.heartbeat - arrivals.heartbeat <= self.topics.rules.mcache_gossip
-        message, node = np.divmod(arrivals.key[held], self._size)
+        message, node = divided(arrivals.key[held], self._size)
         if not self.messages.living:
             lacking = tables[_LACKING]["message"] if _LACKING in tables else whole_numbers()
             wanted = np.isin(message, lacking)
@@ -526,35 +603,67 @@ class Gossip(Lacking):
         order = np.argsort(place, kind="stable")
         places, first, count = np.unique(place[order], return_index=True, return_counts=True)
         # peers are drawn once for all that a node holds of a topic
-        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
-        drawn = [
-            (start, self._peers_told(connections, mesh, places[start : start + _PLACES_AT_ONCE]))
-            for start in range(0, len(places), _PLACES_AT_ONCE)
-        ]
-        of = np.concatenate([whole_numbers(), *(start + of for start, (of, _) in drawn)])
-        peer = np.concatenate([whole_numbers(), *(peer for _, (_, peer) in drawn)])
+        of, peer = self._told(tables, places)
         told, nth = expand(first[of], first[of] + count[of])
         node = places[of[told]] % self._size
         return {AT: peer[told], "message": message[order[nth]], "sender": node}
 
-    def _peers_told(
-        self, connections: Links, mesh: Links, places: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return whom some places, ascending, send IHAVE: the index of the place, and the peer."""
-        rules, space, names = self.topics.rules, self.topics.space, self.topics.names
-        of, row = expand(*space.rows(connections, places))
+    def _told(self, tables: Tables, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return to whom some places, ascending, send IHAVE: the index of the place, and the peer.
+
+        At least those peers are there that lack a publication.
+        """
+        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
+        told = [(whole_numbers(), whole_numbers())]
+        for start in range(0, len(places), PLACES_AT_ONCE):
+            some = places[start : start + PLACES_AT_ONCE]
+            rows = self.topics.space.rows(connections, some)
+            of, key, bits, most = self.draws(connections, rows, mesh, some)
+            chosen = least(of, bits, most)
+            told.append((start + of[chosen], key[chosen] % self._size))
+        of, peer = (np.concatenate(column) for column in zip(*told, strict=True))
+        return of, peer
+
+    def draws(
+        self,
+        connections: Links,
+        rows: tuple[np.ndarray, np.ndarray],
+        mesh: Links,
+        places: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return the draws of the peers outside of the meshes of some places, ascending.
+
+        Parameters
+        ----------
+        rows : tuple of ndarray of int64
+            Of the places, in `connections`.
+
+        Returns
+        -------
+        of : ndarray of int64
+            The index of the place, ascending.
+        key : ndarray of int64
+            The link.
+        bits : ndarray of uint64
+        most : ndarray of int64
+            How many of the peers of each place get IHAVE, those of least draw.
+        """
+        of, row = expand(*rows)
         key = connections.key[row]
-        first, last = space.rows(mesh, places[[0, -1]])
-        in_mesh = find_sorted(key, mesh.key[first[0] : last[1]])
+        first, last = np.searchsorted(mesh.key, (places[[0, -1]] + [0, 1]) * self._size)
+        in_mesh = find_sorted(key, mesh.key[first:last])
         outside = np.ones(len(key), dtype=bool)
         outside[in_mesh[in_mesh >= 0]] = False
-        of, peer = of[outside], key[outside] % self._size
-        others = np.bincount(of, minlength=len(places))
-        most = np.maximum(rules.d_lazy, (rules.gossip_factor * others).astype(np.int64))
-        topic, node = np.divmod(places, self._size)
-        bits = names.bits_of_peers("gossipsub ihave", self.heartbeat, topic, node, of, peer)
-        chosen = least(of, bits, most)
-        return of[chosen], peer[chosen]
+        of, key = of[outside], key[outside]
+        topic, node = divided(places, self._size)
+        named = "gossipsub ihave", self.heartbeat
+        bits = self.topics.names.bits_of_peers(*named, topic, node, of, key % self._size)
+        return of, key, bits, self.most_told(np.bincount(of, minlength=len(places)))
+
+    def most_told(self, others: np.ndarray) -> np.ndarray:
+        """Return how many peers get IHAVE at most, of so many outside of a mesh: int64."""
+        rules = self.topics.rules
+        return np.maximum(rules.d_lazy, (rules.gossip_factor * others).astype(np.int64))
 
     def _ask(self, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
         """Return an IWANT for each missing message, to one peer that advertised it."""

@@ -22,7 +22,7 @@ docs/rules.md, G16 to G22.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -32,15 +32,25 @@ from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
     distinct,
+    divided,
     expand,
     find_sorted,
     read_table,
     whole_numbers,
 )
-from scribe_spark.engine.packing import Columns, concatenate
+from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.gossipsub.choosing import least, sample_others
 from scribe_spark.gossipsub.links import BackOff, Links
+from scribe_spark.gossipsub.live_publication import (
+    BY_MESSAGE,
+    COUNTED,
+    DEAD_ENDS,
+    HELD,
+    CountCopies,
+    Held,
+    LiveGossip,
+    Recall,
+)
 from scribe_spark.gossipsub.mesh import (
     BACK_OFF,
     CONNECTIONS,
@@ -53,17 +63,10 @@ from scribe_spark.gossipsub.mesh import (
     Topics,
     TopicsProgram,
 )
-from scribe_spark.gossipsub.noted import Noted, known_ways
+from scribe_spark.gossipsub.noted import Noted
 from scribe_spark.gossipsub.publication import (
-    ANSWERS,
     ARRIVALS,
-    COPIES,
-    FANOUT,
-    TOLD_OF,
-    UNWANTED,
-    Arrivals,
     Copies,
-    Gossip,
     Messages,
     PublicationProgram,
     Spread,
@@ -89,15 +92,14 @@ if TYPE_CHECKING:  # not on executors
 
 __all__ = ["LiveGossipSub", "live_gossipsub", "play_heartbeat"]
 
-# tables between two rounds, besides those of the mesh: of a bucket, and the orchestrator's
-_HELD, _PUBLISHED = "held", "published"
+# the orchestrator's table between two rounds
+_PUBLISHED = "published"
 
 # kinds of messages, and those that tell a bucket's nodes of the round's events
 _PRUNE, _GOODBYE, _UNSUBSCRIBE = "PRUNE", "goodbye", "unsubscribe"
 _QUITS, _JOINS = "quits", "joins"
 
-# tables of a round: counts by message, and of the bucket
-_BY_MESSAGE, _COUNTED = "counted by message", "counted"
+# tables of counts of a round
 _OUTCOMES, _LINKS = "outcomes", "counted links"
 
 
@@ -120,18 +122,6 @@ class _Published(SortedTable):
     told: np.ndarray = field(default_factory=whole_numbers)
 
 
-@dataclass
-class _Held(SortedTable):
-    """Publications that nodes have, by (index, node): the heartbeat of the first copy, its hops."""
-
-    round: np.ndarray = field(default_factory=whole_numbers)
-    hops: np.ndarray = field(default_factory=whole_numbers)
-
-    def rows_of(self, message: np.ndarray, size: int) -> np.ndarray:
-        """Return the rows of some publications: bool."""
-        return np.isin(self.key // size, message)
-
-
 @dataclass(frozen=True)
 class LiveGossipSub(SystemOnBuckets):
     """The system in worlds; see `living.LiveSystem`.
@@ -152,7 +142,7 @@ class LiveGossipSub(SystemOnBuckets):
     )
     kept_in_buckets: ClassVar[Mapping[str, int]] = {
         **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF), 1),
-        **dict.fromkeys((SUBSCRIBERS, _HELD, UNSETTLED), 0),
+        **dict.fromkeys((SUBSCRIBERS, HELD, UNSETTLED), 0),
     }
     kept: ClassVar[tuple[str, ...]] = (_PUBLISHED,)
     member_table: ClassVar[str] = SUBSCRIBERS
@@ -233,11 +223,15 @@ def _pairs(pairs: Pairs) -> Columns:
 
 
 def _directory(player: SystemPlayer, topics: Topics) -> DirectoryOfRound:
-    """Return the subscribers of now, which all buckets share."""
+    """Return the subscribers after the events of the world's round, which all buckets share."""
     size = topics.space.size
-    place = player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {}).get("key", whole_numbers())
-    found = Directory.of(place, len(topics.number), size)
-    return DirectoryOfRound(player.share(place=found.place, offsets=found.offsets), size)
+
+    def gather() -> dict[str, np.ndarray]:
+        place = player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {}).get("key", whole_numbers())
+        found = Directory.of(place, len(topics.number), size)
+        return {"place": found.place, "offsets": found.offsets}
+
+    return DirectoryOfRound(player.share("subscribers", gather), size)
 
 
 def _maintain(player: SystemPlayer, topics: Topics, now: LivingRound) -> None:
@@ -265,15 +259,15 @@ def _publish(
     program = topics, _messages(published, now, clock), now.number
     player.play(Recall(*program, new, np.flatnonzero(told)))
     if player.has(ARRIVALS):
-        player.play(Gossip(*program))
+        player.play(LiveGossip(*program))
     player.play(Spread(*program, new))
     player.play(Copies(*program))
     player.play(CountCopies(*program, _noted(published, now)))
-    taken = player.take(_BY_MESSAGE, _COUNTED)
-    sums = _by_message(taken[_BY_MESSAGE], published)
+    taken = player.take(BY_MESSAGE, COUNTED)
+    sums = _by_message(taken[BY_MESSAGE], published)
     published.duplicates = published.duplicates + sums["duplicates"]
     published.told = sums["told"]
-    return {name: float(column.sum()) for name, column in taken[_COUNTED].items()}
+    return {name: float(column.sum()) for name, column in taken[COUNTED].items()}
 
 
 def _messages(published: _Published, now: LivingRound, clock: str) -> Messages:
@@ -352,7 +346,7 @@ class Go(TopicsProgram):
         else:
             quits = self._places(inbox, _QUITS)
             out = self._send(tables, router, quits)
-            self._forget(router)
+            self._forget(tables, router, quits)
             self._note_members(tables, quits, self._places(inbox, _JOINS))
         for name, table in (
             (CONNECTIONS, router.connections),
@@ -380,20 +374,21 @@ class Go(TopicsProgram):
         marked[np.concatenate(positions)] = True
         return marked
 
+    def _places_of(self, tables: Tables, marked: np.ndarray) -> np.ndarray:
+        """Return the places of the subscribers that are marked, as they were: ascending."""
+        place = read_table(Subscribers, tables, SUBSCRIBERS).key
+        return place[marked[place % self.topics.space.size]]
+
     @property
     def _until(self) -> int:
         return self.number + self.topics.rules.unsubscribe_backoff
 
     def _send(self, tables: Tables, router: Router, quits: np.ndarray) -> Outbox:
-        """Nodes that leave or quit send messages, and end their own links."""
-        size = self.topics.space.size
-        connections, mesh = router.connections, router.mesh
-        leaves = self._marked(self.leave)[connections.key // size % size]
-        goodbyes = connections.key[leaves]
-        ended, pruned = (
-            table.key[find_sorted(quits, table.key // size) >= 0] for table in (connections, mesh)
-        )
-        router.disconnect(ended)
+        """Return the messages of nodes that leave or quit."""
+        space, connections = self.topics.space, router.connections
+        leaves = self._places_of(tables, self._marked(self.leave))
+        goodbyes, ended = (space.at(connections, place) for place in (leaves, quits))
+        pruned = space.at(router.mesh, quits)
         router.take_back_off(pruned, self._until)
         return {
             _GOODBYE: self.send(tables, _GOODBYE, goodbyes),
@@ -401,155 +396,41 @@ class Go(TopicsProgram):
             _UNSUBSCRIBE: self.send(tables, _UNSUBSCRIBE, ended),
         }
 
-    def _forget(self, router: Router) -> None:
-        """Dead nodes lose all that they kept; known deaths end the connections of others."""
-        size, lives = self.topics.space.size, self.topics.lives
+    def _forget(self, tables: Tables, router: Router, quits: np.ndarray) -> None:
+        """Links end at dead nodes and at places that quit, and known deaths end those of others."""
+        space, lives = self.topics.space, self.topics.lives
         assert lives is not None
         gone = self._marked(self.fail, self.leave)
         known = lives.known_dead(self.world_round) | self._marked(self.enter)
+        left = np.concatenate([self._places_of(tables, gone), quits])
         for links in (router.connections, router.mesh):
-            links.keep(~(gone[links.key // size % size] | known[links.key % size]))
-        router.back_off.keep(~gone[router.back_off.key // size % size])
+            ended = space.peers_among(links.key, known)
+            ended[expand(*space.rows(links, left))[1]] = True
+            links.keep(~ended)
+        router.back_off.keep(~gone[router.back_off.key // space.size % space.size])
+        key = router.connections.key
+        tables[DEAD_ENDS] = {"key": key[space.peers_among(key, ~lives.alive)]}
 
     def _note_members(self, tables: Tables, quits: np.ndarray, joins: np.ndarray) -> None:
         size, gone = self.topics.space.size, self._marked(self.fail, self.leave)
         members, held = (
             read_table(Subscribers, tables, SUBSCRIBERS),
-            read_table(_Held, tables, _HELD),
+            read_table(Held, tables, HELD),
         )
         members.keep(~gone[members.key % size] & (find_sorted(quits, members.key) < 0))
         members.insert(joins, joined=self.number)
         held.keep(~gone[held.key % size])
-        tables[SUBSCRIBERS], tables[_HELD] = members.to_columns(), held.to_columns()
+        tables[SUBSCRIBERS], tables[HELD] = members.to_columns(), held.to_columns()
 
     def _receive(self, router: Router, inbox: Inbox) -> None:
         """The receivers of goodbye and unsubscribe end the connection; those of PRUNE back off."""
-        for kind in (_GOODBYE, _UNSUBSCRIBE):
-            if kind in inbox:
-                router.disconnect(self.keys(inbox[kind]))
+        ended = [self.keys(inbox[kind]) for kind in (_GOODBYE, _UNSUBSCRIBE) if kind in inbox]
+        router.disconnect(distinct(np.concatenate([whole_numbers(), *ended])))
         if _PRUNE in inbox:
             router.take_back_off(self.keys(inbox[_PRUNE]), self._until)
 
 
-# --- 4. and 5. publications
-
-
-@dataclass(frozen=True)
-class Recall(PublicationProgram):
-    """Nodes recall what they tell of; sources that do not subscribe dial subscribers: rule G21.
-
-    Attributes
-    ----------
-    new : ndarray of int64
-        The messages that are published now.
-    told : ndarray of int64
-        The messages that somebody tells of.
-    """
-
-    new: np.ndarray
-    told: np.ndarray
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write `publication.ARRIVALS` and `publication.FANOUT`; nothing is sent."""
-        held = read_table(_Held, tables, _HELD)
-        rows = held.rows_of(self.told, self._size)
-        held, rest = held.take(rows), held.take(~rows)
-        tables[_HELD] = rest.to_columns()
-        nothing = np.zeros(len(held), dtype=np.int64)
-        timed = self.messages.clock == TIME
-        way = nothing if timed else known_ways(tables, held.key, self._size)
-        tables[ARRIVALS] = Arrivals(
-            held.key, nothing, held.hops, nothing + NONE, held.round, way
-        ).to_columns()
-        message, source = np.divmod(self.sources(bucket, self.new), self._size)
-        guest = ~self.subscribes(message, source)
-        tables[FANOUT] = self._dial(tables, message[guest])
-        return {}
-
-    def _dial(self, tables: Tables, message: np.ndarray) -> Columns:
-        """Dial for the sources of some messages; return to whom they send them."""
-        names, rules = self.topics.names, self.topics.rules
-        directory = self.topics.subscribers.directory
-        topic, source = self.messages.topic[message], self.messages.source[message]
-        shared = names.bits("gossipsub fanout", self.heartbeat, topic, source)
-        first, last = directory.offsets[topic], directory.offsets[topic + 1]
-        of, chosen = sample_others(shared, last - first, rules.dials)
-        peer = directory.place[first[of] + chosen] % self._size
-        observe(self.topics, tables, "dial", source[of], peer)
-        if not rules.flood_publish:
-            order = np.lexsort((peer, of))
-            of, peer = of[order], peer[order]
-            named = "gossipsub fanout peers", self.heartbeat
-            bits = names.bits_of_peers(*named, topic, source, of, peer)
-            some = least(of, bits, np.full(len(message), rules.d))
-            of, peer = of[some], peer[some]
-        return {"message": message[of], "peer": peer}
-
-
-@dataclass(frozen=True)
-class CountCopies(PublicationProgram):
-    """Buckets note what their nodes hold, and count messages and duplicates: rule G22.
-
-    Attributes
-    ----------
-    noted : Noted, optional
-        What is noted of the multicasts that are measured.
-    """
-
-    noted: Noted | None = None
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the counts; nothing is sent."""
-        got = Arrivals.from_columns(tables.pop(ARRIVALS))
-        tables.pop(FANOUT)
-        again, by_iwant = self._count_copies(tables)
-        self._count_control(tables)
-        told = got.key[self.heartbeat + 1 - got.heartbeat <= self.topics.rules.mcache_gossip]
-        tables[_BY_MESSAGE] = {
-            "duplicates": self._by_message(again),
-            "told": self._by_message(told // self._size),
-        }
-        tables[_COUNTED] = {"by_iwant": np.array([by_iwant])}
-        if self.noted is not None:
-            self.noted.note_arrivals(tables, self.messages, got, self.heartbeat, self._size)
-        held = read_table(_Held, tables, _HELD)
-        held.insert(got.key, round=got.heartbeat, hops=got.hops)
-        tables[_HELD] = held.to_columns()
-        return {}
-
-    def _by_message(self, message: np.ndarray) -> np.ndarray:
-        return np.bincount(message, minlength=len(self.messages.topic))
-
-    def _take(self, tables: Tables, name: str) -> Iterator[Columns]:
-        if columns := tables.pop(f"{name} {self.heartbeat}", None):
-            yield columns
-
-    def _count_copies(self, tables: Tables) -> tuple[np.ndarray, int]:
-        """Count payload; return the messages of duplicates, and how many answers came first."""
-        columns, by_iwant = ("message", "node", "sender", "lost", "first"), 0
-        copies = [dict.fromkeys(columns, whole_numbers())]
-        for name in (COPIES, ANSWERS):
-            for one in self._take(tables, name):
-                copies.append({column: one[column] for column in columns})
-                by_iwant += int(np.count_nonzero(one["first"])) if name == ANSWERS else 0
-        sent = concatenate(copies)
-        if self.noted is not None:
-            self.noted.note_copies(tables, self.messages, sent)
-        lost, first = sent["lost"].astype(bool), sent["first"].astype(bool)
-        observe(self.topics, tables, "payload", sent["sender"], sent["node"], ~lost)
-        return sent["message"][~lost & ~first], by_iwant
-
-    def _count_control(self, tables: Tables) -> None:
-        """Count IHAVE, IWANT and IDONTWANT."""
-        space = self.topics.space
-        for kind in ("IHAVE", "IWANT"):
-            for told in self._take(tables, f"{TOLD_OF} {kind}"):
-                # one message tells of all publications of a topic
-                place = self.messages.topic[told["message"]] * self._size + told["node"]
-                _, node, sender = space.split(distinct(space.key(place, told["sender"])))
-                observe(self.topics, tables, kind, sender, node)
-        for told in self._take(tables, UNWANTED):
-            observe(self.topics, tables, "IDONTWANT", told["sender"], told["node"])
+# --- 5. measures
 
 
 @dataclass(frozen=True)
@@ -572,20 +453,20 @@ class CountRound(PublicationProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts; drop back-off that is over; nothing is sent."""
-        held, members = read_table(_Held, tables, _HELD), self.topics.subscribers_of(bucket, tables)
+        held, members = read_table(Held, tables, HELD), self.topics.subscribers_of(bucket, tables)
         tables[_OUTCOMES] = self._outcomes(members, held)
         back_off = read_table(BackOff, tables, BACK_OFF)
         back_off.keep(back_off.until > self.heartbeat + 1)
         tables[BACK_OFF] = back_off.to_columns()
-        counts = {"members": len(members)}
-        for name in (MESH, CONNECTIONS):
-            links = read_table(Links, tables, name)
-            counts[name] = int(self.topics.space.count(links, members.key).sum())
-        tables[_LINKS] = {name: np.array([count]) for name, count in counts.items()}
+        counted = {
+            "members": members.key,
+            **{one: tables[one]["key"] for one in (MESH, CONNECTIONS)},
+        }
+        tables[_LINKS] = {name: np.array([len(key)]) for name, key in counted.items()}
         tables.pop(UNSETTLED, None)
         return {}
 
-    def _outcomes(self, members: Subscribers, held: _Held) -> dict[str, np.ndarray]:
+    def _outcomes(self, members: Subscribers, held: Held) -> dict[str, np.ndarray]:
         """Count expected receivers, and of them those that got each message in time, or late."""
         topic = self.messages.topic[self.due]
         of, row = expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
@@ -619,23 +500,9 @@ class Renumber(TopicsProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write what nodes hold; nothing is sent."""
-        held = read_table(_Held, tables, _HELD)
-        message, node = np.divmod(held.key, self.topics.space.size)
+        held = read_table(Held, tables, HELD)
+        message, node = divided(held.key, self.topics.space.size)
         held.key = self.index[message] * self.topics.space.size + node
         held.keep(self.index[message] != NONE)
-        tables[_HELD] = held.to_columns()
+        tables[HELD] = held.to_columns()
         return {}
-
-
-def observe(
-    topics: Topics,
-    tables: Tables,
-    kind: str,
-    sender: np.ndarray,
-    to: np.ndarray,
-    arrives: np.ndarray | None = None,
-) -> None:
-    """Count messages in a bucket; without `arrives` those to live nodes arrive."""
-    assert topics.observer is not None
-    arrives = topics.is_alive(to) if arrives is None else arrives
-    topics.observer.send(tables, kind, arrives, sender, to)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, expand, index_in_run
+from scribe_spark.core.arrays import distinct, divided, expand, index_in_run
 from scribe_spark.gossipsub.choosing import Names, in_order, least
 from scribe_spark.gossipsub.links import DIALLED, BackOff, Links, Space
 from scribe_spark.gossipsub.score import score
@@ -108,7 +108,7 @@ class Router:
             of, row = of[kept], row[kept]
         if not len(row):
             return _NOBODY
-        topic, node = np.divmod(place, self.space.size)
+        topic, node = divided(place, self.space.size)
         peer = self.connections.key[row] % self.space.size
         bits = self.names.bits_of_peers(purpose, heartbeat, topic, node, of, peer)
         row = row[least(of, bits, wanted)]
@@ -136,7 +136,7 @@ class Router:
         if not many.any():
             return _NOBODY
         of, row = expand(first[many], last[many])
-        topic, node = np.divmod(place[many], size)
+        topic, node = divided(place[many], size)
         peer = self.mesh.key[row] % size
         bits = self.names.bits_of_peers("gossipsub keep", heartbeat, topic, node, of, peer)
         order = in_order(of, bits)

@@ -19,6 +19,7 @@ import numpy as np
 from scribe_spark.core.arrays import (
     SortedTable,
     distinct,
+    divided,
     find_sorted,
     offsets_of,
     whole_numbers,
@@ -163,7 +164,7 @@ def dialled(
     peer : ndarray of int64
         The position of a node.
     """
-    topic, node = np.divmod(place, directory.size)
+    topic, node = divided(place, directory.size)
     first = directory.offsets[topic]
     own = find_sorted(directory.place, place) - first
     others = directory.offsets[topic + 1] - first - 1

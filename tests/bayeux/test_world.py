@@ -117,7 +117,7 @@ def check(
         bounds = world.bounds
         for mine, first, last in zip(world.engine.tables, bounds[:-1], bounds[1:], strict=True):
             mine.update(overlay.states.of(slice(first, last)).tables())
-        sent = RecordingTally((*system.payload, *system.control), ring.node)
+        sent = RecordingTally((*system.payload, *system.control), ring.node, overlay.alive)
         now = LivingRound(
             *(number, case.rounds, ring, overlay),
             *(Events(**{kind: nodes(kind) for kind in kinds}), np.array(numbers), hi, lo),

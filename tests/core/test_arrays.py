@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, index_in_run, numbered
+from scribe_spark.core.arrays import (
+    NONE,
+    distinct,
+    divided,
+    expand,
+    find_sorted,
+    index_in_run,
+    numbered,
+)
 
 EMPTY = np.empty(0, dtype=np.int64)
 
@@ -17,6 +25,19 @@ def test_look_up_is_a_search_or_none():
     assert find_sorted(table, EMPTY).tolist() == []
 
 
+@pytest.mark.parametrize("span", [2**16, 2**22, 2**62])
+def test_many_keys_are_found_as_few_are(span):
+    """Keys that stand close are found by a map, others by a search."""
+    random = np.random.default_rng(span % 1000)
+    table = distinct(random.integers(-span, span, 60_000))
+    keys = np.concatenate([random.permutation(table), random.integers(-2 * span, 2 * span, 60_000)])
+    found = find_sorted(table, keys)
+    assert np.array_equal(found >= 0, np.isin(keys, table))
+    assert np.array_equal(table[found[found >= 0]], keys[found >= 0])
+    few = [find_sorted(table, some) for some in np.array_split(keys, 100)]
+    assert np.array_equal(found, np.concatenate(few))
+
+
 def test_expand_is_a_range_for_each_pair():
     pair, number = expand(np.array([3, 7, 0]), np.array([5, 7, 3]))
     assert list(zip(pair.tolist(), number.tolist(), strict=True)) == [
@@ -24,6 +45,23 @@ def test_expand_is_a_range_for_each_pair():
         *((2, 0), (2, 1), (2, 2)),
     ]
     assert [part.tolist() for part in expand(EMPTY, EMPTY)] == [[], []]
+
+
+def test_expand_passes_over_empty_pairs():
+    random = np.random.default_rng(5)
+    first = random.integers(0, 1000, 200)
+    last = first + random.integers(0, 4, 200)
+    pair, number = expand(first, last)
+    expected = [
+        (i, n) for i, (a, b) in enumerate(zip(first, last, strict=True)) for n in range(a, b)
+    ]
+    assert list(zip(pair.tolist(), number.tolist(), strict=True)) == expected
+
+
+def test_divided_is_divmod():
+    number = np.array([0, 1, 6, 7, 8, 2**62, -1, -7, -8])
+    for mine, wanted in zip(divided(number, 7), np.divmod(number, 7), strict=True):
+        assert mine.tolist() == wanted.tolist()
 
 
 @pytest.mark.parametrize("rows", [0, 1, 50])

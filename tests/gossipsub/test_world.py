@@ -13,13 +13,18 @@ from oracle.gossipsub.live_cases import LiveCase, random_live
 from oracle.gossipsub.world import Snapshot, World, publications
 from oracle.multicast_measures import delay_measures, node_stress
 
+from scribe_spark import draws
+from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.ring import Ring
-from scribe_spark.gossipsub.round import LiveGossipSub
-from scribe_spark.living import LivingRound, OwnRounds
+from scribe_spark.gossipsub import publication
+from scribe_spark.gossipsub.live_publication import LiveGossip
+from scribe_spark.gossipsub.round import LiveGossipSub, live_gossipsub
+from scribe_spark.living import LivingRound, OwnRounds, SystemPlayer
 from scribe_spark.measures.multicasts import multicast_units
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import Lives
+from scribe_spark.pastry.tally import Tally
 
 from .played import config_of
 
@@ -98,7 +103,7 @@ def check(
             )
             return tuple(np.array([p[i] for p in found], dtype=np.int64) for i in (0, 1))
 
-        sent = RecordingTally((*system.payload, *system.control), ring.node)
+        sent = RecordingTally((*system.payload, *system.control), ring.node, lives.alive)
         now = LivingRound(
             *(number, case.rounds, ring, lives, events, numbers, numbers, numbers),
             *(pairs("join"), pairs("quit"), pairs("publish")),
@@ -225,6 +230,13 @@ def test_multicasts_have_every_measure():
     assert {f"it.{name}" for name in seen} == wanted
 
 
+@pytest.mark.parametrize(("seed", "buckets"), [(11, 1), (20, 2), (113, 7)])
+def test_copies_that_wait_are_offered_later(seed, buckets, monkeypatch):
+    """The earlier half is offered first, however few there are."""
+    monkeypatch.setattr(publication, "_OFFERED_AT_ONCE", 1)
+    check(seed, buckets, blind=True)
+
+
 @pytest.mark.parametrize(("seed", "buckets"), [(7, 2), (58, 3), (96, 7)])
 def test_nodes_read_nothing_of_other_buckets(seed, buckets):
     check(seed, buckets, blind=True)
@@ -233,6 +245,33 @@ def test_nodes_read_nothing_of_other_buckets(seed, buckets):
 def test_a_world_goes_on_in_other_buckets():
     """The rows that a system keeps are cut by their nodes."""
     check(31, cuts=(2, 7, 1, 3))
+
+
+@pytest.mark.parametrize(("loss", "is_sent"), [(0.0, False), (0.8, True)])
+def test_ihaves_are_sent_only_to_nodes_that_lack_a_publication(loss, is_sent, monkeypatch):
+    """All are counted; without a loss nobody lacks anything, and no superstep sends one."""
+    size, sent, play = 40, Counter(), SystemPlayer.play
+
+    def count(player, program, first=None):
+        messages = play(player, program, first)
+        sent[type(program)] += messages
+        return messages
+
+    monkeypatch.setattr(SystemPlayer, "play", count)
+    system = live_gossipsub(GossipSubConfig(loss=loss))
+    node = np.arange(size)
+    ring = Ring(np.sort(draws.bits_np(1, "ring", node)), node.astype(np.uint64), node, node)
+    lives, tally = Lives.of(size, node), Tally((*system.payload, *system.control))
+    nobody, zero = (whole_numbers(), whole_numbers()), np.zeros(1, dtype=np.int64)
+    now = LivingRound(
+        *(0, 1, ring, lives, Events(), zero, zero, zero),
+        *((np.zeros(size, dtype=np.int64), node), nobody, (zero, zero)),
+        *(Delays(np.full((size, size), 5000)), 1000, 1, 1, tally, nobody[0]),
+        OwnRounds(4_000_000, 1_000_000),
+    )
+    system.play_on(SystemBuckets.empty(ring, 2).player(system), now)
+    assert tally.by_kind()["IHAVE"] > 3 * size
+    assert (sent[LiveGossip] > 0) == is_sent
 
 
 @pytest.mark.slow

@@ -1,0 +1,274 @@
+"""Publications in a world: what nodes hold, tell of and count in a heartbeat.
+
+Most IHAVEs reach a live node that lacks nothing, and change nothing: they are counted at their
+senders and not sent.  Only the connections to dead nodes and to nodes that lack a publication need
+the draws of rule G13, unless the senders and receivers of all messages are wanted.
+
+References
+----------
+docs/rules.md, G13, G20 to G22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scribe_spark.core.arrays import (
+    NONE,
+    SortedTable,
+    distinct,
+    divided,
+    expand,
+    find_sorted,
+    offsets_of,
+    read_table,
+    whole_numbers,
+)
+from scribe_spark.engine.packing import Columns, concatenate
+from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+from scribe_spark.gossipsub.choosing import least, sample_others
+from scribe_spark.gossipsub.links import Links, Runs
+from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH
+from scribe_spark.gossipsub.noted import Noted, known_ways
+from scribe_spark.gossipsub.publication import (
+    ANSWERS,
+    ARRIVALS,
+    COPIES,
+    FANOUT,
+    PLACES_AT_ONCE,
+    Arrivals,
+    Gossip,
+    Lacking,
+    PublicationProgram,
+)
+from scribe_spark.multicast import TIME
+
+__all__ = [
+    "BY_MESSAGE",
+    "COUNTED",
+    "DEAD_ENDS",
+    "HELD",
+    "CountCopies",
+    "Held",
+    "LiveGossip",
+    "Recall",
+]
+
+#: Tables of a bucket: publications that nodes have (`Held`); the connections to dead nodes, of a
+#: round; counts of a heartbeat, by message and of the bucket.
+HELD, DEAD_ENDS = "held", "dead ends"
+BY_MESSAGE, COUNTED = "counted by message", "counted"
+
+#: The table of the rows of places in the connections (`Runs`).
+_CONNECTED = "connected"
+
+#: The table of the connections to nodes that lack a publication, and the message that tells of one.
+_LACKING, _LACKS = "lacking", "lacks"
+
+
+@dataclass
+class Held(SortedTable):
+    """Publications that nodes have, by (index, node): the heartbeat of the first copy, its hops."""
+
+    round: np.ndarray = field(default_factory=whole_numbers)
+    hops: np.ndarray = field(default_factory=whole_numbers)
+
+    def rows_of(self, message: np.ndarray, size: int) -> np.ndarray:
+        """Return the rows of some publications: bool."""
+        return np.isin(self.key // size, message)
+
+
+@dataclass(frozen=True)
+class Recall(Lacking):
+    """Nodes recall what they tell of; sources that do not subscribe dial subscribers: rule G21.
+
+    The peers of a node that lacks one of these publications note the connection: it is the
+    simulator that tells them, not the node.
+
+    Attributes
+    ----------
+    new : ndarray of int64
+        The messages that are published now.
+    told : ndarray of int64
+        The messages that somebody tells of.
+    """
+
+    new: np.ndarray
+    told: np.ndarray
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write `publication.ARRIVALS` and `publication.FANOUT`; note who lacks something."""
+        if superstep:
+            tables[_LACKING] = {"key": np.sort(self.keys(inbox[_LACKS]))}
+            return {}
+        held = read_table(Held, tables, HELD)
+        rows = held.rows_of(self.told, self._size)
+        held, rest = held.take(rows), held.take(~rows)
+        tables[HELD] = rest.to_columns()
+        nothing = np.zeros(len(held), dtype=np.int64)
+        timed = self.messages.clock == TIME
+        way = nothing if timed else known_ways(tables, held.key, self._size)
+        arrivals = Arrivals(held.key, nothing, held.hops, nothing + NONE, held.round, way)
+        tables[ARRIVALS] = arrivals.to_columns()
+        message, source = divided(self.sources(bucket, self.new), self._size)
+        guest = ~self.subscribes(message, source)
+        tables[FANOUT] = self._dial(tables, message[guest])
+        tables.pop(_LACKING, None)
+        return {_LACKS: self._lacks(bucket, tables, arrivals)}
+
+    def _lacks(self, bucket: int, tables: Tables, arrivals: Arrivals) -> Columns:
+        """Return a message to each live peer of the subscribers that lack a publication."""
+        message, node = divided(self.lacking(bucket, tables, arrivals, self.told), self._size)
+        space = self.topics.space
+        place = distinct(self.messages.topic[message] * self._size + node)
+        connections = read_table(Links, tables, CONNECTIONS)
+        _, row = expand(*space.rows(connections, place))
+        topic, node, peer = space.split(connections.key[row])
+        alive = self.topics.is_alive(peer)
+        return {AT: peer[alive], "topic": topic[alive], "sender": node[alive]}
+
+    def _dial(self, tables: Tables, message: np.ndarray) -> Columns:
+        """Dial for the sources of some messages; return to whom they send them."""
+        names, rules = self.topics.names, self.topics.rules
+        directory = self.topics.subscribers.directory
+        topic, source = self.messages.topic[message], self.messages.source[message]
+        shared = names.bits("gossipsub fanout", self.heartbeat, topic, source)
+        first, last = directory.offsets[topic], directory.offsets[topic + 1]
+        of, chosen = sample_others(shared, last - first, rules.dials)
+        peer = directory.place[first[of] + chosen] % self._size
+        self.topics.observe(tables, "dial", source[of], peer)
+        if not rules.flood_publish:
+            order = np.lexsort((peer, of))
+            of, peer = of[order], peer[order]
+            named = "gossipsub fanout peers", self.heartbeat
+            bits = names.bits_of_peers(*named, topic, source, of, peer)
+            some = least(of, bits, np.full(len(message), rules.d))
+            of, peer = of[some], peer[some]
+        return {"message": message[of], "peer": peer}
+
+
+@dataclass(frozen=True)
+class LiveGossip(Gossip):
+    """IHAVE, IWANT, and the answers, of a heartbeat of a world.
+
+    All IHAVEs are counted; those to nodes that lack a publication are sent.
+    """
+
+    def _note(self, tables: Tables, kind: str, came: Columns) -> None:
+        """Count IWANTs: one message asks for all publications of a topic."""
+        if kind == "IWANT":
+            space = self.topics.space
+            place = self.messages.topic[came["message"]] * self._size + came[AT]
+            _, node, sender = space.split(distinct(space.key(place, came["sender"])))
+            self.topics.observe(tables, kind, sender, node)
+
+    def _told(self, tables: Tables, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        space, all_told = self.topics.space, super()._told
+        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
+        first, last = self._connected(tables, connections).rows(places)
+        others = last - first - space.count(mesh, places)
+        told = np.minimum(others, self.most_told(others)).sum()
+
+        def between() -> tuple[np.ndarray, np.ndarray]:
+            of, peer = all_told(tables, places)
+            return places[of] % self._size, peer
+
+        key = self._told_that_matter(tables, connections, mesh, places)
+        place, peer = divided(key, self._size)
+        alive = self.topics.is_alive(peer)
+        assert self.topics.observer is not None
+        lost = np.count_nonzero(~alive)
+        self.topics.observer.count(tables, "IHAVE", told, lost, between=between)
+        return find_sorted(places, place[alive]), peer[alive]
+
+    def _connected(self, tables: Tables, connections: Links) -> Runs:
+        """Return the rows of each place in the connections, which stay as they are in a round."""
+        if _CONNECTED not in tables:
+            tables[_CONNECTED] = self.topics.space.runs(connections).to_columns()
+        return read_table(Runs, tables, _CONNECTED)
+
+    def _told_that_matter(
+        self, tables: Tables, connections: Links, mesh: Links, places: np.ndarray
+    ) -> np.ndarray:
+        """Return the links, of some places, of IHAVEs to nodes that are dead or lack something."""
+        ends = [tables[name]["key"] for name in (DEAD_ENDS, _LACKING) if name in tables]
+        key = distinct(np.concatenate([whole_numbers(), *ends]))
+        key = key[(find_sorted(places, key // self._size) >= 0) & ~mesh.has(key)]
+        place = distinct(key // self._size)
+        told, runs = [whole_numbers()], self._connected(tables, connections)
+        for start in range(0, len(place), PLACES_AT_ONCE):
+            some = place[start : start + PLACES_AT_ONCE]
+            first, last = np.searchsorted(key, (some[[0, -1]] + [0, 1]) * self._size)
+            drawn = self.draws(connections, runs.rows(some), mesh, some)
+            told.append(_of_least(key[first:last], *drawn))
+        return np.concatenate(told)
+
+
+def _of_least(
+    key: np.ndarray, of: np.ndarray, outside: np.ndarray, bits: np.ndarray, most: np.ndarray
+) -> np.ndarray:
+    """Return which of some links are among those of least draw; as of `Gossip.draws`."""
+    own = find_sorted(outside, key)
+    offsets = offsets_of(np.bincount(of, minlength=len(most)))
+    pair, other = expand(offsets[of[own]], offsets[of[own] + 1])
+    drawn, wanted = bits[other], bits[own][pair]
+    # of equal draws the smaller nodeId first
+    before = (drawn < wanted) | ((drawn == wanted) & (other < own[pair]))
+    rank = np.bincount(pair[before], minlength=len(key))
+    return key[rank < most[of[own]]]
+
+
+@dataclass(frozen=True)
+class CountCopies(PublicationProgram):
+    """Buckets note what their nodes hold, and count payload and duplicates: rule G22.
+
+    Attributes
+    ----------
+    noted : Noted, optional
+        What is noted of the multicasts that are measured.
+    """
+
+    noted: Noted | None = None
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write the counts; nothing is sent."""
+        got = Arrivals.from_columns(tables.pop(ARRIVALS))
+        tables.pop(FANOUT)
+        again, by_iwant = self._count_copies(tables)
+        told = got.key[self.heartbeat + 1 - got.heartbeat <= self.topics.rules.mcache_gossip]
+        tables[BY_MESSAGE] = {
+            "duplicates": self._by_message(again),
+            "told": self._by_message(told // self._size),
+        }
+        tables[COUNTED] = {"by_iwant": np.array([by_iwant])}
+        if self.noted is not None:
+            self.noted.note_arrivals(tables, self.messages, got, self.heartbeat, self._size)
+        held = read_table(Held, tables, HELD)
+        held.insert(got.key, round=got.heartbeat, hops=got.hops)
+        tables[HELD] = held.to_columns()
+        return {}
+
+    def _by_message(self, message: np.ndarray) -> np.ndarray:
+        return np.bincount(message, minlength=len(self.messages.topic))
+
+    def _take(self, tables: Tables, name: str) -> Iterator[Columns]:
+        if columns := tables.pop(f"{name} {self.heartbeat}", None):
+            yield columns
+
+    def _count_copies(self, tables: Tables) -> tuple[np.ndarray, int]:
+        """Count payload; return the messages of duplicates, and how many answers came first."""
+        columns, by_iwant = ("message", "node", "sender", "lost", "first"), 0
+        copies = [dict.fromkeys(columns, whole_numbers())]
+        for name in (COPIES, ANSWERS):
+            for one in self._take(tables, name):
+                copies.append({column: one[column] for column in columns})
+                by_iwant += int(np.count_nonzero(one["first"])) if name == ANSWERS else 0
+        sent = concatenate(copies)
+        if self.noted is not None:
+            self.noted.note_copies(tables, self.messages, sent)
+        lost, first = sent["lost"].astype(bool), sent["first"].astype(bool)
+        self.topics.observe(tables, "payload", sent["sender"], sent["node"], ~lost)
+        return sent["message"][~lost & ~first], by_iwant
