@@ -9,7 +9,7 @@ import numpy as np
 import worlds
 from oracle.bayeux.cases import BayeuxCase
 from oracle.pastry import Overlay
-from played import OneAtATime, Poisoned
+from poisoned import OneAtATime, Poisoned
 
 from scribe_spark.bayeux.handed_over import ENTRIES, Sums
 from scribe_spark.bayeux.joining import BEGUN, JOIN, MEMBER, TREE, Join, Tree

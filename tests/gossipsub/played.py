@@ -8,7 +8,7 @@ import numpy as np
 import worlds
 from oracle.gossipsub.cases import GossipCase
 from oracle.gossipsub.settings import Settings
-from played import OneAtATime, Poisoned
+from poisoned import OneAtATime, Poisoned
 from spread_out import FarApart, SpreadOut
 
 from scribe_spark.config.gossipsub import GossipSubConfig

@@ -73,7 +73,7 @@ def hasty(world: World, step: int) -> Hasty:
 @pytest.mark.parametrize(
     ("seed", "step"),
     [
-        *((2, 1), (11, -1)),
+        *((2, 1), (9, -1)),
         *[pytest.param(seed, 1, marks=pytest.mark.slow) for seed in range(12, 30)],
     ],
 )
@@ -91,7 +91,7 @@ def test_they_are_those_that_a_list_of_all_deliveries_gives(seed: int, step: int
     theirs = out_of_order(world.run, numbered=True)
     for number in range(world.case.rounds):
         assert deliveries_out_of_order(world, number) == sorted(theirs[number]), number
-    if seed in (2, 11):
+    if seed in (2, 9):
         assert sum(map(len, theirs.values())) >= 10
 
 

@@ -14,10 +14,12 @@ from .world import Event, drawn_lookups, look_up
 def small_rules(random_case: random.Random) -> Rules:
     """Parameters of a small case."""
     pick = random_case.choice
+    b, size, contact = pick([1, 2, 4]), pick([4, 8, 16]), pick(["nearest", "discovered", "random"])
+    pick("ab"), pick("ab")  # two options are gone; cases stay as they were with them
     return Rules(
-        b=pick([1, 2, 4]),
-        l=pick([4, 8, 16]),
-        contact=pick(["nearest", "discovered", "random"]),
+        b=b,
+        l=size,
+        contact=contact,
         growth=pick([None, 1.1, 1.5, 2]),
         maintenance=pick([0, 0, 1, 2]),
         maintenance_period=pick([0, 0, 2, 3]),
