@@ -2,7 +2,7 @@
 
 ``python -m tools.peers_living OUT [--only NAME ...] [--page docs/peers_living.md]``
 
-Each world is a folder of OUT, of a scenario, a system and a seed; a complete one is not played
+Each world is a folder of OUT, of a scenario, its systems and a seed; a complete one is not played
 again, so the command goes on where it was interrupted.  The worlds of the first seed come first.
 ``--page`` writes the page of what is there, and ``figure-peers-living.svg`` beside it.
 ``make peers-living NODES=10000`` plays smaller worlds, with as many groups fewer.
@@ -68,20 +68,24 @@ _SCENARIOS = {
 
 @dataclass(frozen=True)
 class _Kind:
-    """A system as the page has it, and how its worlds are played."""
+    """A system as the page has it: its name in tables, and the worlds in which it lives."""
 
     label: str
     system: str
-    delivery: str
-    systems: str
+    world: str
 
 
-#: The middle of a folder's name -> what is looked at in it.
+#: The middle of a folder's name -> the delivery and the systems of the world.
+_WORLDS = {
+    "peers": ("best-effort", "scribe,gossipsub,bayeux"),
+    "reliable": ("reliable", "scribe"),
+}
+
 _KINDS = {
-    "scribe": _Kind("Scribe, best effort", "scribe", "best-effort", "scribe"),
-    "gossipsub": _Kind("GossipSub", "gossipsub", "best-effort", "scribe,gossipsub"),
-    "bayeux": _Kind("Bayeux", "bayeux", "best-effort", "scribe,bayeux"),
-    "reliable": _Kind("Scribe, reliable", "scribe", "reliable", "scribe"),
+    "scribe": _Kind("Scribe, best effort", "scribe", "peers"),
+    "gossipsub": _Kind("GossipSub", "gossipsub", "peers"),
+    "bayeux": _Kind("Bayeux", "bayeux", "peers"),
+    "reliable": _Kind("Scribe, reliable", "scribe", "reliable"),
 }
 
 _LABELS = [kind.label for kind in _KINDS.values()]
@@ -89,32 +93,32 @@ _LABELS = [kind.label for kind in _KINDS.values()]
 
 def commands(nodes: int = NODES, groups: int = GROUPS) -> dict[str, list[str]]:
     """Return the command of each world, by the name of its folder, the most telling ones first."""
-    first = [(scenario, kind, 1) for scenario in _SCENARIOS for kind in _KINDS]
+    first = [(scenario, world, 1) for scenario in _SCENARIOS for world in _WORLDS]
     others = [
-        (scenario, kind, seed)
-        for kind in ("scribe", "reliable", "bayeux", "gossipsub")
+        (scenario, world, seed)
+        for scenario in ("lifetime-1800", _QUARTER, "lifetime-600", "lifetime-6000")
         for seed in range(2, SEEDS + 1)
-        for scenario in _SCENARIOS
+        for world in _WORLDS
     ]
-    return {_folder(*world): _command(*world, nodes, groups) for world in (*first, *others)}
+    return {_folder(*one): _command(*one, nodes, groups) for one in (*first, *others)}
 
 
-def _folder(scenario: str, kind: str, seed: int) -> str:
-    return f"{scenario}-{kind}-{seed}"
+def _folder(scenario: str, world: str, seed: int) -> str:
+    return f"{scenario}-{world}-{seed}"
 
 
-def _command(scenario: str, kind: str, seed: int, nodes: int, groups: int) -> list[str]:
+def _command(scenario: str, world: str, seed: int, nodes: int, groups: int) -> list[str]:
     lasts, size = CHURN, ["--nodes", f"{nodes * 6 // 5}", "--initial", f"{nodes}"]
     events = ["churn+publications", "--lifetime-seconds", scenario.removeprefix("lifetime-")]
     if scenario == _QUARTER:
         lasts, size = FAILURE, ["--nodes", f"{nodes}"]
         events = ["mass-failure+publications", "--share", "0.25", "--event-round", "3"]
-    played, deadline = lasts
+    (played, deadline), (delivery, systems) = lasts, _WORLDS[world]
     return [
         *("world", *size, "--groups", f"{groups}", "--seed", f"{seed}", "--lookups", "0"),
         *("--rounds", f"{played}", "--deadline", f"{deadline}", "--link-stress-period", "5"),
         *("--generator", *events),
-        *("--delivery", _KINDS[kind].delivery, "--systems", _KINDS[kind].systems),
+        *("--delivery", delivery, "--systems", systems),
         *("--measures", "delay"),
     ]
 
@@ -227,13 +231,14 @@ class Seen:
 
 
 def seen(out: Path) -> dict[tuple[str, str], list[Seen]]:
-    """Return scenario and folder's middle -> the system in the world of each seed."""
+    """Return scenario and kind -> the system in the world of each seed."""
     found: dict[tuple[str, str], list[Seen]] = {}
     for scenario in _SCENARIOS:
         for kind in _KINDS:
-            names = [_folder(scenario, kind, seed) for seed in range(1, SEEDS + 1)]
+            world = _KINDS[kind].world
+            names = [_folder(scenario, world, seed) for seed in range(1, SEEDS + 1)]
             worlds = [_seen(out / name, scenario, kind) for name in complete(out, names)]
-            if worlds:
+            if worlds and len(worlds[0].publications):
                 found[scenario, kind] = worlds
     return found
 
@@ -453,10 +458,12 @@ def _legend(found: dict[tuple[str, str], list[Seen]]) -> Iterator[str]:
 
 def _seed_words(found: dict[tuple[str, str], list[Seen]]) -> str:
     """Tell which worlds there are fewer of."""
-    fewer = [worlds for worlds in found.values() if len(worlds) < SEEDS]
-    if not fewer and len(found) == len(_SCENARIOS) * len(_KINDS):
-        return "all were."
-    return f"{sum(map(len, found.values()))} of {len(_SCENARIOS) * len(_KINDS) * SEEDS} were."
+    played = {
+        (scenario, _KINDS[kind].world): len(worlds) for (scenario, kind), worlds in found.items()
+    }
+    planned = len(_SCENARIOS) * len(_WORLDS) * SEEDS
+    there = sum(played.values())
+    return "all were." if there == planned else f"{there} of {planned} were."
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -178,7 +178,7 @@ def test_a_link_to_a_folder_of_ours_is_refused(owner, inner, tmp_path):
         "tables/nodes/._SUCCESS.crc",
         "tables/links/_temporary/0/_temporary/attempt_1/part-00001-5e1-c000.snappy.parquet",
         "tables/state_odd/_temporary/part-00001-5e1.snappy.parquet",
-        f"figures/{temporary_name()}",
+        pytest.param(f"figures/{temporary_name()}", id="a temporary figure"),
     ],
 )
 def test_what_a_killed_run_has_left_can_be_replaced(path, tmp_path):
