@@ -23,8 +23,8 @@ from scribe_spark.pastry.arrivals.contacts import planned_contacts
 from scribe_spark.pastry.arrivals.maintenance import row_bits
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.one_task import Grown
-from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.arrivals.waves import Plan, wave_size
+from scribe_spark.pastry.states import NONE, States
 from scribe_spark.underlay.nearest import nearest
 from scribe_spark.underlay.pendant import pendant_exits
 

@@ -24,8 +24,8 @@ from scribe_spark.engine.on_spark import (
 )
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.program import deliver
-from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
 from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.runtime.scratch import scratch_folder
 
 _PARTITIONS = 2

@@ -9,10 +9,10 @@ import numpy as np
 from scribe_spark import draws
 from scribe_spark.core import u128
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.leaf_set_order import ring_leaves
 from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.states import NONE, States
 from scribe_spark.scribe.group_keys import Groups
 
 

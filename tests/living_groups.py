@@ -26,8 +26,8 @@ from split_states import empty_state, join_states, state_of
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player

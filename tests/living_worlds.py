@@ -24,15 +24,15 @@ from scribe_spark import draws
 from scribe_spark.config import WorldConfig
 from scribe_spark.config.overlay import LEAST_GROWTH
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.maintenance import row_bits
-from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.lookups import LookupResults, Lookups
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult, play_round, see_round
+from scribe_spark.pastry.states import States
 from scribe_spark.pastry.tally import Tally
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts", "lookups", "new_leafs")

@@ -19,32 +19,44 @@ ROOT = Path(__file__).resolve().parents[1]
 FINDABLE = {
     "leaf set": r"leaf_set",
     "routing table": r"routing_table",
-    "next hop": r"next_hop",
+    "next hop": r"def hop\b",
+    "route": r"def route_to_edge\b",
     "JOIN": r"def receive_joins\b",
     "MULTICAST": r"def deliver_multicast\b|multicast",
     "rendez-vous point": r"rendez-vous point",
-    "children table": r"class Children\b",
+    "heartbeat": r"def send_heartbeats\b",
+    "failover": r"class Failover\b",
+    "children table": r"class ChildrenTable\b",
     "RAD": r"\bRAD\b",
     "RDP": r"\bRDP\b",
     "link stress": r"link_stress",
     "bottleneck remover": r"def remove_bottlenecks\b",
     "transit-stub": r"transit_stub",
+    "superstep": r"def _superstep\b",
+    "save": r"def saved_rows\b",
+    "view": r"def view\b",
 }
 
 #: The file that one would open first.
 FIRST = {
     "leaf set": "pastry/leaf_set.py",
     "routing table": "pastry/routing_table.py",
-    "next hop": "overlay/next_hop.py",
+    "next hop": "pastry/next_hop.py",
+    "route": "pastry/route.py",
     "JOIN": "scribe/join.py",
     "MULTICAST": "scribe/multicast.py",
     "rendez-vous point": "scribe/trees.py",
+    "heartbeat": "scribe/heartbeat.py",
+    "failover": "scribe/root.py",
     "children table": "scribe/state.py",
     "RAD": "measures/delay.py",
     "RDP": "measures/delay.py",
     "link stress": "measures/link_stress.py",
     "bottleneck remover": "scribe/bottleneck.py",
     "transit-stub": "topology/transit_stub.py",
+    "superstep": "engine/on_spark.py",
+    "save": "worlds/save.py",
+    "view": "worlds/views.py",
 }
 
 

@@ -79,7 +79,7 @@ def one_world() -> None:
 def test_a_join_walks_through_few_modules_under_few_names(monkeypatch, play):
     walk = Walk(monkeypatch)
     play()
-    assert {"scribe/join.py", "scribe/figures.py", "pastry/arrivals/routes.py"} <= walk.modules
+    assert {"scribe/join.py", "scribe/figures.py", "pastry/next_hop.py"} <= walk.modules
     assert len(walk.modules) <= MODULES, sorted(walk.modules)
     assert {"joins", "moving"} <= walk.names
     assert len(walk.names) <= NAMES, sorted(walk.names)

@@ -29,7 +29,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep, check, check_world_run
 from scribe_spark.gossipsub.links import Links
 from scribe_spark.gossipsub.links import Space as LinkSpace
-from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.closeness import Keys
 from scribe_spark.scribe.duplicates import AGAIN, GOT, keep_got, note_got, publication_ids
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.settled import settled_round

@@ -28,9 +28,9 @@ from scribe_spark import pastry, schemas, scribe
 from scribe_spark.engine.ring import Ring, ring_of
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.pastry import perfect_tables, prefix_summaries
-from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.perfect_tables import prefixes
+from scribe_spark.pastry.states import States
 from scribe_spark.runtime import blocks
 from scribe_spark.underlay.all_pairs import RouteMatrices
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block

@@ -28,7 +28,7 @@ from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Application
-from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.overlay import PastryOverlay, as_pastry
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches, Table

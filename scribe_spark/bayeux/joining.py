@@ -21,8 +21,9 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.routes import Met, unrouted
+from scribe_spark.pastry.closeness import Keys
+from scribe_spark.pastry.next_hop import Met
+from scribe_spark.pastry.route import unrouted
 
 __all__ = ["BEGUN", "JOIN", "MEMBER", "TREE", "Join", "Tree"]
 

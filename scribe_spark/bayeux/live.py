@@ -50,10 +50,10 @@ from scribe_spark.living import (
     notes_copies,
 )
 from scribe_spark.multicast import HOPS, PAYLOAD
-from scribe_spark.pastry.arrivals import closeness
-from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.routes import hop
-from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
+from scribe_spark.pastry import closeness
+from scribe_spark.pastry.closeness import Keys
+from scribe_spark.pastry.next_hop import hop
+from scribe_spark.pastry.states import CELLS, LEAVES
 
 __all__ = ["LiveBayeux"]
 

@@ -18,9 +18,9 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.overlay.next_hop import NextHop
-from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.routes import Met, hop, table_entry
-from scribe_spark.pastry.arrivals.states import CELLS, IsAlive, States
+from scribe_spark.pastry.closeness import Keys
+from scribe_spark.pastry.next_hop import Met, hop, table_entry
+from scribe_spark.pastry.states import CELLS, IsAlive, States
 
 __all__ = ["ByKnowledge", "Hop", "Settled", "SurrogateNextHop", "table_hop"]
 
@@ -33,7 +33,7 @@ class Hop(Protocol):
     ) -> tuple[np.ndarray, Met]:
         """Return where messages at the nodes of a bucket go next, and the dead that they met.
 
-        As `routes.hop`, with the position of the bucket's first node, and the bucket's tables.
+        As `next_hop.hop`, with the position of the bucket's first node, and the bucket's tables.
         """
         ...
 
@@ -44,7 +44,7 @@ def table_hop(
     """Return where messages to nodes go next by routing tables alone, and the dead that they met.
 
     Where a cell is empty, or its node dead, messages take Pastry's next hop, which may try that
-    node again: then it is there twice.  As `routes.hop`.
+    node again: then it is there twice.  As `next_hop.hop`.
     """
     onward, _ = table_entry(states, at, keys)
     dead = np.flatnonzero((onward >= 0) & ~is_alive(onward))
@@ -63,7 +63,7 @@ class ByKnowledge:
     facts : KnowsRing
     is_alive : IsAlive
     rule : callable
-        `routes.hop`, or :func:`table_hop`: a digit a hop, of which perfect tables have every entry.
+        `next_hop.hop`, or :func:`table_hop`, which makes one digit a hop by perfect tables.
     """
 
     facts: KnowsRing

@@ -13,8 +13,8 @@ import numpy as np
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals import closeness
-from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry import closeness
+from scribe_spark.pastry.closeness import Keys
 
 __all__ = ["PASTRY", "SURROGATE", "find_roots", "partition_keys", "surrogate_roots"]
 

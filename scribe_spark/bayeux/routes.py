@@ -19,7 +19,8 @@ from scribe_spark.bayeux.sessions import Round, Sessions
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
-from scribe_spark.pastry.arrivals.routes import Met, route_to_edge, unrouted
+from scribe_spark.pastry.next_hop import Met
+from scribe_spark.pastry.route import route_to_edge, unrouted
 
 __all__ = ["SENT", "Transmissions", "SessionProgram", "ToRoot", "at_root"]
 

@@ -20,10 +20,10 @@ from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.program import Tables
 from scribe_spark.overlay.next_hop import NextHop
-from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.arrivals.states import is_node
+from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.lives import KnowsLives
+from scribe_spark.pastry.states import is_node
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["LEAF_SET", "TABLE", "Round", "Sessions"]

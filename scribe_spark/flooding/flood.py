@@ -20,7 +20,7 @@ from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.states import CELLS
+from scribe_spark.pastry.states import CELLS
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["COPIES", "COPY", "Flood", "starting"]

@@ -17,9 +17,9 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE, distinct, row_numbers
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.leaf_set_order import ring_leaves
 from scribe_spark.pastry.nearest_entries import nearest_entries
+from scribe_spark.pastry.states import States
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["GroupRings", "kept_of", "known_of_places", "place_bounds", "told"]

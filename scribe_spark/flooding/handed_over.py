@@ -23,7 +23,7 @@ from scribe_spark.engine.program import AT
 from scribe_spark.flooding.flood import COPIES
 from scribe_spark.flooding.group_rings import kept_of, told
 from scribe_spark.multicast import CONTROL, DELIVERIES, EDGES, STATE
-from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.states import States
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.distribute import open_array
 from scribe_spark.underlay.protocol import Kernel

@@ -21,8 +21,8 @@ from scribe_spark.engine.buckets import BucketRing, read_together
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
 from scribe_spark.engine.program import AT, deliver
-from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, NONE, States
 from scribe_spark.pastry.knowledge import Knowledge
+from scribe_spark.pastry.states import CELLS, LEAVES, NONE, States
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["ENTRY", "LEAF_SET", "Assemble", "tables_of_knowledge", "to_knowledge"]

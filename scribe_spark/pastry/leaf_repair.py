@@ -16,8 +16,8 @@ from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.leaf_offers import SIDES, side_columns
-from scribe_spark.pastry.arrivals.states import LEAVES, NONE, States
 from scribe_spark.pastry.arrivals.wave import Given, NodeProgram
+from scribe_spark.pastry.states import LEAVES, NONE, States
 from scribe_spark.pastry.traffic import both_ways
 
 __all__ = ["repair_leaf_sets"]

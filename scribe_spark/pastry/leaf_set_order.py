@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.pastry.arrivals.states import NONE
+from scribe_spark.pastry.states import NONE
 
 __all__ = ["ring_leaves", "same_leaves"]
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from scribe_spark.core.arrays import offsets_of
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.leaf_set import LeafSets
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.routing_table import RoutingTables
+from scribe_spark.pastry.states import NONE, States
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["live_knowledge"]

@@ -18,10 +18,11 @@ import numpy as np
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import count_rows, take
 from scribe_spark.engine.program import AT, append
-from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.routes import count_hop, hop, route_to_edge, unrouted
-from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.pastry.closeness import Keys
+from scribe_spark.pastry.next_hop import hop
+from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
+from scribe_spark.pastry.states import States
 
 __all__ = ["LiveRoute"]
 

@@ -16,8 +16,8 @@ from scribe_spark import draws
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.program import AT, Together
-from scribe_spark.pastry.arrivals.closeness import Keys, roots
 from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.closeness import Keys, roots
 from scribe_spark.pastry.live_route import LiveRoute
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.player import Player

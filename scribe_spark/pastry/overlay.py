@@ -19,15 +19,15 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import as_constant
 from scribe_spark.overlay import Overlay
-from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.routes import hop
-from scribe_spark.pastry.arrivals.states import CELLS, States, is_node
 from scribe_spark.pastry.bucket_tables import tables_of_knowledge, to_knowledge
+from scribe_spark.pastry.closeness import Keys
+from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.nodes import node_vertices
 from scribe_spark.pastry.overlay_graph import overlay_edges
 from scribe_spark.pastry.perfect_tables import perfect_tables
 from scribe_spark.pastry.prefix_summaries import bucket_digits
 from scribe_spark.pastry.routing_table import routing_table, table_entries
+from scribe_spark.pastry.states import CELLS, States, is_node
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import parallelism

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.leaf_set_order import ring_leaves
 from scribe_spark.pastry.nearest_entries import nearest_entries
 from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.states import NONE, States
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["perfect_start"]

@@ -23,7 +23,6 @@ from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, pack_rows
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.leaf_set_order import ring_leaves
 from scribe_spark.pastry.nearest_entries import nearest_entries
 from scribe_spark.pastry.prefix_summaries import (
@@ -31,6 +30,7 @@ from scribe_spark.pastry.prefix_summaries import (
     Summaries,
     summarise_bucket,
 )
+from scribe_spark.pastry.states import NONE, States
 from scribe_spark.runtime.distribute import share
 from scribe_spark.underlay.protocol import Kernel, Underlay
 

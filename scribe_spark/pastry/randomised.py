@@ -18,10 +18,10 @@ from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Facts
 from scribe_spark.overlay import Overlay
-from scribe_spark.pastry.arrivals.closeness import Keys, distances
-from scribe_spark.pastry.arrivals.routes import Met, first_alive, hop
-from scribe_spark.pastry.arrivals.states import IsAlive, States, is_node
+from scribe_spark.pastry.closeness import Keys, distances
+from scribe_spark.pastry.next_hop import Met, first_alive, hop
 from scribe_spark.pastry.overlay import as_pastry
+from scribe_spark.pastry.states import IsAlive, States, is_node
 
 __all__ = ["RandomisedNextHop", "randomised", "randomised_hop"]
 
@@ -39,7 +39,7 @@ def randomised_hop(
     Parameters
     ----------
     states, is_alive, at, keys
-        As of :func:`~scribe_spark.pastry.arrivals.routes.hop`.
+        As of :func:`~scribe_spark.pastry.next_hop.hop`.
     *drawn_by : ndarray of int64, shape (m,)
         Key the draws, with the numbers of node and candidate.
 

@@ -18,9 +18,9 @@ from scribe_spark.engine.program import AT, Together
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.exchange import GAINED, Exchange
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
-from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, NONE, live_only
 from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.states import CELLS, LEAVES, NONE, live_only
 from scribe_spark.pastry.waves_of_round import WaveOfRound
 
 __all__ = ["recover"]

@@ -16,7 +16,6 @@ from scribe_spark.engine import Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.program import Together
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC
-from scribe_spark.pastry.arrivals.states import LEAVES
 from scribe_spark.pastry.arrivals.wave import LEAVES_BEFORE, NodeProgram
 from scribe_spark.pastry.events import Events, check_events, play_events
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
@@ -30,6 +29,7 @@ from scribe_spark.pastry.lookups import (
     lookup_results,
 )
 from scribe_spark.pastry.player import Player, play_in_turn
+from scribe_spark.pastry.states import LEAVES
 from scribe_spark.pastry.table_maintenance import maintain_tables
 from scribe_spark.pastry.table_repair import FindDead, close_phase
 from scribe_spark.pastry.tally import Tally

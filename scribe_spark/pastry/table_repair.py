@@ -19,8 +19,8 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
 from scribe_spark.pastry.arrivals.observer import FOUND
-from scribe_spark.pastry.arrivals.states import CELLS, States
 from scribe_spark.pastry.arrivals.wave import Given, NodeProgram
+from scribe_spark.pastry.states import CELLS, States
 from scribe_spark.pastry.traffic import both_ways
 
 __all__ = ["FindDead", "RepairTables", "close_phase"]

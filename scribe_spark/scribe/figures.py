@@ -118,7 +118,7 @@ def deliver_multicast(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.
     Returns
     -------
     message, row : ndarray of int64
-        An index of `pair`, and the row of `Children` along which it is sent.
+        An index of `pair`, and the row of `ChildrenTable` along which it is sent.
     """
     children = scribe.state.children.key
     first = np.searchsorted(children, pair * scribe.state.size)

@@ -14,7 +14,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.closeness import Keys
 
 __all__ = ["OPERATIONS", "Groups"]
 

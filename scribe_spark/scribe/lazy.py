@@ -20,8 +20,8 @@ from scribe_spark.core.arrays import NONE, index_in_run
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.arrivals.routes import route_to_edge, unrouted
 from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.scribe.figures import deliver_join, forward
 from scribe_spark.scribe.join import (
     REPAIRING,

@@ -17,7 +17,7 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.duplicates import SOURCE
 from scribe_spark.scribe.scribe import Scribe
-from scribe_spark.scribe.state import Children, Copies, Entries, Kept, cause
+from scribe_spark.scribe.state import ChildrenTable, Copies, Entries, Kept, cause
 
 __all__ = [
     "DIED_WITH_SOURCE",
@@ -98,7 +98,7 @@ class Gone:
     """Return what dead nodes had: rows of the three tables."""
 
     entries: Entries
-    children: Children
+    children: ChildrenTable
     copies: Copies
 
 
@@ -106,7 +106,7 @@ def take_away(scribe: Scribe, nodes: np.ndarray) -> Gone:
     """Nodes die: all that they knew is forgotten, membership too."""
     state = scribe.state
     if not len(nodes):
-        return Gone(Entries(), Children(), Copies())
+        return Gone(Entries(), ChildrenTable(), Copies())
     dead = np.zeros(state.size, dtype=bool)
     dead[nodes] = True
     edge = state.children.key // state.size

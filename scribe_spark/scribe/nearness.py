@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.core.arrays import NONE
-from scribe_spark.pastry.arrivals.closeness import Distances, distances
+from scribe_spark.pastry.closeness import Distances, distances
 from scribe_spark.scribe.scribe import Scribe
 
 __all__ = ["leaves_by_nearness", "nearness_order", "rank"]

@@ -20,8 +20,8 @@ from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import AT, append
 from scribe_spark.overlay.next_hop import NextHop
-from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.states import States
 from scribe_spark.scribe.figures import deliver_leave
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import LEAVE

@@ -19,8 +19,8 @@ from scribe_spark.engine.buckets import ends
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.routes import route_to_edge, unrouted
 from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.join import (
     JoinProgram,

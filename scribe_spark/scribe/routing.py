@@ -13,7 +13,7 @@ import numpy as np
 
 from scribe_spark.engine import Columns, Inbox
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.arrivals.routes import route_to_edge, unrouted
+from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.scribe.scribe import Scribe
 
 __all__ = ["Routing", "begin_routes", "go_on", "one_hop_on"]

@@ -34,7 +34,7 @@ __all__ = [
     "PREFIX",
     "Addresses",
     "BucketState",
-    "Children",
+    "ChildrenTable",
     "Copies",
     "DeadRoots",
     "FAILED",
@@ -130,7 +130,7 @@ class Entries(SortedTable):
 
 
 @dataclass
-class Children(SortedTable):
+class ChildrenTable(SortedTable):
     """The children tables; by (group, node, child).
 
     Attributes
@@ -402,7 +402,7 @@ class ScribeState:
     created: np.ndarray
     newest: np.ndarray
     entries: Entries = field(default_factory=Entries)
-    children: Children = field(default_factory=Children)
+    children: ChildrenTable = field(default_factory=ChildrenTable)
     copies: Copies = field(default_factory=Copies)
     replicas: Replicas = field(default_factory=Replicas)
     paths: Paths = field(default_factory=Paths)
@@ -514,7 +514,7 @@ PARTS: dict[str, type | None] = {
     "created": None,
     "newest": None,
     "entries": Entries,
-    "children": Children,
+    "children": ChildrenTable,
     "copies": Copies,
     "replicas": Replicas,
     "paths": Paths,

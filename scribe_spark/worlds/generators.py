@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from scribe_spark import draws
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
-from scribe_spark.pastry.arrivals.closeness import Keys, distances
+from scribe_spark.pastry.closeness import Keys, distances
 from scribe_spark.worlds.lifetimes import Lifetimes
 from scribe_spark.worlds.rows import ARRIVE, FAIL, EventRows, Extent
 

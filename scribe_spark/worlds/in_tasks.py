@@ -28,7 +28,7 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import ROWS
 from scribe_spark.errors import InputError
 from scribe_spark.living_checks import faults_of_tasks
-from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import ImpossibleRound
 from scribe_spark.pastry.lookups import Lookups, try_routes
 from scribe_spark.runtime.blocks import materialise, release

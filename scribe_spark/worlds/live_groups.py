@@ -28,8 +28,8 @@ from scribe_spark.measures.multicasts import (
     MeasureMulticasts,
     MulticastMeasures,
 )
-from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events, ImpossibleRound
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.round import RoundResult

@@ -42,10 +42,10 @@ from scribe_spark.measures.multicasts import (
     multicast_units,
 )
 from scribe_spark.measures.packets_on_links import count_packets
-from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.states import States
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.events import GroupEvents

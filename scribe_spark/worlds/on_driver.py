@@ -21,7 +21,7 @@ from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.errors import InputError
-from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import ImpossibleRound
 from scribe_spark.pastry.lookups import Lookups, try_routes
 from scribe_spark.runtime.sessions import local_frame

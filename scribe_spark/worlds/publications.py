@@ -14,7 +14,7 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import expand
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
-from scribe_spark.pastry.arrivals.closeness import Keys, roots
+from scribe_spark.pastry.closeness import Keys, roots
 from scribe_spark.worlds.churn import MOST_EVENTS
 from scribe_spark.worlds.rows import PUBLISH, EventRows
 from scribe_spark.worlds.setting import Setting

@@ -14,7 +14,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from scribe_spark.core.registry import Registry
-from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.closeness import Keys
 from scribe_spark.worlds import lengths
 from scribe_spark.worlds.churn import churn
 from scribe_spark.worlds.generators import (

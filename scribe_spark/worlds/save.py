@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.errors import InputError
-from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
 from scribe_spark.pastry.lives import Lives
+from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
 from scribe_spark.scribe.state import PREFIX
 from scribe_spark.worlds.live_systems import OF_SYSTEM

@@ -24,10 +24,10 @@ from scribe_spark.engine.buckets import BucketRing, tables_by_bucket
 from scribe_spark.engine.ring import Ring
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.pastry.arrivals.observer import TRAFFIC
-from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, States
 from scribe_spark.pastry.live_knowledge import live_knowledge
 from scribe_spark.pastry.lives import Lives
 from scribe_spark.pastry.round import NEW_LEAFS
+from scribe_spark.pastry.states import CELLS, LEAVES, States
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.state import table_of

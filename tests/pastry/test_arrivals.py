@@ -19,9 +19,9 @@ from scribe_spark.engine.on_spark import read_rows
 from scribe_spark.overlays import build_overlay
 from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.waves import Plan, wave_ends
 from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.pastry.states import States
 from scribe_spark.underlay.all_pairs import RouteMatrices
 from scribe_spark.underlay.matrices import MatrixUnderlay
 from scribe_spark.underlay.pendant import pendant_exits

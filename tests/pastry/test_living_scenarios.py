@@ -11,8 +11,8 @@ from living_worlds import played_round
 
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.closeness import Keys, roots
 from scribe_spark.pastry.arrivals.observer import MESSAGES
+from scribe_spark.pastry.closeness import Keys, roots
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.lookups import Lookups

@@ -16,7 +16,7 @@ from scribe_spark import pastry
 from scribe_spark.engine.facts import bucket_bounds
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry import nearest_entries, prefix_summaries
-from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
+from scribe_spark.pastry.states import CELLS, LEAVES
 
 
 def check_knowledge(one: worlds.World, rows: list[dict]) -> None:

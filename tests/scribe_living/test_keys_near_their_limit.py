@@ -12,7 +12,7 @@ from split_states import empty_state
 from test_scribe_round import compared
 
 from scribe_spark.core.key_limits import MOST_KEYS
-from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.closeness import Keys
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.reliable import Reliable
 

@@ -17,7 +17,7 @@ from split_states import empty_state, written
 
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.closeness import Keys
 from scribe_spark.scribe import order
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.reliable import Reliable

@@ -24,7 +24,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import PHASES, Simulation, run_world
 from scribe_spark.experiments.run_world import tidy
 from scribe_spark.experiments.world_setup import live_groups_of, network_of
-from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start

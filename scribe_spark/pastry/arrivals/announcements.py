@@ -21,8 +21,8 @@ from scribe_spark.pastry.arrivals.exchange import GAINED
 from scribe_spark.pastry.arrivals.join_messages import take_answers
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, States
 from scribe_spark.pastry.arrivals.wave import WaveProgram
+from scribe_spark.pastry.states import CELLS, LEAVES, States
 
 __all__ = ["Announce"]
 

@@ -14,7 +14,7 @@ from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import run_starts
 from scribe_spark.core.keys import order_of
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.states import States
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["NO_OFFER", "cells_of", "scored", "scores", "take_cells", "take_rows"]

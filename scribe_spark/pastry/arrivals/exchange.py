@@ -16,8 +16,8 @@ from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT, once_a_bucket
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, lacks_leaves, take_leaves
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.states import LEAVES, States, live_only
 from scribe_spark.pastry.arrivals.wave import WaveProgram
+from scribe_spark.pastry.states import LEAVES, States, live_only
 
 __all__ = ["GAINED", "Exchange"]
 

@@ -18,13 +18,14 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
-from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.nearby_search import CONTACTS, PROBED
-from scribe_spark.pastry.arrivals.routes import count_hop, hop, route_to_edge, unrouted
-from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, States, live_only
 from scribe_spark.pastry.arrivals.wave import WaveProgram, forget
+from scribe_spark.pastry.closeness import Keys
+from scribe_spark.pastry.next_hop import hop
+from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
+from scribe_spark.pastry.states import CELLS, LEAVES, States, live_only
 
 __all__ = ["ROUTES", "JoinMessages", "entries_of_rows", "take_answers"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.core.arrays import distinct, distinct_indices, offsets_of
-from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.states import NONE, States
 
 __all__ = ["SIDES", "holds_leaf", "lacks_leaves", "places_out", "side_columns", "take_leaves"]
 

@@ -19,8 +19,8 @@ from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.states import CELLS, live_only
 from scribe_spark.pastry.arrivals.wave import WaveProgram
+from scribe_spark.pastry.states import CELLS, live_only
 
 __all__ = ["AskRows", "TakeRows", "questions", "row_bits"]
 

@@ -17,8 +17,8 @@ from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.cell_offers import NO_OFFER, scored, scores
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.arrivals.wave import WaveProgram
+from scribe_spark.pastry.states import NONE
 
 __all__ = ["CONTACTS", "PROBED", "Discover"]
 

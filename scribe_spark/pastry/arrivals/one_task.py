@@ -20,9 +20,9 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.arrival import asking, entering, maintenance
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer
-from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.wave import Given, Wave, WaveInMemory, states_in_buckets
 from scribe_spark.pastry.arrivals.waves import Plan
+from scribe_spark.pastry.states import States
 from scribe_spark.underlay.protocol import Kernel
 
 if TYPE_CHECKING:  # not on executors

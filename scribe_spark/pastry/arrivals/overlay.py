@@ -28,10 +28,10 @@ from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows, read_row
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer, counted
 from scribe_spark.pastry.arrivals.one_task import grow, programs
-from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.arrivals.waves import Plan, wave_ends
 from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import BatchKernel
 from scribe_spark.runtime.blocks import read_partition

@@ -19,8 +19,8 @@ import numpy as np
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, NONE, States, is_node
 from scribe_spark.pastry.lives import KnowsLives
+from scribe_spark.pastry.states import CELLS, LEAVES, NONE, States, is_node
 from scribe_spark.underlay.protocol import Kernel
 
 if TYPE_CHECKING:  # not on executors

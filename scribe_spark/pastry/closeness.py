@@ -16,7 +16,7 @@ import numpy as np
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import Rows
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.states import NONE
+from scribe_spark.pastry.states import NONE
 
 __all__ = ["Distances", "Keys", "clockwise", "distances", "not_above", "roots"]
 

@@ -1,0 +1,94 @@
+"""Routes of messages from hop to hop, to their ends or to the edge of a bucket.
+
+References
+----------
+JSAC 2002, Section II; NGC 2001, Section 2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from scribe_spark.engine.packing import Columns, concatenate, count_rows, take
+from scribe_spark.engine.program import AT
+from scribe_spark.pastry.next_hop import Met
+
+__all__ = ["count_hop", "route_to_edge", "unrouted"]
+
+#: ``hop_of(messages)``: the next node of each message (the node itself delivers; NONE: no candidate
+#: is left), and the messages with what they carry from then on.
+HopOf = Callable[[Columns], tuple[np.ndarray, Columns]]
+
+
+def unrouted(messages: Columns) -> dict[str, np.ndarray]:
+    """Return messages as :func:`route_to_edge` moves them: they have been nowhere yet."""
+    return {**messages, "path": np.empty((count_rows(messages), 0), dtype=np.int64)}
+
+
+def route_to_edge(
+    moving: Columns, hop_of: HopOf, is_own: Callable[[np.ndarray], np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Route messages to their ends, or to the edge of a bucket.
+
+    Parameters
+    ----------
+    moving : Columns
+        ``at`` nodes of the bucket; ``path``: the nodes where each was before.
+    hop_of : callable
+    is_own : callable
+        Whether nodes are of the bucket.
+
+    Returns
+    -------
+    ended : Columns
+        The messages where they ended, without paths; ``delivered``, and ``circled``: whether a node
+        was reached for the second time, which does not deliver then.
+    leaving : Columns
+        The messages that are at nodes of other buckets now.
+    """
+    ended, leaving = list[Columns](), list[Columns]()
+    while count_rows(moving):
+        circled = (moving["path"] == moving[AT][:, None]).any(axis=1)
+        if circled.any():
+            ended.append(_ended(take(moving, circled), delivered=False, circled=True))
+            moving = take(moving, ~circled)
+        at = moving[AT]
+        onward, moved = hop_of(moving)
+        goes = (onward >= 0) & (onward != at)
+        if not goes.all():
+            ended.append(_ended(take(moved, ~goes), delivered=onward[~goes] >= 0, circled=False))
+        moving = {**moved, AT: onward, "path": np.c_[moved["path"], at]}
+        inside = goes & is_own(onward)
+        if np.count_nonzero(inside) < np.count_nonzero(goes):
+            leaving.append(take(moving, goes & ~inside))
+        moving = take(moving, inside)
+    return concatenate(ended) if ended else {}, concatenate(leaving) if leaving else {}
+
+
+def _ended(
+    messages: Columns, *, delivered: np.ndarray | bool, circled: bool
+) -> dict[str, np.ndarray]:
+    count = count_rows(messages)
+    return {
+        **{name: column for name, column in messages.items() if name != "path"},
+        "delivered": np.broadcast_to(delivered, count).copy(),
+        "circled": np.full(count, circled),
+    }
+
+
+def count_hop(count: Callable[..., None], at: np.ndarray, onward: np.ndarray, met: Met) -> None:
+    """Count the transmissions of a hop, those that met dead nodes among them.
+
+    Parameters
+    ----------
+    count : callable
+        ``count(messages, lost, between=...)``; `between` returns senders and receivers.
+    """
+    goes, lost = (onward >= 0) & (onward != at), len(met.dead)
+
+    def between() -> tuple[np.ndarray, np.ndarray]:
+        return np.r_[at[goes], at[met.message]], np.r_[onward[goes], met.dead]
+
+    count(np.count_nonzero(goes) + lost, lost, between=between)
