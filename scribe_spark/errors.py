@@ -13,19 +13,6 @@ from typing import TypeVar
 
 from scribe_spark.redaction import redacted
 
-__all__ = [
-    "InputError",
-    "RunError",
-    "check_names",
-    "in_series",
-    "in_words",
-    "listed",
-    "meant",
-    "named",
-    "one_line",
-    "shown",
-]
-
 T = TypeVar("T")
 
 #: Characters of a name in a list, a value, a library's sentence, and a whole message.

@@ -22,20 +22,6 @@ from scribe_spark.core.delimited import header_of, read_cells, read_whole_number
 from scribe_spark.core.paths import exists, is_local, local_path
 from scribe_spark.errors import InputError, in_series, in_words, listed, shown
 
-__all__ = [
-    "Kind",
-    "check_columns",
-    "check_types",
-    "exists",
-    "first_rows",
-    "is_local",
-    "last_cause",
-    "local_path",
-    "read_table",
-    "read_text",
-    "typed",
-]
-
 #: A cell that looks like a number stands in messages without quotes.
 _NUMBER = re.compile(r"[-+]?[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,9})?")
 

@@ -30,8 +30,6 @@ from scribe_spark.living import (
     SystemRound,
 )
 
-__all__ = ["CheckedOnBuckets", "CheckedSystem", "checked", "faults_of_tasks"]
-
 
 def checked(
     name: str, system: LiveSystem | SystemOnBuckets, units: Mapping[str, str]

@@ -24,14 +24,6 @@ from scribe_spark.underlay.protocol import Underlay
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import OverlayConfig
 
-__all__ = [
-    "OverlayKind",
-    "build_overlay",
-    "check_overlay",
-    "register_overlay",
-    "unregister_overlay",
-]
-
 
 @dataclass(frozen=True)
 class OverlayKind:

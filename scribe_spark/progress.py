@@ -13,8 +13,6 @@ from scribe_spark.redaction import redacted
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
-__all__ = ["Bars", "Lines", "Progress", "Silent", "pick"]
-
 
 class Progress(Protocol):
     """A receiver of progress: the superstep driver and the experiments report to it."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import TypeVar
 
-__all__ = ["LEFT_OUT", "redacted"]
-
 T = TypeVar("T")
 
 #: The text in the place of a secret.

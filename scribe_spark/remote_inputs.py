@@ -33,8 +33,6 @@ from scribe_spark.errors import InputError, shown
 from scribe_spark.inputs import Kind, check_columns, check_types, last_cause, read_text, typed
 from scribe_spark.runtime.jvm import SPARK_ERRORS
 
-__all__ = ["collect_remote", "read_remote", "refuse_unreadable"]
-
 #: Of files up to this size Spark reads the whole to find the types that Arrow noted in them.
 _SMALL = 2**26
 

@@ -25,22 +25,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-__all__ = [
-    "CONTRACT",
-    "CORE",
-    "LAN_DOWN",
-    "LAN_UP",
-    "LEAF_SET",
-    "MICROSECONDS",
-    "ROUTING_TABLE_ENTRY",
-    "WRITTEN",
-    "arrow_table",
-    "check_columns",
-    "conform",
-    "local_table",
-    "to_ms",
-]
-
 _LONG, _INT, _DOUBLE, _STRING = LongType(), IntegerType(), DoubleType(), StringType()
 
 

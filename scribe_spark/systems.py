@@ -31,26 +31,6 @@ if TYPE_CHECKING:
     from scribe_spark.multicast import Multicast
     from scribe_spark.scribe import Variant, VariantContext
 
-__all__ = [
-    "IP",
-    "LIVES",
-    "MESH",
-    "TREE",
-    "UNICAST",
-    "System",
-    "all_systems",
-    "baseline",
-    "check_systems",
-    "find_system",
-    "is_built_in",
-    "living_systems",
-    "register_system",
-    "system_of_variant",
-    "systems_of_run",
-    "tree_variant",
-    "unregister_system",
-]
-
 #: End nodes forward copies along a tree of their own.
 TREE = "tree"
 #: End nodes forward copies to neighbours, and may get several.

@@ -12,8 +12,6 @@ from scribe_spark.baselines.unicasts import deliveries_of
 from scribe_spark.multicast import Multicast
 from scribe_spark.runtime.batches import Table
 
-__all__ = ["ip_multicast"]
-
 
 def ip_multicast(star: Table) -> Multicast:
     """Routers duplicate packets: the routes are merged, and end nodes keep no children.

@@ -11,8 +11,6 @@ from scribe_spark.baselines.unicasts import deliveries_of
 from scribe_spark.multicast import Multicast
 from scribe_spark.runtime.batches import Table
 
-__all__ = ["naive_unicast"]
-
 
 def naive_unicast(star: Table) -> Multicast:
     """The source sends a packet of its own to every member.

@@ -10,8 +10,6 @@ from scribe_spark.core.arrays import find_sorted
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.underlay.protocol import Underlay
 
-__all__ = ["deliveries_of", "unicasts"]
-
 _STAR = ", ".join(
     f"{name} bigint"
     for name in ("group", "parent", "child", "parent_router", "child_router", "delay_us")

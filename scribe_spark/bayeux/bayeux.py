@@ -37,8 +37,6 @@ from scribe_spark.runtime.sessions import local_frame
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.bayeux import BayeuxConfig
 
-__all__ = ["SYSTEM", "Joined", "build", "join_all", "multicast"]
-
 SYSTEM = "bayeux"
 
 

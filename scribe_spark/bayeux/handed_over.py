@@ -30,8 +30,6 @@ from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.runtime.batches import Batches
 
-__all__ = ["ENTRIES", "MEMBER_LIST", "HandedOver", "Sums"]
-
 #: The kind of the state that a node keeps.
 MEMBER_LIST = "member list"
 

@@ -25,8 +25,6 @@ from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.next_hop import Met
 from scribe_spark.pastry.route import unrouted
 
-__all__ = ["BEGUN", "JOIN", "MEMBER", "TREE", "Join", "Tree"]
-
 # kinds of messages
 MEMBER, JOIN, TREE = "member", "JOIN", "TREE"
 _ARRIVED = "TREE has arrived"

@@ -19,8 +19,6 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 
-__all__ = ["LEAVE", "PRUNE", "QUIT", "UNREACHED", "Leave", "Prune"]
-
 # kinds of messages
 QUIT, LEAVE, PRUNE = "quit", "LEAVE", "PRUNE"
 #: The table of members that nodes cannot reach any more: ``at``, ``session``, ``member``,

@@ -55,8 +55,6 @@ from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.states import CELLS, LEAVES
 
-__all__ = ["LiveBayeux"]
-
 # tables of the orchestrator
 _SESSIONS, _PUBLISHED = "sessions", "published"
 

@@ -28,20 +28,6 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
 
-__all__ = [
-    "CAME",
-    "LISTED",
-    "LISTS",
-    "MEMBERS",
-    "Forget",
-    "Lists",
-    "Members",
-    "NextHops",
-    "Record",
-    "record",
-    "take_tables",
-]
-
 #: Tables of a bucket: what nodes keep.
 MEMBERS, LISTS = "members", "lists"
 

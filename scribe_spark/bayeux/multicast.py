@@ -33,17 +33,6 @@ from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT
 from scribe_spark.multicast import TIME
 
-__all__ = [
-    "COPIES",
-    "DELIVERED",
-    "MULTICAST",
-    "SOURCE",
-    "Deliver",
-    "Publish",
-    "Ways",
-    "flood",
-]
-
 # kinds of messages
 SOURCE, MULTICAST = "source", "MULTICAST"
 

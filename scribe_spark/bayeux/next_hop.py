@@ -22,8 +22,6 @@ from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.next_hop import Met, hop, table_entry
 from scribe_spark.pastry.states import CELLS, IsAlive, States
 
-__all__ = ["ByKnowledge", "Hop", "Settled", "SurrogateNextHop", "table_hop"]
-
 
 class Hop(Protocol):
     """How messages of Bayeux are routed; picklable."""

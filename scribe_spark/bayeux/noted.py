@@ -19,8 +19,6 @@ from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import Tables, append
 from scribe_spark.living import CARRIED, DELIVERED
 
-__all__ = ["note_copies", "note_deliveries"]
-
 
 def note_copies(tables: Tables, group: np.ndarray, sender: np.ndarray, to: np.ndarray) -> None:
     """Note copies, each once however many publications went the same way: `living.CARRIED`."""

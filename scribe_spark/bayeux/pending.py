@@ -28,18 +28,6 @@ from scribe_spark.engine.program import AT
 from scribe_spark.living import notes_copies
 from scribe_spark.multicast import PAYLOAD
 
-__all__ = [
-    "ACCEPTED",
-    "DUE",
-    "EXPECTED",
-    "HEARD",
-    "KEPT",
-    "CountHeard",
-    "CountRound",
-    "Expected",
-    "Published",
-]
-
 #: Messages to sources: the root has accepted their publications.
 ACCEPTED = "accepted"
 

@@ -23,8 +23,6 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.multicast import PAYLOAD
 
-__all__ = ["TRIED", "GiveUp", "Repair"]
-
 #: Tables of a bucket: entries by which copies were lost, and those of them whose members TREEs are
 #: sent to; both ``at``, ``session``, ``member``, ``number``, the latter also ``hops, delay_us`` (of
 #: the node's own first copy).

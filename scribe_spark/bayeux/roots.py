@@ -16,8 +16,6 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry import closeness
 from scribe_spark.pastry.closeness import Keys
 
-__all__ = ["PASTRY", "SURROGATE", "find_roots", "partition_keys", "surrogate_roots"]
-
 #: How the root of a key is found.
 PASTRY, SURROGATE = "pastry", "surrogate"
 

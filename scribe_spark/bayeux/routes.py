@@ -22,8 +22,6 @@ from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.next_hop import Met
 from scribe_spark.pastry.route import route_to_edge, unrouted
 
-__all__ = ["SENT", "Transmissions", "SessionProgram", "ToRoot", "at_root"]
-
 #: The prefix of the tables of a run with the transmissions of a kind in a superstep: ``session,
 #: sender, receiver, lost``.
 SENT = "sent"

@@ -26,8 +26,6 @@ from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.states import is_node
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["LEAF_SET", "TABLE", "Round", "Sessions"]
-
 #: By what TREE messages are routed: routing tables alone, or leaf sets too.
 TABLE, LEAF_SET = "table", "leaf_set"
 

@@ -13,8 +13,6 @@ import numpy as np
 from scribe_spark.can.zones import Zones
 from scribe_spark.engine import Columns
 
-__all__ = ["CORNER", "DIRECTED", "OPTIMAL", "goes_on", "may_cross"]
-
 #: Rules 1 to 4; with rule 5; and the variant without duplicates.
 DIRECTED, CORNER, OPTIMAL = "directed", "corner", "optimal"
 

@@ -8,8 +8,6 @@ from scribe_spark.can.zones import Zones
 from scribe_spark.core.arrays import expand, offsets_of
 from scribe_spark.engine import Columns
 
-__all__ = ["distance", "next_zones"]
-
 _MESSAGES_AT_ONCE = 2**12  # their neighbours stay in the cache of a core
 
 

@@ -26,17 +26,6 @@ from scribe_spark.engine.on_spark import ROWS, pack_rows
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
 
-__all__ = [
-    "CONTACT",
-    "CONTROL",
-    "JOIN",
-    "KINDS",
-    "NEIGHBOURS",
-    "FindNeighbours",
-    "JoinAndFlood",
-    "Joining",
-]
-
 # tables of a bucket
 NEIGHBOURS, CONTROL = "neighbours", "control"
 #: Kinds of messages while joining, by their codes.

@@ -8,8 +8,6 @@ import numpy as np
 
 from scribe_spark.can.zones import Zones
 
-__all__ = ["across_faces", "opposite"]
-
 
 def across_faces(zones: Zones, zone: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the neighbours of some zones that are not deeper than these.

@@ -29,8 +29,6 @@ from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress
 from scribe_spark.underlay.protocol import Underlay
 
-__all__ = ["CanNextHop", "CanOverlay"]
-
 
 @dataclass(frozen=True)
 class CanNextHop:

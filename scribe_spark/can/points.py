@@ -10,8 +10,6 @@ import numpy as np
 from scribe_spark import draws
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["ALL_NODES", "Landmarks", "draw_points", "join_order"]
-
 #: The number of the group that is all nodes, in draws.
 ALL_NODES = -1
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Space"]
-
 
 @dataclass(frozen=True)
 class Space:

@@ -21,8 +21,6 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.errors import InputError
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 
-__all__ = ["KnowsZones", "SharedZones", "Zones", "split_zones"]
-
 
 @dataclass(frozen=True)
 class Zones:

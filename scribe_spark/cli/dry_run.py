@@ -12,8 +12,6 @@ from scribe_spark.core.paths import is_local, local_contents
 from scribe_spark.errors import shown
 from scribe_spark.runtime.master import check_master
 
-__all__ = ["dry_run"]
-
 
 def dry_run(
     check: Callable[[Execution], None], execution: Execution, resolved: Mapping[str, Any]

@@ -25,22 +25,6 @@ from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.errors import InputError
 from scribe_spark.systems import check_systems
 
-__all__ = [
-    "CONFIG",
-    "DRY_RUN",
-    "EXECUTION_FIELDS",
-    "PAPER_FIELDS",
-    "PHASE",
-    "SET",
-    "TEXT",
-    "given_only",
-    "ignored",
-    "options",
-    "refused",
-    "resolve",
-    "sources",
-]
-
 EXECUTION_FIELDS = fields_of(Execution, "execution")
 PAPER_FIELDS = fields_of(Paper, "paper")
 

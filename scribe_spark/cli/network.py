@@ -8,8 +8,6 @@ from typing import Any
 
 from scribe_spark.errors import InputError
 
-__all__ = ["write_network"]
-
 
 def write_network(tables: Mapping[str, Any], out: Path) -> None:
     """Each pandas frame as a Parquet folder under `out`, which must not hold one yet."""

@@ -9,8 +9,6 @@ import click
 
 from scribe_spark.redaction import redacted
 
-__all__ = ["tell", "tell_toml"]
-
 
 def tell(line: str, *, err: bool = False) -> None:
     """Print a line on stdout, or stderr."""

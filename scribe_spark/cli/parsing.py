@@ -11,8 +11,6 @@ import click
 
 from scribe_spark.errors import InputError, check_names
 
-__all__ = ["Command", "Flag", "refuse_unknown_flags"]
-
 
 @contextmanager
 def refuse_unknown_flags(command: click.Command, ctx: click.Context) -> Iterator[None]:

@@ -15,8 +15,6 @@ from scribe_spark.cli.parsing import refuse_unknown_flags
 from scribe_spark.errors import InputError, RunError, check_names
 from scribe_spark.runtime.interrupts import end_processes, exit_code, interrupted, say
 
-__all__ = ["start"]
-
 _FAILED, _BAD_INPUT = 1, 2
 
 #: What each command does, in a line; the command itself is in `commands`, by the same name

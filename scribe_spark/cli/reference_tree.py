@@ -15,8 +15,6 @@ from scribe_spark.cli.unused import refuse_unused
 from scribe_spark.config import REFERENCE_TREE_FIELDS, ReferenceTreeConfig
 from scribe_spark.config.execution import REFERENCE_TREE_OUT
 
-__all__ = ["reference_tree"]
-
 
 def _reference_tree(dry_run: bool = False, **given: Any) -> None:
     file, flags, execution = sources(given, config=ReferenceTreeConfig, out=REFERENCE_TREE_OUT)

@@ -14,8 +14,6 @@ from scribe_spark.runtime.interrupts import deferred, in_thread, interruptible
 from scribe_spark.runtime.java import check_java
 from scribe_spark.runtime.remote import check_remote, is_own
 
-__all__ = ["check_where", "open_session"]
-
 
 @contextmanager
 def open_session(

@@ -15,8 +15,6 @@ from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.config.used_when import UsedWhen
 from scribe_spark.errors import InputError
 
-__all__ = ["refuse_unused", "rules_of"]
-
 
 def refuse_unused(flags: Mapping[str, Any], configs: Sequence[Sectioned]) -> None:
     """Refuse a flag that none of the configs uses, unless it only says what is so by default.

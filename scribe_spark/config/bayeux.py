@@ -10,8 +10,6 @@ from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Flat, Section
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 
-__all__ = ["MOST_PARTITIONS", "BayeuxConfig", "LiveBayeuxConfig"]
-
 #: The papers call the gain of partitioning "a small constant factor".
 MOST_PARTITIONS = 64
 

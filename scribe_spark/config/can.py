@@ -11,8 +11,6 @@ from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.core.key_limits import MOST_KEYS
 from scribe_spark.errors import InputError
 
-__all__ = ["MOST_BITS", "MOST_DIMENSIONS", "MOST_LANDMARKS", "CanConfig", "most_bits"]
-
 #: A group's index and a point are one number of 63 bits.
 MOST_BITS = 40
 

@@ -8,14 +8,6 @@ from typing import Any
 
 from scribe_spark.errors import InputError
 
-__all__ = [
-    "drawn_or_read",
-    "estimated_memberships",
-    "refuse_misfits",
-    "refuse_missing_roots",
-    "refuse_places",
-]
-
 #: Members of all groups, and nodes, that can be numbered by int32.
 _MOST_PLACES = 2**31 - 1
 

@@ -9,8 +9,6 @@ from pydantic import Field, model_validator
 from scribe_spark.config.section import Location, Section, Text
 from scribe_spark.errors import InputError
 
-__all__ = ["PAPER_OUT", "PHASES", "REFERENCE_TREE_OUT", "RUN_OUT", "WORLD_OUT", "Execution"]
-
 #: The phases of a run, in order; each reads the tables of those before it.
 PHASES = ("topology", "overlay", "trees", "measures", "report")
 

@@ -14,16 +14,6 @@ from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.config.world import WorldConfig
 
-__all__ = [
-    "REFERENCE_TREE_FIELDS",
-    "RUN_FIELDS",
-    "WORLD_FIELDS",
-    "FieldRecord",
-    "all_fields_of",
-    "documentation",
-    "fields_of",
-]
-
 
 @dataclass(frozen=True)
 class FieldRecord:

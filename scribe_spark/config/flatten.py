@@ -8,8 +8,6 @@ from typing import Any
 from scribe_spark.config.section import Section
 from scribe_spark.errors import InputError, check_names
 
-__all__ = ["flatten"]
-
 Sections = Mapping[str, type[Section]]
 
 

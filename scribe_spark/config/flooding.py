@@ -9,8 +9,6 @@ from pydantic import Field
 from scribe_spark.config.section import Flat, Section
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 
-__all__ = ["MOST_COPIES", "FloodingConfig"]
-
 #: A message of every group to every node: more copies than this fill a disk.
 MOST_COPIES = 50_000_000
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-__all__ = ["EDGE_COLUMNS", "MOST_ROWS", "VERTEX_COLUMNS", "GivenGraph"]
-
 #: Columns that are read; the others are left out.
 VERTEX_COLUMNS = ("id", "kind", "domain", "x", "y")
 EDGE_COLUMNS = ("src", "dst", "delay_ms", "weight")

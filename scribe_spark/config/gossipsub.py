@@ -20,8 +20,6 @@ from scribe_spark.config.section import Flat, Section
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.errors import InputError
 
-__all__ = ["PRESETS", "GossipSubConfig"]
-
 _MOST_DEGREE = 1_000
 _MOST_MS = 3_600_000.0
 

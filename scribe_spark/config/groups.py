@@ -11,8 +11,6 @@ from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.section import Flat, Location, Section
 from scribe_spark.config.used_when import UsedWhen
 
-__all__ = ["MOST_GROUPS", "MOST_MEMBERSHIPS", "GroupsConfig"]
-
 #: The sizes of all groups are arrays on the driver, of 8 bytes a group each.
 MOST_GROUPS = 10_000_000
 

@@ -8,8 +8,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from scribe_spark.errors import InputError
 
-__all__ = ["Kind", "kind_of", "whole_number"]
-
 #: What a value must be, in words.
 _WORDS = {
     "int": "a whole number",

@@ -10,8 +10,6 @@ from scribe_spark.config.section import Flat, Section
 from scribe_spark.config.trees import MOST_REFERENCE_CHILDREN
 from scribe_spark.errors import InputError
 
-__all__ = ["LiveTreeConfig"]
-
 
 class LiveTreeConfig(Section):
     """Whether a world keeps the tree beside its overlay, and which."""

@@ -10,8 +10,6 @@ from scribe_spark.config.overlay import OverlayConfig
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.config.topology import TopologyConfig
 
-__all__ = ["NetworkConfig"]
-
 
 class NetworkConfig(Sectioned):
     """The seed, the network of routers and the overlay on it."""

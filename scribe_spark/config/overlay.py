@@ -10,8 +10,6 @@ from scribe_spark.config.can import MOST_DIMENSIONS
 from scribe_spark.config.section import Flat, Section, Text, Whole
 from scribe_spark.config.used_when import nodes_arrive, used_when
 
-__all__ = ["MOST_NODES", "OverlayConfig", "SettledOverlayConfig"]
-
 #: A node's number has to fit into 31 bits.
 MOST_NODES = 2**31 - 1
 

@@ -11,8 +11,6 @@ from scribe_spark.config.run import RunConfig
 from scribe_spark.config.section import Names, Section
 from scribe_spark.errors import InputError, check_names
 
-__all__ = ["EXPERIMENTS", "Experiment", "Paper"]
-
 
 @dataclass(frozen=True)
 class Experiment:

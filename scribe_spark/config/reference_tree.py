@@ -16,8 +16,6 @@ from scribe_spark.config.trees import MOST_REFERENCE_CHILDREN
 from scribe_spark.config.used_when import used_when
 from scribe_spark.errors import InputError
 
-__all__ = ["Point", "ReferenceTreeConfig", "ReferenceTreeSection"]
-
 #: More hosts than this are more than a session's Python workers have memory for.
 MOST_HOSTS = 10_000_000
 

@@ -11,8 +11,6 @@ from pydantic.fields import FieldInfo
 from scribe_spark.config.kinds import kind_of
 from scribe_spark.errors import InputError, listed
 
-__all__ = ["refusal"]
-
 #: By pydantic's names for what is wrong.
 _TYPES = {
     "int_type": "must be a whole number",

@@ -16,16 +16,6 @@ from scribe_spark.config.used_when import (
 )
 from scribe_spark.errors import InputError
 
-__all__ = [
-    "LEAST_GROUP",
-    "MOST_LOOKUPS",
-    "MOST_PUBLISHED",
-    "MOST_ROUNDS",
-    "NOMINAL_SECONDS",
-    "EventsConfig",
-    "RoundsConfig",
-]
-
 #: How long a round lasts where nothing else is said: Pastry's and Scribe's period of maintenance.
 NOMINAL_SECONDS = 30.0
 

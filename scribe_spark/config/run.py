@@ -26,8 +26,6 @@ from scribe_spark.config.trees import TreesConfig
 from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.errors import InputError
 
-__all__ = ["SECTIONS", "RunConfig"]
-
 #: The sections of a run, in order.
 SECTIONS: dict[str, type[Section]] = {
     "overlay": OverlayConfig,

@@ -19,8 +19,6 @@ from scribe_spark.config.used_when import (
 )
 from scribe_spark.errors import InputError, listed
 
-__all__ = ["MOST_WORLD_GROUPS", "MaintenanceConfig", "ScribeConfig"]
-
 #: Groups of a world are drawn one after the other, on the driver.
 MOST_WORLD_GROUPS = 1_000_000
 

@@ -20,8 +20,6 @@ from scribe_spark.config.used_when import UsedWhen
 from scribe_spark.core.frozen_fields import FrozenFields
 from scribe_spark.errors import check_names
 
-__all__ = ["Flat", "Location", "Names", "Section", "Text", "Whole"]
-
 
 @dataclass(frozen=True)
 class Flat:

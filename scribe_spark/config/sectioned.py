@@ -8,8 +8,6 @@ from typing import Any, ClassVar, Self
 from scribe_spark.config.flatten import flatten
 from scribe_spark.config.section import Section
 
-__all__ = ["Sectioned"]
-
 
 class Sectioned(Section):
     """Sections of fields, and fields that are in none.

@@ -16,8 +16,6 @@ from typing import Any
 
 from scribe_spark.errors import InputError
 
-__all__ = ["MOST_BYTES", "MOST_PARTS", "read_toml", "write_toml"]
-
 #: A sweep's file that lists 10,000 values, the most there can be, is a third of this.
 MOST_BYTES = 2**18
 

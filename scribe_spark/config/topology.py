@@ -11,8 +11,6 @@ from scribe_spark.config.section import Flat, Location, Section
 from scribe_spark.config.used_when import UsedWhen, drawn_as, used_when
 from scribe_spark.errors import InputError
 
-__all__ = ["MOST_EXTRA_LINKS", "MOST_PAIRS", "MOST_TRANSIT_STUB_ROUTERS", "TopologyConfig"]
-
 #: Links of a transit-stub network differ in weight, so its routes need matrices of all pairs of
 #: routers: 6 bytes a pair, 600 MB for this many.
 MOST_TRANSIT_STUB_ROUTERS = 10_000

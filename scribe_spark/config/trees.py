@@ -10,14 +10,6 @@ from pydantic import Field, field_validator
 from scribe_spark.config.section import Location, Names, Section
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 
-__all__ = [
-    "MOST_CHILDREN",
-    "MOST_REFERENCE_CHILDREN",
-    "PLAIN",
-    "LiveTreesConfig",
-    "TreesConfig",
-]
-
 #: The name of Scribe's own trees, which every run has.
 PLAIN = "plain"
 

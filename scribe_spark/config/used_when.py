@@ -15,26 +15,6 @@ from typing import Any
 from scribe_spark.core.paths import exists
 from scribe_spark.errors import listed
 
-__all__ = [
-    "GENERATORS",
-    "OVERLAYS",
-    "SYSTEMS",
-    "VARIANTS",
-    "Test",
-    "UsedWhen",
-    "drawn_as",
-    "generated_by",
-    "has_events",
-    "has_groups",
-    "has_publications",
-    "made_by",
-    "nodes_arrive",
-    "nodes_come_back",
-    "nodes_fail",
-    "used_by",
-    "used_when",
-]
-
 #: Generators of events, overlays, variants of Scribe's trees, and the systems that are no variant.
 GENERATORS = (
     *("mass-failure", "adjacent-failure", "churn", "flash-crowd", "root-failure"),

@@ -22,8 +22,6 @@ from scribe_spark.config.trees import LiveTreesConfig
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.errors import InputError, listed
 
-__all__ = ["MOST_WORLD_MEMBERSHIPS", "WorldConfig"]
-
 #: The joins at the start are rows of the table of events, which is made on the driver.
 MOST_WORLD_MEMBERSHIPS = 50_000_000
 

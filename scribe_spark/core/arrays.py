@@ -13,34 +13,6 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
-__all__ = [
-    "NONE",
-    "NO_GROUP",
-    "Rows",
-    "SortedTable",
-    "codes",
-    "depths",
-    "divided",
-    "distinct",
-    "distinct_indices",
-    "expand",
-    "flags",
-    "index_in_run",
-    "joined",
-    "last_of_runs",
-    "list_array",
-    "find_sorted",
-    "numbered",
-    "offsets_of",
-    "read_table",
-    "row_numbers",
-    "row_values",
-    "run_starts",
-    "struct_lists",
-    "turns",
-    "whole_numbers",
-]
-
 #: No row, no node, no round: what is numbered from 0.
 NONE = -1
 

@@ -17,8 +17,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["EXACT", "KINDS", "Kind", "column_of", "converted", "has_kind"]
-
 #: The values that a column has; of an ``optional int`` cells may be empty.
 Kind = Literal["int", "float", "str", "optional int"]
 

@@ -16,8 +16,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Header", "header_of", "read_cells", "read_whole_numbers", "without_comments"]
-
 _SEPARATORS = (",", ";", "\t")
 
 #: A comment, or a line of blanks; a line break is not part of it, so that lines keep their numbers.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import NoReturn
 
-__all__ = ["FrozenFields"]
-
 
 class FrozenFields(SimpleNamespace):
     """Named values that tasks read without the library that has checked them.

@@ -6,8 +6,6 @@ import math
 
 from scribe_spark.errors import InputError
 
-__all__ = ["MOST_KEYS", "refuse_groups", "refuse_groups_of_world"]
-
 #: Most keys of a kind: the number after the last key is an int64, too.
 MOST_KEYS = 2**63 - 1
 

@@ -18,8 +18,6 @@ import numpy as np
 from scribe_spark.core.arrays import numbered, whole_numbers
 from scribe_spark.core.key_limits import MOST_KEYS
 
-__all__ = ["common_keys", "key_of", "key_parts", "mixed_key", "order_of"]
-
 
 def key_of(numbers: Sequence[np.ndarray], size: int) -> np.ndarray:
     """Return the keys of numbers; all but the first are below `size`."""

@@ -13,19 +13,6 @@ from urllib.parse import unquote, urlparse
 
 from scribe_spark.errors import InputError, one_line
 
-__all__ = [
-    "exists",
-    "is_local",
-    "is_temporary",
-    "local_contents",
-    "local_path",
-    "probe_local",
-    "refuse_long_names",
-    "replace_file",
-    "temporary_name",
-    "whole",
-]
-
 #: A scheme is followed by a slash (``dbfs:/x``, ``s3a://b/x``), so ``a:b.csv`` stays a file name.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 

@@ -7,8 +7,6 @@ from typing import Protocol, TypeVar
 
 from scribe_spark.errors import shown
 
-__all__ = ["Registry"]
-
 
 class Named(Protocol):
     """An object that can be registered."""

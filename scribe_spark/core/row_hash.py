@@ -15,8 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["SEED", "hash_bytes", "hash_longs", "hash_rows"]
-
 #: What the hash of the first column starts from.
 SEED = 42
 _P1, _P2, _P3, _P4, _P5 = (

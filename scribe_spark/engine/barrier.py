@@ -33,8 +33,6 @@ from scribe_spark.runtime.slots import slots, why_no_barrier
 if TYPE_CHECKING:
     from scribe_spark.engine.flight import Flight
 
-__all__ = ["TaskFailed", "Work", "play_in_tasks", "run_again_where_lost", "why_no_tasks"]
-
 T = TypeVar("T")
 
 #: ``work(exchange, batches)``: the work of a task; takes the rows of its bucket, gives others.

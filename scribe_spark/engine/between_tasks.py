@@ -25,21 +25,6 @@ import pyarrow as pa
 
 from scribe_spark.errors import InputError, RunError, one_line
 
-__all__ = [
-    "Alone",
-    "BetweenTasks",
-    "Buffer",
-    "Ended",
-    "Exchange",
-    "ExchangeError",
-    "Inbox",
-    "OutOfStep",
-    "PeerFailed",
-    "PeerLost",
-    "one_buffer",
-    "play_in_threads",
-]
-
 T = TypeVar("T")
 
 _LONGEST_TRACE = 8000  # characters

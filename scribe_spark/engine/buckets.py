@@ -26,18 +26,6 @@ from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = [
-    "BucketRing",
-    "arrow_schema",
-    "batch_of",
-    "ends",
-    "read_columns",
-    "read_together",
-    "read_typed",
-    "tables_by_bucket",
-    "typed",
-]
-
 _NODES_AT_ONCE = 2**16
 _ROWS_AT_ONCE = 2**17
 

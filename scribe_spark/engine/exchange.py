@@ -18,16 +18,6 @@ from scribe_spark.engine.on_spark import pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.runtime.batches import Batches, BatchKernel
 
-__all__ = [
-    "Step",
-    "add_rows",
-    "distinct_rows",
-    "each_bucket",
-    "gather",
-    "meet",
-    "send",
-]
-
 
 def meet(sent: Batches, buckets: int) -> DataFrame:
     """Return what kernels have sent (:func:`send`), a bucket's rows in one partition."""

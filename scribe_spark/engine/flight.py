@@ -35,8 +35,6 @@ from scribe_spark.engine.between_tasks import (
     PeerLost,
 )
 
-__all__ = ["LOOPBACK", "PATIENCE", "Address", "Flight", "Server"]
-
 LOOPBACK = "127.0.0.1"
 
 #: Seconds in which another task has to answer.

@@ -10,8 +10,6 @@ import numpy as np
 
 from scribe_spark.engine.packing import Columns, Packed, pack
 
-__all__ = ["of_frame", "to_frame"]
-
 _ALIGNMENT, _HEADER = 64, 8
 
 

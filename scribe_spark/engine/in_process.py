@@ -13,8 +13,6 @@ from scribe_spark.engine.framing import of_frame, to_frame
 from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.engine.program import Outbox, Program, Tables, deliver, merge_inbox
 
-__all__ = ["play", "thread_bounds"]
-
 _MOST_THREADS = 4  # Python itself runs in one of them at a time
 _LEAST_NODES = 8192  # of a bucket that is worth a thread
 _MOST = 10_000  # more supersteps mean that the messages never end

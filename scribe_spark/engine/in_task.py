@@ -21,8 +21,6 @@ from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Shared, join_tables, tables_called
 from scribe_spark.engine.program import Program, Tables
 
-__all__ = ["InTask"]
-
 
 class InTask:
     """Buckets in the memory of this process; see `Player`.

@@ -18,8 +18,6 @@ import numpy as np
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, Together
 
-__all__ = ["IfRows", "InTurn", "Steps", "is_silent", "name_of", "stopped_at", "trimmed"]
-
 _STOPPED = "stopped at"  # and the index of the program: a table
 
 

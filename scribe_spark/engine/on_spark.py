@@ -38,17 +38,6 @@ from scribe_spark.runtime.sessions import abilities, describe_jobs, parallelism
 from scribe_spark.runtime.tricks import enabled
 from scribe_spark.schemas import ROWS
 
-__all__ = [
-    "CONSTANT",
-    "ROWS",
-    "BucketTables",
-    "Costs",
-    "Layout",
-    "as_constant",
-    "pack_rows",
-    "read_rows",
-]
-
 _ARROW = to_arrow_schema(ROWS)
 
 #: Most bytes of a row: an array of the JVM has less than 2**31, and rows are copied.

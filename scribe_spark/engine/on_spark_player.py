@@ -22,8 +22,6 @@ from scribe_spark.progress import Progress
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.sessions import local_frame
 
-__all__ = ["OnSpark", "SharedInFiles"]
-
 _ARROW = to_arrow_schema(ROWS)
 
 

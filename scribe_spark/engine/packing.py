@@ -16,19 +16,6 @@ import numpy as np
 
 from scribe_spark.core.arrays import joined
 
-__all__ = [
-    "Columns",
-    "Lent",
-    "Overlaid",
-    "Packed",
-    "concatenate",
-    "count_rows",
-    "overlay",
-    "pack",
-    "take",
-    "unpack",
-]
-
 #: Arrays by name, all with the same number of rows.
 Columns = Mapping[str, np.ndarray]
 

@@ -17,15 +17,6 @@ from scribe_spark.engine.in_turn import IfRows, Steps
 from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.program import Program
 
-__all__ = [
-    "Player",
-    "PlaysSteps",
-    "Shared",
-    "join_tables",
-    "play_in_turn",
-    "tables_called",
-]
-
 #: Arrays by name that all buckets read.
 Shared = Mapping[str, np.ndarray]
 

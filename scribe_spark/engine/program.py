@@ -21,23 +21,6 @@ import numpy as np
 
 from scribe_spark.engine.packing import Columns, concatenate, count_rows, take
 
-__all__ = [
-    "AT",
-    "Columns",
-    "Inbox",
-    "Outbox",
-    "Prefixed",
-    "PrefixedTables",
-    "Program",
-    "Tables",
-    "Together",
-    "append",
-    "bucket_of",
-    "deliver",
-    "merge_inbox",
-    "once_a_bucket",
-]
-
 #: The column of a message with the position of the node that it goes to.
 AT = "at"
 

@@ -16,8 +16,6 @@ import pyarrow as pa
 from scribe_spark.core.arrays import Rows
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Ring", "ring_of"]
-
 
 @dataclass(frozen=True)
 class Ring(Rows):

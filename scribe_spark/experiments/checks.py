@@ -18,8 +18,6 @@ from scribe_spark.topology import load, needs_spark
 from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import check_start, check_world
 
-__all__ = ["check", "check_out", "refuse_buckets", "refuse_local_lock"]
-
 
 def check(config: RunConfig, execution: Execution) -> None:
     """Refuse bad input that can be found without Spark: topology, overlay, trees, members, OUT.

@@ -21,17 +21,6 @@ from pyspark.sql.types import StructType
 
 from scribe_spark.runtime.filesystem import CorruptFileError, Files, FileStatus
 
-__all__ = [
-    "content_digest",
-    "describe_columns",
-    "file_digests",
-    "find_changed_file",
-    "same_content",
-    "same_outputs",
-    "text_digest",
-    "watch_content",
-]
-
 #: Files read at once: remote storage answers one reader slowly.
 _READERS = 8
 

@@ -11,8 +11,6 @@ from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.errors import InputError, listed
 from scribe_spark.experiments.world_buckets import systems_of_one_bucket
 
-__all__ = ["Engine", "check_engine", "engine_of"]
-
 
 @dataclass(frozen=True)
 class Engine:

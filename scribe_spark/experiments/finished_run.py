@@ -11,8 +11,6 @@ from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.simulation import Simulation
 
-__all__ = ["Run"]
-
 
 @dataclass(frozen=True)
 class Run:

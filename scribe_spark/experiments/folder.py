@@ -50,8 +50,6 @@ from scribe_spark.runtime.filesystem import (
 from scribe_spark.runtime.full_disk import full_disk
 from scribe_spark.runtime.sessions import local_frame
 
-__all__ = ["Folder"]
-
 #: Spark takes a path to read for a pattern, unless it is told not to.
 _NO_PATTERN = {"__globPaths__": "false"}
 

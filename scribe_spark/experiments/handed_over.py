@@ -20,8 +20,6 @@ from scribe_spark.schemas import DELIVERIES, MICROSECONDS, WRITTEN
 from scribe_spark.scribe import Variant
 from scribe_spark.systems import System
 
-__all__ = ["checked_variant", "deliveries", "multicast_of", "other_tables", "tree_edges"]
-
 _EDGE = ("group", "parent", "child", "parent_router", "child_router")
 _DELIVERY = ("group", "node", "hops", "delay_us")
 _ENDS = ("group", "sender", "receiver", "sender_router", "receiver_router", "kind")

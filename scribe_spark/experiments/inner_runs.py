@@ -16,8 +16,6 @@ from scribe_spark.experiments.steps import closed_at_last
 from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.progress import Progress
 
-__all__ = ["play_inside"]
-
 
 def play_inside(
     spark: SparkSession,

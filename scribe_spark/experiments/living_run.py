@@ -37,8 +37,6 @@ from scribe_spark.worlds.access import MAY_MULTICAST, AccessLists
 from scribe_spark.worlds.group_measures import PREFIX
 from scribe_spark.worlds.groups import WorldGroups, group_keys
 
-__all__ = ["LivingRun", "simulation_of"]
-
 #: Makes an application of the user's on Scribe's upcalls, given how many nodes there are.
 MakeApplication = Callable[[int], ScribeApplication]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from scribe_spark.config import Execution
 from scribe_spark.errors import InputError
 
-__all__ = ["inner_name", "inside", "join", "run_folder"]
-
 
 def join(out: str, name: str) -> str:
     """The location `name` in `out`."""

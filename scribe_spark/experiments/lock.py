@@ -27,8 +27,6 @@ from typing import Any
 from scribe_spark.errors import InputError
 from scribe_spark.runtime.filesystem import Files
 
-__all__ = ["LOCK", "RENEWED_EVERY", "Lock", "Owner", "refuse_locked"]
-
 #: The name of the lock file; hidden, so that it is not taken for content.
 LOCK = ".scribe-spark-lock"
 

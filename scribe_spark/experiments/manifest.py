@@ -20,19 +20,6 @@ from scribe_spark.runtime.jvm import java_version
 from scribe_spark.runtime.sessions import abilities
 from scribe_spark.topology import is_path
 
-__all__ = [
-    "MANIFEST",
-    "Manifest",
-    "entry_of",
-    "file_digest",
-    "input_digests",
-    "phase_entry",
-    "provenance",
-    "put_entry",
-    "version_of",
-    "without_entries_from",
-]
-
 MANIFEST = "manifest.json"
 
 #: A manifest, or a record in it.

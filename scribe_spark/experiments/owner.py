@@ -13,20 +13,6 @@ from typing import Any
 from scribe_spark.errors import InputError, one_line
 from scribe_spark.experiments.manifest import MANIFEST
 
-__all__ = [
-    "OWNERS",
-    "PAPER",
-    "REFERENCE_TREE",
-    "RUN",
-    "SWEEP",
-    "WORLD",
-    "WORLD_SWEEP",
-    "Owner",
-    "owner_of",
-    "points_of",
-    "read_manifest",
-]
-
 
 @dataclass(frozen=True)
 class Owner:

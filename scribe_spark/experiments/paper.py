@@ -30,8 +30,6 @@ from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import difference, render
 from scribe_spark.report.means import average_deviations, mean_distributions, over_seeds
 
-__all__ = ["check", "run"]
-
 
 @dataclasses.dataclass(frozen=True)
 class _Measured:

@@ -41,8 +41,6 @@ from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.schemas import to_ms
 from scribe_spark.systems import is_built_in, system_of_variant
 
-__all__ = ["PHASES", "REPORT", "TABLE_PHASES", "Phase"]
-
 #: Rows that the driver has are Arrow's.
 Tables = Generator[tuple[str, Table | pa.Table], None, None]
 

@@ -28,8 +28,6 @@ from scribe_spark.experiments.owner import RUN, Owner, owner_of, read_manifest
 from scribe_spark.experiments.records import records_of
 from scribe_spark.redaction import redacted
 
-__all__ = ["Plan", "non_default", "plan_run", "refuse_other_config"]
-
 
 @dataclass(frozen=True)
 class Plan:

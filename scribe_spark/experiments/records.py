@@ -19,8 +19,6 @@ from scribe_spark.experiments.owner import (
     Owner,
 )
 
-__all__ = ["Records", "names_of_save", "point_file", "records_of"]
-
 
 @dataclass
 class Records:

@@ -20,8 +20,6 @@ from scribe_spark.reference_tree.lineages import host_depths
 from scribe_spark.runtime.blocks import release
 from scribe_spark.schemas import MICROSECONDS
 
-__all__ = ["measure_point"]
-
 #: Measure -> value -> how often it occurs.
 Counts = dict[str, dict[int, int]]
 

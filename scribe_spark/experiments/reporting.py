@@ -19,8 +19,6 @@ from scribe_spark.inputs import is_local
 from scribe_spark.report import render
 from scribe_spark.schemas import DISTRIBUTIONS
 
-__all__ = ["DELAYS", "check_report", "report"]
-
 #: What the report is drawn from.
 _METRICS = "metrics.json"
 _DISTRIBUTIONS, _GROUP_DELAY = "distributions", "group_delay"

@@ -36,8 +36,6 @@ from scribe_spark.runtime.batches import Table
 from scribe_spark.runtime.blocks import is_lost_block
 from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
 
-__all__ = ["run"]
-
 
 def run(
     spark: SparkSession,

@@ -35,8 +35,6 @@ from scribe_spark.report.reference_tree import render_reference_tree
 from scribe_spark.topology import load, needs_spark
 from scribe_spark.underlay.routable import check_routes
 
-__all__ = ["check_reference_tree", "run_reference_tree"]
-
 #: Where the manifest lists the points that are done.
 _DONE = "points"
 

@@ -29,8 +29,6 @@ from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import MOST_LINES, render_sweep
 from scribe_spark.worlds.summary import measure_of
 
-__all__ = ["Swept", "check_sweep", "run_sweep"]
-
 
 @dataclass(frozen=True)
 class Swept:

@@ -15,8 +15,6 @@ from scribe_spark.report.tree_figures import RunTrees
 from scribe_spark.runtime.batches import EVERY, Among
 from scribe_spark.schemas import WRITTEN
 
-__all__ = ["MOST_MEMBERS", "TABLES", "read_trees"]
-
 #: The tables that trees are drawn from.
 TABLES = ("routers", "links", "groups", "members", "tree_edges")
 

@@ -45,8 +45,6 @@ from scribe_spark.worlds.save import VERSION
 from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES, system_of
 from scribe_spark.worlds.watched_trees import all_told
 
-__all__ = ["run_world"]
-
 #: Seconds after which the next round that ends is saved; until then rounds are played in one job.
 #: That is so while a save takes up to :data:`_QUICK` seconds, and longer where it takes longer.
 SAVE_EVERY = 20.0

@@ -9,8 +9,6 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.runtime.batches import EVERY, Among, Batches
 
-__all__ = ["SavedTables"]
-
 
 class SavedTables(MutableMapping[str, DataFrame]):
     """Tables by their name in `schemas`.

@@ -19,8 +19,6 @@ from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.redaction import redacted
 from scribe_spark.underlay.protocol import Underlay
 
-__all__ = ["check_saved_knowledge", "saved_overlay", "verify_saved_knowledge"]
-
 _TABLE, _MESSAGES = "knowledge", "arrival_messages"
 
 

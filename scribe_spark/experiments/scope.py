@@ -10,8 +10,6 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.runtime.blocks import materialise, persist, release
 
-__all__ = ["Scope", "stage"]
-
 T = TypeVar("T")
 
 

@@ -37,8 +37,6 @@ from scribe_spark.underlay.matrices import MatrixUnderlay
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.underlay.routable import check_routes
 
-__all__ = ["Simulation"]
-
 
 class Simulation:
     """A config and a SparkSession; its properties are the stages, computed once and on demand.

@@ -28,8 +28,6 @@ from scribe_spark.redaction import redacted
 from scribe_spark.runtime.batches import Table
 from scribe_spark.runtime.settings import default_partitions, tuned
 
-__all__ = ["Step", "Work", "closed_at_last", "lost_again", "opened", "refuse_gap"]
-
 
 @dataclass(frozen=True)
 class Step:

@@ -14,8 +14,6 @@ from scribe_spark import schemas
 from scribe_spark.core.paths import is_temporary
 from scribe_spark.runtime.filesystem import Files, FileStatus
 
-__all__ = ["find_link", "find_strange_file"]
-
 #: In the folder of a table: rows, marks and checksums, and what a killed job has left.
 _IN_TABLE = (
     r"part-\d[\w.-]*\.parquet",

@@ -22,8 +22,6 @@ from scribe_spark.errors import InputError, check_names
 from scribe_spark.experiments.sweep_kinds import SweepKind, sweep_kind
 from scribe_spark.redaction import redacted
 
-__all__ = ["Point", "Sweep"]
-
 #: What names of swept fields are, in messages.
 _FIELD = "sweep field"
 

@@ -26,8 +26,6 @@ from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.systems import check_systems
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
-__all__ = ["PointResult", "SweepKind", "sweep_kind"]
-
 
 @dataclass(frozen=True)
 class PointResult:

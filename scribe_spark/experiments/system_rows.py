@@ -17,8 +17,6 @@ from scribe_spark.errors import InputError, in_series
 from scribe_spark.multicast import HOPS, PAYLOAD, Multicast, refuse
 from scribe_spark.schemas import MICROSECONDS
 
-__all__ = ["TABLES", "Known", "check_rows", "check_table", "pair_faults", "row_faults"]
-
 
 @dataclass(frozen=True)
 class Known:

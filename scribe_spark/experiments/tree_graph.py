@@ -10,8 +10,6 @@ from scribe_spark.pastry import node_vertices
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.schemas import TREE_GRAPH_EDGES, conform
 
-__all__ = ["TreeGraph"]
-
 
 @dataclass(frozen=True)
 class TreeGraph(GraphTables):

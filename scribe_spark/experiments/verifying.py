@@ -22,8 +22,6 @@ from scribe_spark.experiments.owner import PAPER, Owner, owner_of, read_manifest
 from scribe_spark.experiments.records import Records, records_of
 from scribe_spark.inputs import is_local
 
-__all__ = ["Verified", "check_verify", "verify"]
-
 _NO_MANIFEST = f"has no {MANIFEST}: it holds nothing that can be verified"
 
 

@@ -17,15 +17,6 @@ from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.systems import living_systems
 from scribe_spark.worlds.live_systems import needs_one_bucket
 
-__all__ = [
-    "WITHOUT_GROUPS",
-    "WITH_GROUPS",
-    "RoundCosts",
-    "buckets_of",
-    "choose_buckets",
-    "systems_of_one_bucket",
-]
-
 
 @dataclass(frozen=True)
 class RoundCosts:

@@ -51,15 +51,6 @@ from scribe_spark.worlds.save import VERSION, refuse_other_buckets
 from scribe_spark.worlds.watched_trees import watched_groups
 from scribe_spark.worlds.world_state import Protocols
 
-__all__ = [
-    "check_world_run",
-    "live_groups_of",
-    "make_world",
-    "network_of",
-    "plan_world",
-    "protocols_of",
-]
-
 
 def make_world(
     simulation: Simulation,

@@ -23,8 +23,6 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.states import CELLS
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["COPIES", "COPY", "Flood", "starting"]
-
 # kinds of messages; copies are kept in tables of that name too
 COPY, _RANGE = "copy", "range"
 COPIES = "copies"

@@ -32,8 +32,6 @@ from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.settings import bucket_count
 
-__all__ = ["SYSTEM", "Flooded", "build", "flood_groups", "flood_overlay"]
-
 SYSTEM = "flooding"
 
 

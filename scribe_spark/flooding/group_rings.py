@@ -22,8 +22,6 @@ from scribe_spark.pastry.nearest_entries import nearest_entries
 from scribe_spark.pastry.states import States
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["GroupRings", "kept_of", "known_of_places", "place_bounds", "told"]
-
 
 @dataclass(frozen=True)
 class GroupRings:

@@ -28,8 +28,6 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.distribute import open_array
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["ANNOUNCEMENT", "HandedOver"]
-
 #: The kind of message by which a node tells those that it knows of itself.
 ANNOUNCEMENT = "announcement"
 

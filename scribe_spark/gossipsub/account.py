@@ -25,8 +25,6 @@ from scribe_spark.gossipsub.mesh import (
     TopicsProgram,
 )
 
-__all__ = ["JOINING", "JOINING_KINDS", "KEPT", "KEPT_KINDS", "Account"]
-
 #: Tables of a bucket: messages while joining, ``key, kind, messages`` (the link at the node that
 #: takes them, an index of `JOINING_KINDS`); and what is kept, ``place, kind, entries``.
 JOINING, KEPT = "joining", "kept"

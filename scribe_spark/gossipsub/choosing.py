@@ -9,8 +9,6 @@ import numpy as np
 from scribe_spark import draws
 from scribe_spark.core.arrays import expand, index_in_run
 
-__all__ = ["Names", "in_order", "least", "sample_others"]
-
 
 @dataclass(frozen=True)
 class Names:

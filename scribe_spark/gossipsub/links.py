@@ -19,16 +19,6 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 
-__all__ = [
-    "DIALLED",
-    "WAS_DIALLED",
-    "BackOff",
-    "Links",
-    "Runs",
-    "Space",
-    "turned_way",
-]
-
 #: How a connection came to be, at one of its ends: this end has dialled the other (it is outbound),
 #: the other end has dialled this one; or both.
 DIALLED, WAS_DIALLED = 1, 2

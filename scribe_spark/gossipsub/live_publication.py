@@ -46,17 +46,6 @@ from scribe_spark.gossipsub.publication import (
 )
 from scribe_spark.multicast import TIME
 
-__all__ = [
-    "BY_MESSAGE",
-    "COUNTED",
-    "DEAD_ENDS",
-    "HELD",
-    "CountCopies",
-    "Held",
-    "LiveGossip",
-    "Recall",
-]
-
 #: Tables of a bucket: publications that nodes have (`Held`); the connections to dead nodes, of a
 #: round; counts of a heartbeat, by message and of the bucket.
 HELD, DEAD_ENDS = "held", "dead ends"

@@ -33,23 +33,6 @@ from scribe_spark.pastry.lives import KnowsLives
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.gossipsub import GossipSubConfig
 
-__all__ = [
-    "BACK_OFF",
-    "CONNECTIONS",
-    "GRAPH",
-    "KnowsDelays",
-    "MESH",
-    "MaintainUnsettled",
-    "Settle",
-    "TOLD",
-    "TOUCHED",
-    "Topics",
-    "TopicsProgram",
-    "UNSETTLED",
-    "building",
-    "heartbeat_of",
-]
-
 #: Tables of a bucket: its nodes' connections and meshes (`Links`), and their back-off (`BackOff`);
 #: in a run the GRAFTs and PRUNEs that came to them (one table for each play), and the connections
 #: of the one graph for all topics, as those of a topic 0.

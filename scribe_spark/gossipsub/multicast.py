@@ -42,8 +42,6 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["multicast"]
-
 
 def multicast(stages: Any) -> Multicast:
     """Build all meshes, publish to every topic, and return what the measures read.

@@ -19,8 +19,6 @@ from scribe_spark.gossipsub.publication import Arrivals, Messages
 from scribe_spark.living import CARRIED, DELIVERED, Multicasts
 from scribe_spark.multicast import TIME
 
-__all__ = ["Noted", "known_ways"]
-
 
 @dataclass(frozen=True)
 class Noted:

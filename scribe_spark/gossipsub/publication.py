@@ -39,24 +39,6 @@ from scribe_spark.gossipsub.links import Links
 from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, Topics, TopicsProgram
 from scribe_spark.multicast import TIME
 
-__all__ = [
-    "ANSWERS",
-    "ARRIVALS",
-    "COPIES",
-    "FANOUT",
-    "PLACES_AT_ONCE",
-    "TOLD_OF",
-    "UNWANTED",
-    "Arrivals",
-    "Copies",
-    "Gossip",
-    "Lacking",
-    "Messages",
-    "PublicationProgram",
-    "Spread",
-    "publish",
-]
-
 #: Tables of a bucket: first copies (`Arrivals`); the copies that its nodes get, those by IWANT
 #: apart; IHAVEs and IWANTs that its nodes take, and IDONTWANTs that they send: one table of each
 #: for each lazy heartbeat.  :data:`FANOUT` has the messages of sources that do not subscribe, and

@@ -90,8 +90,6 @@ from scribe_spark.multicast import TIME
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.gossipsub import GossipSubConfig
 
-__all__ = ["LiveGossipSub", "live_gossipsub", "play_heartbeat"]
-
 # the orchestrator's table between two rounds
 _PUBLISHED = "published"
 

@@ -26,8 +26,6 @@ from scribe_spark.gossipsub.score import score
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.gossipsub import GossipSubConfig
 
-__all__ = ["Router"]
-
 _NOBODY = np.empty(0, dtype=np.int64)
 
 

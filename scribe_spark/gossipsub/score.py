@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["score"]
-
 
 def score(topic: np.ndarray, node: np.ndarray, peer: np.ndarray) -> np.ndarray:
     """Return the score that nodes give to peers in a topic: float64, in the shape of `peer`."""

@@ -27,16 +27,6 @@ from scribe_spark.core.arrays import (
 from scribe_spark.gossipsub.choosing import Names, sample_others
 from scribe_spark.runtime.distribute import open_array
 
-__all__ = [
-    "SUBSCRIBERS",
-    "Directory",
-    "DirectoryOfRound",
-    "KnowsSubscribers",
-    "Subscribers",
-    "SharedDirectory",
-    "dialled",
-]
-
 #: The table of a bucket with the subscribers among its nodes.
 SUBSCRIBERS = "members"
 

@@ -21,8 +21,6 @@ from scribe_spark.measures.group_size import rank_groups
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.schemas import MICROSECONDS
 
-__all__ = ["CONVERGENCE", "member_pairs"]
-
 #: Members that are paired, roughly: the smallest groups that have as many.
 _MEMBERS = 20_000
 

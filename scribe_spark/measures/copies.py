@@ -32,8 +32,6 @@ from scribe_spark.multicast import EDGES, PAYLOAD
 from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.systems import MESH, System, find_system
 
-__all__ = ["CONTROL", "DUPLICATES", "STATE", "control_messages", "payload_copies"]
-
 #: The paper compares itself with other systems there.
 _SECTION = "V"
 

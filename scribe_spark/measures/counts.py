@@ -12,8 +12,6 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.measures.histogram import Histogram
 
-__all__ = ["Counted", "Counts"]
-
 
 class Counts:
     """The counts of a bucket, by name."""

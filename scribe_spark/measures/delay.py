@@ -31,8 +31,6 @@ from scribe_spark.runtime.batches import Batches, Table, by_text
 from scribe_spark.schemas import GROUP_DELAY, MICROSECONDS
 from scribe_spark.systems import baseline
 
-__all__ = ["DELAY", "first_copies", "group_delay", "group_penalties"]
-
 
 def first_copies(deliveries: DataFrame) -> DataFrame:
     """Keep each member's first copy, where copies reach a node more than once.

@@ -13,8 +13,6 @@ from scribe_spark.core.arrays import run_starts
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.formulas import rad, rmd
 
-__all__ = ["add_delays", "ratios_of_groups"]
-
 
 def add_delays(columns: Columns) -> dict[str, np.ndarray]:
     """Return a row for each group: the greatest of columns whose names end in ``most``, else sums.

@@ -16,8 +16,6 @@ from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
 from scribe_spark.systems import System
 
-__all__ = ["distributions", "histogram_metrics", "read_histograms", "values_in", "values_of"]
-
 _COUNTED = "system string, measure string, value double, count bigint"
 
 #: Columns of the table `distributions`, in order.

@@ -23,8 +23,6 @@ from scribe_spark.multicast import conformed, refuse
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import System, all_systems, find_system
 
-__all__ = ["FAILURES"]
-
 #: First and last depth of each row of the comparison.
 _DEPTHS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 9), (10, 14), (15, 19), (20, None))
 

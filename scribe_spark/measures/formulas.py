@@ -17,18 +17,6 @@ from scribe_spark.errors import RunError
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.underlay.size import Size
 
-__all__ = [
-    "PACKET_NUMBERS",
-    "RDP_BOUNDS",
-    "PacketNumber",
-    "histogram_of",
-    "rad",
-    "ratio_numbers",
-    "rdp_ratios",
-    "rmd",
-    "whole_shares",
-]
-
 #: RDP is counted below these bounds.
 RDP_BOUNDS = {"below_2_25": 2.25, "below_4": 4, "below_1": 1}
 

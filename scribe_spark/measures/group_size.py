@@ -16,8 +16,6 @@ from pyspark.sql import functions as F
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables
 
-__all__ = ["ALL_SYSTEMS", "GROUP_SIZE", "group_of_rank_1", "rank_groups"]
-
 #: The `system` of what is the same for all of them.
 ALL_SYSTEMS = "all"
 

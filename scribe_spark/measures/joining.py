@@ -21,8 +21,6 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import System
 from scribe_spark.underlay.protocol import Underlay
 
-__all__ = ["JOINING", "join_stress"]
-
 
 def join_stress(
     extra: DataFrame,

@@ -23,8 +23,6 @@ from scribe_spark.measures.measure import (
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import System
 
-__all__ = ["LINK_STRESS", "packet_metrics"]
-
 
 def _packets(run: RunTables) -> Batches:
     return values_of(run, "link_stress", "packets")

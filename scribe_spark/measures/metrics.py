@@ -30,17 +30,6 @@ from scribe_spark.measures.overlay import OVERLAY
 from scribe_spark.measures.published import Published
 from scribe_spark.systems import System, all_systems, find_system
 
-__all__ = [
-    "all_measures",
-    "collect",
-    "find",
-    "measure_distributions",
-    "metric_definitions",
-    "metric_rows",
-    "register_measure",
-    "unregister_measure",
-]
-
 #: In the order of metrics.
 _MEASURES: Registry[Measure] = Registry(
     "measure",

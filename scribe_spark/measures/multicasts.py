@@ -37,19 +37,6 @@ from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.underlay.size import Size
 
-__all__ = [
-    "BASELINES",
-    "MULTICASTS_MEASURED",
-    "HandsOver",
-    "MeasureMulticasts",
-    "MulticastMeasures",
-    "Reached",
-    "SystemTables",
-    "copies_of",
-    "multicast_units",
-    "other_members",
-]
-
 _IP, _UNICAST = BASELINES = "ip_multicast", "naive_unicast"
 
 _PACKETS = {

@@ -14,8 +14,6 @@ import numpy as np
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.schemas import MICROSECONDS
 
-__all__ = ["NETWORK"]
-
 
 def _collect(run: RunTables) -> dict[str, Any]:
     """``core_links, core_delay_ms, routers``."""

@@ -11,8 +11,6 @@ from scribe_spark.measures.distributions import histogram_metrics, values_of
 from scribe_spark.measures.measure import Distribution, Measure, RunTables, keeps_children
 from scribe_spark.runtime.batches import Batches
 
-__all__ = ["NODE_STRESS"]
-
 
 def _tables(run: RunTables) -> Batches:
     return values_of(run, "node_stress", "children_tables")

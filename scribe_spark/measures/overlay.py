@@ -17,8 +17,6 @@ import pandas as pd
 
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 
-__all__ = ["OVERLAY"]
-
 
 def _collect(run: RunTables) -> dict[str, Any]:
     """``hops, stretch, table_entries, arrival_messages`` (None where nodes did not arrive)."""

@@ -29,8 +29,6 @@ from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.underlay.paths import SOURCES
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["DOWN", "UP", "PacketsOnLinks", "count_packets", "packets_of"]
-
 #: The LAN link from a node, and that to it.
 UP, DOWN = 0, 1
 

@@ -21,8 +21,6 @@ from scribe_spark import config as configs
 from scribe_spark.config import RunConfig
 from scribe_spark.systems import all_systems
 
-__all__ = ["Published", "check_range", "main_figures", "published", "replaced_figures"]
-
 #: Fields that change no number of what a run with them measures.
 _IGNORED = {
     *("seed", "variants", "systems", "write_routing_table", "write_knowledge", "knowledge"),

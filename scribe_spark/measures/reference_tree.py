@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CHECKED_AREAS", "CHECKED_DEGREES", "reference_tree_metrics"]
-
 #: Shares of hosts of each degree by an independent simulation, over 10 to 120 hosts.
 CHECKED_DEGREES = {1: "39 %", 2: "24-39 %", 3: "21-37 %"}
 

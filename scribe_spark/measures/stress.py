@@ -24,8 +24,6 @@ from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
 from scribe_spark.underlay.paths import SOURCES
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = ["EDGE_COLUMNS", "count_stress", "link_stress", "node_stress"]
-
 #: The columns of copies that are read, as `tree_edges` has them; where there is a column
 #: ``packets``, too, a row is as many copies.
 EDGE_COLUMNS = ("system", "merged", "group", "parent", "child", "parent_router", "child_router")

@@ -13,8 +13,6 @@ from types import MappingProxyType
 
 from scribe_spark.engine import Columns, Tables
 
-__all__ = ["Application", "Step"]
-
 
 @dataclass(frozen=True)
 class Step:

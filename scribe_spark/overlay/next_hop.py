@@ -13,8 +13,6 @@ import numpy as np
 
 from scribe_spark.engine import Tables
 
-__all__ = ["NextHop"]
-
 
 class NextHop(Protocol):
     """A rule of routing; picklable.

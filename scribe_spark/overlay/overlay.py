@@ -39,8 +39,6 @@ from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import release, union_tables
 from scribe_spark.underlay.protocol import Underlay
 
-__all__ = ["Overlay", "Routed"]
-
 _BIGINT = LongType()
 
 

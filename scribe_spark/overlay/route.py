@@ -21,8 +21,6 @@ from scribe_spark.engine.program import AT
 from scribe_spark.overlay.application import Application, Step
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["MESSAGE", "OUTCOMES", "OWN", "Finds", "Route", "Send", "starting"]
-
 #: The kind of the messages, and the beginning of the names of the tables with outcomes.
 MESSAGE, OUTCOMES = "message", "outcomes"
 

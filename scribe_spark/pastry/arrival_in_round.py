@@ -20,8 +20,6 @@ from scribe_spark.pastry.table_maintenance import maintain_tables
 from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.pastry.waves_of_round import WaveOfRound
 
-__all__ = ["arrive"]
-
 
 @dataclass(frozen=True)
 class _Forget(WaveProgram):

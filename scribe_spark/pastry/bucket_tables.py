@@ -25,8 +25,6 @@ from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.states import CELLS, LEAVES, NONE, States
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["ENTRY", "LEAF_SET", "Assemble", "tables_of_knowledge", "to_knowledge"]
-
 #: Messages to nodes of what they know: the leaf set (``larger, smaller``, nearest first, filled up
 #: with :data:`NONE`), and each entry (``cell``: ``row * 2**b + column``, and ``entry``).
 LEAF_SET, ENTRY = "leaf set", "entry"

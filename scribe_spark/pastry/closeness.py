@@ -18,8 +18,6 @@ from scribe_spark.core.arrays import Rows
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.states import NONE
 
-__all__ = ["Distances", "Keys", "clockwise", "distances", "not_above", "roots"]
-
 
 @dataclass(frozen=True)
 class Keys(Rows):

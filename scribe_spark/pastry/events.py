@@ -20,8 +20,6 @@ from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.recovery import recover
 from scribe_spark.pastry.waves_of_round import arrival_order, split_in_waves
 
-__all__ = ["Events", "ImpossibleRound", "check_events", "play_events"]
-
 
 class ImpossibleRound(ValueError):
     """A round that cannot be played: an impossible event, or no node is left.

@@ -21,8 +21,6 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.leaf_set import LeafSets, covers_by_length
 from scribe_spark.pastry.routing_table import RoutingTables
 
-__all__ = ["Knowledge"]
-
 
 @dataclass(frozen=True)
 class Knowledge:

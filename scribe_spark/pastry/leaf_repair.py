@@ -20,8 +20,6 @@ from scribe_spark.pastry.arrivals.wave import Given, NodeProgram
 from scribe_spark.pastry.states import LEAVES, NONE, States
 from scribe_spark.pastry.traffic import both_ways
 
-__all__ = ["repair_leaf_sets"]
-
 #: Tables: sides of leaf sets that have lost leaves (``node``, ``side``), those without a live leaf
 #: apart; and what is offered to the latter (:data:`_ANSWER`).
 _LOST, _LONE, _OFFERED = "sides that lost leaves", "sides without leaves", "offers to lone sides"

@@ -14,8 +14,6 @@ import numpy as np
 
 from scribe_spark.core.arrays import row_values
 
-__all__ = ["LeafSets", "covers_by_length", "covers_ring"]
-
 
 @dataclass(frozen=True)
 class LeafSets:

@@ -11,8 +11,6 @@ import numpy as np
 
 from scribe_spark.pastry.states import NONE
 
-__all__ = ["ring_leaves", "same_leaves"]
-
 
 def same_leaves(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Whether rows of leaves are the same sets of nodes, in any order: bool, one a row."""

@@ -18,8 +18,6 @@ from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.pastry.states import NONE, States
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["live_knowledge"]
-
 
 def live_knowledge(states: States, lives: KnowsLives, kernel: Kernel) -> Knowledge:
     """Return the knowledge of the live nodes of a bucket; dead leaves and entries are left out.

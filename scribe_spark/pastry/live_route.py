@@ -24,8 +24,6 @@ from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
 from scribe_spark.pastry.states import States
 
-__all__ = ["LiveRoute"]
-
 _MESSAGE = "message"
 
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["NEVER", "KnowsLives", "Lives"]
-
 #: The round of death of a node that is alive or has never been there.
 NEVER = -1
 

@@ -23,16 +23,6 @@ from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.table_repair import close_phase
 
-__all__ = [
-    "ENDED",
-    "LookupResults",
-    "Lookups",
-    "drawn_lookups",
-    "look_up",
-    "lookup_results",
-    "try_routes",
-]
-
 #: The table of lookups that have ended: as of `LiveRoute`, with the number of each: ``lookup``.
 ENDED = "ended lookups"
 

@@ -21,8 +21,6 @@ from scribe_spark.core.arrays import expand, run_starts
 from scribe_spark.engine.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["nearest_entries"]
-
 _PAIRS = 2**21  # pairs of nodes compared at once
 
 

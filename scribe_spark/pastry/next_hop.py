@@ -21,8 +21,6 @@ from scribe_spark.pastry.closeness import Distances, Keys, clockwise, distances,
 from scribe_spark.pastry.leaf_set import covers_ring
 from scribe_spark.pastry.states import NONE, IsAlive, States
 
-__all__ = ["Met", "first_alive", "hop", "table_entry"]
-
 _MESSAGES = 2**13  # messages that make a hop together
 
 

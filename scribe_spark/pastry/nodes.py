@@ -23,8 +23,6 @@ from scribe_spark.runtime.batches import Batches
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import RunConfig
 
-__all__ = ["draw_nodes", "node_name", "node_vertices"]
-
 
 def node_name(node: Column) -> Column:
     """A node's textual name."""

@@ -33,8 +33,6 @@ from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.underlay.protocol import Underlay
 
-__all__ = ["PastryNextHop", "PastryOverlay", "as_pastry"]
-
 
 @dataclass(frozen=True)
 class PastryNextHop:

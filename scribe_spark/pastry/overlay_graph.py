@@ -12,8 +12,6 @@ from pyspark.sql import functions as F
 
 from scribe_spark.schemas import LEAF_SET, OVERLAY_EDGES, ROUTING_TABLE_ENTRY, conform
 
-__all__ = ["leaf_set_edges", "overlay_edges", "routing_table_edges"]
-
 
 def overlay_edges(knowledge: DataFrame, nodes: DataFrame) -> DataFrame:
     """`schemas.OVERLAY_EDGES` of all nodes.

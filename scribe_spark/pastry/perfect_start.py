@@ -16,8 +16,6 @@ from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.states import NONE, States
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["perfect_start"]
-
 
 def perfect_start(
     known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel

@@ -34,8 +34,6 @@ from scribe_spark.pastry.states import NONE, States
 from scribe_spark.runtime.distribute import share
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = ["known_of_prefixes", "perfect_tables", "prefixes"]
-
 
 def perfect_tables(
     ring: BucketRing,

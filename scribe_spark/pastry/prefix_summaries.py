@@ -15,8 +15,6 @@ import pyarrow as pa
 from scribe_spark.engine.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["BUCKET_SUMMARY", "Summaries", "bucket_digits", "summarise_bucket"]
-
 #: Of one prefix, as a number: for each router, in order, the position of its nearest node (INT),
 #: and how far that is (BIGINT, microseconds; empty where p is 1).
 BUCKET_SUMMARY = "prefix bigint, nearest binary, delay_us binary"

@@ -23,8 +23,6 @@ from scribe_spark.pastry.next_hop import Met, first_alive, hop
 from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.pastry.states import IsAlive, States, is_node
 
-__all__ = ["RandomisedNextHop", "randomised", "randomised_hop"]
-
 
 def randomised_hop(
     states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys, seed: int, *drawn_by: np.ndarray

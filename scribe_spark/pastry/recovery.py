@@ -23,8 +23,6 @@ from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.states import CELLS, LEAVES, NONE, live_only
 from scribe_spark.pastry.waves_of_round import WaveOfRound
 
-__all__ = ["recover"]
-
 #: The table of nodes that have found no live leaf: ``node``.
 _ALONE = "alone"
 

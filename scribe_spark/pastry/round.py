@@ -34,14 +34,6 @@ from scribe_spark.pastry.table_maintenance import maintain_tables
 from scribe_spark.pastry.table_repair import FindDead, close_phase
 from scribe_spark.pastry.tally import Tally
 
-__all__ = [
-    "NEW_LEAFS",
-    "RoundResult",
-    "play_round",
-    "repair",
-    "see_round",
-]
-
 #: The table of live nodes whose leaf set is another one than before the round: ``node``.
 NEW_LEAFS = "new leafs"
 

@@ -15,8 +15,6 @@ from scribe_spark.engine.packing import Columns, concatenate, count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.next_hop import Met
 
-__all__ = ["count_hop", "route_to_edge", "unrouted"]
-
 #: ``hop_of(messages)``: the next node of each message (the node itself delivers; NONE: no candidate
 #: is left), and the messages with what they carry from then on.
 HopOf = Callable[[Columns], tuple[np.ndarray, Columns]]

@@ -20,8 +20,6 @@ from scribe_spark.core.arrays import offsets_of, row_values
 from scribe_spark.engine import Columns
 from scribe_spark.engine.buckets import BucketRing, typed
 
-__all__ = ["RoutingTables", "routing_table", "table_entries"]
-
 _NODES_AT_ONCE = 2**14
 
 

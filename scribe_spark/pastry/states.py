@@ -20,8 +20,6 @@ from scribe_spark.pastry.leaf_set import LeafSets, covers_ring
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["CELLS", "LEAVES", "NONE", "IsAlive", "States", "is_node", "live_only", "table_rows"]
-
 #: No leaf, no entry.
 NONE = -1
 

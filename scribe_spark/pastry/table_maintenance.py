@@ -14,8 +14,6 @@ from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.pastry.waves_of_round import WaveOfRound
 
-__all__ = ["maintain_tables"]
-
 
 def maintain_tables(given: Given, purpose: str, number: int) -> list[Program | IfRows]:
     """Each live node asks one drawn entry of each row for its row.

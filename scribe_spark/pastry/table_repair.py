@@ -23,8 +23,6 @@ from scribe_spark.pastry.arrivals.wave import Given, NodeProgram
 from scribe_spark.pastry.states import CELLS, States
 from scribe_spark.pastry.traffic import both_ways
 
-__all__ = ["FindDead", "RepairTables", "close_phase"]
-
 _ROWS = 2**14  # nodes whose tables are searched together
 
 #: Kinds of messages; a node reminds itself of its holes: cells whose entry it has dropped.

@@ -12,8 +12,6 @@ from scribe_spark.errors import shown
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC, Observer, counted
 from scribe_spark.pastry.traffic import Between, Traffic, ends_of
 
-__all__ = ["MESSAGE_KINDS", "Tally"]
-
 #: Every kind of message in a world.  ``join`` is the request to the contact, and each transmission
 #: of the join message.
 MESSAGE_KINDS = (

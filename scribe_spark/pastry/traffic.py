@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-__all__ = ["Between", "Traffic", "both_ways", "ends_of"]
-
 #: Senders and receivers of messages (positions), computed only where somebody wants them.
 Between = Callable[[], tuple[np.ndarray, np.ndarray]]
 

@@ -19,8 +19,6 @@ from scribe_spark.pastry.arrivals.contacts import nearest_nodes
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.arrivals.waves import wave_size
 
-__all__ = ["WaveOfRound", "arrival_order", "split_in_waves"]
-
 
 def arrival_order(known: Ring, nodes: np.ndarray, number: int, seed: int) -> np.ndarray:
     """The nodes (positions) that arrive in a round, in the order of a draw."""

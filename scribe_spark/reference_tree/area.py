@@ -12,8 +12,6 @@ import numpy as np
 from scribe_spark.core import arrays
 from scribe_spark.core.arrays import NONE
 
-__all__ = ["areas", "depths", "links_changed"]
-
 
 def depths(parent: np.ndarray, here: np.ndarray) -> np.ndarray:
     """Return the number of links from each host up to the root of its tree.

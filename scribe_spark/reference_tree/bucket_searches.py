@@ -23,20 +23,6 @@ from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Asked, Branches, Climbs
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-__all__ = [
-    "ANSWER",
-    "CHILDREN",
-    "LOOKUP",
-    "PARENTS",
-    "PLACE",
-    "CutRing",
-    "answer_searches",
-    "arrived",
-    "first_answers",
-    "in_pieces",
-    "onward",
-]
-
 #: Tables of what was found: hosts' places, parts of searches that went on elsewhere, look-ups.
 PLACE, ANSWER, LOOKUP = "place", "answer", "look-up"
 

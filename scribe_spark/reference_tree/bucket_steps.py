@@ -30,8 +30,6 @@ from scribe_spark.reference_tree.rings import Rings, check_assignment
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.sessions import parallelism
 
-__all__ = ["HOSTS", "Search", "Searched", "cut_ring", "search"]
-
 HOSTS = "hosts"  # a kind of messages: ``node, id_hi, id_lo`` of a bucket's hosts
 _KEYSETS = "keysets"  # a table of a bucket
 

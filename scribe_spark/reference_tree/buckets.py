@@ -26,16 +26,6 @@ from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.runtime.sessions import parallelism
 
-__all__ = [
-    "Buckets",
-    "Ends",
-    "bucket_bits",
-    "bucket_column",
-    "bucket_of_key",
-    "find_ends",
-    "in_buckets",
-]
-
 #: Hosts of a bucket, about, and buckets at the most.
 _HOSTS, _MOST_BITS = 2**15, 12
 #: Hosts of each end of a bucket that others need: a keyset's ends are made of two ids each.

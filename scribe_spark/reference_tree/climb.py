@@ -14,8 +14,6 @@ from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Asked, Climbs, Parents
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-__all__ = ["climb", "climbs_from"]
-
 
 def climbs_from(rings: Rings, rows: np.ndarray, asker: np.ndarray) -> Climbs:
     """Return searches that begin, for the parents of the hosts in some rows.

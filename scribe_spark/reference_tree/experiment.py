@@ -25,8 +25,6 @@ from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.schemas import local_table
 
-__all__ = ["MEASURED", "Experiment", "event_measures"]
-
 #: How often a measure had a value: over all events of one kind at one size (`degree` and `depth`:
 #: over all hosts after each of them).
 MEASURED = schema(

@@ -20,8 +20,6 @@ from scribe_spark.reference_tree.searches import Asked, Branches
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-__all__ = ["Found", "branches_from", "explore"]
-
 
 @dataclass(frozen=True)
 class Found:

@@ -27,8 +27,6 @@ from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import read_partition
 
-__all__ = ["costs_of_reconfiguring", "failures_by_depth"]
-
 #: Hosts of each depth that fail, and how many places in all are computed for them.
 _SAMPLE, _PLACED = 4, 400_000
 

@@ -22,8 +22,6 @@ from scribe_spark.reference_tree.reconfiguration import LINKS, NOTICE, Reconfigu
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-__all__ = ["RingCosts", "all_parents", "costs_by_ring", "reconfigure"]
-
 
 @dataclass(frozen=True)
 class _OneBucket:

@@ -16,8 +16,6 @@ from pyspark.sql import DataFrame
 from scribe_spark.core.arrays import depths, offsets_of
 from scribe_spark.runtime.blocks import read_partition
 
-__all__ = ["host_depths", "lineages", "ways_up"]
-
 _LINEAGE = "node bigint, ancestors array<bigint>, routers array<bigint>"
 
 #: Rows of a batch, so that a batch's lists stay small however many hosts there are.

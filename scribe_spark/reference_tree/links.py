@@ -8,8 +8,6 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE, expand
 
-__all__ = ["Links"]
-
 
 @dataclass(frozen=True)
 class Links:

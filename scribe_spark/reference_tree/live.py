@@ -38,20 +38,6 @@ from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Climbs
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-__all__ = [
-    "CROSSINGS",
-    "FRAGMENTS",
-    "KEYSETS",
-    "LARGEST",
-    "TREE_MEASURED",
-    "FindParents",
-    "KeepLinks",
-    "LiveHosts",
-    "MeasureTree",
-    "Settle",
-    "depths_of_fragments",
-]
-
 #: The table of a bucket's keysets: its live hosts', and those that have its first and last keys.
 KEYSETS = "reference tree keysets"
 

@@ -22,8 +22,6 @@ from scribe_spark.reference_tree.rows import LOOKUPS
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import materialise
 
-__all__ = ["lookups", "route_lookups"]
-
 
 def lookups(
     nodes: DataFrame,

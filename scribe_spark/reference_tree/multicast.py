@@ -23,8 +23,6 @@ from scribe_spark.reference_tree.pruned_trees import PrunedTrees, Subscribers
 from scribe_spark.runtime.blocks import materialise, read_partition, release
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = ["SYSTEM", "copies", "copies_over", "multicast"]
-
 SYSTEM = "reference_tree"
 
 _COPY = f"{EDGES}, delay_us bigint, hops int, arrival_us bigint, is_member boolean"

@@ -13,8 +13,6 @@ from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Branches, Climbs
 from scribe_spark.reference_tree.tree import Subtrees
 
-__all__ = ["from_columns", "keysets_of_columns", "to_columns", "to_keysets"]
-
 _Searches = TypeVar("_Searches", Climbs, Branches)
 
 #: What a column is, by its name; a whole number unless it is here.

@@ -18,8 +18,6 @@ import numpy as np
 
 from scribe_spark.core.arrays import numbered
 
-__all__ = ["PrunedTrees", "Subscribers"]
-
 
 @dataclass(frozen=True)
 class Subscribers:

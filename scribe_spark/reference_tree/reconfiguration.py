@@ -28,17 +28,6 @@ from scribe_spark.reference_tree.links import Links
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Branches, Climbs
 
-__all__ = [
-    "COMPUTING",
-    "LINKS",
-    "NOTICE",
-    "Dht",
-    "Reconfigure",
-    "Reconfigured",
-    "first_to_compute",
-    "in_bucket",
-]
-
 #: The table of what the hosts of a bucket knew of their neighbours before the reconfiguration:
 #: ``pair``, as of `Links`.
 LINKS = "reference tree links"

@@ -25,8 +25,6 @@ from scribe_spark.reference_tree.reconfiguration import first_to_compute
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-__all__ = ["CONNECTION", "DISCONNECTION", "Histograms", "repeat_events"]
-
 CONNECTION, DISCONNECTION = "connection", "disconnection"
 
 #: Up to so many bits the free keys are counted; beyond, a key that is drawn twice is improbable.

@@ -21,8 +21,6 @@ from scribe_spark.errors import InputError, listed
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-__all__ = ["ASSIGNMENTS", "CHORD", "PASTRY", "Rings", "check_assignment", "contains", "last_keys"]
-
 #: A host has the keys after its predecessor's id up to its own id; or the keys numerically closest
 #: to its id.
 ASSIGNMENTS = CHORD, PASTRY = ("chord", "pastry")

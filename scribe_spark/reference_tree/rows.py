@@ -12,8 +12,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-__all__ = ["COUNTS", "LOOKUPS", "PIECES", "PLACES", "schema"]
-
 
 def schema(**columns: DataType) -> StructType:
     """Columns that may be NULL."""

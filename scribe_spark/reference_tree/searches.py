@@ -15,8 +15,6 @@ from scribe_spark.core.arrays import NONE, Rows
 from scribe_spark.core.u128 import Numbers
 from scribe_spark.reference_tree.tree import Subtrees
 
-__all__ = ["Asked", "Branches", "Climbs", "Parents"]
-
 
 @dataclass(frozen=True)
 class Climbs(Rows):

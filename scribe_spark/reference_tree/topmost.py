@@ -19,8 +19,6 @@ import numpy as np
 from scribe_spark.core.u128 import Numbers, where
 from scribe_spark.reference_tree.tree import ReferenceTree, Subtrees
 
-__all__ = ["Topmost", "topmost_keys"]
-
 
 @dataclass(frozen=True)
 class Topmost:

@@ -27,8 +27,6 @@ from scribe_spark.core.u128 import (
 )
 from scribe_spark.errors import InputError
 
-__all__ = ["Part", "ReferenceTree", "Subtrees"]
-
 #: Where the parent of a subtree lies; the entire tree has none.
 PARENT_ABOVE, PARENT_BELOW, ENTIRE = np.int8(0), np.int8(1), np.int8(2)
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-__all__ = ["log_axis", "whole_numbers"]
-
 
 def log_axis(axes: Axes, which: str) -> None:
     """Decades from 1, labelled 1, 10, 100, 1k, ..., the data well inside.

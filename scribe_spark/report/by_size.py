@@ -21,8 +21,6 @@ from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
 from scribe_spark.systems import all_systems, baseline, find_system
 
-__all__ = ["BySize", "draw_by_size"]
-
 _NAME, _TITLE = "figure-rad-by-group-size", "RAD by group size"
 _CAPTION = (
     "Median RAD of the groups of a class of sizes, at their median size; a class ends where sizes "

@@ -19,8 +19,6 @@ import pandas as pd
 from scribe_spark.measures.published import main_figures
 from scribe_spark.report.figure_spec import FigureSpec, Mark
 
-__all__ = ["FIGURES", "shown_figures"]
-
 #: What figures of the same measure have in common.
 _TABLES: dict[str, Any] = {
     "caption": "Nodes with exactly x non-empty children tables, nodes with none included; the "

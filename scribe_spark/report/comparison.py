@@ -14,21 +14,6 @@ from scribe_spark.report.provenance import as_mapping
 from scribe_spark.report.series import Series
 from scribe_spark.report.text import PERCENT, as_spread, as_text, is_number, readable
 
-__all__ = [
-    "NOTABLE",
-    "Difference",
-    "Row",
-    "Section",
-    "Topologies",
-    "check_verdict",
-    "deviation_words",
-    "difference",
-    "headline",
-    "published_of_figure",
-    "sections",
-    "topologies",
-]
-
 #: A difference from the paper beyond this many per cent is pointed out.
 NOTABLE = 10.0
 

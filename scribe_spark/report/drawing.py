@@ -29,8 +29,6 @@ from scribe_spark.report.text import as_text
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
 
-__all__ = ["Curve", "Drawing", "draw", "page_systems", "with_gaps"]
-
 _MARK_COLOUR = _MEASURE_COLOUR = "#555555"
 #: Where the inset is in its axes: left, bottom, width, height.
 _INSET = (0.42, 0.3, 0.57, 0.63)

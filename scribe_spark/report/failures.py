@@ -9,8 +9,6 @@ from typing import Any
 
 from scribe_spark.report.text import as_text, is_number
 
-__all__ = ["COSTS", "FailureRow", "failure_rows", "without_failures"]
-
 #: What is counted, and its head in the table.
 COSTS = {"links": "Links changed", "acting": "Hosts that act", "messages": "Messages"}
 

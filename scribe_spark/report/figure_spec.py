@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["FigureSpec", "Mark"]
-
 
 @dataclass(frozen=True)
 class Mark:

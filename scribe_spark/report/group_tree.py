@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["GroupTree", "layers", "subtree_sizes"]
-
 
 @dataclass(frozen=True)
 class GroupTree:

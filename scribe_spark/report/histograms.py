@@ -7,8 +7,6 @@ import pandas as pd
 
 from scribe_spark.measures.histogram import Histogram
 
-__all__ = ["COLUMNS", "read_histogram"]
-
 #: Columns of the table `distributions`.
 COLUMNS = ("figure", "system", "measure", "value", "count")
 

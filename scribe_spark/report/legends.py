@@ -9,8 +9,6 @@ if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
-__all__ = ["legend_above"]
-
 _MOST_COLUMNS = 4
 #: Of the width of the figure.
 _MARGIN = 0.01

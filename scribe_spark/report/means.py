@@ -22,8 +22,6 @@ from scribe_spark.report.figure_spec import FigureSpec
 from scribe_spark.report.histograms import read_histogram
 from scribe_spark.report.series import Series, series_of
 
-__all__ = ["average_deviation", "average_deviations", "mean_distributions", "over_seeds"]
-
 
 def mean_distributions(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """The distributions of which every curve, cumulative or not, is the mean of theirs.

@@ -9,8 +9,6 @@ from typing import Any
 from scribe_spark.report.comparison import Difference, difference
 from scribe_spark.report.text import as_text, is_number, readable
 
-__all__ = ["OVERLAYS", "PublishedNumber", "met", "published_numbers"]
-
 #: What each overlay is called, and the experiment (`config.EXPERIMENTS`) that is run over it.
 OVERLAYS = {"perfect": "main", "arrivals": "arrivals"}
 

@@ -30,8 +30,6 @@ from scribe_spark.report.series import series_of
 from scribe_spark.report.text import PERCENT
 from scribe_spark.report.tree_figures import RunTrees, tree_figures
 
-__all__ = ["Report", "fill_template", "render"]
-
 
 @dataclass(frozen=True)
 class Report:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import threading
 
-__all__ = ["preload"]
-
 #: Slow to import: 0.8 s of processor time together.
 _MODULES = (
     "matplotlib.style",

@@ -8,8 +8,6 @@ from typing import Any
 from scribe_spark.redaction import redacted
 from scribe_spark.report.text import ABSENT, as_duration, as_setting, as_text, is_number
 
-__all__ = ["as_mapping", "facts", "origin", "phases", "settings"]
-
 
 def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Tell in a few words what was run."""

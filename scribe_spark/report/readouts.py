@@ -20,8 +20,6 @@ if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["STYLE", "Line", "Readout", "Spot", "coordinate", "exactly", "spot_svg", "spots_of"]
-
 #: Of every drawing; sizes are of its own units.
 STYLE = (
     ".spot .told { visibility: hidden; pointer-events: none; }"

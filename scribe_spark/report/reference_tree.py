@@ -24,8 +24,6 @@ from scribe_spark.report.style import RC, marked_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
 
-__all__ = ["Drawing", "render_reference_tree"]
-
 #: The two ways to count a reconfiguration area.
 _AREAS = {
     "area": "with the host that came or went",

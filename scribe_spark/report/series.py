@@ -14,8 +14,6 @@ from scribe_spark.report.histograms import COLUMNS
 from scribe_spark.report.text import readable
 from scribe_spark.systems import UNICAST, all_systems, find_system
 
-__all__ = ["ALL_SYSTEMS", "Series", "label_of", "measure_label", "series_of"]
-
 #: The `system` of rows that are the same for all systems.
 ALL_SYSTEMS = "all"
 

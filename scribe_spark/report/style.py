@@ -11,18 +11,6 @@ from typing import Any
 
 from scribe_spark.systems import all_systems
 
-__all__ = [
-    "DASHED",
-    "DEPTHS",
-    "RC",
-    "curve_style",
-    "depth_style",
-    "marked_style",
-    "short_number",
-    "spaced_markers",
-    "system_styles",
-]
-
 #: Colours of curves that are of no system; the first are those of Okabe and Ito, safe for the
 #: colour-blind.
 _COLOURS = (

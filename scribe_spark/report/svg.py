@@ -16,8 +16,6 @@ from scribe_spark.report.readouts import STYLE, Readout, spots_of
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.figure import Figure
 
-__all__ = ["new_figure", "plain_svg", "svg_element"]
-
 #: The words of a mark stay legible where a curve runs under them.
 _HALO = 'g[id*="-mark-"] text { paint-order: stroke; stroke: #fff; stroke-width: 2px; }'
 

@@ -26,8 +26,6 @@ from scribe_spark.report.text import as_duration, as_text, is_number, readable
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["render_sweep"]
-
 _DECADES = 2  # an axis over this many or more is logarithmic
 _TICKS = 7  # up to this many values, each has its tick
 

@@ -11,8 +11,6 @@ import pandas as pd
 from scribe_spark.report.text import readable
 from scribe_spark.report.world import draw_rounds, line_words
 
-__all__ = ["MOST_LINES", "RoundsPanel", "rounds_panels"]
-
 #: Points up to which there are such panels; with more, lines cannot be told apart.
 MOST_LINES = 10
 

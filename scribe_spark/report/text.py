@@ -5,17 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any, TypeGuard
 
-__all__ = [
-    "ABSENT",
-    "PERCENT",
-    "as_duration",
-    "as_setting",
-    "as_spread",
-    "as_text",
-    "is_number",
-    "readable",
-]
-
 PERCENT = "\N{NO-BREAK SPACE}%"
 #: In the place of what is not there.
 ABSENT = "\N{EN DASH}"

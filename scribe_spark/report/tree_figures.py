@@ -12,8 +12,6 @@ from scribe_spark.report.svg import plain_svg
 from scribe_spark.report.tree_layers import layers_of
 from scribe_spark.report.tree_map import has_map, map_of
 
-__all__ = ["RunTrees", "TreeFigure", "tree_figures"]
-
 #: Width of a drawing without its legend: of a small tree, and of one that needs more room.
 _NARROW, _WIDE = 236.0, 380.0
 

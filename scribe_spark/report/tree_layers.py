@@ -25,8 +25,6 @@ from scribe_spark.report.tree_marks import (
     star,
 )
 
-__all__ = ["layers_of"]
-
 _LEFT, _TOP, _MARGIN = 40.0, 16.0, 10.0
 #: More leaves have no room side by side.
 _MOST_LEAVES = 60

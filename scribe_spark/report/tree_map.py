@@ -19,8 +19,6 @@ from scribe_spark.report.style import DEPTHS, depth_style
 from scribe_spark.report.text import as_text
 from scribe_spark.report.tree_marks import LEGEND, depth_name, dot, edge, legend, node_words, star
 
-__all__ = ["MOST_LINES", "MOST_NODES", "TreeDrawing", "has_map", "map_of"]
-
 #: Trees of more nodes are drawn by places.
 MOST_NODES = 150
 #: So many lines between places are drawn at one depth.

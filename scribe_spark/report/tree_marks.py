@@ -11,8 +11,6 @@ from scribe_spark.report.group_tree import GroupTree
 from scribe_spark.report.readouts import Words, coordinate
 from scribe_spark.report.style import DEPTHS, depth_style
 
-__all__ = ["INK", "LEGEND", "TEXT", "depth_name", "dot", "edge", "legend", "node_words", "star"]
-
 INK = "#1c2024"
 
 #: Width of the legend.

@@ -19,8 +19,6 @@ from scribe_spark.report.svg import plain_svg
 from scribe_spark.report.tree_figures import TreeFigure
 from scribe_spark.report.tree_marks import INK, TEXT, dot, star
 
-__all__ = ["Scene", "scene_figures", "scene_of"]
-
 #: Trees of so many nodes are neither too small nor too large to show something.
 _NODES = range(8, 41)
 

@@ -28,13 +28,6 @@ from scribe_spark.report.world_panels import (
 if TYPE_CHECKING:
     pass
 
-__all__ = [
-    "draw_rounds",
-    "line_words",
-    "render_world",
-]
-
-
 _MESSAGES, _LOST = "messages.", "messages.lost "
 _MOST_FREQUENT, _MOST_KINDS = "messages", 5
 _MOST_MARKERS = 30  # rounds up to which each has a marker

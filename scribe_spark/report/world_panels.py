@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from scribe_spark.report.series import label_of
 from scribe_spark.systems import LIVES, all_systems
 
-__all__ = ["GROUP_PANELS", "PANELS", "TREE_PANELS", "Panel", "system_panels"]
-
 
 @dataclass(frozen=True)
 class Panel:

@@ -30,8 +30,6 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.sessions import abilities
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["can_write", "shares_disk", "write_parquet"]
-
 _WRITTEN = "file string, rows bigint, high bigint, low bigint"
 _WRITTEN_NAMES = [column.split()[0] for column in _WRITTEN.split(", ")]
 _ROWS_AT_ONCE = 2**19

@@ -17,16 +17,6 @@ from scribe_spark.runtime import server_tables
 from scribe_spark.runtime.checkpoints import checkpoints_are_reliable, delete_checkpoint
 from scribe_spark.runtime.sessions import is_connect, usable
 
-__all__ = [
-    "is_lost_block",
-    "materialise",
-    "materialise_and_read",
-    "persist",
-    "read_partition",
-    "release",
-    "union_tables",
-]
-
 
 def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
     """Compute `frame` once, cut its lineage, and count its rows, in one job.

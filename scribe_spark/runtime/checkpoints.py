@@ -17,13 +17,6 @@ from pyspark.sql import SparkSession
 from scribe_spark.runtime.server_tables import delete_scratch
 from scribe_spark.runtime.sessions import is_connect
 
-__all__ = [
-    "checkpoints_are_reliable",
-    "delete_checkpoint",
-    "delete_checkpoints",
-    "provide_scratch_directory",
-]
-
 #: What Spark made of the directory of :func:`provide_scratch_directory`.
 _scratch: set[str] = set()
 

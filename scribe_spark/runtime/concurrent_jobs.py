@@ -13,8 +13,6 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.sessions import abilities
 
-__all__ = ["Submit", "concurrent_jobs"]
-
 _POOL = "concurrent-jobs"
 
 

@@ -24,8 +24,6 @@ from scribe_spark.runtime.environment import environment_of_machine
 from scribe_spark.runtime.jvm_process import reason_in
 from scribe_spark.runtime.scratch import scratch_folder
 
-__all__ = ["Server", "start_server"]
-
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 #: Seconds that the server has to begin, and to end by itself.
 _BEGIN, _END = 120.0, 20.0

@@ -26,15 +26,6 @@ from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import Classic, Connected, abilities, is_connect
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = [
-    "Shared",
-    "arrays_of_rows",
-    "discard_arrays",
-    "distribute_arrays",
-    "open_array",
-    "share",
-]
-
 #: Files on the driver's machine that tasks may still ask for, by name: ours, and Spark's copy.
 _sources: dict[str, list[Path]] = {}
 

@@ -16,17 +16,6 @@ import pyspark
 from scribe_spark.errors import InputError, RunError, listed, one_line, shown
 from scribe_spark.runtime.scratch import SCRATCH
 
-__all__ = [
-    "LOOPBACK",
-    "blame_environment",
-    "check_environment",
-    "environment_of_machine",
-    "given_environment",
-    "jvm_locale",
-    "names_address",
-    "spark_failure",
-]
-
 _HOME, _ARGUMENTS, _REMOTE = "SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"
 
 #: What else may keep a session from being made, the likeliest first.

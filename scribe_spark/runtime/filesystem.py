@@ -22,19 +22,6 @@ from pyspark.sql import SparkSession
 from scribe_spark.core.paths import replace_file, temporary_name, whole
 from scribe_spark.runtime.sessions import Connected, abilities, usable
 
-__all__ = [
-    "ArrowFiles",
-    "CorruptFileError",
-    "FileStatus",
-    "Files",
-    "HadoopFiles",
-    "LocalFiles",
-    "is_store",
-    "open_files",
-    "table_url",
-    "tasks_write",
-]
-
 _LOCAL = "file://"
 #: Bytes read at a time for a checksum.
 _CHUNK = 1 << 20

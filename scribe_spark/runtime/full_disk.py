@@ -22,8 +22,6 @@ from scribe_spark.errors import shown
 from scribe_spark.runtime.scratch import SCRATCH
 from scribe_spark.runtime.sessions import abilities
 
-__all__ = ["full_disk", "scratch_folders"]
-
 #: What an operating system says where a disk, a quota, or a limit on files' sizes is used up.
 _NUMBERS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

@@ -18,8 +18,6 @@ from scribe_spark.runtime.sessions import is_connect
 if TYPE_CHECKING:
     from graphframes import GraphFrame
 
-__all__ = ["GraphFramesMissing", "GraphTables", "graph_frame", "has_graphframes"]
-
 _JVM_CLASS = "org.graphframes.GraphFramePythonAPI"
 
 

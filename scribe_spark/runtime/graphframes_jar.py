@@ -14,8 +14,6 @@ from pathlib import Path
 
 from scribe_spark.core.paths import replace_file
 
-__all__ = ["COORDINATES", "FOLDER", "fetch", "jars"]
-
 COORDINATES = "io.graphframes:graphframes-spark4_2.13:0.12.3"
 
 #: Where ``make setup`` puts the jars: beside the package in a clone.

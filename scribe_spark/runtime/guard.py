@@ -12,8 +12,6 @@ import sys
 import threading
 import time
 
-__all__ = ["guard"]
-
 #: Seconds that the command has to end by itself when it is asked to.
 _END = 10.0
 

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from scribe_spark.errors import InputError
 
-__all__ = ["check_java", "java"]
-
 #: The oldest and the newest Java that Spark 4.1 is made for.  From Java 23 on
 #: ``Subject.getSubject``, which its Hadoop calls before all else, only raises an exception.
 OLDEST, NEWEST = 17, 21

@@ -8,8 +8,6 @@ from pathlib import Path
 from scribe_spark.runtime.graphframes_jar import FOLDER
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["CLASS_ARCHIVE", "archive_option", "is_short", "java_options", "log_option"]
-
 #: The classes of a Spark session as the JVM lays them out, recorded once by set-up: sessions start
 #: in half the time. A JVM that does not fit it ignores it.
 CLASS_ARCHIVE = FOLDER / "classes.jsa"

@@ -11,8 +11,6 @@ from pyspark.sql import functions as F
 
 from scribe_spark.runtime.sessions import is_connect, usable
 
-__all__ = ["SPARK_ERRORS", "has_class", "java_letters", "java_version"]
-
 #: What Spark raises for what goes wrong in the JVM; not all of it is a PySparkException.
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 

@@ -20,8 +20,6 @@ from scribe_spark.errors import one_line
 from scribe_spark.runtime.tricks import enabled
 from scribe_spark.runtime.user_settings import is_submitted
 
-__all__ = ["JvmError", "JvmWords", "how_it_ended", "reason_in", "start_jvm"]
-
 #: Lines that tell nothing of a failure: warnings, and those of a trace.
 _ASIDE = re.compile(rb"\s*$|WARNING:|Picked up |Using Spark's default|::|\s+at |\s*\.\.\. \d+ more")
 #: Seconds that a process which has said its last word has to end.

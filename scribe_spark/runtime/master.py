@@ -8,8 +8,6 @@ import socket
 
 from scribe_spark.errors import InputError
 
-__all__ = ["check_master", "is_local_master", "on_this_machine", "reach", "reach_master"]
-
 _REMEDY = "use local[*], local[4], spark://HOST:PORT, yarn or k8s://URL"
 
 _LOCAL = re.compile(r"local(\[(?P<threads>\*|[0-9]+)(\s*,\s*(?P<failures>[0-9]+))?\])?")

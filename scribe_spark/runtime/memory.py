@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["LARGE", "SMALL", "heap_mib", "memory_limit", "young_mib"]
-
 _GIB = 2**30
 
 #: Nodes whose tables are small beside the rest of what the JVM keeps.

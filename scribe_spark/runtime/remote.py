@@ -9,8 +9,6 @@ from scribe_spark.errors import InputError, listed
 from scribe_spark.redaction import LEFT_OUT
 from scribe_spark.runtime.master import PATIENCE, check_master, is_local_master, reach
 
-__all__ = ["check_remote", "is_own", "reach_remote"]
-
 _PORT = 15_002
 _MOST = 65_535
 _URL = re.compile(

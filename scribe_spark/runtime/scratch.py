@@ -9,8 +9,6 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["SCRATCH", "scratch_folder"]
-
 #: The environment variable that names Spark's scratch folders, separated by commas.
 SCRATCH = "SPARK_LOCAL_DIRS"
 

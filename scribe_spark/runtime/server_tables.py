@@ -16,8 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark.runtime.filesystem import open_files, table_url
 from scribe_spark.runtime.sessions import Connected, abilities
 
-__all__ = ["delete_scratch", "keep", "persist", "release"]
-
 #: Where tables are that were written, to be deleted with them.
 _written: WeakKeyDictionary[DataFrame, str] = WeakKeyDictionary()
 

@@ -43,8 +43,6 @@ from scribe_spark.runtime.settings import default_partitions, set_all, sql_setti
 from scribe_spark.runtime.tricks import check_tricks, enabled
 from scribe_spark.runtime.user_settings import is_submitted, submitted_settings, user_jars
 
-__all__ = ["session"]
-
 #: How often a client asks again where a server of this process does not answer: pyspark would ask
 #: for ten minutes, but such a server has ended.
 _TRIES = 4

@@ -36,17 +36,6 @@ from scribe_spark.runtime.master import on_this_machine
 from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.tricks import TRICKS, enabled
 
-__all__ = [
-    "Classic",
-    "Connected",
-    "abilities",
-    "describe_jobs",
-    "is_connect",
-    "local_frame",
-    "parallelism",
-    "usable",
-]
-
 _PACKAGE = "scribe_spark"
 #: Tricks that a client is without.
 _CLASSIC = frozenset(trick.name for trick in TRICKS if trick.connect)

@@ -11,8 +11,6 @@ from pyspark.sql import SparkSession
 from scribe_spark.runtime.sessions import is_connect, parallelism
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["bucket_count", "default_partitions", "read_setting", "set_all", "sql_settings", "tuned"]
-
 
 def default_partitions(spark: SparkSession, nodes: int) -> int:
     """Partitions of node-level tables: the cores, and no more than 250,000 nodes in each."""

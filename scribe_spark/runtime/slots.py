@@ -15,8 +15,6 @@ from scribe_spark.runtime.master import is_local_master
 from scribe_spark.runtime.sessions import abilities, usable
 from scribe_spark.runtime.settings import read_setting
 
-__all__ = ["slots", "why_no_barrier"]
-
 #: Seconds that further executors have to begin, after the first one has.
 _EXECUTORS = 5.0
 _AGAIN = 0.2

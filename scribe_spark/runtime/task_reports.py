@@ -21,8 +21,6 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.sessions import abilities
 
-__all__ = ["Address", "Reporter", "receive_reports"]
-
 #: Seconds that a task waits for the driver's answer before it goes on without reports.
 _PATIENCE = 2.0
 

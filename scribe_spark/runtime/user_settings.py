@@ -12,8 +12,6 @@ from pyspark import SparkConf, SparkContext
 
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["is_submitted", "submitted_settings", "user_jars"]
-
 #: A line of spark-defaults.conf: a name, then blanks, ``=`` or ``:``, then the value.
 _JARS = re.compile(r"^\s*spark\.jars\s*[\s=:]\s*(\S.*?)\s*$", re.M)
 

@@ -15,8 +15,6 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.sessions import Classic, abilities, describe_jobs, parallelism
 
-__all__ = ["warmed_up"]
-
 _LONGEST = 60.0  # seconds that the job is waited for
 
 

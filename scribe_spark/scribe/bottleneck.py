@@ -44,19 +44,6 @@ from scribe_spark.scribe.scribe import Scribe
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.trees import LiveTreesConfig
 
-__all__ = [
-    "DROPS",
-    "DROPS_BEFORE",
-    "MOST_DROPS",
-    "Drops",
-    "RemoveBottlenecks",
-    "choose_drops",
-    "choose_siblings",
-    "overloaded",
-    "remove_bottlenecks",
-]
-
-
 #: So often a node drops a child in a round; if it comes back then, it stays.
 MOST_DROPS = 8
 

@@ -18,8 +18,6 @@ from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
 from scribe_spark.runtime.sessions import local_frame
 
-__all__ = ["check_capacities", "read_capacities"]
-
 _COLUMNS: dict[str, Kind] = {"node": "int", "limit": "int"}
 
 

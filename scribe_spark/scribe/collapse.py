@@ -17,8 +17,6 @@ from scribe_spark.scribe.leave import lose_parent, send_leave
 from scribe_spark.scribe.program import GroupRound
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = ["ASKED", "Collapse", "collapse"]
-
 #: The table of the questions of this round: ``pair``, (group, node), and ``parent``.
 ASKED = "scribe collapse asked"
 

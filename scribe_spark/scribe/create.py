@@ -16,8 +16,6 @@ from scribe_spark.scribe.figures import deliver_create
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = ["CREATED", "MADE", "receive_creates", "receive_routed_creates"]
-
 #: The table of CREATEs where they were delivered.
 CREATED = "scribe CREATEs"
 

@@ -18,9 +18,6 @@ from scribe_spark.scribe.nearness import leaves_by_nearness
 from scribe_spark.scribe.replicas import SentStates, tell_states
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = ["GOODBYE", "HANDED_ON", "hear_goodbyes", "say_goodbye"]
-
-
 #: A departing node to its child; and the state that it had as a root, to the nearest live leaf.
 GOODBYE, HANDED_ON = "tree goodbye", "state handed on"
 

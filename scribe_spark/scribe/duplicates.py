@@ -10,19 +10,6 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = [
-    "AGAIN",
-    "GOT",
-    "SOURCE",
-    "SOURCE_BITS",
-    "keep_got",
-    "note_got",
-    "pending_keys",
-    "publication_ids",
-    "publication_keys",
-    "publications_of",
-]
-
 #: Bits of the source's number in the name of a publication, and a mask of them.
 SOURCE_BITS = 32
 SOURCE = 2**SOURCE_BITS - 1

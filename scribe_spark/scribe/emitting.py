@@ -29,8 +29,6 @@ from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import cause
 from scribe_spark.scribe.upcalls import Emitted
 
-__all__ = ["ASK", "PAYLOAD", "RETRANSMISSION", "Emitter"]
-
 #: Messages to children, and what is in those that go to other buckets; questions to parents.
 PAYLOAD, RETRANSMISSION, ASK = "payload", "retransmission", "JOIN (ask)"
 _CONTENTS, _AFAR = "contents", "from another bucket"

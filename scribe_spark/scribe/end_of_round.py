@@ -15,8 +15,6 @@ from scribe_spark.scribe.replicas import receive_replicas, replicate_changed
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.sources import acknowledge, finish_publications
 
-__all__ = ["OUTCOMES", "EndRound"]
-
 #: The table of all publications of the round and what became of them, in every bucket: the columns
 #: of `Sent`.
 OUTCOMES = "scribe outcomes"

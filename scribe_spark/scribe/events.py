@@ -25,16 +25,6 @@ from scribe_spark.scribe.replicas import SentStates, receive_states
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import NOTHING, Repairs
 
-__all__ = [
-    "FAILURES",
-    "JOINING",
-    "QUITTING",
-    "GroupEvents",
-    "PlayEvents",
-    "check_group_events",
-    "join_trees",
-]
-
 #: (group, node) of events of one kind, ascending.
 _Pairs = tuple[np.ndarray, np.ndarray]
 

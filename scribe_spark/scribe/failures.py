@@ -22,8 +22,6 @@ from scribe_spark.core.arrays import depths, numbered
 from scribe_spark.multicast import FAILURES, failure_sums
 from scribe_spark.runtime.blocks import read_partition
 
-__all__ = ["costs_of_rejoining"]
-
 
 def costs_of_rejoining(edges: DataFrame) -> DataFrame:
     """Sums over every (group, node) of some trees, by the depth at which it fails.

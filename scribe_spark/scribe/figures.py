@@ -21,18 +21,6 @@ from scribe_spark.engine.program import AT
 from scribe_spark.scribe.paths_to_root import note_paths, paths_above
 from scribe_spark.scribe.scribe import Joins, Scribe
 
-__all__ = [
-    "ADDED",
-    "ANSWER",
-    "AT_ROOT",
-    "deliver_create",
-    "deliver_join",
-    "deliver_leave",
-    "deliver_multicast",
-    "forward",
-    "take_answers",
-]
-
 #: The answer to a JOIN.
 ANSWER = "answer"
 

@@ -16,8 +16,6 @@ from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.closeness import Keys
 
-__all__ = ["OPERATIONS", "Groups"]
-
 #: What an access list is about.
 OPERATIONS = ("create", "join", "multicast")
 

@@ -29,8 +29,6 @@ from scribe_spark.runtime.sessions import local_frame
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import RunConfig
 
-__all__ = ["check_members", "draw_members", "group_sizes", "make_groups", "read_members", "senders"]
-
 
 def group_sizes(config: RunConfig) -> np.ndarray:
     """Members of the groups of rank 1, 2, ...: int64, shape (G,).

@@ -15,8 +15,6 @@ from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import NOTHING
 from scribe_spark.scribe.upcalls import Calls
 
-__all__ = ["CHANGED", "calls_of", "call_fault_handler", "keep_used_values", "keep_values"]
-
 #: The table of (group, root), ``pair``, that are new or have a new state, which their replicas do
 #: not have yet.
 CHANGED = "scribe changed"

@@ -15,20 +15,6 @@ from scribe_spark.scribe.leave import lose_parent
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import cause
 
-__all__ = [
-    "HEARTBEAT",
-    "REFRESH",
-    "REFUSED",
-    "expire",
-    "find_orphans",
-    "hear_parents",
-    "receive_refreshes",
-    "send_heartbeats",
-    "send_refreshes",
-    "suspect",
-    "was_refused",
-]
-
 REFRESH, REFUSED, HEARTBEAT = "refresh", "refresh refused", "heartbeat"
 
 

@@ -27,23 +27,6 @@ from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import FAILED, cause
 
-__all__ = [
-    "JOIN",
-    "JOINS",
-    "REPAIRING",
-    "JoinProgram",
-    "Requests",
-    "SendJoins",
-    "first_joins",
-    "note_joins",
-    "onward",
-    "own_joins",
-    "receive_joins",
-    "remember",
-    "send_directly",
-    "send_on",
-]
-
 #: A JOIN on its way.
 JOIN = "JOIN"
 

@@ -37,8 +37,6 @@ from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import FAILED
 
-__all__ = ["ASKED", "SENT", "WAVES", "AskTree", "DrawWaves", "TakeIn", "grow_lazily"]
-
 #: The tables of nodes whose waves are to come, ``pair``, ``wave``; of nodes that have sent a JOIN
 #: in this wave, ``pair``; and of JOINs at the nodes that are to answer them: ``before``, the node
 #: before, which may take the source in, and ``alone``, whether nobody but the source may.

@@ -19,17 +19,6 @@ from scribe_spark.scribe.duplicates import SOURCE
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import ChildrenTable, Copies, Entries, Kept, cause
 
-__all__ = [
-    "DIED_WITH_SOURCE",
-    "LEAVE",
-    "Gone",
-    "leave_trees",
-    "left_trees",
-    "lose_parent",
-    "send_leave",
-    "take_away",
-]
-
 #: ``group, source, number``: to the parent, with the join number.
 LEAVE = "LEAVE"
 

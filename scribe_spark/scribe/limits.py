@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["ChildLimits"]
-
 
 @dataclass(frozen=True)
 class ChildLimits:

@@ -18,8 +18,6 @@ from scribe_spark.engine.packing import Columns, Lent, overlay
 from scribe_spark.scribe.ring_buffers import SharedRings
 from scribe_spark.scribe.upcalls import Application, Calls
 
-__all__ = ["AtNodes", "Remembering"]
-
 _NODE = ("group", "node")
 
 

@@ -11,8 +11,6 @@ from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.scribe.upcalls import NOTHING
 
-__all__ = ["MESSAGES", "MessageStore"]
-
 #: Tables of a bucket.
 MESSAGES = _MESSAGES, _CONTENTS = "scribe messages", "scribe contents"
 

@@ -17,21 +17,6 @@ from scribe_spark.engine.program import AT
 from scribe_spark.scribe.figures import deliver_multicast
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = [
-    "DELIVERIES",
-    "DROP",
-    "OF_THE_LAST_ROUND",
-    "PAYLOADS",
-    "Payloads",
-    "accepted",
-    "drop_children",
-    "hear_payloads",
-    "keep_deliveries",
-    "receive_payloads",
-    "refuse_payloads",
-    "send_payloads",
-]
-
 #: A payload was refused: to its sender.
 DROP = "drop child"
 

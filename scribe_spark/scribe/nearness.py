@@ -8,8 +8,6 @@ from scribe_spark.core.arrays import NONE
 from scribe_spark.pastry.closeness import Distances, distances
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = ["leaves_by_nearness", "nearness_order", "rank"]
-
 
 def rank(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
     """Return how many nodes of its leaf set are nearer to the groupId than each node: int64."""

@@ -32,8 +32,6 @@ from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.sources import Sent
 from scribe_spark.scribe.state import Resent
 
-__all__ = ["out_of_order"]
-
 
 def out_of_order(
     scribe: Scribe, sent: Sent, got: tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -26,17 +26,6 @@ from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.sources import FATES, Sent
 from scribe_spark.scribe.state import Missing, Publications, ScribeState
 
-__all__ = [
-    "DUE",
-    "LEFT",
-    "LookBack",
-    "ORPHANS",
-    "OVERLOADED",
-    "PublicationResults",
-    "note_deliveries",
-    "publications_due",
-]
-
 
 @dataclass(frozen=True)
 class PublicationResults(Rows):

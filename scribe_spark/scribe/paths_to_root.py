@@ -15,16 +15,6 @@ from scribe_spark.engine.program import AT
 from scribe_spark.scribe.leave import lose_parent, send_leave
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = [
-    "PATH",
-    "forget_paths",
-    "note_paths",
-    "on_path",
-    "paths_above",
-    "take_paths",
-    "tell_paths",
-]
-
 #: A parent tells its child who is above it.
 PATH = "path"
 

@@ -34,13 +34,6 @@ if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.scribe import ScribeConfig
     from scribe_spark.config.trees import LiveTreesConfig
 
-__all__ = [
-    "MEMORY",
-    "Applications",
-    "GroupRound",
-    "RoundProgram",
-]
-
 
 @dataclass(frozen=True)
 class Applications:

@@ -33,8 +33,6 @@ from scribe_spark.scribe.sources import (
     take_publications,
 )
 
-__all__ = ["Disseminate", "Settle"]
-
 
 class Settle(RoundProgram):
     """Roots that publications have come to; replicas; joinHandler and what it sends.

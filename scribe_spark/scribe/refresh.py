@@ -29,8 +29,6 @@ from scribe_spark.scribe.root import PASSED_ON
 from scribe_spark.scribe.routing import Routing, begin_routes, go_on
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = ["HERE", "LeaveTrees", "Refresh"]
-
 #: The table of the groups, a row each: of whose states the bucket has a copy (``here``), and which
 #: were created in it before the round's CREATEs (``created``).
 HERE = "scribe here"

@@ -36,18 +36,6 @@ from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = [
-    "ATTEMPTS",
-    "DROPPED",
-    "EXTRA_JOINS",
-    "REFUSED_JOINS",
-    "DirectJoins",
-    "extra_joins",
-    "note_extra",
-    "rejoin",
-    "send_to",
-]
-
 #: All nodes that a child can route by may be descendants of the child.  After this many randomised
 #: routes it sends its JOIN to the end of the path to the root that it knew.
 ATTEMPTS = 8

@@ -20,9 +20,6 @@ from scribe_spark.engine.packing import Columns, take
 from scribe_spark.scribe.memory import AtNodes, Remembering
 from scribe_spark.scribe.upcalls import ASK, NOTHING, Calls, Emitted
 
-__all__ = ["Reliable"]
-
-
 _ROUND = 32  # bits
 
 

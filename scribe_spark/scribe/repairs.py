@@ -19,8 +19,6 @@ from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import Repairs
 
-__all__ = ["REPAIRED", "CountRepairs", "FindReached"]
-
 _WALK, _REACHED, _LEFT, _DONE = "way up", "reached", "not reached yet", "all reached"
 
 #: The table of nodes all of whose children are reached again: ``died, node``.

@@ -20,22 +20,6 @@ from scribe_spark.scribe.nearness import leaves_by_nearness, nearness_order, ran
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import Copies
 
-__all__ = [
-    "REPLICA",
-    "REPLICA_GOODBYE",
-    "SentStates",
-    "drop_far_copies",
-    "has_replica",
-    "join_themselves",
-    "receive_goodbyes",
-    "receive_replicas",
-    "receive_states",
-    "replicate",
-    "replicate_changed",
-    "root_is_gone",
-    "tell_states",
-]
-
 #: The state, from a root to a replica; what this has taken; and that it is one no more.
 REPLICA, TAKEN, REPLICA_GOODBYE = "replica", "replica taken", "replica goodbye"
 

@@ -16,8 +16,6 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE, expand, turns, whole_numbers
 
-__all__ = ["HasRings", "SharedRings"]
-
 #: Where fewer rows have a ring of their own, equal rings are looked for before there are more.
 _ROWS_A_RING = 32
 

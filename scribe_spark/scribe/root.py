@@ -27,8 +27,6 @@ from scribe_spark.scribe.replicas import (
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import cause
 
-__all__ = ["PASSED_ON", "Failover", "HandOver", "become_root"]
-
 #: A group's state, from one that is not the nearest to the nearest; of a root that steps down:
 #: ``hands``.
 STATE = "state"

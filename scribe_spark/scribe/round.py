@@ -53,15 +53,6 @@ from scribe_spark.scribe.sources import FindRoots
 from scribe_spark.scribe.state import table_of
 from scribe_spark.scribe.unknown_members import RefuseUnknownMembers
 
-__all__ = [
-    "COUNTS",
-    "ROWS",
-    "Measures",
-    "lost_groups",
-    "play_groups",
-    "publication_results",
-]
-
 #: ``measures(given, round)``: the programs of a round's measures, played after `LookBack`.
 Measures = Callable[[Given, GroupRound], Sequence[Program]]
 

@@ -16,8 +16,6 @@ from scribe_spark.engine.program import AT
 from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = ["Routing", "begin_routes", "go_on", "one_hop_on"]
-
 
 @dataclass(frozen=True)
 class Routing:

@@ -31,15 +31,6 @@ if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.scribe import ScribeConfig
     from scribe_spark.config.trees import LiveTreesConfig
 
-__all__ = [
-    "REFUSED",
-    "REFUSED_KINDS",
-    "SCRIBE_KINDS",
-    "Joins",
-    "Rule",
-    "Scribe",
-]
-
 #: The table of counts of what was refused, and the kinds: ``kind`` is an index of them.
 REFUSED = "scribe refused"
 REFUSED_KINDS = ("CREATE", "CREATE lost", "JOIN", "MULTICAST", "payload", "refresh", "no group")

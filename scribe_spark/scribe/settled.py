@@ -37,8 +37,6 @@ from scribe_spark.underlay.protocol import Kernel
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.scribe import ScribeConfig
 
-__all__ = ["grow_trees", "publish", "rules_of_source", "settled_given", "settled_round"]
-
 
 def settled_given(facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, seed: int = 0) -> Given:
     """Return the facts and rules of a settled round; of the driver.

@@ -27,19 +27,6 @@ from scribe_spark.scribe.routing import Routing, begin_routes, go_on, one_hop_on
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import Kept
 
-__all__ = [
-    "FATE",
-    "FATES",
-    "SENT",
-    "FindRoots",
-    "Sent",
-    "acknowledge",
-    "finish_publications",
-    "hear_fates",
-    "receive_publications",
-    "take_publications",
-]
-
 #: What becomes of a publication at the root; ``kept``: its source sends it again in the next round;
 #: ``source died``: while it kept it.
 FATES = ("sent", "refused", "no root", "kept", "source died")

@@ -27,33 +27,6 @@ from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import Lent, concatenate, count_rows, overlay
 from scribe_spark.scribe.upcalls import CAUSES, NOTHING
 
-__all__ = [
-    "CAUSES",
-    "NOTHING",
-    "PARTS",
-    "PREFIX",
-    "Addresses",
-    "BucketState",
-    "ChildrenTable",
-    "Copies",
-    "DeadRoots",
-    "FAILED",
-    "Entries",
-    "Got",
-    "Kept",
-    "Lacking",
-    "Missing",
-    "Paths",
-    "Publications",
-    "Repairs",
-    "Replicas",
-    "Resent",
-    "ScribeState",
-    "Values",
-    "cause",
-    "table_of",
-]
-
 
 def cause(name: str) -> int:
     """The number of one of :data:`CAUSES`."""

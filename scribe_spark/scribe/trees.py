@@ -48,17 +48,6 @@ from scribe_spark.scribe.settled import (
 from scribe_spark.scribe.state import table_of
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = [
-    "CHILDREN",
-    "Plant",
-    "SYSTEM",
-    "Trees",
-    "build_trees",
-    "group_index",
-    "multicast",
-    "plant_trees",
-]
-
 SYSTEM = "scribe"
 
 # tables of a bucket

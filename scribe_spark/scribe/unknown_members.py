@@ -15,8 +15,6 @@ from scribe_spark.engine.program import AT
 from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = ["RefuseUnknownMembers"]
-
 _JOIN, _REFUSED = "JOIN (unknown member)", "JOIN refused"
 
 

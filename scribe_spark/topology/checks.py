@@ -13,15 +13,6 @@ from scribe_spark.errors import InputError, listed
 from scribe_spark.inputs import first_rows
 from scribe_spark.topology.graph import WEIGHT_DECIMALS, Graph
 
-__all__ = [
-    "LEAST_WEIGHT",
-    "MOST_DELAY_MS",
-    "MOST_ROUTERS",
-    "MOST_WEIGHT",
-    "check",
-    "check_routable",
-]
-
 #: The least weight that the resolution of weights can tell from none.
 LEAST_WEIGHT = 10.0**-WEIGHT_DECIMALS
 #: Bounds that keep integer sums along a route far from overflow.

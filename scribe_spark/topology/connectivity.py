@@ -18,8 +18,6 @@ from scipy.special import gammaln
 
 from scribe_spark.errors import InputError
 
-__all__ = ["check_connectable", "connected_probability"]
-
 #: Pairs of routers that may have to be looked at before all domains are connected, on average:
 #: half a minute's work.
 MOST_DRAWS = 5_000_000_000

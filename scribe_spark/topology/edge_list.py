@@ -10,8 +10,6 @@ from scribe_spark.remote_inputs import collect_remote
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
 
-__all__ = ["edge_list", "remote_edge_list"]
-
 
 def edge_list(path: str) -> Graph:
     """The graph of a local edge list: CSV or Parquet with ``src, dst, delay_ms[, weight]``.

@@ -28,8 +28,6 @@ from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
 if TYPE_CHECKING:
     pass
 
-__all__ = ["Topology", "from_frames", "from_given"]
-
 _ID: dict[str, Kind] = {"id": "int"}
 _PLACE: dict[str, Kind] = {"domain": "int", "x": "float", "y": "float"}
 

@@ -20,8 +20,6 @@ from scribe_spark.config import TopologyConfig
 from scribe_spark.errors import InputError
 from scribe_spark.topology.connectivity import check_connectable
 
-__all__ = ["Scales", "geo", "hop_diameter"]
-
 
 @dataclass(frozen=True)
 class Scales:

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["DELAY_DECIMALS", "WEIGHT_DECIMALS", "Graph", "router_frame"]
-
 #: Delays are kept to the microsecond, so that integer sums of them are exact in any order.
 DELAY_DECIMALS = 3
 #: Weights are kept to a millionth, for the same reason.

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from scribe_spark.config import TopologyConfig
 from scribe_spark.topology.graph import Graph
 
-__all__ = ["TopologyKind"]
-
 
 @dataclass(frozen=True)
 class TopologyKind:

@@ -15,8 +15,6 @@ from scribe_spark.inputs import Kind
 from scribe_spark.topology.checks import LEAST_WEIGHT, check
 from scribe_spark.topology.graph import DELAY_DECIMALS, WEIGHT_DECIMALS, Graph, router_frame
 
-__all__ = ["EDGE_COLUMNS", "FIELD", "both_ways", "graph_of_links"]
-
 #: The input's name in error messages.
 FIELD = "topology"
 

@@ -22,8 +22,6 @@ from scribe_spark.topology.graph import Graph, router_frame
 from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import both_ways
 
-__all__ = ["HOP_MS", "KIND", "generate"]
-
 #: Delay of every link: D counts hops.
 HOP_MS = 1.0
 

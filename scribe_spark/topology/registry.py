@@ -24,15 +24,6 @@ from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import FIELD
 
-__all__ = [
-    "find",
-    "is_path",
-    "load",
-    "needs_spark",
-    "register_topology",
-    "unregister_topology",
-]
-
 _KINDS: Registry[TopologyKind] = Registry(
     "kind of topology", transit_stub.KIND, power_law.KIND, topohub.KIND
 )

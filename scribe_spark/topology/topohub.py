@@ -20,8 +20,6 @@ from scribe_spark.topology.graph import Graph, router_frame
 from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import FIELD, graph_of_links
 
-__all__ = ["KM_PER_MS", "KIND", "topohub_network"]
-
 #: Light in fibre: 5 microseconds per kilometre.
 KM_PER_MS = 200.0
 

@@ -31,8 +31,6 @@ from scribe_spark.topology.graph import Graph, router_frame
 from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import both_ways
 
-__all__ = ["KIND", "Weights", "generate"]
-
 
 @dataclass(frozen=True)
 class Weights:

@@ -28,8 +28,6 @@ from scribe_spark.underlay.pendant import (
     pendant_exits,
 )
 
-__all__ = ["RouteMatrices", "compute_routes", "route_unit", "units", "unpack_routes"]
-
 #: Sources, or pendant components, in a unit of work.
 _BLOCK = 32
 #: So few units are computed on the driver, in the time that it takes to start tasks.

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["HopGraph", "Search", "hops", "nearest", "searches"]
-
 _WORD = 64
 _ONE, _ALL = np.uint64(1), np.uint64(2**64 - 1)
 _FAR = np.int64(2**62)

@@ -23,8 +23,6 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import run_starts
 from scribe_spark.errors import InputError
 
-__all__ = ["TOO_LONG", "LinkArrays", "bounded_delay", "refuse_long", "route_block"]
-
 #: Microseconds: routes take less, so that a delay has 31 bits.  In a delay matrix it stands for a
 #: route that takes this long or longer.
 TOO_LONG = 2**31 - 1

@@ -11,8 +11,6 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark.underlay.protocol import Underlay
 
-__all__ = ["add_delay"]
-
 
 def add_delay(frame: DataFrame, underlay: Underlay, a: str, b: str, into: str) -> DataFrame:
     """See :meth:`Underlay.delay`."""

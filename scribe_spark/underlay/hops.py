@@ -20,8 +20,6 @@ from scribe_spark.underlay.frames import add_delay
 from scribe_spark.underlay.paths import merged_links, path_links
 from scribe_spark.underlay.protocol import RouterIds
 
-__all__ = ["HopKernel", "HopUnderlay"]
-
 
 @dataclass(frozen=True)
 class HopKernel(RouterIds):

@@ -17,8 +17,6 @@ from scribe_spark.underlay.nearest import nearest
 from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links
 from scribe_spark.underlay.protocol import RouterIds
 
-__all__ = ["MatrixKernel", "MatrixUnderlay"]
-
 
 @dataclass(frozen=True)
 class MatrixKernel(RouterIds):

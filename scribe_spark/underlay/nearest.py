@@ -14,8 +14,6 @@ import numpy as np
 from scribe_spark.core.arrays import expand
 from scribe_spark.underlay.pendant import NO_COMPONENT
 
-__all__ = ["nearest"]
-
 _POSITION = 31  # bits; delays and positions of candidates are below 2**31
 _PAIRS = 2**20  # pairs of a query and a candidate compared at once
 

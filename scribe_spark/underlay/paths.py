@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-__all__ = ["SOURCES", "LastLink", "last_links", "merged_links", "packets_on_links", "path_links"]
-
 #: Of routes (sources, targets; row by row, never the same): the router before the target, and the
 #: number of the link between the two.
 LastLink = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]

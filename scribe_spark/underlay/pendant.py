@@ -17,16 +17,6 @@ from scipy.sparse.csgraph import connected_components
 
 from scribe_spark.underlay.dijkstra import LinkArrays, bounded_delay, route_block
 
-__all__ = [
-    "NO_COMPONENT",
-    "PendantComponent",
-    "bridges",
-    "inner_routes",
-    "leaving_routes",
-    "pendant_components",
-    "pendant_exits",
-]
-
 #: Instead of a pendant component's number: the router is in the core.
 NO_COMPONENT = -1
 

@@ -13,8 +13,6 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.runtime.distribute import open_array
 
-__all__ = ["Kernel", "RouterIds", "Underlay"]
-
 
 class Kernel(Protocol):
     """Questions of numpy kernels on executors; picklable.  Routers are indices in id order."""

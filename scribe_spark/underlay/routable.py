@@ -12,8 +12,6 @@ from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
 from scribe_spark.topology.graph import Graph
 from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, refuse_long, route_block
 
-__all__ = ["check_routes"]
-
 #: From so many routers routes are looked at, where a network could have routes that are too long.
 _SOURCES = 64
 

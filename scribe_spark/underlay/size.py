@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Size"]
-
 _SLOTS_PER_ROUTER = 200  # the paper's LAN slots: 100 per router, two directions
 
 

@@ -9,8 +9,6 @@ from scribe_spark.topology.checks import MOST_ROUTERS
 from scribe_spark.topology.graph import Graph
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 
-__all__ = ["statistics"]
-
 #: Routers whose routes are looked at, where all are too many.
 _SAMPLE = 200
 

@@ -18,8 +18,6 @@ from scribe_spark.errors import InputError, listed, meant, shown
 from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.remote_inputs import collect_remote
 
-__all__ = ["MAY_CREATE", "MAY_JOIN", "MAY_MULTICAST", "RIGHTS", "AccessLists", "read_access"]
-
 #: Rights by their names in a table; the place of a name is its code.
 RIGHTS = ("create", "join", "multicast")
 MAY_CREATE, MAY_JOIN, MAY_MULTICAST = range(len(RIGHTS))

@@ -30,8 +30,6 @@ from scribe_spark.errors import InputError
 from scribe_spark.worlds.lifetime_distributions import Lifetimes
 from scribe_spark.worlds.rows import ARRIVE, FAIL, EventRows, Extent
 
-__all__ = ["MOST_EVENTS", "churn"]
-
 #: Events are arrays on the driver, of about 100 bytes an event while they are made.
 MOST_EVENTS = 50_000_000
 

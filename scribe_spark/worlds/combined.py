@@ -24,8 +24,6 @@ from scribe_spark.worlds.setting import Setting
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
 
-__all__ = ["chosen_generators", "extent_of", "generated", "start_of"]
-
 
 def chosen_generators(config: WorldConfig) -> list[Generator]:
     """The generators that a config names, in the order in which they are asked.

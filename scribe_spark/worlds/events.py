@@ -22,18 +22,6 @@ from scribe_spark.worlds.groups import WorldGroups
 from scribe_spark.worlds.legality import first_bad_cell, first_impossible, live_after
 from scribe_spark.worlds.rows import EVENT_NAMES, EventRows, Extent, event_codes
 
-__all__ = [
-    "COLUMNS",
-    "OPTIONAL",
-    "check_events",
-    "check_rows",
-    "events_frame",
-    "events_of_frame",
-    "events_table",
-    "read_rows",
-    "refuse_empty",
-]
-
 #: What a table of events has; those of nodes leave the group empty.
 COLUMNS: dict[str, Kind] = {"round": "int", "node": "int", "event": "str", "group": "optional int"}
 OPTIONAL = ("group",)

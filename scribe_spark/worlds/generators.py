@@ -19,17 +19,6 @@ from scribe_spark.pastry.closeness import Keys, distances
 from scribe_spark.worlds.lifetimes import Lifetimes
 from scribe_spark.worlds.rows import ARRIVE, FAIL, EventRows, Extent
 
-__all__ = [
-    "adjacent_failure",
-    "flash_crowd",
-    "mass_failure",
-    "node_ring",
-    "refuse_no_round",
-    "refuse_none_left",
-    "root_failure",
-    "share_of",
-]
-
 
 def share_of(nodes: int, share: float) -> int:
     """Return how many nodes a share is, rounded down, exactly for the decimal that was given.

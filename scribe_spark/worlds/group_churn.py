@@ -21,8 +21,6 @@ from scribe_spark.worlds.lifetime_distributions import Lifetimes
 from scribe_spark.worlds.rows import JOIN, QUIT, EventRows
 from scribe_spark.worlds.setting import Setting
 
-__all__ = ["group_churn"]
-
 #: How often a node is drawn for a place before the nodes that may take it are listed.
 _TRIES = 8
 

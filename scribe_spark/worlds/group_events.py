@@ -12,8 +12,6 @@ from scribe_spark.worlds.generators import refuse_no_round
 from scribe_spark.worlds.rows import ALIVE_AFTER, JOIN, QUIT, EventRows
 from scribe_spark.worlds.setting import Setting
 
-__all__ = ["group_crowd", "joined_again"]
-
 
 def group_crowd(
     setting: Setting, at: int, group: int | None, count: int | None, seed: int

@@ -14,8 +14,6 @@ from scribe_spark.worlds.legality import row_in_words
 from scribe_spark.worlds.lifetimes import Lifetimes
 from scribe_spark.worlds.rows import EVENT_NAMES, JOIN, QUIT, EventRows, Extent
 
-__all__ = ["first_impossible_in_groups"]
-
 
 def first_impossible_in_groups(
     rows: EventRows, extent: Extent, access: AccessLists, starts: EventRows | None = None

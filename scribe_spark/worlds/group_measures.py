@@ -33,19 +33,6 @@ from scribe_spark.scribe.sources import FATES
 from scribe_spark.scribe.state import CAUSES
 from scribe_spark.worlds.link_stress import KINDS, LINK_STRESS_MEASURES
 
-__all__ = [
-    "GROUPS_MEASURED",
-    "GROUP_MEASURES",
-    "MeasureGroups",
-    "PREFIX",
-    "PUBLICATION_COUNTS",
-    "SCRIBE",
-    "control_messages",
-    "group_measures",
-    "is_of_groups",
-    "publication_measures",
-]
-
 #: The `system` of these measures.
 SCRIBE = "scribe"
 

@@ -14,8 +14,6 @@ from scribe_spark.worlds.groups import WorldGroups
 from scribe_spark.worlds.lifetimes import Lifetimes
 from scribe_spark.worlds.rows import CREATE, JOIN, EventRows, Extent
 
-__all__ = ["GroupStart"]
-
 
 class GroupStart:
     """The groups of a world that are created and joined in round 0.

@@ -27,8 +27,6 @@ from scribe_spark.worlds.rows import Extent
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
 
-__all__ = ["GivenMembers", "WorldGroups", "group_keys", "rejoins", "world_groups"]
-
 
 class MembersAtStart(Protocol):
     """The members at the start, M of them."""

@@ -44,8 +44,6 @@ from scribe_spark.worlds.played import (
 )
 from scribe_spark.worlds.world_state import PlayedRound, Protocols, WorldState
 
-__all__ = ["UNHEARD", "InTasks"]
-
 #: Seconds after which a job of rounds ends that cannot report them on its way.
 UNHEARD = 1.0
 

@@ -19,8 +19,6 @@ from scribe_spark.worlds.rows import (
     Extent,
 )
 
-__all__ = ["first_bad_cell", "first_impossible", "live_after", "row_in_words"]
-
 
 def first_bad_cell(
     rows: EventRows,

@@ -18,17 +18,6 @@ from scribe_spark.systems import LIVES, System, living_systems
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
 
-__all__ = [
-    "MOST_OWN_ROUNDS",
-    "event_round",
-    "lifetime",
-    "membership",
-    "own_rounds",
-    "publish_rate",
-    "round_seconds",
-    "rounds_in_words",
-]
-
 #: Own rounds of a system that a round of the world may have.
 MOST_OWN_ROUNDS = 10_000
 

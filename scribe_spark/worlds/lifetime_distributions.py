@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaincinv
 
-__all__ = ["Lifetimes"]
-
 
 @dataclass(frozen=True)
 class Lifetimes:

@@ -8,8 +8,6 @@ import numpy as np
 
 from scribe_spark.worlds.rows import ALIVE_AFTER, EventRows, Extent
 
-__all__ = ["Lifetimes"]
-
 
 class Lifetimes:
     """The lifetimes of all nodes, for events that are possible.

@@ -27,15 +27,6 @@ from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay.size import Size
 
-__all__ = [
-    "KINDS",
-    "LINKS_MEASURED",
-    "LINK_STRESS_MEASURES",
-    "LinkStress",
-    "MeasureLinks",
-    "packet_measures",
-]
-
 _PAYLOAD = ("MULTICAST", "payload", "retransmission")
 _NEITHER = ("lookup",)
 

@@ -53,14 +53,6 @@ from scribe_spark.worlds.rows import EVENT_NAMES, NODE_EVENTS
 from scribe_spark.worlds.scribe_multicasts import ScribeTables
 from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, told_trees, trees_of
 
-__all__ = [
-    "LEFT_BY_ROUNDS",
-    "MEASURE_TABLES",
-    "GroupRound",
-    "LiveGroups",
-    "split_events",
-]
-
 #: What each round of groups leaves: see `GroupRound`.
 LEFT_BY_ROUNDS = ("publications", "watched_trees", "extra_joins")
 

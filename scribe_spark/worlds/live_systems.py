@@ -58,8 +58,6 @@ from scribe_spark.worlds.link_stress import (
     packet_measures,
 )
 
-__all__ = ["OF_SYSTEM", "LiveSystems", "needs_one_bucket", "system_measures"]
-
 #: Between the name of a system and that of one of its tables.
 OF_SYSTEM = "/"
 

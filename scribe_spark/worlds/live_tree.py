@@ -33,14 +33,6 @@ from scribe_spark.reference_tree.live import (
 from scribe_spark.reference_tree.reconfiguration import COMPUTING, Reconfigure
 from scribe_spark.reference_tree.rings import PASTRY
 
-__all__ = [
-    "LIVE_TREE_MEASURES",
-    "PREFIX",
-    "LiveTree",
-    "find_live_tree",
-    "live_tree_measures",
-]
-
 #: The first part of the measures' names.
 PREFIX = "reference_tree."
 

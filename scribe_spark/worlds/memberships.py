@@ -10,8 +10,6 @@ from scribe_spark.worlds.access import MAY_JOIN, AccessLists
 from scribe_spark.worlds.lifetimes import Lifetimes
 from scribe_spark.worlds.rows import JOIN, QUIT, EventRows, Extent
 
-__all__ = ["Memberships"]
-
 
 @dataclass(frozen=True)
 class Memberships:

@@ -36,8 +36,6 @@ from scribe_spark.worlds.played import (
 )
 from scribe_spark.worlds.world_state import Protocols, WorldState
 
-__all__ = ["OnDriver"]
-
 #: More joins and quits of a round than this go to the buckets of their nodes, not to the driver.
 MANY = 2**16
 

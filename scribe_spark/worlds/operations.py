@@ -15,8 +15,6 @@ from pyspark.sql import functions as F
 
 from scribe_spark.worlds.rows import CREATE, EVENT_NAMES, JOIN, PUBLISH, QUIT
 
-__all__ = ["Operations"]
-
 
 class Operations:
     """The operations of the next round.

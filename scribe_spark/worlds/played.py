@@ -19,17 +19,6 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.on_spark import Costs
 from scribe_spark.pastry.lookups import LookupResults
 
-__all__ = [
-    "EVENT",
-    "EventsByRound",
-    "Played",
-    "RoundLeft",
-    "are_rounds",
-    "event_columns",
-    "is_round",
-    "lookup_table",
-]
-
 
 @dataclass(frozen=True)
 class Played:

@@ -19,8 +19,6 @@ from scribe_spark.worlds.churn import MOST_EVENTS
 from scribe_spark.worlds.rows import PUBLISH, EventRows
 from scribe_spark.worlds.setting import Setting
 
-__all__ = ["Pool", "any_sources", "member_sources", "publications", "root_sources"]
-
 #: Who may publish in a round: sources, and for each group how many of them are its own, and where
 #: these begin: int64; the last two of shape (G,).
 Pool = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -43,8 +43,6 @@ from scribe_spark.worlds.setting import Setting
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
 
-__all__ = ["STEPS", "Generator", "generators", "register_generator", "unregister_generator"]
-
 #: In which order generators are asked, whatever the order of their names.
 STEPS = ("nodes", "failures", "members", "publications")
 

@@ -37,8 +37,6 @@ from scribe_spark.worlds.rows import (
     event_codes,
 )
 
-__all__ = ["read_events"]
-
 _Kernel = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 

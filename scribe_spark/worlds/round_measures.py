@@ -25,17 +25,6 @@ from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = [
-    "MEASURED",
-    "ROUND_MEASURES",
-    "MeasureNodes",
-    "cell_delays",
-    "cells_with_nodes",
-    "message_measure",
-    "right_leaf_sets",
-    "round_measures",
-]
-
 #: More hops than any lookup takes, of which ``hops.N`` is the share.
 _MOST_HOPS = 64
 

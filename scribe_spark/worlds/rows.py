@@ -8,23 +8,6 @@ import numpy as np
 
 from scribe_spark.core.arrays import NO_GROUP, Rows
 
-__all__ = [
-    "ALIVE_AFTER",
-    "ARRIVE",
-    "CREATE",
-    "EVENT_NAMES",
-    "FAIL",
-    "JOIN",
-    "LEAVE",
-    "NODE_EVENTS",
-    "PUBLISH",
-    "QUIT",
-    "RECOVER",
-    "EventRows",
-    "Extent",
-    "event_codes",
-]
-
 #: Events by their names in a table, those of Pastry's nodes first; the place of a name is its code
 #: in the kernels.
 EVENT_NAMES = ("arrive", "leave", "fail", "recover", "create", "join", "quit", "publish")

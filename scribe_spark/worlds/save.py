@@ -22,20 +22,6 @@ from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
 from scribe_spark.scribe.state import PREFIX
 from scribe_spark.worlds.live_systems import OF_SYSTEM
 
-__all__ = [
-    "HEADER",
-    "INCARNATIONS",
-    "LIVES",
-    "VERSION",
-    "WorldHeader",
-    "is_saved",
-    "lives_rows",
-    "read_header",
-    "read_lives",
-    "refuse_other_buckets",
-    "saved_rows",
-]
-
 #: Tables of a bucket: the lives of its nodes, the round of each node's last arrival or recovery
 #: (``round``), and what the save is.
 LIVES, INCARNATIONS, HEADER = "lives", "incarnations", "world"

@@ -34,8 +34,6 @@ from scribe_spark.scribe.sources import Sent
 from scribe_spark.scribe.state import table_of
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["MULTICAST_MEASURES", "ScribeTables", "multicast_tables", "system_of"]
-
 _SCRIBE = "scribe"
 _IP, _UNICAST = BASELINES
 

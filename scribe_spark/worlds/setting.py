@@ -12,8 +12,6 @@ from scribe_spark.worlds.lifetimes import Lifetimes
 from scribe_spark.worlds.memberships import Memberships
 from scribe_spark.worlds.rows import EventRows, Extent
 
-__all__ = ["Setting"]
-
 
 @dataclass(frozen=True, eq=False)
 class Setting:

@@ -25,8 +25,6 @@ from scribe_spark.runtime.sessions import local_frame, parallelism
 from scribe_spark.underlay.protocol import Kernel, Underlay
 from scribe_spark.worlds.save import lives_rows
 
-__all__ = ["check_start", "ring_of_world", "start_rows"]
-
 #: The overlays that a world can start with.
 _OVERLAYS = ("perfect", "arrivals")
 

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-__all__ = ["TOLERANCE", "WINDOW", "first_steady", "steady_from"]
-
 #: Rounds of a moving mean, and its share by which that of the rounds after it may differ.
 WINDOW, TOLERANCE = 10, 0.02
 

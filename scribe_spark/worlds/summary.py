@@ -15,15 +15,6 @@ from scribe_spark.worlds.round_measures import ROUND_MEASURES
 from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES
 from scribe_spark.worlds.steady import steady_from
 
-__all__ = [
-    "STEADY",
-    "measure_of",
-    "measures_by_round",
-    "summarise",
-    "summary_units",
-    "totals_by_number",
-]
-
 #: The ending of the mean over the steady state.
 STEADY = ".steady"
 

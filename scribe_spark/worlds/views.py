@@ -35,21 +35,6 @@ from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.save import LIVES
 from scribe_spark.worlds.scribe_multicasts import multicast_tables
 
-__all__ = [
-    "CHILDREN",
-    "LEAF_SETS",
-    "MEMBERSHIPS",
-    "NEW_LEAF_SETS",
-    "ROUTING_TABLE",
-    "STATE",
-    "Bucket",
-    "View",
-    "live_knowledge_view",
-    "messages_view",
-    "multicasts_view",
-    "view",
-]
-
 #: Rows that a view makes at a time where each is large.
 _AT_ONCE = 10_000
 

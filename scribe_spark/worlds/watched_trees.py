@@ -26,19 +26,6 @@ from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import ScribeState
 from scribe_spark.worlds.groups import WorldGroups
 
-__all__ = [
-    "AFTER",
-    "BEFORE",
-    "TREES_SEEN",
-    "SeeTrees",
-    "Tree",
-    "all_told",
-    "told_trees",
-    "trees_of",
-    "watched_groups",
-    "watched_rows",
-]
-
 #: Values of ``moment`` in `schemas.WATCHED_TREES`.
 BEFORE, AFTER = "before", "after"
 

@@ -28,8 +28,6 @@ from scribe_spark.worlds.save import read_header, read_lives, refuse_other_bucke
 from scribe_spark.worlds.starts import check_start, ring_of_world, start_rows
 from scribe_spark.worlds.world_state import Protocols, kinds_of
 
-__all__ = ["World"]
-
 #: Rounds of the first job that plays as many as time allows; each later one has twice as many as
 #: were played before, so that few events are read that are not played.
 _FIRST_ROUNDS = 16

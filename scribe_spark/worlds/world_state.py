@@ -52,8 +52,6 @@ from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_mea
 from scribe_spark.worlds.save import HEADER, INCARNATIONS, LIVES, lives_rows
 from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, trees_of
 
-__all__ = ["PlayedRound", "Protocols", "WorldState", "kinds_of", "play_overlay"]
-
 
 @dataclass(frozen=True)
 class Protocols:

@@ -24,8 +24,6 @@ from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
 from scribe_spark.pastry.states import CELLS, LEAVES, States
 
-__all__ = ["Announce"]
-
 #: Kinds of messages.  A row of the arrived node's table goes once to each bucket that has nodes of
 #: it, and is for all of them.
 _ANNOUNCEMENT, _ROW = "announcement", "row"

@@ -18,8 +18,6 @@ from scribe_spark.pastry.arrivals.maintenance import AskRows, TakeRows
 from scribe_spark.pastry.arrivals.nearby_search import Discover
 from scribe_spark.pastry.arrivals.wave import Given, Wave
 
-__all__ = ["asking", "entering", "maintenance"]
-
 
 def asking(given: Given, wave: Wave) -> Iterator[Program]:
     """Yield the programs by which a wave asks what others know, in an overlay that has nodes."""

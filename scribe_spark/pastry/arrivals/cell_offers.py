@@ -17,8 +17,6 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.states import States
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["NO_OFFER", "cells_of", "scored", "scores", "take_cells", "take_rows"]
-
 _OFFERS = 2**20  # offers looked at together
 _POSITION = 31  # bits of a position; delays are below 2**32 (`underlay.routable`)
 

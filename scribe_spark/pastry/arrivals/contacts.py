@@ -12,8 +12,6 @@ import numpy as np
 from scribe_spark.engine.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["nearest_nodes", "planned_contacts", "random_contacts"]
-
 
 def planned_contacts(
     contact: str, known: Ring, wave: np.ndarray, rank: np.ndarray, drawn: np.ndarray, kernel: Kernel

@@ -19,8 +19,6 @@ from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
 from scribe_spark.pastry.states import LEAVES, States, live_only
 
-__all__ = ["GAINED", "Exchange"]
-
 #: The table of nodes that begin the exchange: those that have a new leaf, and arrived ones, each
 #: once.  And the message by which such a node tells itself to send in the next round.
 GAINED = "gained"

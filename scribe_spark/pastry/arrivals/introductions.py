@@ -25,8 +25,6 @@ from scribe_spark.pastry.arrivals.wave import WaveProgram
 from scribe_spark.pastry.states import CELLS, States
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Introduce"]
-
 #: Kinds of messages; a node of the wave tells itself to ``learn`` when all have asked.
 _QUESTION, _EARLIER, _LEARN = "question", "earlier", "learn"
 _INTRODUCTION, _ROW = "introduction", "row"

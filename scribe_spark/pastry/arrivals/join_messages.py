@@ -27,8 +27,6 @@ from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
 from scribe_spark.pastry.states import CELLS, LEAVES, States, live_only
 
-__all__ = ["ROUTES", "JoinMessages", "entries_of_rows", "take_answers"]
-
 #: The table of who has answered join messages: the arriving node ``at``, the ``node`` on its route,
 #: and the ``first`` and the ``last`` of the rows that it supplies.
 ROUTES = "routes"

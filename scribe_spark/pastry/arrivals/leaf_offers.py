@@ -15,8 +15,6 @@ import numpy as np
 from scribe_spark.core.arrays import distinct, distinct_indices, offsets_of
 from scribe_spark.pastry.states import NONE, States
 
-__all__ = ["SIDES", "holds_leaf", "lacks_leaves", "places_out", "side_columns", "take_leaves"]
-
 LARGER, SMALLER = SIDES = (0, 1)
 
 _OFFERS = 2**20  # offers looked at together

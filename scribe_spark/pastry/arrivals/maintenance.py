@@ -22,8 +22,6 @@ from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
 from scribe_spark.pastry.states import CELLS, live_only
 
-__all__ = ["AskRows", "TakeRows", "questions", "row_bits"]
-
 #: The table of what nodes are offered: ``at``, ``entry`` and the ``cell`` that it belongs in.
 _OFFERS = "offers"
 

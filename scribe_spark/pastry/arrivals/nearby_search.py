@@ -20,8 +20,6 @@ from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
 from scribe_spark.pastry.states import NONE
 
-__all__ = ["CONTACTS", "PROBED", "Discover"]
-
 #: The table of the contacts that were found: ``contact`` of the arriving node ``at``.
 CONTACTS = "contacts"
 

@@ -17,8 +17,6 @@ from scribe_spark.errors import shown
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.traffic import Between, ends_of
 
-__all__ = ["FOUND", "MESSAGES", "TRAFFIC", "Observer", "counted"]
-
 #: The table of counts: ``messages`` and ``lost``, a row for each kind.
 MESSAGES = "messages"
 

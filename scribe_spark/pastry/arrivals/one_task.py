@@ -28,8 +28,6 @@ from scribe_spark.underlay.protocol import Kernel
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.overlay import OverlayConfig
 
-__all__ = ["Grown", "grow", "programs"]
-
 
 @dataclass(frozen=True)
 class Grown:

@@ -41,8 +41,6 @@ from scribe_spark.underlay.protocol import Kernel, Underlay
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.overlay import OverlayConfig
 
-__all__ = ["arrivals", "play_arrivals"]
-
 #: Waves up to this many nodes are one task's; what nodes know does not depend on it.
 _ONE_TASK = 2**17
 

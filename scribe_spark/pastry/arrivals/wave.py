@@ -27,18 +27,6 @@ if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.overlay import OverlayConfig
     from scribe_spark.config.rounds import EventsConfig
 
-__all__ = [
-    "LATER",
-    "LEAVES_BEFORE",
-    "Given",
-    "NodeProgram",
-    "Wave",
-    "WaveInMemory",
-    "WaveProgram",
-    "forget",
-    "states_in_buckets",
-]
-
 #: The table of the leaf sets before the round, in buckets in which one has been written since.
 LEAVES_BEFORE = "leaf sets before"
 

@@ -20,8 +20,6 @@ from scribe_spark.underlay.protocol import Kernel
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.overlay import OverlayConfig
 
-__all__ = ["Plan", "arrival_ranks", "wave_ends", "wave_size"]
-
 
 def wave_size(before: int, growth: float) -> int:
     """Nodes of a wave: max(1, floor(n (growth - 1))), exactly for the decimal that was given.

@@ -16,8 +16,6 @@ from scribe_spark.underlay.protocol import Underlay
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import TreesConfig
 
-__all__ = ["EDGE", "VariantContext", "Variant", "timed_edges"]
-
 #: A tree edge and where its ends are.
 EDGE = ["group", "parent", "child", "parent_router", "child_router"]
 

@@ -31,15 +31,6 @@ from scribe_spark.scribe.state import cause
 from scribe_spark.scribe.trees import Trees
 from scribe_spark.scribe.variants.context import Variant, VariantContext
 
-__all__ = [
-    "CountOverloaded",
-    "Forget",
-    "SharedLimits",
-    "collapse",
-    "grow_lazily",
-    "remove_bottlenecks",
-]
-
 
 def remove_bottlenecks(context: VariantContext) -> Variant:
     """Overloaded nodes drop children, which join siblings, until none can drop any more."""
