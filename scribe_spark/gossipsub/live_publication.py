@@ -27,7 +27,7 @@ from scribe_spark.core.arrays import (
     read_table,
     whole_numbers,
 )
-from scribe_spark.engine.packing import Columns, concatenate
+from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.gossipsub.choosing import least, sample_others
 from scribe_spark.gossipsub.links import Links, Runs
@@ -229,7 +229,7 @@ class CountCopies(PublicationProgram):
         again, by_iwant = self._count_copies(tables)
         told = got.key[self.heartbeat + 1 - got.heartbeat <= self.topics.rules.mcache_gossip]
         tables[BY_MESSAGE] = {
-            "duplicates": self._by_message(again),
+            "duplicates": again,
             "told": self._by_message(told // self._size),
         }
         tables[COUNTED] = {"by_iwant": np.array([by_iwant])}
@@ -248,16 +248,14 @@ class CountCopies(PublicationProgram):
             yield columns
 
     def _count_copies(self, tables: Tables) -> tuple[np.ndarray, int]:
-        """Count payload; return the messages of duplicates, and how many answers came first."""
-        columns, by_iwant = ("message", "node", "sender", "lost", "first"), 0
-        copies = [dict.fromkeys(columns, whole_numbers())]
+        """Count payload; return the duplicates by message, and how many answers came first."""
+        again, by_iwant = self._by_message(whole_numbers()), 0
         for name in (COPIES, ANSWERS):
             for one in self._take(tables, name):
-                copies.append({column: one[column] for column in columns})
-                by_iwant += int(np.count_nonzero(one["first"])) if name == ANSWERS else 0
-        sent = concatenate(copies)
-        if self.noted is not None:
-            self.noted.note_copies(tables, self.messages, sent)
-        lost, first = sent["lost"].astype(bool), sent["first"].astype(bool)
-        self.topics.observe(tables, "payload", sent["sender"], sent["node"], ~lost)
-        return sent["message"][~lost & ~first], by_iwant
+                if self.noted is not None:
+                    self.noted.note_copies(tables, self.messages, one)
+                lost, first = one["lost"], one["first"]
+                self.topics.observe(tables, "payload", one["sender"], one["node"], ~lost)
+                again += self._by_message(one["message"][~(lost | first)])
+                by_iwant += int(np.count_nonzero(first)) if name == ANSWERS else 0
+        return again, by_iwant
