@@ -71,7 +71,7 @@ def run_reference_tree(
     Raises
     ------
     InputError
-        OUT cannot be used, is in use, or is of something else.
+        OUT cannot be used, is in use, or belongs to something else.
     """
     progress = progress or Silent()
     # (what is not asked for is not computed: without `dht = routed`, nothing)

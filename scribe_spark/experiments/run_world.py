@@ -182,11 +182,11 @@ class _WorldRun:
         if self.work.manifest["world"]["saved"] is None:
             return None
         if not _is_readable(self.work.manifest):
-            self.progress.note("what was saved is of an earlier version: begins again")
+            self.progress.note("an earlier version wrote the save: the world begins again")
             return None
         record = _record(self.work.manifest)
         if not self.work.is_as_written("rounds", record):
-            self.progress.note("what was saved is not as written: begins again")
+            self.progress.note("the save is damaged: the world begins again")
             return None
         self._load(record)
         return int(self.work.manifest["world"]["saved"]["number"])

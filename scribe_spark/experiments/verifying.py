@@ -99,7 +99,7 @@ def _verify(out: str, spark: SparkSession | None, expected: Owner | None = None)
         manifest = read_manifest(out, folder.read_text)
         owner = owner_of(manifest)
         if owner is None:
-            remedy = f"its {MANIFEST} is of something else: nothing can be verified"
+            remedy = f"its {MANIFEST} belongs to something else: nothing can be verified"
             raise InputError("out", out, remedy)
         if expected is not None and owner is not expected:
             raise InputError("out", out, f"it holds {owner.noun}, not {expected.noun}")

@@ -59,7 +59,7 @@ def test_what_a_run_hands_over_equals_the_oracle(spark, options, source):
         ({"bayeux_partitions": 65}, "bayeux_partitions = 65"),
         ({"bayeux_root": "chord"}, "bayeux_root = 'chord'"),
         ({"bayeux_hops": "leaves"}, "bayeux_hops = 'leaves'"),
-        ({"bayeux_recreate": 3}, "bayeux_recreate.*is of worlds"),
+        ({"bayeux_recreate": 3}, "bayeux_recreate.*applies to worlds"),
     ],
 )
 def test_bad_values_are_refused_in_one_line(given, refused):

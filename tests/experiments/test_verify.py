@@ -84,7 +84,7 @@ def test_an_unfinished_run_says_so(call, out):
     [
         (None, "has no manifest.json: it holds nothing that can be verified"),
         ("{", "its manifest.json cannot be read (Expecting property name"),
-        ("[]", "its manifest.json is of something else: nothing can be verified"),
+        ("[]", "its manifest.json belongs to something else: nothing can be verified"),
         ('{"resolved": {}, "phases": 5}', "its manifest.json cannot be read as that of a run"),
         ('{"resolved": {}, "world": []}', "its manifest.json cannot be read as that of a world"),
         ('{"resolved": {}, "runs": {"a": 1}}', "its manifest.json cannot be read as that of the w"),

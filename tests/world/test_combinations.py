@@ -225,7 +225,7 @@ def page_of(found: Mapping[Cell, Collection[str] | str]) -> str:
         "Each row was tried on a small case by the test that writes this page "
         "(`tests/world/test_combinations.py`): *yes* where the numbers are there. Sweeps and "
         "`scribe-spark paper` are runs (or worlds) like these. A run multicasts once, when trees "
-        "are mended, so the last column is of worlds. How a message comes to the root "
+        "are mended, so the last column applies to worlds. How a message comes to the root "
         "(`--source`), events, access lists and applications on Scribe's upcalls have to do with "
         "no other choice.",
         "",

@@ -147,6 +147,7 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, vari
             world.release()
 
 
+@pytest.mark.slow
 def test_systems_beside_scribe_are_those_of_one_task_and_a_save_goes_on(spark):
     """GossipSub and Bayeux, as jobs and in tasks that exchange messages."""
     config = WorldConfig(

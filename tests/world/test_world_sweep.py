@@ -232,7 +232,7 @@ def test_a_sweep_in_a_file_reads_back(call, tmp_path, capsys):
     [
         ({"repair": "lazy"}, "repair = 'lazy': must be a list in [sweep]"),
         ({"repair": ["lazy", "later"]}, "repair = 'later': must be one of lazy, none, eager"),
-        ({"variants": ["lazy"]}, "variants = 'lazy': is of no group"),
+        ({"variants": ["lazy"]}, "variants = 'lazy': has no effect without groups"),
         ({"shed": ["nearest"]}, "sweep field = 'shed': is unknown"),
         ({"b": [2], "show": ["lookups.hop"]}, "show = 'lookups.hop': is unknown; did you mean 'lo"),
         ({"b": [2], "show": ["pastry.routes.max"]}, "show = 'pastry.routes.max': is unknown"),
