@@ -308,7 +308,7 @@ class Dissemination:
 
 @dataclass(frozen=True)
 class Spread:
-    """What :func:`disseminate` leaves.
+    """The results of :func:`disseminate`.
 
     Attributes
     ----------

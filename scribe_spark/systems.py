@@ -163,7 +163,7 @@ class System:
 
     @property
     def on_request(self) -> bool:
-        """Whether only runs that ask for it have it."""
+        """Return whether only runs that ask for it have it."""
         return self.requested or self.variant is not None
 
     def clock_of(self, config: Any) -> str:
@@ -526,7 +526,7 @@ def living_systems(names: Iterable[str]) -> tuple[System, ...]:
 
 
 def is_built_in(system: System) -> bool:
-    """Whether a system is one of the package's own."""
+    """Return whether a system is one of the package's own."""
     return _SYSTEMS.is_built_in(system.name)
 
 

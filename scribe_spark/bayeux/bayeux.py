@@ -64,7 +64,7 @@ def build(stages: Any) -> Multicast:
 
 @dataclass
 class Joined:
-    """What JOIN and TREE leave, and the multicasts go on with.
+    """The results of JOIN and TREE, with which the multicasts continue.
 
     Attributes
     ----------

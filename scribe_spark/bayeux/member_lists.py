@@ -1,4 +1,4 @@
-"""What nodes keep: members, and the lists of those to whom they pass messages on.
+"""Tables of nodes: members, and the lists of next hops to members.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""What members get of a multicast, and the copies by which it comes, over all partitions.
+"""Deliveries of a multicast to members, and its copies, over all partitions.
 
 In each session the copies begin at its root (:mod:`scribe_spark.dissemination`).  What comes before
 that is the same for all nodes of a session: the way from the source to the root of partition 0, and

@@ -1,4 +1,4 @@
-"""What buckets note of the multicasts of a world's round that are measured.
+"""Notes of buckets about the measured multicasts of a world's round.
 
 All publications of a group in a round go the same way, so one is noted, by the name 0.
 

@@ -85,7 +85,7 @@ def _optimal(
     face: np.ndarray,
     source: np.ndarray,
 ) -> np.ndarray:
-    """Whether the zone is the parent of its neighbour."""
+    """Return whether the zone is the parent of its neighbour."""
     places, low = zones.space.places, zones.low
     dimension, upper = face >> 1, face & 1 == 1
     begin, theirs = zones.middle(source), low[:, neighbour]

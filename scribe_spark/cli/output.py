@@ -1,4 +1,4 @@
-"""What commands print: secrets are left out."""
+"""The output of commands, without secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run, a world, the whole paper and others are, and where they happen: validated sections.
+"""The configs of runs, worlds, the whole paper and others, and of their execution: sections.
 
 Each section is in the module of its name.  Nothing here imports Spark, pandas or numpy: the command
 line reads it before it starts anything.

@@ -1,4 +1,4 @@
-"""What the sections ``groups`` and ``scribe`` share: groups that are drawn, or a table's."""
+"""The common fields of the sections ``groups`` and ``scribe``: groups drawn, or from a table."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from scribe_spark.errors import InputError
 
 
 class LiveTreeConfig(Section):
-    """Whether a world keeps the tree beside its overlay, and which."""
+    """Return whether a world keeps the tree beside its overlay, and which."""
 
     kept: Annotated[bool, Flat("reference_tree")] = Field(
         default=False,

@@ -1,4 +1,4 @@
-"""What every config has that simulates an overlay: the seed, the network, the overlay's nodes."""
+"""The part of every config that simulates an overlay: seed, network, nodes of the overlay."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ class NetworkConfig(Sectioned):
 
     @property
     def network_key(self) -> Hashable:
-        """What the routers, the links and the routes between them depend on, and nothing else."""
+        """The fields on which the routers, the links and the routes between them depend."""
         return self.topology, self.seed

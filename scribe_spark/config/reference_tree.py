@@ -136,7 +136,7 @@ class ReferenceTreeSection(Section):
 
 
 class ReferenceTreeConfig(NetworkConfig):
-    """What ``scribe-spark reference-tree`` measures; the network is for ``dht = routed`` only.
+    """The config of ``scribe-spark reference-tree``; the network is for ``dht = routed`` only.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a run is: sections of fields, each of which has a flat name too.
+"""The config of a run: sections of fields, each of which has a flat name too.
 
 A config says *what* is simulated and holds no Spark object.  Where it runs and where it writes is
 `Execution`: that never changes a result, so it is not part of what two runs are compared by.
@@ -140,7 +140,7 @@ class RunConfig(NetworkConfig):
             refuse_places("flooding", groups, memberships, nodes)
 
     def has_system(self, name: str) -> bool:
-        """Whether the run asks for a system by its name."""
+        """Return whether the run asks for a system by its name."""
         return name in {*self.trees.systems, *self.trees.variants}
 
     @model_validator(mode="after")
@@ -168,7 +168,7 @@ class RunConfig(NetworkConfig):
 
     @property
     def has_rounds(self) -> bool:
-        """Whether the trees are those of a world: played in rounds before the multicasts."""
+        """Return whether the trees are those of a world: played in rounds before the multicasts."""
         events, scribe = self.world, self.scribe
         asked = events.events, events.generator, events.initial, scribe.access
         return any(one is not None for one in asked) or scribe.delivery == "reliable"

@@ -1,4 +1,4 @@
-"""What a world is: an overlay whose nodes arrive, leave, fail and recover, in rounds."""
+"""The config of a world: an overlay whose nodes arrive, leave, fail and recover, in rounds."""
 
 from __future__ import annotations
 

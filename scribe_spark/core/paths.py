@@ -28,7 +28,7 @@ _TEMPORARY = re.compile(r"\.scribe-spark-[0-9a-f]{32}\.tmp")
 
 
 def is_local(path: str) -> bool:
-    """Whether `path` is a file of this machine: a plain path or a ``file:`` URL."""
+    """Return whether `path` is a file of this machine: a plain path or a ``file:`` URL."""
     scheme = _SCHEME.match(path)
     return scheme is None or scheme[1].lower() == "file"
 
@@ -39,7 +39,7 @@ def local_path(path: str) -> Path:
 
 
 def exists(path: str, field: str) -> bool:
-    """Whether there is something at a local path.
+    """Return whether there is something at a local path.
 
     Raises
     ------

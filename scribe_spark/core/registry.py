@@ -48,7 +48,7 @@ class Registry(Mapping[str, T]):
         return len(self._entries)
 
     def is_built_in(self, name: str) -> bool:
-        """Whether an entry is the package's own."""
+        """Return whether an entry is the package's own."""
         return name in self._built_in
 
     def register(self, entry: T) -> T:

@@ -1,4 +1,4 @@
-"""What every bucket may know of all nodes: nodeId, router, number; nothing of what nodes know.
+"""Facts of all nodes that every bucket may read: nodeId, router, number; no node's tables.
 
 It is the simulator's environment: names of nodes, and the network under them.
 

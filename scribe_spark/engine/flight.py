@@ -292,7 +292,7 @@ class _Gathered:
 
     @property
     def complete(self) -> bool:
-        """Whether all slices are there."""
+        """Return whether all slices are there."""
         return self._at == self._size
 
     def buffer(self) -> pa.Buffer:

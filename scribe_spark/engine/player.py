@@ -1,4 +1,4 @@
-"""What plays programs: the tables of buckets, wherever they are, behind one interface.
+"""The player of programs: the tables of buckets, wherever they are, behind one interface.
 
 An *orchestrator* is a plain function of a player: it plays programs one after the other and asks
 for small results.  It runs where the player is.  `in_task.InTask` keeps tables in the memory of a

@@ -79,7 +79,7 @@ def describe_columns(schema: StructType) -> str:
 
 
 def same_content(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two records are of tables with the same columns and rows."""
+    """Return whether two records are of tables with the same columns and rows."""
     return all(one.get(part) == other.get(part) for part in ("rows", "columns", "digest"))
 
 
@@ -136,7 +136,7 @@ def find_changed_file(files: Files, url: str, recorded: Mapping[str, str]) -> st
 
 
 def same_outputs(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two records of a phase are of the same rows and texts."""
+    """Return whether two records of a phase are of the same rows and texts."""
     tables, others = one["tables"], other["tables"]
     same = tables.keys() == others.keys() and one["texts"] == other["texts"]
     return same and all(same_content(tables[name], others[name]) for name in tables)

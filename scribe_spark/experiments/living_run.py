@@ -247,7 +247,7 @@ class LivingRun(Simulation):
 
     @stage
     def overlay(self) -> Overlay:
-        """What the live nodes know of live nodes then."""
+        """The knowledge of the live nodes about live nodes at that time."""
         return self._memory.own(self._grow().world.overlay())
 
     # --- trees

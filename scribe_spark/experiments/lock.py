@@ -78,13 +78,13 @@ class Owner:
 
     @property
     def is_of_this_machine(self) -> bool:
-        """Whether its process id means something here."""
+        """Return whether its process id means something here."""
         here = (platform.node(), _processes())
         return bool(self.processes) and (self.host, self.processes) == here
 
     @property
     def is_dead(self) -> bool:
-        """Whether it is known to be dead; a process of another machine never is."""
+        """Return whether it is known to be dead; a process of another machine never is."""
         if not self.is_of_this_machine:
             return False
         if self.pid == os.getpid():
@@ -207,7 +207,7 @@ class Lock:
             return None
 
     def _is_abandoned(self) -> bool:
-        """Whether the owner of the lock is dead; False where it has just given it back.
+        """Return whether the owner of the lock is dead; False where it has just given it back.
 
         Raises
         ------

@@ -27,7 +27,7 @@ class SavedTables(MutableMapping[str, DataFrame]):
         return table.result() if isinstance(table, Future) else table
 
     def has(self, name: str) -> bool:
-        """Whether a table can be read without waiting for it."""
+        """Return whether a table can be read without waiting for it."""
         table = self._tables.get(name)
         return table is not None and (not isinstance(table, Future) or table.done())
 

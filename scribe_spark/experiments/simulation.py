@@ -372,7 +372,7 @@ class Simulation:
 
     @stage
     def systems(self) -> list[Multicast]:
-        """What every multicast system hands over, in the order of their registry.
+        """The tables of every multicast system, in the order of the registry.
 
         Those of users are built first, so that a fault is found before the others work.
 

@@ -147,7 +147,7 @@ class Sweep:
 
     @property
     def kind(self) -> SweepKind:
-        """Whether points are runs or worlds, and what follows from it."""
+        """Return whether points are runs or worlds, and what follows from it."""
         return sweep_kind(type(self.base))
 
     @property

@@ -39,7 +39,7 @@ class Known:
 
 @dataclass(frozen=True)
 class _Table:
-    """What the columns of a saved table may have.
+    """The values that the columns of a saved table may have.
 
     Attributes
     ----------

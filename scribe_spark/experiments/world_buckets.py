@@ -20,7 +20,7 @@ from scribe_spark.worlds.live_systems import needs_one_bucket
 
 @dataclass(frozen=True)
 class RoundCosts:
-    """What a round takes.
+    """The costs of a round.
 
     Attributes
     ----------

@@ -187,7 +187,7 @@ def _most_shared(ring: Ring, at: np.ndarray, b: int) -> np.ndarray:
 
 
 def _has_node(ring: Ring, at: np.ndarray, row: np.ndarray, digit: np.ndarray, b: int) -> np.ndarray:
-    """Whether any node shares `row` digits with each node and has a digit next: bool."""
+    """Return whether any node shares `row` digits with each node and has a digit next: bool."""
     hi, lo = ring.hi[at], ring.lo[at]
     first = _with_digit(hi, lo, row, digit, b, False)
     last = _with_digit(hi, lo, row, digit, b, True)

@@ -59,7 +59,7 @@ def build(stages: Any) -> Multicast:
 
 @dataclass
 class Flooded:
-    """What a flood leaves.
+    """The results of a flood.
 
     Attributes
     ----------

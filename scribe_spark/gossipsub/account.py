@@ -1,4 +1,4 @@
-"""What nodes keep, and the messages that it took to get there, by node.
+"""The state of nodes, and the messages that built the state, by node.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""What buckets note of the multicasts of a world's round that are measured.
+"""Notes of buckets about the measured multicasts of a world's round.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""What systems carry and keep beside one copy a member: duplicates, control messages, state.
+"""Measures of systems beside one copy a member: duplicates, control messages, state.
 
 Trees are the special case: their edges are their copies, no node gets two, and a node keeps its
 children.  Other systems say in tables of their own what they send and keep.

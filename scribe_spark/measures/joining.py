@@ -63,12 +63,12 @@ def join_stress(
 
 
 def sends_more_joins(system: System) -> bool:
-    """Whether a system starts from another's trees and sends JOINs beyond theirs."""
+    """Return whether a system starts from another's trees and sends JOINs beyond theirs."""
     return system.joins_after is not None
 
 
 def has_limit(system: System) -> bool:
-    """Whether nodes have a limit of children."""
+    """Return whether nodes have a limit of children."""
     return system.limited
 
 

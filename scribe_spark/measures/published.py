@@ -150,7 +150,7 @@ def main_figures() -> Mapping[str, str]:
 
 
 def _is_experiment(config: RunConfig, name: str, ignored: set[str]) -> bool:
-    """Whether a config is that of an experiment in all fields but those ignored."""
+    """Return whether a config is that of an experiment in all fields but those ignored."""
     ours, theirs = config.flat(), configs.EXPERIMENTS[name].config.flat()
     return all(ours[field] == theirs[field] for field in theirs if field not in ignored)
 

@@ -1,4 +1,4 @@
-"""What nodes and links carry when one message is multicast to every group, counted by kernels.
+"""Node stress and link stress when one message is multicast to every group, counted by kernels.
 
 Three steps: edges become counts for the bucket of their parent, of their child, and of their route;
 each bucket adds up what comes for it; what routes put on links is added up link by link.  Counts

@@ -16,7 +16,7 @@ from scribe_spark.engine import Columns, Tables
 
 @dataclass(frozen=True)
 class Step:
-    """What an upcall leaves; each is arrays by name, or None.
+    """The results of an upcall: arrays by name, or None.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Step:
 
 
 class Application:
-    """What runs on every node of an overlay: two upcalls, each for many messages at once.
+    """The application on every node of an overlay: two upcalls, each for many messages at once.
 
     Messages are arrays by name: ``node`` (the number of the node where each is), ``key_hi, key_lo``
     (where it is routed to), ``next`` (the number of the node that it would go to next; -1 where

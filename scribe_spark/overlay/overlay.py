@@ -44,7 +44,7 @@ _BIGINT = LongType()
 
 @dataclass(frozen=True)
 class Routed:
-    """What :meth:`Overlay.route` and :meth:`Overlay.send` leave.
+    """The results of :meth:`Overlay.route` and :meth:`Overlay.send`.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ class Finds(KnowsRing, Protocol):
 
 @dataclass(frozen=True)
 class _Upcalls:
-    """What both programs share.
+    """The common part of both programs.
 
     Attributes
     ----------

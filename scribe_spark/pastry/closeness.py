@@ -63,7 +63,7 @@ class Distances:
     position: np.ndarray
 
     def closer_than(self, other: Distances) -> np.ndarray:
-        """Whether each candidate is closer than another one: bool, shape (m, k)."""
+        """Return whether each candidate is closer than another one: bool, shape (m, k)."""
         lower = (self.lo < other.lo) | ((self.lo == other.lo) & (self.position < other.position))
         return (self.hi < other.hi) | ((self.hi == other.hi) & lower)
 

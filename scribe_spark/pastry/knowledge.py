@@ -1,4 +1,4 @@
-"""What nodes know: their leaf sets and routing tables, as numpy and as a table.
+"""The knowledge of nodes: leaf sets and routing tables, as numpy and as a table.
 
 A form that can be saved and read again, and made by hand: nodes by their numbers, with their
 nodeIds and routers.
@@ -104,7 +104,7 @@ def _columns(nodes: Ring, name: str) -> dict[str, np.ndarray]:
 
 
 def _ring(rows: pa.RecordBatch, name: str) -> Ring:
-    """What :func:`_columns` made."""
+    """Return the knowledge in the columns of :func:`_columns`."""
     parts = [rows.column(column).to_numpy() for column in ("id_hi", "id_lo", name, "router")]
     hi, lo, node, router = parts
     return Ring(hi.view(np.uint64), lo.view(np.uint64), node, router)

@@ -319,7 +319,7 @@ def _places_out(size: int, node: np.ndarray, position: np.ndarray, side: np.ndar
 
 
 def _offers(states: States, asker: np.ndarray, side: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """What nodes that are asked offer: int32, shape (a, l + 1), or NONE.
+    """Return the offers of nodes that are asked: int32, shape (a, l + 1), or NONE.
 
     The node asked, and of its leaf set what lies beyond it on that side, or between it and the
     asker: the rest lies on the asker's other side, and would look like its farthest leaves (P22).

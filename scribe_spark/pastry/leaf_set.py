@@ -47,7 +47,7 @@ class LeafSets:
 
 
 def covers_ring(larger: np.ndarray, smaller: np.ndarray, size: int) -> np.ndarray:
-    """Whether leaf sets cover the ring, so that every key is within their span: bool.
+    """Return whether leaf sets cover the ring, so that every key is within their span: bool.
 
     An empty one does, and one whose two sides meet.  A short side is no sign of it: who has lost
     the leaves of one side does not know what is there.
@@ -64,7 +64,7 @@ def covers_ring(larger: np.ndarray, smaller: np.ndarray, size: int) -> np.ndarra
 
 
 def covers_by_length(lengths: np.ndarray, leaf_set: int) -> np.ndarray:
-    """Whether leaf sets of such lengths cover the ring, as far as their lengths tell.
+    """Return whether leaf sets of such lengths cover the ring, as far as their lengths tell.
 
     Fewer than l leaves are all other nodes there are: a node that knew of more would have more.
     With l leaves there may be more nodes; who knows that there are not (perfect tables of l + 1

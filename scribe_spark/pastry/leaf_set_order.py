@@ -13,7 +13,7 @@ from scribe_spark.pastry.states import NONE
 
 
 def same_leaves(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Whether rows of leaves are the same sets of nodes, in any order: bool, one a row."""
+    """Return whether rows of leaves are the same sets of nodes, in any order: bool, one a row."""
     same = (one == other).all(axis=1)
     rest = np.flatnonzero(~same)
     same[rest] = (_as_sets(one[rest]) == _as_sets(other[rest])).all(axis=1)

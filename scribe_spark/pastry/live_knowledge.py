@@ -1,4 +1,4 @@
-"""What live nodes know of live nodes, as the layout of any Pastry overlay reads it.
+"""The knowledge of live nodes about live nodes, in the layout of any Pastry overlay.
 
 References
 ----------

@@ -51,7 +51,7 @@ class KnowsLives:
         return int(np.count_nonzero(self.alive | (self.died != NEVER)))
 
     def is_alive(self, positions: np.ndarray) -> np.ndarray:
-        """Whether each position is a live node's; False for no position."""
+        """Return whether each position is a live node's; False for no position."""
         return (positions >= 0) & self.alive[positions]
 
     def known_dead(self, number: int) -> np.ndarray:

@@ -44,7 +44,7 @@ class Lookups:
 
 @dataclass(frozen=True)
 class LookupResults:
-    """What became of lookups: arrays of shape (m,).
+    """The outcomes of lookups: arrays of shape (m,).
 
     Attributes
     ----------

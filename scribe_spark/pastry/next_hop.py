@@ -90,7 +90,7 @@ def _hop_of_some(
 
 
 def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
-    """Whether keys lie on the arc from the farthest smaller to the farthest larger leaf."""
+    """Return whether keys lie on the arc from the farthest smaller to the farthest larger leaf."""
     known, (larger_reach, smaller_reach) = states.known, states.reach(at - states.first)
     node, size = known.take(at), len(known)
     larger = known.take((at + larger_reach) % size)

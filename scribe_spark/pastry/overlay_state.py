@@ -1,4 +1,4 @@
-"""What there is of an overlay between two rounds: what nodes know, and who is alive."""
+"""The state of an overlay between two rounds: the knowledge of nodes, and the live nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parts of the ring tell one another: each router's nearest node of each prefix.
+"""Summaries that the parts of the ring exchange: each router's nearest node of each prefix.
 
 Nodes that share their first p digits find the entries of rows p and deeper among themselves.  For
 rows 0 to p - 1 all that they need of the others is each router's nearest node of each prefix.

@@ -40,7 +40,7 @@ NEW_LEAFS = "new leafs"
 
 @dataclass(frozen=True)
 class RoundResult:
-    """What happened in a round.
+    """The results of a round.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What nodes know, as dense arrays that offers of other nodes can be merged into.
+"""The knowledge of nodes, as dense arrays into which offers of other nodes are merged.
 
 Known nodes are named by their place in the order of nodeIds.  So of two nodes the one with the
 smaller nodeId is the smaller number, and places on the ring are compared without 128-bit numbers.

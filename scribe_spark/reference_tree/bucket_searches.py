@@ -1,4 +1,4 @@
-"""What a bucket does in a superstep: it answers the searches that ask for its keys.
+"""The work of a bucket in a superstep: it answers the searches that ask for its keys.
 
 A search stays in a bucket as long as it asks for keys there, and goes on in another.
 """

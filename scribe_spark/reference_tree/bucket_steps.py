@@ -110,7 +110,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Searched:
-    """What all searches have found; to be freed by its ``release``."""
+    """The results of all searches; to be freed by its ``release``."""
 
     _tables: BucketTables
     _supersteps: int

@@ -71,7 +71,7 @@ def reconfigure(
 
 @dataclass(frozen=True)
 class RingCosts:
-    """What reconfigurations have cost, by ring.
+    """The costs of reconfigurations, by ring.
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ class Links:
         return which, self.pairs[row] % self.hosts
 
     def of_hosts(self, some: np.ndarray) -> Links:
-        """What some hosts know; they are ascending."""
+        """Return the knowledge of some hosts, which are ascending."""
         _, row = expand(*self._rows(some))
         return Links(self.pairs[row], self.hosts)
 

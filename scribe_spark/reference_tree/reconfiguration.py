@@ -195,7 +195,7 @@ def first_to_compute(
 
 @dataclass(frozen=True)
 class Reconfigured:
-    """What the rounds of a reconfiguration have left in a bucket.
+    """The results of the rounds of a reconfiguration in a bucket.
 
     Attributes
     ----------

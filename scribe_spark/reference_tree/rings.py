@@ -62,7 +62,7 @@ def last_keys(tree: ReferenceTree, assignment: str, own: Numbers, following: Num
 
 
 def contains(first: Numbers, last: Numbers, key: Numbers) -> np.ndarray:
-    """Whether a key is in the keyset from `first` to `last`, which may wrap."""
+    """Return whether a key is in the keyset from `first` to `last`, which may wrap."""
     after, before = first <= key, key <= last
     return np.where(last < first, after | before, after & before)
 
@@ -170,7 +170,7 @@ class Rings:
         return row[node - least].astype(np.int64)
 
     def have(self, node: np.ndarray) -> np.ndarray:
-        """Whether each host, given by its number, is there: bool."""
+        """Return whether each host, given by its number, is there: bool."""
         least, row = self._row_by_number
         inside = (node >= least) & (node < least + len(row))
         return inside & (row[np.where(inside, node - least, 0)] != NONE)
@@ -184,7 +184,7 @@ class Rings:
         return least, row
 
     def is_known(self, key: Numbers) -> np.ndarray:
-        """Whether the owner of each key is known here."""
+        """Return whether the owner of each key is known here."""
         if self.answers is None:
             return np.ones(len(key), dtype=bool)
         return (self.answers[0] <= key) & (key <= self.answers[1])

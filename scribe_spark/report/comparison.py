@@ -26,7 +26,7 @@ class Difference:
 
     @property
     def notable(self) -> bool:
-        """Whether it is pointed out."""
+        """Return whether it is pointed out."""
         return abs(self.percent) > NOTABLE
 
     @property

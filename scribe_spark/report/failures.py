@@ -1,4 +1,4 @@
-"""What the failure of a host costs by its depth: a table of the reference tree beside Scribe's."""
+"""The cost of a host's failure by its depth: a table of the reference tree beside Scribe's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a figure of the paper shows, and what it quotes."""
+"""The content of a figure of the paper, and the numbers that it quotes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Mark:
         return self.metrics[0].partition(".")[0]
 
     def is_published(self, published: Mapping[str, float]) -> bool:
-        """Whether all that it quotes is published of this run."""
+        """Return whether all that it quotes is published of this run."""
         return all(name in published for name in self.metrics)
 
     def value(self, published: Mapping[str, float]) -> float:

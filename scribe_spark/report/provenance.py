@@ -1,4 +1,4 @@
-"""What was run, how, with what and for how long, out of a manifest; secrets are left out."""
+"""The origin of a result, read from a manifest: command, versions, duration; without secrets."""
 
 from __future__ import annotations
 

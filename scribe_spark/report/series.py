@@ -67,13 +67,13 @@ def series_of(spec: FigureSpec, distributions: pd.DataFrame) -> tuple[Series, ..
 
 
 def label_of(system: str) -> str:
-    """What figures call a system: its label, or its name where nothing is registered for it."""
+    """Return the name of a system in figures: its label, or its name if it has no label."""
     known = find_system(system)
     return readable(system) if known is None else known.label
 
 
 def measure_label(measure: str) -> str:
-    """What figures call a measure, where they show several of one system."""
+    """Return the name of a measure in figures that show several measures of one system."""
     return _MEASURE_LABELS[measure]
 
 

@@ -13,7 +13,7 @@ _ABBREVIATIONS = ("ip", "rad", "rmd", "rdp")
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
-    """Whether a value is a finite number (true and false are none)."""
+    """Return whether a value is a finite number (true and false are none)."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

@@ -29,7 +29,7 @@ _LAND, _TRANSIT, _LINK = "#edf1f4", "#bcd3ea", "#d0d8df"
 
 
 def has_map(routers: pd.DataFrame) -> bool:
-    """Whether all routers of a topology have coordinates."""
+    """Return whether all routers of a topology have coordinates."""
     return len(routers) > 0 and bool(routers[["x", "y"]].notna().all(axis=None))
 
 

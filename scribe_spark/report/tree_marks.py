@@ -1,4 +1,4 @@
-"""What drawings of trees share: marks of nodes, and the legend with the edges by depth."""
+"""The common part of drawings of trees: marks of nodes, and the legend with edges by depth."""
 
 from __future__ import annotations
 

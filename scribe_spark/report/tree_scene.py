@@ -54,7 +54,7 @@ class Scene:
 
     @property
     def is_repaired(self) -> bool:
-        """Whether nobody is an orphan after the last round."""
+        """Return whether nobody is an orphan after the last round."""
         return not self.after["orphan"].any()
 
 

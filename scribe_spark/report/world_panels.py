@@ -1,4 +1,4 @@
-"""What the page of a world draws over its rounds: a panel for each drawing."""
+"""The drawings of a world's page over its rounds: a panel for each drawing."""
 
 from __future__ import annotations
 

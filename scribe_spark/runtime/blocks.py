@@ -113,7 +113,7 @@ _SIGNS = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block rdd_")
 
 
 def is_lost_block(error: BaseException) -> bool:
-    """Whether a job failed because a materialised table has lost blocks.
+    """Return whether a job failed because a materialised table has lost blocks.
 
     A table without a checkpoint directory lives on the executors alone, and its lineage is cut: it
     can only be computed again from the start.

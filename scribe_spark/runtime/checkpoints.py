@@ -22,7 +22,7 @@ _scratch: set[str] = set()
 
 
 def checkpoints_are_reliable(context: SparkContext) -> bool:
-    """Whether the user named a directory for checkpoints."""
+    """Return whether the user named a directory for checkpoints."""
     directory = context.getCheckpointDir()
     return directory is not None and directory not in _scratch
 

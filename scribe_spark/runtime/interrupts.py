@@ -73,7 +73,7 @@ _last_words: Callable[[], str] | None = None
 
 
 def interrupted() -> bool:
-    """Whether a signal has come."""
+    """Return whether a signal has come."""
     return _first is not None
 
 
@@ -316,7 +316,7 @@ def _is_main_thread() -> bool:
 
 
 def _in_call(frame: FrameType | None) -> bool:
-    """Whether `frame` is inside a call to the JVM, or to a Spark Connect server."""
+    """Return whether `frame` is inside a call to the JVM, or to a Spark Connect server."""
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith(_CALLS):
             return True

@@ -17,7 +17,7 @@ _SHORT = 200_000
 
 
 def is_short(nodes: int, estimated_work: int) -> bool:
-    """Whether the JVM's first compiler is enough for what a session will do.
+    """Return whether the JVM's first compiler is enough for what a session will do.
 
     It is for a plain run of any size: what grows with the nodes is the work of Python's kernels.
 

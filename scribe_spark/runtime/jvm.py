@@ -41,7 +41,7 @@ def _java_property(spark: SparkSession, name: str) -> str:
 
 
 def has_class(spark: SparkSession, name: str) -> bool:
-    """Whether the driver can load a class; True where only the public interface may be used.
+    """Return whether the driver can load a class; True where only the public interface may be used.
 
     There it cannot be known before the class is used.
     """

@@ -31,7 +31,7 @@ class JvmError(RuntimeError):
 
 
 class JvmWords:
-    """What the JVM writes to stdout and stderr, held back until :meth:`pass_on`."""
+    """The output of the JVM to stdout and stderr, held back until :meth:`pass_on`."""
 
     def __init__(self) -> None:
         read_end, self.write_end = os.pipe()

@@ -35,12 +35,12 @@ PATIENCE = 5.0
 
 
 def is_local_master(master: str) -> bool:
-    """Whether the executors are threads of the driver's JVM."""
+    """Return whether the executors are threads of the driver's JVM."""
     return _LOCAL.fullmatch(master) is not None
 
 
 def on_this_machine(master: str) -> bool:
-    """Whether the executors run on the driver's machine, as threads or as processes."""
+    """Return whether the executors run on the driver's machine, as threads or as processes."""
     return is_local_master(master) or _LOCAL_CLUSTER.fullmatch(master) is not None
 
 

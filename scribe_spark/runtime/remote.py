@@ -21,7 +21,7 @@ _LIBRARIES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 
 
 def is_own(remote: str) -> bool:
-    """Whether the server is to be started here, for the time of a session."""
+    """Return whether the server is to be started here, for the time of a session."""
     return remote.startswith("local")
 
 

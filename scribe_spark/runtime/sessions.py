@@ -1,4 +1,4 @@
-"""What a session can do: the same words for classic sessions and for those of Spark Connect.
+"""The abilities of a session, in the same words for classic sessions and for Spark Connect.
 
 A classic session is in the process of Spark's driver, with its SparkContext and its JVM.  A session
 of Spark Connect is the client of a server, which may be elsewhere: it has neither.  No other room
@@ -45,7 +45,7 @@ _LOOK = "partition int, sees boolean, imports boolean"
 
 
 def is_connect(spark: Any) -> bool:
-    """Whether a session is the client of a Spark Connect server."""
+    """Return whether a session is the client of a Spark Connect server."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
@@ -64,7 +64,7 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def usable(trick: str, spark: SparkSession) -> bool:
-    """Whether a trick (`tricks.TRICKS`) is to be used, and can be in this session."""
+    """Return whether a trick (`tricks.TRICKS`) is to be used, and can be in this session."""
     return enabled(trick) and not (trick in _CLASSIC and is_connect(spark))
 
 
@@ -102,7 +102,7 @@ class Classic:
 
     @property
     def shares_disk(self) -> bool:
-        """Whether all tasks read and write this machine's files."""
+        """Return whether all tasks read and write this machine's files."""
         return on_this_machine(self.master)
 
     def hosts(self) -> tuple[str, str] | None:
@@ -246,7 +246,7 @@ class Connected:
 
     @property
     def caches(self) -> bool:
-        """Whether DataFrames can be persisted."""
+        """Return whether DataFrames can be persisted."""
         return self._refuses_caching is None
 
     @property
@@ -256,7 +256,7 @@ class Connected:
 
     @property
     def checkpoints_are_reliable(self) -> bool:
-        """Whether the server has a directory for checkpoints."""
+        """Return whether the server has a directory for checkpoints."""
         with suppress(PySparkException):
             return bool(self._spark.conf.get("spark.checkpoint.dir", ""))
         return False
@@ -291,7 +291,7 @@ class Connected:
             return False
 
     def tasks_see(self, folder: Path) -> bool:
-        """Whether all tasks read and write what is in a folder; it is made.
+        """Return whether all tasks read and write what is in a folder; it is made.
 
         Raises
         ------
@@ -324,7 +324,7 @@ def _new_folder(parent: Path) -> Path:
 
 
 def _refusal(attempt: Callable[[], object]) -> str | None:
-    """What Spark says against something; None where it has nothing against it."""
+    """Return the text of Spark's refusal; None where Spark accepts the call."""
     try:
         attempt()
     except PySparkException as error:

@@ -122,7 +122,7 @@ class Reporter:
 
     @property
     def is_heard(self) -> bool:
-        """Whether the driver gets the reports."""
+        """Return whether the driver gets the reports."""
         return self._connection is not None
 
     def report(self, what: Any) -> None:

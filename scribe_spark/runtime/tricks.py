@@ -172,7 +172,7 @@ _NAMES = tuple(trick.name for trick in TRICKS)
 
 
 def enabled(name: str) -> bool:
-    """Whether a trick of :data:`TRICKS` is to be used.
+    """Return whether a trick of :data:`TRICKS` is to be used.
 
     Raises
     ------

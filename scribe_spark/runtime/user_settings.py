@@ -17,7 +17,7 @@ _JARS = re.compile(r"^\s*spark\.jars\s*[\s=:]\s*(\S.*?)\s*$", re.M)
 
 
 def is_submitted() -> bool:
-    """Whether this process was started by ``spark-submit``, whose JVM runs already."""
+    """Return whether this process was started by ``spark-submit``, whose JVM runs already."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 

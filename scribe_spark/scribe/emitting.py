@@ -119,7 +119,7 @@ class Emitter:
         keep_deliveries(scribe, got.with_messages(publication[member]))
 
     def _emit(self, pair: np.ndarray, emitted: Emitted, came: Payloads | None = None) -> None:
-        """What nodes send to children, as `Emitted` names it.
+        """Return the messages that nodes send to children, by the names of `Emitted`.
 
         Parameters
         ----------

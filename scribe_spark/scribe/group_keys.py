@@ -73,7 +73,7 @@ class Groups:
         return cls(number, keys.take(order), size, allowed)
 
     def allows(self, operation: str, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Whether the credentials of nodes permit an operation: bool, one a pair."""
+        """Return whether the credentials of nodes permit an operation: bool, one a pair."""
         if operation not in self.allowed:
             return np.ones(len(group), dtype=bool)
         has_list, pairs = self.allowed[operation]

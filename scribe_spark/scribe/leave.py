@@ -54,7 +54,7 @@ def _leave_up(scribe: Scribe, asked: np.ndarray) -> None:
 
 
 def _has_child(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
-    """Whether nodes, by their (group, node), have a child."""
+    """Return whether nodes, by their (group, node), have a child."""
     edges = scribe.state.children.key
     first = np.searchsorted(edges, pair * scribe.state.size)
     first, beyond = np.minimum(first, len(edges) - 1), first == len(edges)

@@ -1,4 +1,4 @@
-"""What applications remember at the nodes of trees, as arrays.
+"""The memory of applications at the nodes of trees, as arrays.
 
 A node remembers what it has seen since it entered the tree, and what it knows of its children; its
 memory is gone when it dies, or when it enters the tree anew.  A child that dies is forgotten.
@@ -23,7 +23,7 @@ _NODE = ("group", "node")
 
 @dataclass
 class AtNodes(SortedTable):
-    """What nodes of trees remember, by (group, node); applications add columns.
+    """The memory of nodes of trees, by (group, node); applications add columns.
 
     Attributes
     ----------

@@ -62,7 +62,7 @@ class Payloads(Rows):
 
     @classmethod
     def from_columns(cls, columns: Columns) -> Payloads:
-        """What :func:`send_payloads` has told."""
+        """Return the payloads that :func:`send_payloads` sent."""
         return super().from_columns({**columns, "node": columns[AT]})
 
 

@@ -1,4 +1,4 @@
-"""What became of publications: kept from round to round until known.
+"""Outcomes of publications: kept from round to round until they are known.
 
 References
 ----------
@@ -29,7 +29,7 @@ from scribe_spark.scribe.state import Missing, Publications, ScribeState
 
 @dataclass(frozen=True)
 class PublicationResults(Rows):
-    """What became of publications; in time + late + lost = expected.
+    """Outcomes of publications; in time + late + lost = expected.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ DUE, LEFT, ORPHANS, OVERLOADED = "scribe due", "scribe left", "scribe orphans", 
 
 @dataclass(frozen=True)
 class LookBack(RoundProgram):
-    """What has become of publications, deliveries and nodes in the round.
+    """The outcomes of publications, deliveries and nodes in the round.
 
     Attributes
     ----------

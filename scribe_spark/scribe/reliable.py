@@ -44,7 +44,7 @@ class _Served(SortedTable):
 
 
 def _is_beginning(place: np.ndarray) -> np.ndarray:
-    """Whether places are beginnings of rounds, or of epochs."""
+    """Return whether places are beginnings of rounds, or of epochs."""
     return place % (1 << _ROUND) == 0
 
 

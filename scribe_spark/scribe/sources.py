@@ -293,7 +293,7 @@ def acknowledge(scribe: Scribe, tables: Tables) -> None:
 
 
 def finish_publications(scribe: Scribe, tables: Tables) -> Columns:
-    """What no root has taken in this round is kept; up to its deadline, when it is given up.
+    """Sources keep the publications that no root accepted in this round, up to their deadlines.
 
     Return the publications of the bucket's sources: the columns of `Sent`.
     """

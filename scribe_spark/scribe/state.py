@@ -1,4 +1,4 @@
-"""What the nodes of a bucket know of groups: sorted tables of arrays, by (group, node).
+"""The knowledge of a bucket's nodes about groups: sorted tables of arrays, by (group, node).
 
 A node is its position in the ring as in `OverlayState`, a group its index in `Groups`.  With K
 nodes the key of a pair is ``group * K + node``, that of an edge ``(group * K + parent) * K +
@@ -46,7 +46,7 @@ _FLAGS = ("member", "root", "tried", "moved", "heeded")
 
 @dataclass
 class Entries(SortedTable):
-    """What a node of a group's tree knows of the group; by (group, node).
+    """The knowledge of a node of a group's tree about the group; by (group, node).
 
     A node without parent that is not the root *waits*: it sends a JOIN in every round.
 
@@ -148,7 +148,7 @@ class Copies(SortedTable):
 
 @dataclass
 class Replicas(SortedTable):
-    """What roots know of their replicas; by (group, root, leaf): what that has taken.
+    """The knowledge of roots about their replicas; by (group, root, leaf): the state at the leaf.
 
     Attributes
     ----------
@@ -281,7 +281,7 @@ class Got(SortedTable):
 
 @dataclass
 class Values:
-    """What an application keeps in the groups' states: lists of numbers, one after the other.
+    """Values of an application in the groups' states: lists of numbers, one after the other.
 
     Attributes
     ----------
@@ -348,7 +348,7 @@ class Paths:
 
 @dataclass
 class ScribeState:
-    """What some nodes know of all groups; kernels write into it.
+    """The knowledge of some nodes about all groups; kernels write into it.
 
     Attributes
     ----------

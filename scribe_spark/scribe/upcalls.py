@@ -81,7 +81,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class Emitted:
-    """What an application sends.
+    """The messages that an application sends.
 
     Attributes
     ----------

@@ -42,12 +42,12 @@ def find(topology: str | GivenGraph) -> tuple[TopologyKind, str] | None:
 
 
 def is_path(topology: str | GivenGraph) -> TypeIs[str]:
-    """Whether `topology` is the path or URL of an edge list."""
+    """Return whether `topology` is the path or URL of an edge list."""
     return isinstance(topology, str) and find(topology) is None
 
 
 def needs_spark(topology: str | GivenGraph) -> bool:
-    """Whether only Spark can read it: a URL that is not of this machine."""
+    """Return whether only Spark can read it: a URL that is not of this machine."""
     return is_path(topology) and not is_local(topology)
 
 

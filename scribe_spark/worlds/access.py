@@ -55,7 +55,7 @@ class AccessLists:
         return np.sort(self.nodes[(self.rights == right) & (self.groups == group)])
 
     def permits(self, right: int, groups: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-        """Whether each of `nodes` has a right to its group: bool, shape as `nodes`."""
+        """Return whether each of `nodes` has a right to its group: bool, shape as `nodes`."""
         listed = self.listed(right)
         place = find_sorted(listed, groups)
         rows = self.rights == right

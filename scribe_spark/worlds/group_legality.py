@@ -68,7 +68,7 @@ def first_impossible_in_groups(
 
 
 def _same_as_before(rows: EventRows, *more: np.ndarray) -> np.ndarray:
-    """Whether a row has the group, the node, the round and `more` of the row before it."""
+    """Return whether a row has the group, the node, the round and `more` of the row before it."""
     same = np.zeros(len(rows), dtype=bool)
     columns = (rows.groups, rows.nodes, rows.rounds, *more)
     same[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])

@@ -83,7 +83,7 @@ GROUP_MEASURES: dict[str, str] = (
 
 
 def is_of_groups(measure: str) -> bool:
-    """Whether a measure of a round is of Scribe, not of Pastry.
+    """Return whether a measure of a round is of Scribe, not of Pastry.
 
     Examples
     --------

@@ -170,7 +170,7 @@ def world_groups(
 
 
 def rejoins(config: WorldConfig) -> bool:
-    """Whether nodes that come back join their groups again by themselves."""
+    """Return whether nodes that come back join their groups again by themselves."""
     made = config.world.generators
     return bool(made) and config.scribe.rejoin and "group-churn" not in made
 

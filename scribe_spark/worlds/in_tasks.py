@@ -61,7 +61,7 @@ _REFUSED = "refused"
 
 @dataclass(frozen=True)
 class _Job:
-    """What the tasks of a job of rounds have in common; picklable."""
+    """The common data of the tasks of a job of rounds; picklable."""
 
     facts: Facts
     bounds: np.ndarray

@@ -27,7 +27,7 @@ class Lifetimes:
         self._key, self._rows = self._key[order], rows.take(order)
 
     def at(self, nodes: np.ndarray, rounds: np.ndarray | int) -> tuple[np.ndarray, np.ndarray]:
-        """Whether nodes are alive after the events of rounds, and in which life.
+        """Return whether nodes are alive after the events of rounds, and in which life.
 
         Returns
         -------
@@ -87,7 +87,7 @@ class Lifetimes:
         return nodes * np.int64(self._extent.rounds) + rounds
 
     def _is_of(self, places: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-        """Whether the rows at `places` exist and are of `nodes`."""
+        """Return whether the rows at `places` exist and are of `nodes`."""
         there = (places >= 0) & (places < len(self._rows))
         found = np.zeros(len(nodes), dtype=bool)
         found[there] = self._rows.nodes[places[there]] == nodes[there]

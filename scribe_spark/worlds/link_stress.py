@@ -75,7 +75,7 @@ class LinkStress:
     routers: int
 
     def is_measured(self, number: int) -> bool:
-        """Whether it is measured in a round."""
+        """Return whether it is measured in a round."""
         return self.period > 0 and (number + 1) % self.period == 0
 
     def measures(self, counted: Counted, names: Iterable[str], nodes: int) -> dict[str, float]:

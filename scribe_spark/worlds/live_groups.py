@@ -59,7 +59,7 @@ LEFT_BY_ROUNDS = ("publications", "watched_trees", "extra_joins")
 
 @dataclass(frozen=True)
 class GroupRound:
-    """What a round leaves besides the groups.
+    """The results of a round besides the groups.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class LiveGroups:
 
     @property
     def make_application(self) -> Callable[[int], Application] | None:
-        """What makes the application, given how many nodes there are; None: best effort."""
+        """Return the maker of the application, by the number of nodes; None: best effort."""
         if self.application is not None:
             return self.application
         return partial(Reliable, self.rules.buffer) if self.rules.reliable else None

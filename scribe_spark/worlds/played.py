@@ -1,4 +1,4 @@
-"""What a round leaves for the driver, wherever it was played."""
+"""The results of a round for the driver, wherever the round was played."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Generator:
     check: Callable[[WorldConfig, Extent], None] | None = None
 
     def needs_spark(self, config: WorldConfig) -> bool:
-        """Whether it depends on what only Spark knows."""
+        """Return whether it depends on what only Spark knows."""
         return self.needs_ids(config) if callable(self.needs_ids) else self.needs_ids
 
     def events(self, config: WorldConfig, setting: Setting) -> EventRows:

@@ -32,7 +32,7 @@ VERSION = 2
 
 @dataclass(frozen=True)
 class WorldHeader:
-    """What a save is.
+    """The head of a save.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What users read of a world, off the rows of its buckets: a declaration for each table.
+"""The tables of a world that users read, declared over the rows of its buckets.
 
 A view says which tables of a bucket it needs, and what rows they are.  Positions on the ring become
 numbers of nodes, indices become numbers of groups and ids of routers.
@@ -73,7 +73,7 @@ class Bucket:
 
     @property
     def states(self) -> States:
-        """What the nodes know."""
+        """The knowledge of the nodes."""
         return States.of_tables(self.ring, self.first, self.tables)
 
 

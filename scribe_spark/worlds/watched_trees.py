@@ -80,7 +80,7 @@ TREES_SEEN = _ENTRIES, _EDGES = "scribe watched entries", "scribe watched edges"
 
 @dataclass(frozen=True)
 class SeeTrees(RoundProgram):
-    """What the nodes of a bucket know of watched trees: the tables :data:`TREES_SEEN`.
+    """Write the knowledge of a bucket's nodes about watched trees: the tables :data:`TREES_SEEN`.
 
     Attributes
     ----------

@@ -314,7 +314,7 @@ class World:
 
     @property
     def measures_ways(self) -> bool:
-        """Whether there are :attr:`tree_edges` and :attr:`deliveries`."""
+        """Return whether there are :attr:`tree_edges` and :attr:`deliveries`."""
         groups = self._protocols.groups
         return groups is not None and groups.multicasts.of_ways
 

@@ -142,7 +142,7 @@ def lacks_leaves(states: States, index: np.ndarray, live: np.ndarray) -> np.ndar
 
 
 def holds_leaf(states: States, index: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Whether each node has the node at a position in its leaf set."""
+    """Return whether each node has the node at a position in its leaf set."""
     held = np.empty(len(index), dtype=bool)
     position = position.astype(np.int32)
     for start in range(0, len(index), _ROWS):  # rows that stay in the cache
