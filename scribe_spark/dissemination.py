@@ -1,4 +1,4 @@
-"""How a message spreads over the edges of a group's overlay: who gets which copy first, and when.
+"""The spread of a message over the edges of a group's overlay: first copies, and their times.
 
 A node forwards the first copy that it gets, and no other.  On which of its edges it forwards may
 depend on how that copy came.  There are two clocks.  By *time* a copy that is sent at t arrives

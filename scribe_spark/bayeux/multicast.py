@@ -44,7 +44,7 @@ _COLUMNS = ("session", "group", "node", "sender", "hops", "at_us")
 
 @dataclass(frozen=True)
 class Ways:
-    """How a multicast comes to the root of each session.
+    """The way of a multicast to the root of each session.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ from scribe_spark.pastry.states import CELLS, IsAlive, States
 
 
 class Hop(Protocol):
-    """How messages of Bayeux are routed; picklable."""
+    """A routing rule of Bayeux's messages; picklable."""
 
     def __call__(
         self, first: int, tables: Tables, at: np.ndarray, keys: Keys

@@ -107,7 +107,7 @@ def _optimal(
 
 
 def _holds(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Whether each zone holds a place, dimension by dimension: bool, shape (dimensions, n)."""
+    """Return which zones hold a place, dimension by dimension: bool, shape (dimensions, n)."""
     inside = place - zones.low[:, zone]
     return (inside >= 0) & (inside < zones.side(zone))
 

@@ -1,4 +1,4 @@
-"""The zones of all CANs at once: who has which part of the space (docs/rules.md, C5).
+"""The zones of all CANs at once: the part of the space of each node (docs/rules.md, C5).
 
 Zones follow from who is in a CAN and what was drawn for each, as nodeIds follow from their draws.
 So they are facts that every bucket may look up, like nodeIds; which zones a *node* knows, its

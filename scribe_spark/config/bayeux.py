@@ -38,7 +38,7 @@ class LiveBayeuxConfig(_Hops):
 
 
 class BayeuxConfig(_Hops):
-    """How Bayeux finds roots and routes; what of it is recalled is in docs/rules.md."""
+    """Bayeux's roots and routes; docs/rules.md tells which rules are recalled from memory."""
 
     root: Annotated[Literal["pastry", "surrogate"], Flat("bayeux_root")] = Field(
         default="pastry",

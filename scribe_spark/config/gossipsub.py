@@ -78,7 +78,7 @@ _OF_WAVES = used_when(lambda config: config.gossipsub.joins == "waves", "--gossi
 
 
 class GossipSubConfig(Section):
-    """How GossipSub is set up; fields that are None have the preset's values (:meth:`filled`)."""
+    """GossipSub's parameters; fields that are None have the preset's values (:meth:`filled`)."""
 
     all_used_when: ClassVar[UsedWhen | None] = used_when(
         used_by("gossipsub"), "gossipsub in --systems"

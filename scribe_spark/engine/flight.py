@@ -68,7 +68,7 @@ _BROKEN = (pa.ArrowException, OSError)
 
 @dataclass(frozen=True)
 class Address:
-    """Where a task's server listens, and the number from which its token is made."""
+    """The address of a task's server, and the number from which its token is made."""
 
     host: str
     port: int

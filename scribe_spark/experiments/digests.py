@@ -136,7 +136,7 @@ def find_changed_file(files: Files, url: str, recorded: Mapping[str, str]) -> st
 
 
 def same_outputs(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two records of a phase are of the same rows and texts."""
+    """Return whether two records of a phase name the same rows and texts."""
     tables, others = one["tables"], other["tables"]
     same = tables.keys() == others.keys() and one["texts"] == other["texts"]
     return same and all(same_content(tables[name], others[name]) for name in tables)

@@ -1,4 +1,4 @@
-"""Where the rounds of a world are played: in tasks that keep their buckets, or as jobs."""
+"""The engine of a world's rounds: tasks that keep their buckets, or jobs."""
 
 from __future__ import annotations
 

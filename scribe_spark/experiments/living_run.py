@@ -205,7 +205,7 @@ class LivingRun(Simulation):
         return _Grown(world, publishers.toArrow(), pd.concat(joins), over)
 
     def _publishers(self, world: World) -> DataFrame:
-        """``group, node``: who multicasts to each group, of those who may."""
+        """``group, node``: the node with the right that multicasts to each group."""
         rows, access = world.memberships.toArrow(), self._start.access
         group, node, member, root = (
             rows.column(name).to_numpy() for name in ("group", "node", "member", "root")
@@ -254,7 +254,7 @@ class LivingRun(Simulation):
 
     @stage
     def _entries(self) -> DataFrame:
-        """`schemas.MEMBERSHIPS`: who is in which tree."""
+        """`schemas.MEMBERSHIPS`: the nodes of each tree."""
         return self._memory.materialise(self._grow().world.memberships)
 
     @property

@@ -31,5 +31,5 @@ def run_folder(experiment: str, seed: int | str) -> str:
 
 
 def inside(execution: Execution, name: str) -> Execution:
-    """How one run of several is made: in OUT's folder `name`, gone on with where it stopped."""
+    """Return the execution of one run of several: in OUT's folder `name`, resumed after a stop."""
     return execution.replace(out=join(execution.out, name), resume=True, overwrite=False)

@@ -1,4 +1,4 @@
-"""How many buckets the nodes of a world are in, if nobody says.
+"""The default number of buckets of a world.
 
 One bucket has no superstep to wait for, but one core and one process' memory.  Several play at the
 same time, and each round waits for dozens of small Spark jobs.  The figures are those of

@@ -1,4 +1,4 @@
-"""How many things have each value: what metrics and curves of figures are made from."""
+"""Histograms: the number of things with each value, for metrics and curves of figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Histogram:
-    """How many things have each value.
+    """The number of things with each value.
 
     Attributes
     ----------

@@ -126,7 +126,7 @@ class Route(_Upcalls):
 
     @property
     def _alone(self) -> bool:
-        """Whether what becomes of a message does not depend on others that are there with it."""
+        """Return whether the fate of a message does not depend on other messages at its node."""
         unchanged = type(self.application).forward is Application.forward
         return unchanged or self.application.independent
 

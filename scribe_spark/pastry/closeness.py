@@ -49,7 +49,7 @@ def not_above(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Distances:
-    """How far candidates are from keys, which orders them by closeness.
+    """Distances of candidates from keys, which order the candidates by closeness.
 
     Attributes
     ----------

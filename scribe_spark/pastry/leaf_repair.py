@@ -94,7 +94,7 @@ class _Detect(NodeProgram):
 
 
 def _to_leaves(nodes: np.ndarray, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and their leaves, a pair for each leaf that there is."""
+    """Return nodes and their leaves: a pair for each leaf."""
     at, column = np.nonzero(leaves >= 0)
     return nodes[at], leaves[at, column]
 

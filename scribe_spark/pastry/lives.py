@@ -19,7 +19,7 @@ NEVER = -1
 
 
 class KnowsLives:
-    """Tells who is alive by arrays of all K known nodes.
+    """The lives of all K known nodes, as arrays.
 
     Attributes
     ----------

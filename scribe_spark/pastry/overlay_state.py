@@ -14,7 +14,7 @@ __all__ = ["NEVER", "OverlayState"]
 
 @dataclass(frozen=True)
 class OverlayState(KnowsLives):
-    """All nodes that there are or were; kernels write into the arrays.
+    """All nodes, dead ones too; kernels write into the arrays.
 
     Attributes
     ----------

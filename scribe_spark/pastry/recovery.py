@@ -31,7 +31,7 @@ _QUESTION, _ANSWER, _ANNOUNCEMENT = "question", "answer", "announcement"
 
 
 def recover(player: Player, nodes: np.ndarray, besides: Sequence[Program] = ()) -> np.ndarray:
-    """Nodes (positions, ascending) come back together; those who could not, by nodeId.
+    """Recover nodes (positions, ascending) together; then those without a live node, by nodeId.
 
     All see the state before.  Each takes what its live last known leaves and their leaf sets offer,
     tells its new leaf set, and leaf sets are exchanged.

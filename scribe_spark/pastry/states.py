@@ -122,7 +122,7 @@ class States:
         return (larger - own) % size, (own - smaller) % size
 
     def covers_ring(self, index: np.ndarray) -> np.ndarray:
-        """Whether the leaf sets of some nodes cover the ring, see `leaf_set.covers_ring`: bool."""
+        """Return which nodes' leaf sets cover the ring, see `leaf_set.covers_ring`: bool."""
         return covers_ring(*self.reach(index), len(self.known))
 
     def distinct_leaves(self, index: np.ndarray) -> np.ndarray:

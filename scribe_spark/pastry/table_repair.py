@@ -107,7 +107,7 @@ class RepairTables(NodeProgram):
         }
 
     def _take(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
-        """Check who is named; cells take the nearest of those that are alive."""
+        """Check the named nodes; cells take the nearest live one."""
         states, holes = self.states(bucket, tables), inbox[_HOLES]
         width, size = states.cells.shape[1], len(holes[AT])
         base = 2**states.b

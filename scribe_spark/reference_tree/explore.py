@@ -129,7 +129,7 @@ def _unknown_part(
     covered: np.ndarray,
     below: bool,
 ) -> tuple[np.ndarray, Numbers]:
-    """Whether the part on one side of a node has unknown keys, and the last or first of them.
+    """Return whether one side of a node has unknown keys, and the last or first of them.
 
     `first` and `last` are the keyset of the node's owner, which counts where `covered`: else the
     node lies among keys that were known before.

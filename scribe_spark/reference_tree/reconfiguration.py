@@ -109,7 +109,7 @@ class Reconfigure:
     def _look_up(
         self, bucket: int, tables: Tables, climbs: Climbs | None, branches: Branches | None
     ) -> Outbox:
-        """Go on with searches as far as keys are the bucket's; who asks is told what is found."""
+        """Continue searches inside the bucket; send results to the asking hosts."""
         if climbs is None and branches is None:
             return {}
         tree, rings = self.dht.tree, self.dht.keysets(bucket, tables)

@@ -27,7 +27,7 @@ ASSIGNMENTS = CHORD, PASTRY = ("chord", "pastry")
 
 
 def check_assignment(assignment: str) -> None:
-    """Refuse an assignment of keys that there is not.
+    """Raise InputError for an unknown assignment of keys.
 
     Raises
     ------

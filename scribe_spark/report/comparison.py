@@ -20,7 +20,7 @@ NOTABLE = 10.0
 
 @dataclass(frozen=True)
 class Difference:
-    """How far a measured number is from the published one, in per cent of the published."""
+    """Return the difference of a number from the published one, in per cent of the latter."""
 
     percent: float
 
@@ -174,7 +174,7 @@ def published_of_figure(spec: FigureSpec, metrics: Iterable[Mapping[str, Any]]) 
 
 
 def check_verdict(metric: Mapping[str, Any]) -> str:
-    """How a number lies to the independent check's range; empty where it is inside.
+    """Return the position of a number to the independent check's range; empty if it is inside.
 
     A mean over topologies is compared by its standard deviation over them.
 

@@ -1,4 +1,4 @@
-"""How all drawings look: colours, dashes, sizes, and numbers on axes.
+"""The style of all drawings: colours, dashes, sizes, and numbers on axes.
 
 A system has one colour and one marker in all figures, and one label (`systems.System`).  Where a
 figure shows two measures of a system, the first is solid and the second dashed.

@@ -324,7 +324,7 @@ def _labels(labels: list[tuple[int, float, float, str]]) -> Iterator[str]:
 
 
 def _legend(seen: set[str], new_edges: bool, y: float) -> Iterator[str]:
-    """The marks that there are, in rows."""
+    """Return the entries of the legend, in rows."""
     keys = [
         (_mark("root", False, 0, 0), "root", "root" in seen),
         (_mark("alive", True, 0, 0), "member", "member" in seen),

@@ -112,7 +112,7 @@ def render_world(
 
 
 def _lines(panel: Panel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:
-    """Return label -> values by round (or by `across`), of the measures that there are.
+    """Return label -> values by round (or by `across`), for each measure that was taken.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def _lines(panel: Panel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Se
 
 
 def _distribution(table: pd.DataFrame, measure: str) -> pd.Series:
-    """How many of all rounds by the number that ends the measures' names; 0 for those between."""
+    """Return counts of all rounds by the number at the end of the measures' names; 0 in gaps."""
     from scribe_spark.worlds.summary import totals_by_number  # loads Spark
 
     counts = totals_by_number(table, measure)

@@ -38,13 +38,13 @@ _HALF = 0xFFFFFFFF
 
 
 def can_write(schema: StructType, spark: SparkSession, url: str) -> bool:
-    """Whether tasks can write a table to `url`: it is on their disk, and they know its types."""
+    """Return whether tasks can write a table to `url`: it is on their disk, with known types."""
     kinds = {field.dataType.simpleString() for field in schema}
     return kinds <= _KINDS and shares_disk(spark, url)
 
 
 def shares_disk(spark: SparkSession, url: str) -> bool:
-    """Whether a location is on a disk that the driver shares with all tasks, and may be used so."""
+    """Return whether a location is on a disk that the driver may share with all tasks."""
     here = url.startswith("file://") and enabled("arrow_writer")
     return here and abilities(spark).shares_disk
 

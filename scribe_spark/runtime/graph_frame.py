@@ -87,7 +87,7 @@ class GraphTables:
 
 
 def has_graphframes(spark: SparkSession) -> bool:
-    """Whether the session's JVM can load GraphFrames, asked as GraphFrames' Python half asks."""
+    """Return whether the session's JVM can load GraphFrames, as its Python half checks."""
     return not is_connect(spark) and has_class(spark, _JVM_CLASS)
 
 

@@ -97,7 +97,7 @@ class Classic:
 
     @property
     def parallelism(self) -> int:
-        """How many tasks the executors do at a time, as Spark counts them."""
+        """Return the number of tasks that executors run at a time, as Spark counts them."""
         return self._context.defaultParallelism
 
     @property
@@ -207,7 +207,7 @@ class Connected:
 
     @cached_property
     def _looked(self) -> tuple[int, bool]:
-        """How many tasks there are at a time, and whether they read and write our files.
+        """The number of tasks at a time, and their access to our files.
 
         Who asks first also brings the tasks this package, unless they have it.
         """
@@ -251,7 +251,7 @@ class Connected:
 
     @property
     def checkpoints(self) -> bool:
-        """Whether DataFrames can be checkpointed; else they are written (:meth:`scratch_table`)."""
+        """Return whether DataFrames can be checkpointed, or are written (:meth:`scratch_table`)."""
         return self._refuses_checkpoints is None
 
     @property

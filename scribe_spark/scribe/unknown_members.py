@@ -56,6 +56,6 @@ class RefuseUnknownMembers(RoundProgram):
 
 
 def _knows_list(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Whether nodes can check credentials: they are in the tree, or have the group's state."""
+    """Return which nodes can check credentials: nodes in the tree, or with the group's state."""
     pair = scribe.key(group, node)
     return scribe.state.entries.has(pair) | scribe.state.copies.has(pair)

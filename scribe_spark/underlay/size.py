@@ -27,5 +27,5 @@ class Size:
 
     @property
     def has_slot_for_each_link(self) -> bool:
-        """Whether a mean per slot means anything: with more nodes, links would share slots."""
+        """Return whether a mean per slot has a meaning: more nodes would share slots."""
         return self.existing_links <= self.paper_slots

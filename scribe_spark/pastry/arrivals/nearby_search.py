@@ -74,7 +74,7 @@ class Discover(WaveProgram):
         return {_ANSWER: concatenate(some)}
 
     def _move(self, tables: Tables, came: Columns) -> Outbox:
-        """Probe who is named, and ask the nearest the next question."""
+        """Probe the named nodes, and ask the nearest one the next question."""
         arriving, phase, row = came[AT], came["phase"], came["row"]
         at = self._nearest(tables, arriving, came["asked"], came["entries"])
         ends = (phase == _ROW_0) & (at == came["asked"])
