@@ -84,8 +84,8 @@ rad-under-churn: setup ## RAD, RMD and node stress by rounds of churn, with and 
 	@$(BIN)/python -m tools.rad_under_churn out/rad-under-churn --page
 
 .PHONY: peers-living
-peers-living: setup ## Scribe, GossipSub and Bayeux under the same failures and churn, and write docs/peers_living.md (a quarter of an hour)
-	@$(BIN)/python -m tools.peers_living out/peers-living
+peers-living: setup ## Scribe, GossipSub and Bayeux under the same failures and churn, and write docs/peers_living.md (some hours; ARGS="--only NAME ..." plays some worlds)
+	@set -f; $(BIN)/python -m tools.peers_living out/peers-living $(args)
 	@$(BIN)/python -m tools.peers_living out/peers-living --page docs/peers_living.md
 
 .PHONY: reference-tree
