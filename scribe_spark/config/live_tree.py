@@ -12,7 +12,7 @@ from scribe_spark.errors import InputError
 
 
 class LiveTreeConfig(Section):
-    """Return whether a world keeps the tree beside its overlay, and which."""
+    """The reference tree that a world keeps beside its overlay, if any."""
 
     kept: Annotated[bool, Flat("reference_tree")] = Field(
         default=False,

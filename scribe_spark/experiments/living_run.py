@@ -382,7 +382,7 @@ def _play_until(world: World, until: int) -> Iterator[pd.DataFrame]:
 def _root_or_other(
     group: np.ndarray, root: np.ndarray, access: AccessLists, live: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Groups and who has their roots multicast: the root, or the first live node that may.
+    """Return groups and their multicasting nodes: the root, or the first live node with the right.
 
     A message begins at the root, whoever has asked for it; groups to which nobody may multicast are
     left out.

@@ -20,7 +20,7 @@ NOTABLE = 10.0
 
 @dataclass(frozen=True)
 class Difference:
-    """Return the difference of a number from the published one, in per cent of the latter."""
+    """The difference of a number from the published one, in per cent of the latter."""
 
     percent: float
 

@@ -69,7 +69,7 @@ def note_got(
 
 
 def keep_got(scribe: Scribe, tables: Tables) -> None:
-    """Remember who has had what; of publications that the next round still asks for."""
+    """Remember the publications of each node that the next round still asks for."""
     got = scribe.state.got
     if GOT in tables:
         got.key = _merged(got.key, tables.pop(GOT)["key"])

@@ -191,7 +191,7 @@ class Emitter:
         )
 
     def _note_payloads(self, payloads: Payloads) -> None:
-        """Remember who has sent which publications to whom."""
+        """Note the sender and the receiver of each publication."""
         inside = self.messages.contents(payloads.message)
         of, publication = inside["call"], inside["publication"]
         columns = {"group": payloads.group[of], "publication": publication}

@@ -163,7 +163,7 @@ def _remember_repairs(scribe: Scribe, came: Columns) -> None:
 
 
 def _own(scribe: Scribe, pairs: _Pairs) -> _Pairs:
-    """Return the (group, node) whose nodes are of the bucket."""
+    """Return the pairs (group, node) with nodes in the bucket."""
     group, node = pairs
     mine = scribe.is_own(node)
     return (group, node) if mine.all() else (group[mine], node[mine])

@@ -1,4 +1,4 @@
-"""How Scribe makes its upcalls: what an application is shown, and what is done with its answers.
+"""Scribe's upcalls: the columns that an application receives, and the use of its answers.
 
 References
 ----------

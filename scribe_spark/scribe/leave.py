@@ -84,7 +84,7 @@ def lose_parent(scribe: Scribe, rows: np.ndarray, why: str) -> None:
 
 @dataclass(frozen=True)
 class Gone:
-    """Return what dead nodes had: rows of the three tables."""
+    """The rows of dead nodes in the three tables."""
 
     entries: Entries
     children: ChildrenTable

@@ -1,4 +1,4 @@
-"""How many children nodes may have (docs/variants.md)."""
+"""Limits of the number of children of nodes (docs/variants.md)."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def tell_paths(scribe: Scribe) -> None:
 
 
 def take_paths(scribe: Scribe, told: Columns) -> None:
-    """Children hear who is above their parents.
+    """Children receive the paths above their parents.
 
     Who finds itself on a path that is new to it leaves its parent.
     """

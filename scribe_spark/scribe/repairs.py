@@ -1,4 +1,4 @@
-"""How long repairs take: nodes that died, and whether a root reaches all their children again.
+"""The duration of repairs: dead nodes, until a root reaches all their children again.
 
 Only the measurement asks; its messages are not counted.
 

@@ -88,7 +88,7 @@ class SharedRings:
         step: int,
         where: np.ndarray | Literal[True] = True,
     ) -> np.ndarray:
-        """How many numbers rows have without a gap, from `number` on.
+        """Return the count of numbers that rows have without a gap, from `number` on.
 
         Parameters
         ----------

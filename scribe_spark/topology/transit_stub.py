@@ -111,7 +111,7 @@ def generate(params: TopologyConfig, seed: int) -> Graph:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """How many of what, before any point or link is drawn.
+    """The sizes of domains and stubs, before any point or link is drawn.
 
     Attributes
     ----------

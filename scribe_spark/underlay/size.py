@@ -1,4 +1,4 @@
-"""How many links a network has, by the paper's count and as they exist."""
+"""The number of links of a network, by the paper's count and as they exist."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _refuse_bad_rows(
 
 
 def groups_are(groups: np.ndarray) -> str:
-    """Return the groups that there are, for an error message.
+    """Describe the known groups for an error message.
 
     Parameters
     ----------

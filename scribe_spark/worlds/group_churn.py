@@ -80,7 +80,7 @@ class _Churn:
         self.events: list[EventRows] = []
 
     def play(self, at: int, alive: np.ndarray) -> None:
-        """One round; `alive` is who is alive after its events of nodes."""
+        """Play one round; `alive` marks the live nodes after its events of nodes."""
         members = self._members.take(alive[self._members.nodes])
         going = members.ends < at + 1
         quits, members = members.take(going), members.take(~going)

@@ -1,4 +1,4 @@
-"""The groups of a world: who is a member at the start, the access lists, and the groupIds."""
+"""The groups of a world: members at the start, access lists, and groupIds."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class WorldGroups:
         return np.isin(groups, self.numbers)
 
     def named(self) -> str:
-        """Return the groups that there are, for an error message."""
+        """Describe the known groups for an error message."""
         return groups_are(self.numbers)
 
 

@@ -1,4 +1,4 @@
-"""How long the rounds of a world last, and those of its systems; times in seconds as rounds.
+"""The length of the rounds of a world and of its systems; times in seconds as rounds.
 
 References
 ----------

@@ -71,7 +71,7 @@ class LiveTree:
     assignment: str = PASTRY
 
     def hosts(self, player: Player) -> LiveHosts:
-        """Return the hosts of the tree, who are alive now."""
+        """Return the live hosts of the tree."""
         return LiveHosts(player.given, ReferenceTree(128, self.children), self.assignment)
 
 

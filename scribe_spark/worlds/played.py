@@ -65,13 +65,13 @@ class RoundLeft:
 
 
 def is_round(number: int) -> Column:
-    """Return whether rows are of a round."""
+    """Return whether rows belong to a round."""
     # a DECIMAL: whole numbers are written into generated code, which would be new in each job
     return F.col("round").cast(_ROUND) == F.lit(Decimal(number))
 
 
 def are_rounds(rounds: range) -> Column:
-    """Return whether rows are of some rounds."""
+    """Return whether rows belong to some rounds."""
     first, last = (F.lit(Decimal(number)) for number in (rounds[0], rounds[-1]))
     return F.col("round").cast(_ROUND).between(first, last)
 

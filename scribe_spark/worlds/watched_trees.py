@@ -186,7 +186,7 @@ def told_trees(
 
 
 def all_told(rounds: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """`schemas.WATCHED_TREES` of several rounds; the parent of who has none is None."""
+    """`schemas.WATCHED_TREES` of several rounds; a node without a parent has None there."""
     parts = [told.astype({"parent": "Int64"}) for told in rounds if len(told)]
     if not parts:
         return pd.DataFrame(columns=schemas.WATCHED_TREES.names)

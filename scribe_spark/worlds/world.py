@@ -291,7 +291,7 @@ class World:
 
     @property
     def memberships(self) -> DataFrame:
-        """`schemas.MEMBERSHIPS`: who is in which group's tree."""
+        """`schemas.MEMBERSHIPS`: the nodes of each group's tree."""
         return self._of_groups(views.MEMBERSHIPS)
 
     @property

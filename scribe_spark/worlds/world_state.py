@@ -145,7 +145,7 @@ class WorldState:
 
     @property
     def ring(self) -> Ring:
-        """All nodes that there are, were or may be."""
+        """All nodes: past, present and future ones."""
         return self.player.given.facts.ring
 
     def play(

@@ -63,7 +63,7 @@ def grow_lazily(context: VariantContext) -> Variant:
 
 
 def _grow_anew(player: Player, round: GroupRound) -> None:
-    """Grow trees lazily in place of those that there are."""
+    """Grow trees lazily in place of the old trees."""
     player.play(Forget(player.given, round))
     lazy.grow_lazily(player, round)
 
