@@ -15,7 +15,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import run_starts
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine.packing import Columns, concatenate, count_rows, take
 from scribe_spark.engine.program import Tables, append
 from scribe_spark.living import CARRIED, DELIVERED
 
@@ -27,7 +27,7 @@ def note_copies(tables: Tables, group: np.ndarray, sender: np.ndarray, to: np.nd
         append(tables, CARRIED, {**rows, "sender": sender, "to": to})
 
 
-def note_deliveries(tables: Tables, copies: Columns, trees: Sequence[Columns], size: int) -> None:
+def note_first_copies(tables: Tables, copies: Columns, trees: Sequence[Columns], size: int) -> None:
     """Note the first copy of each node: `living.DELIVERED`.
 
     Of nodes that get no copy the first TREE that brings the publications counts: senders send
@@ -42,18 +42,17 @@ def note_deliveries(tables: Tables, copies: Columns, trees: Sequence[Columns], s
     size : int
         K.
     """
-    names = ("group", "node", "hops", "delay_us")
-    parts = []
-    if copies:
-        columns = (copies[name] for name in ("group", "node", "hops", "at_us"))
-        parts.append(dict(zip(names, columns, strict=True)))
-    for tree in trees:
-        columns = (tree[name] for name in ("session", "member", "hops", "delay_us"))
-        parts.append(dict(zip(names, columns, strict=True)))
+
+    def named(came: Columns, *columns: str) -> Columns:
+        names = ("group", "node", "hops", "delay_us")
+        return {name: came[column] for name, column in zip(names, columns, strict=True)}
+
+    parts = [named(copies, "group", "node", "hops", "at_us")] if copies else []
+    parts += [named(tree, "session", "member", "hops", "delay_us") for tree in trees]
     if not parts:
         return
     got = concatenate(parts)
-    by_tree = np.arange(len(got["group"])) >= (len(copies["group"]) if copies else 0)
+    by_tree = np.arange(count_rows(got)) >= count_rows(copies)
     place = key_of([got["group"], got["node"]], size)
     order = np.lexsort((got["hops"], got["delay_us"], by_tree, place))
     first = order[run_starts(place[order])]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scribe_spark.bayeux.member_lists import CAME, LISTS, MEMBERS, Lists, Members, take_tables
-from scribe_spark.bayeux.noted import note_copies, note_deliveries
+from scribe_spark.bayeux.noted import note_copies, note_first_copies
 from scribe_spark.bayeux.routes import SessionProgram
 from scribe_spark.core.arrays import (
     SortedTable,
@@ -110,7 +110,7 @@ class CountHeard(SessionProgram):
         tables.pop(EDGES, None)
         came = take_tables(tables, CAME)
         if self.measures:
-            note_deliveries(tables, arrivals, came, size)
+            note_first_copies(tables, arrivals, came, size)
         trees = [self._keys(one, "session", "member") for one in came]
         by_tree = np.concatenate([copied[:0], *trees])
         heard = distinct(np.concatenate([copied, by_tree]))

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, find_sorted, whole_numbers
+from scribe_spark.core.arrays import Rows, distinct, find_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
@@ -190,7 +190,7 @@ def other_members(
 
 
 @dataclass(frozen=True)
-class Reached:
+class Reached(Rows):
     """Deliveries to members that are not the starts: arrays of shape (m,).
 
     Attributes
@@ -345,11 +345,14 @@ class MeasureMulticasts(NodeProgram):
     def _size(self) -> int:
         return len(self.given.facts.ring)
 
-    def _reached(self, tables: Tables, multicasts: Multicasts) -> tuple[Reached, np.ndarray]:
-        """Return the bucket's deliveries, and the delay of each by IP multicast."""
-        found, router = Reached.by(multicasts, self.of.deliveries(tables, self._size)), self._router
-        base_us = self.given.kernel.delays(router[multicasts.start[found.of]], router[found.node])
-        return found, base_us + 2 * self.measured.lan_us
+    def _reached(self, tables: Tables, multicasts: Multicasts) -> Reached:
+        """Return the bucket's deliveries."""
+        return Reached.by(multicasts, self.of.deliveries(tables, self._size))
+
+    def _base_us(self, multicasts: Multicasts, found: Reached) -> np.ndarray:
+        """Return the delay of each delivery by IP multicast."""
+        start = self._router[multicasts.start[found.of]]
+        return self.given.kernel.delays(start, self._router[found.node]) + 2 * self.measured.lan_us
 
     @property
     def _router(self) -> np.ndarray:
@@ -359,13 +362,14 @@ class MeasureMulticasts(NodeProgram):
         """Count members and deliveries; return messages to all buckets: members of groups."""
         members = self.of.members(tables)
         counts.add_total("members", len(other_members(multicasts, members, self._size)[0]))
-        found, base_us = self._reached(tables, multicasts)
-        counts.add_total("reached", len(found.of))
+        found = self._reached(tables, multicasts)
+        counts.add_total("reached", len(found))
         counts.add("depth", found.hops)
-        if len(found.of):
+        if len(found):
+            base_us = self._base_us(multicasts, found)
             delays = {"group": found.of, "total": found.delay_us, "most": found.delay_us}
             base = {"base_total": base_us, "base_most": base_us}
-            one = np.ones(len(found.of), dtype=np.int64)
+            one = np.ones(len(found), dtype=np.int64)
             append(tables, _DELAYS, add_delays({**delays, **base, "reached": one}))
         in_group = np.bincount(members // self._size)
         group = np.flatnonzero(in_group)
@@ -376,11 +380,11 @@ class MeasureMulticasts(NodeProgram):
     def _note_ratios(self, tables: Tables, multicasts: Multicasts, came: Columns) -> None:
         """Note the ratios of delays in the group with most members now, of equal ones the first."""
         largest = int(np.argmax(np.bincount(came["group"], came["members"])))
-        found, base_us = self._reached(tables, multicasts)
-        mine = multicasts.group[found.of] == largest
-        if mine.any():
-            ratio = rdp_ratios(found.delay_us[mine], base_us[mine])
-            append(tables, _RATIOS, {"group": found.of[mine], "ratio": ratio})
+        found = self._reached(tables, multicasts)
+        mine = found.take(multicasts.group[found.of] == largest)
+        if len(mine):
+            ratio = rdp_ratios(mine.delay_us, self._base_us(multicasts, mine))
+            append(tables, _RATIOS, {"group": mine.of, "ratio": ratio})
 
     def _put_on_links(
         self, tables: Tables, multicasts: Multicasts, packets: PacketsOnLinks
