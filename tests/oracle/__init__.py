@@ -12,6 +12,7 @@ whole microseconds throughout.
 ``random_cases``     small seeded cases, rich in ties and edges of the ring
 ``imperfect``        overlays whose routing tables are damaged
 ``dissemination``    one publication over directed edges, by hops or by time: event by event
+``bandwidth``        publications over links with bandwidth, sizes and queues: event by event
 ``bayeux``           Bayeux on Pastry (a package, as all that follow)
 ``flooding``         flooding over Pastry, by rows
 ``can``              CAN, CAN multicast, CAN as the overlay

@@ -1,0 +1,329 @@
+"""The clock with message sizes and bandwidth, event by event: one heap, one event at a time.
+
+Times are whole microseconds, bandwidths bits per second (0: unlimited), sizes bytes.  A copy of S
+bytes takes ``tx(S, B)`` = ceil(8,000,000 S / B) on a link of bandwidth B, and nothing if B = 0.  A
+*place* is a node's part in one topic; a *link* leads from a place y to a place x, with the delay
+D(y, x) >= 1.  Each uplink and each downlink belongs to a node (shared) or to a place (independent).
+Publications are numbered p in the order of time, topic and source, all topics together.
+
+B1 *Publication.*  The source has publication p at its time t0: T = t0, hops 0, no sender.  It
+   enqueues at E = t0.
+B2 *Enqueue.*  A place whose first copy is complete at T and came from f enqueues one batch at
+   E = T + V, V the node's validation time.  The batch has a copy to each peer but f and the source
+   of p.  Peers are the mesh; a source that publishes by flood sends to all that it is connected to.
+   Copies of a batch are in the order of draw(order, p, y, x), then of the nodeId of x; without a
+   draw in the order of the links (trees: of the children).
+B3 *Queue.*  Batches wait at the uplink in the order of (E, p).
+B4 *Start* with discipline `serial`.  The head's start is s = max(E, free).  If
+   known(p, y, x) < s, the copy is held back: it is dropped, and `free` stays.  Else the copy starts
+   at s, and free = s + tx(S, up(y)).  Its first byte is at x at A = s + D(y, x), its last one at
+   Z = A + tx(S, up(y)).  A copy that has started is sent to its end.
+   With discipline `interleaved`, the head is a whole batch, which starts at s = max(E, free).
+   Copies with known(p, y, x) < s are held back.  The n others share the uplink: A = s + D(y, x),
+   Z = A + n tx(S, up(y)), free = s + n tx(S, up(y)).
+B5 *Downlink.*  Copies take the downlink in the order of (A, p, nodeId of the sender), duplicates
+   too: busy = max(A, free) + tx(S, down(x)), free = busy.  A copy is complete at C = max(Z, busy).
+B6 *First copy* of p at x: the copy of least C, then of fewest hops, then of the sender's least
+   nodeId.  T = C, hops = those of the sender + 1.
+B7 known(p, y, x), the time from which y knows that x has p, is the least of: C of each copy of p
+   from x to y; with IDONTWANT T(x) + D(x, y).  IDONTWANT is sent at T, before validation, by x to
+   all mesh peers but f, not by the source, and for messages of a threshold or more.  Control
+   messages take no time on links and no turn in queues.
+B8 *At the same moment* first bytes arrive before copies are complete, copies are complete before
+   batches are enqueued, and batches are enqueued before copies start.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+SERIAL, INTERLEAVED = "serial", "interleaved"
+
+#: The kinds of events, in their order at the same moment (B8).
+FIRST_BYTE, COMPLETE, ENQUEUE, START = range(4)
+
+NEVER = float("inf")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node: its nodeId, up and down in bits per second (0: unlimited), validation time in us."""
+
+    ident: int
+    up: int = 0
+    down: int = 0
+    validation_us: int = 0
+
+
+class Link(NamedTuple):
+    """A link from one place to another.
+
+    A link that is no mesh link is used by a source that publishes by flood, and by nobody else.
+    """
+
+    sender: int
+    receiver: int
+    delay_us: int
+    mesh: bool = True
+
+
+class Publication(NamedTuple):
+    """A publication by the place `source`; `flood`: the source sends on all of its links."""
+
+    source: int
+    at_us: int
+    size: int
+    flood: bool = False
+
+
+@dataclass(frozen=True)
+class Network:
+    """Nodes, places and links.
+
+    Attributes
+    ----------
+    nodes : mapping of int to Node
+    places : mapping of int to int
+        Place -> its node.  The publisher of a tree is a place of its own with a link to the root.
+    links : sequence of Link
+        At most one from a place to another; a link of a tree has no link back.
+    """
+
+    nodes: Mapping[int, Node]
+    places: Mapping[int, int]
+    links: Sequence[Link]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How copies are sent.
+
+    Attributes
+    ----------
+    discipline : str
+        Of uplinks: `serial` or `interleaved`.
+    shared : bool
+        Up- and downlinks belong to nodes, else to places.
+    idontwant : int or None
+        The size from which messages are announced by IDONTWANT; None: without IDONTWANT.
+    order : callable or None
+        ``order(p, y, x)``, y and x nodes: copies of a batch go in this order.  None: in the order
+        of the links.
+    """
+
+    discipline: str = INTERLEAVED
+    shared: bool = True
+    idontwant: int | None = None
+    order: Callable[[int, int, int], int] | None = None
+
+
+class First(NamedTuple):
+    """The first copy of a place: when it is complete, its hops, the place that sent it."""
+
+    at_us: int
+    hops: int
+    sender: int | None
+
+
+class Copy(NamedTuple):
+    """A copy that was sent.
+
+    `enqueued_us` is E, `start_us` s, `arrives_us` A, `last_us` Z, `complete_us` C.
+    """
+
+    publication: int
+    sender: int
+    receiver: int
+    hops: int
+    enqueued_us: int
+    start_us: int
+    arrives_us: int
+    last_us: int
+    complete_us: int
+
+
+class HeldBack(NamedTuple):
+    """A copy that was dropped at the time at which it would have started."""
+
+    publication: int
+    sender: int
+    receiver: int
+    at_us: int
+
+
+class Told(NamedTuple):
+    """An IDONTWANT of a place, and the time at which it arrives."""
+
+    publication: int
+    sender: int
+    receiver: int
+    arrives_us: int
+
+
+@dataclass
+class Played:
+    """What came of all publications.
+
+    Attributes
+    ----------
+    first : dict of (publication, place) to First
+        Of each place that has the publication, the source too.
+    copies : list of Copy
+        In the order of their completion.
+    held_back : list of HeldBack
+    told : list of Told
+        IDONTWANTs.
+    """
+
+    first: dict[tuple[int, int], First] = field(default_factory=dict)
+    copies: list[Copy] = field(default_factory=list)
+    held_back: list[HeldBack] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
+
+
+def tx(size: int, bandwidth: int) -> int:
+    """Return how many microseconds a message occupies a link."""
+    return -(-8_000_000 * size // bandwidth) if bandwidth else 0
+
+
+def play(network: Network, publications: Sequence[Publication], rules: Rules) -> Played:
+    """Play publications, which are numbered as they are given: in the order of their times."""
+    return _Play(network, publications, rules).play()
+
+
+class _Queue:
+    """An uplink: what waits, as (E, p, place in the batch, copies), and until when it is busy."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[int, int, int, list[tuple[int, int]]]] = []
+        self.free = 0
+        self.is_called = False  # a START is in the heap
+
+
+class _Play:
+    """The state of a play, and a method for each kind of event."""
+
+    def __init__(self, network: Network, publications: Sequence[Publication], rules: Rules) -> None:
+        self.network, self.publications, self.rules = network, publications, rules
+        self.links: dict[int, list[Link]] = defaultdict(list)
+        self.link: dict[tuple[int, int], Link] = {}
+        for link in network.links:
+            assert link.delay_us >= 1
+            assert (link.sender, link.receiver) not in self.link
+            self.links[link.sender].append(link)
+            self.link[link.sender, link.receiver] = link
+        self.uplinks: dict[Hashable, _Queue] = defaultdict(_Queue)
+        self.down_free: dict[Hashable, int] = defaultdict(int)
+        self.known: dict[tuple[int, int, int], float] = {}
+        self.played = Played()
+        self.events: list[tuple[Any, ...]] = []
+
+    def play(self) -> Played:
+        times = [publication.at_us for publication in self.publications]
+        assert times == sorted(times)
+        for p, (source, at, _, _) in enumerate(self.publications):
+            self.played.first[p, source] = First(at, 0, None)
+            self.put(at, ENQUEUE, (p, source), (p, source))
+        handlers = [self.first_byte, self.complete, self.enqueue, self.start]
+        while self.events:
+            now, kind, _, event = heapq.heappop(self.events)
+            handlers[kind](now, *event)
+        return self.played
+
+    def put(self, at: int, kind: int, tie: tuple[Any, ...], event: tuple[Any, ...]) -> None:
+        heapq.heappush(self.events, (at, kind, tie, event))
+
+    def node(self, place: int) -> Node:
+        return self.network.nodes[self.network.places[place]]
+
+    def owner(self, place: int) -> int:
+        """Return to whom the links of a place belong."""
+        return self.network.places[place] if self.rules.shared else place
+
+    # --- B2, B3 -------------------------------------------------------------------------------
+
+    def enqueue(self, now: int, p: int, y: int) -> None:
+        source, _, _, flood = self.publications[p]
+        mine = self.played.first[p, y]
+        peers = [
+            link.receiver
+            for link in self.links[y]
+            if (link.mesh or (flood and y == source)) and link.receiver not in (mine.sender, source)
+        ]
+        if self.rules.order is not None:
+            nodes, order = self.network.places, self.rules.order
+            peers.sort(key=lambda x: (order(p, nodes[y], nodes[x]), self.node(x).ident))
+        copies = [(y, x) for x in peers]
+        together = [copies] if self.rules.discipline == INTERLEAVED else [[one] for one in copies]
+        queue = self.uplinks[self.owner(y)]
+        for number, some in enumerate(together):
+            heapq.heappush(queue.waiting, (now, p, number, some))
+        self.call(now, self.owner(y))
+
+    def call(self, now: int, owner: int) -> None:
+        """Let the head of an uplink start when the uplink is free."""
+        queue = self.uplinks[owner]
+        if queue.waiting and not queue.is_called:
+            queue.is_called = True
+            self.put(max(now, queue.free), START, (owner,), (owner,))
+
+    # --- B4 -----------------------------------------------------------------------------------
+
+    def start(self, now: int, owner: int) -> None:
+        queue = self.uplinks[owner]
+        queue.is_called = False
+        enqueued, p, _, together = heapq.heappop(queue.waiting)
+        sent = []
+        for y, x in together:
+            if self.known.get((p, y, x), NEVER) < now:
+                self.played.held_back.append(HeldBack(p, y, x, now))
+            else:
+                sent.append((y, x))
+        if sent:
+            y, _ = sent[0]  # all of a batch are of one place
+            takes = len(sent) * tx(self.publications[p].size, self.node(y).up)
+            queue.free = now + takes
+            for y, x in sent:
+                arrives = now + self.link[y, x].delay_us
+                tie = (p, self.node(y).ident, y)
+                hops = self.played.first[p, y].hops + 1
+                copy = (p, y, x, hops, enqueued, now, arrives, arrives + takes)
+                self.put(arrives, FIRST_BYTE, tie, copy)
+        self.call(now, owner)
+
+    # --- B5 -----------------------------------------------------------------------------------
+
+    def first_byte(self, now: int, *copy: int) -> None:
+        p, y, x, hops, _, _, _, last = copy
+        owner = self.owner(x)
+        busy = max(now, self.down_free[owner]) + tx(self.publications[p].size, self.node(x).down)
+        self.down_free[owner] = busy
+        complete = max(last, busy)
+        whole = Copy(*copy, complete)
+        self.put(complete, COMPLETE, (hops, self.node(y).ident, p, y, x), (whole,))
+
+    # --- B6, B7 -------------------------------------------------------------------------------
+
+    def complete(self, now: int, copy: Copy) -> None:
+        p, y, x = copy.publication, copy.sender, copy.receiver
+        self.played.copies.append(copy)
+        self.learn(p, x, y, now)
+        if (p, x) in self.played.first:
+            return
+        self.played.first[p, x] = First(now, copy.hops, y)
+        self.put(now + self.node(x).validation_us, ENQUEUE, (p, x), (p, x))
+        announced = self.rules.idontwant
+        if announced is not None and self.publications[p].size >= announced:
+            for link in self.links[x]:
+                if link.mesh and link.receiver != y:
+                    arrives = now + link.delay_us
+                    self.played.told.append(Told(p, x, link.receiver, arrives))
+                    self.learn(p, link.receiver, x, arrives)
+
+    def learn(self, p: int, y: int, x: int, at: int) -> None:
+        """Note that y knows from a time on that x has p."""
+        self.known[p, y, x] = min(at, self.known.get((p, y, x), NEVER))
