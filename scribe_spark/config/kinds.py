@@ -6,6 +6,7 @@ import types
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from scribe_spark.config.quantities import Unit
 from scribe_spark.errors import InputError
 
 #: What a value must be, in words.
@@ -25,7 +26,8 @@ class Kind:
     Attributes
     ----------
     name : str
-        ``int``, ``float``, ``bool``, ``str`` or ``list`` (of texts).
+        ``int``, ``float``, ``bool``, ``str``, ``list`` (of texts), or a quantity with a unit:
+        ``size``, ``rate``, ``time``.
     choices : tuple
         The only values, if there are just a few.
     optional : bool
@@ -39,7 +41,7 @@ class Kind:
     def parse(self, field: str, text: str) -> Any:
         """A value out of its text, as a flag has it; range and meaning are the config's to check.
 
-        A list stays a text: the config splits it at its commas.
+        A list stays a text, which the config splits at its commas; so does a quantity.
 
         Raises
         ------
@@ -91,7 +93,8 @@ def kind_of(annotation: Any) -> Kind:
     """
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return kind_of(inner[0])
+        units = [mark.quantity for mark in inner[1:] if isinstance(mark, Unit)]
+        return Kind(units[0]) if units else kind_of(inner[0])
     if origin in (Union, types.UnionType):
         first = kind_of(inner[0])
         return Kind(first.name, first.choices, type(None) in inner)
