@@ -54,7 +54,7 @@ class FieldRecord:
             return str(self.default).lower()
         if self.kind.name == "list":
             return ",".join(map(str, self.default))
-        return "" if self.default is None else str(self.default)
+        return "" if self.default in (None, ()) else str(self.default)
 
 
 def fields_of(model: type[Section], section: str) -> dict[str, FieldRecord]:

@@ -5,19 +5,12 @@ The spelling makes equal values equal configs; `core.units` reads the number for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
+from scribe_spark.config.kinds import TakenAs
 from scribe_spark.core import units
-
-
-@dataclass(frozen=True)
-class Unit:
-    """Marks a field that has a unit; the quantity is the name of the field's kind."""
-
-    quantity: units.Quantity
 
 
 def _spelled(quantity: units.Quantity, least: int) -> BeforeValidator:
@@ -30,6 +23,6 @@ def _spelled(quantity: units.Quantity, least: int) -> BeforeValidator:
 
 
 #: A size, a rate, a time in texts: ``128KB``, ``50Mbit/s``, ``5ms``.  A time may be ``0us``.
-Size = Annotated[str, Unit("size"), _spelled("size", 1)]
-Rate = Annotated[str, Unit("rate"), _spelled("rate", 1)]
-Time = Annotated[str, Unit("time"), _spelled("time", 0)]
+Size = Annotated[str, TakenAs("size"), _spelled("size", 1)]
+Rate = Annotated[str, TakenAs("rate"), _spelled("rate", 1)]
+Time = Annotated[str, TakenAs("time"), _spelled("time", 0)]
