@@ -178,6 +178,20 @@ SYSTEMS_CONTRACT: dict[str, StructType] = {
     "control_stress": LINK_STRESS,
 }
 
+#: A measure of the nodes of each class or region (`by` is ``class`` or ``region``): how many values
+#: there are, their mean, and percentiles by nearest rank.
+BY_PART = _schema(
+    **dict.fromkeys(("by", "part", "system", "measure"), _STRING),
+    count=_LONG,
+    **dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "max"), _DOUBLE),
+)
+
+#: The tables that a run leaves besides, where there are classes or regions of nodes.
+PARTS_CONTRACT: dict[str, StructType] = {"by_part": BY_PART}
+
+#: Columns at the end of a table where there are classes or regions of nodes.
+PART_COLUMNS: dict[str, StructType] = {"nodes": _schema(**{"class": _STRING, "region": _STRING})}
+
 #: The tables that a world leaves besides `routers`, `links` and `nodes`.
 WORLD_CONTRACT: dict[str, StructType] = {"events": WORLD_EVENTS, "rounds": ROUNDS}
 
@@ -275,6 +289,7 @@ WRITTEN: dict[str, StructType] = {
         ]
     ),
     **SYSTEMS_CONTRACT,
+    **PARTS_CONTRACT,
     "copies": StructType([*COPIES.fields, *_ENDS, *_schema(first=BooleanType()).fields]),
     "control": StructType([*CONTROL.fields, *_ENDS]),
     "table_entries": TABLE_ENTRIES,
@@ -307,6 +322,8 @@ def check_columns(table: str, found: StructType) -> None:
         [(field.name, field.dataType.simpleString()) for field in schema.fields]
         for schema in (WRITTEN[table], found)
     )
+    more = PART_COLUMNS.get(table, StructType()).names
+    given = [(name, kind) for name, kind in given if name not in more or kind != "string"]
     if given != wanted:
         raise ValueError(f"table {table} has columns {given}; its schema says {wanted}")
 

@@ -32,13 +32,13 @@ ALWAYS = {
     *("seed", "topology", "tie", "lan_delay_ms", "overlay", "nodes", "b", "leaf_set", "node_ids"),
 }
 OF_RUNS = ALWAYS | {
-    *("groups", "group_size", "group_ids", "members", "source", "variants", "systems"),
+    *("groups", "group_size", "group_ids", "members", "source", "variants", "systems", "classes"),
     *("write_routing_table", "write_knowledge", "knowledge"),
     # each of them makes rounds
     *("events", "generator", "initial", "access", "delivery"),
 }
 OF_WORLDS = ALWAYS | {
-    *("events", "generator", "initial", "lookups", "groups", "members"),
+    *("events", "generator", "initial", "lookups", "groups", "members", "classes"),
     # the config refuses these itself
     *("reference_tree", "reference_children", "reference_assignment", "access"),
     *("measures", "variants", "systems"),

@@ -35,7 +35,7 @@ PARTS = {
     "experiments, resuming, saved runs": ("experiments",),
     "settings, command line, users' tables": (
         *("config", "cli", "inputs", "remote_inputs", "schemas"),
-        *("draws", "errors", "progress", "redaction", "__init__"),
+        *("draws", "errors", "node_classes", "progress", "redaction", "__init__"),
     ),
 }
 

@@ -93,6 +93,19 @@ _NOTES_OF_SYSTEMS = """
 - `control` has how many control messages of a kind a node sends to a node while members join; `control_stress` is the link stress of these and of the copies that are no payload, while `link_stress` and `node_stress` are those of payload alone. Of Scribe each tree edge is a JOIN, the other way round.
 """
 
+_ABOUT_PARTS = """
+## Classes and regions
+
+With classes or regions of nodes `nodes` (of a world, too) has a further column `class` or `region` STRING, and a run leaves:
+
+| table | columns |
+|---|---|
+"""
+
+_NOTES_OF_PARTS = """
+- `by` is `class` or `region`; `measure` is `delay_ms` and `hops` of deliveries to the nodes of a part, or `children_tables` and `children_entries` of these nodes. Percentiles are by nearest rank: the ceil(q n / 100)-th least value. Any other table is split by a join with `nodes`.
+"""
+
 _ABOUT_WORLDS = """
 ## Tables of a world
 
@@ -125,6 +138,7 @@ def tables_page() -> str:
     of_runs, of_worlds, of_trees = map(_table_rows, contracts)
     runs = _ABOUT_TABLES + of_runs + _TABLE_NOTES.rstrip("\n") + _NOTES_OF_ROUNDS
     runs += _ABOUT_SYSTEMS + _table_rows(schemas.SYSTEMS_CONTRACT) + _NOTES_OF_SYSTEMS
+    runs += _ABOUT_PARTS + _table_rows(schemas.PARTS_CONTRACT) + _NOTES_OF_PARTS
     worlds = _ABOUT_WORLDS + of_worlds + _NOTES_OF_WORLDS
     return runs + worlds + _ABOUT_TREES + of_trees
 

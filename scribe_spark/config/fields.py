@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic.fields import FieldInfo
 
 from scribe_spark.config.execution import Execution
 from scribe_spark.config.kinds import Kind, kind_of
@@ -40,7 +42,7 @@ class FieldRecord:
 
     @property
     def type(self) -> str:
-        """``INT``, ``FLOAT``, ``TEXT``, ``BOOL``, ``NAMES``, or the choices: ``1|2|4|8``."""
+        """``INT``, ``FLOAT``, ``TEXT``, ``BOOL``, ``NAMES``, ``SIZE``, ..., or the choices."""
         if self.kind.choices:
             return "|".join(map(str, self.kind.choices))
         return {"str": "TEXT", "list": "NAMES"}.get(self.kind.name, self.kind.name.upper())
@@ -52,7 +54,7 @@ class FieldRecord:
             return str(self.default).lower()
         if self.kind.name == "list":
             return ",".join(map(str, self.default))
-        return "" if self.default is None else str(self.default)
+        return "" if self.default in (None, ()) else str(self.default)
 
 
 def fields_of(model: type[Section], section: str) -> dict[str, FieldRecord]:
@@ -63,13 +65,19 @@ def fields_of(model: type[Section], section: str) -> dict[str, FieldRecord]:
             section,
             name,
             flat[name],
-            kind_of(field.annotation),
+            _kind(field),
             None if field.is_required() else field.default,
             field.description or "",
         )
         for name, field in model.model_fields.items()
         if not issubclass(model, Sectioned) or name not in model.sections
     }
+
+
+def _kind(field: FieldInfo) -> Kind:
+    """Return the kind of a field from its annotation and the marks beside that."""
+    marks = tuple(field.metadata)
+    return kind_of(Annotated[field.annotation, *marks] if marks else field.annotation)
 
 
 def all_fields_of(model: type[Sectioned], own: str) -> dict[str, FieldRecord]:

@@ -19,13 +19,27 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
+class TakenAs:
+    """Marks a field that flags and sweeps take as a text, which the config reads.
+
+    Attributes
+    ----------
+    kind : str
+        The name of the field's kind: ``size``, ``rate``, ``time``, ``file``.
+    """
+
+    kind: str
+
+
+@dataclass(frozen=True)
 class Kind:
     """The values that a field takes.
 
     Attributes
     ----------
     name : str
-        ``int``, ``float``, ``bool``, ``str`` or ``list`` (of texts).
+        ``int``, ``float``, ``bool``, ``str``, ``list`` (of texts); of a text with a meaning what
+        `TakenAs` says: ``size``, ``rate``, ``time``, ``file``.
     choices : tuple
         The only values, if there are just a few.
     optional : bool
@@ -39,7 +53,7 @@ class Kind:
     def parse(self, field: str, text: str) -> Any:
         """A value out of its text, as a flag has it; range and meaning are the config's to check.
 
-        A list stays a text: the config splits it at its commas.
+        Any other kind stays a text, which the config reads.
 
         Raises
         ------
@@ -91,7 +105,8 @@ def kind_of(annotation: Any) -> Kind:
     """
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return kind_of(inner[0])
+        marks = [mark.kind for mark in inner[1:] if isinstance(mark, TakenAs)]
+        return Kind(marks[0]) if marks else kind_of(inner[0])
     if origin in (Union, types.UnionType):
         first = kind_of(inner[0])
         return Kind(first.name, first.choices, type(None) in inner)

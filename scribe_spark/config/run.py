@@ -17,6 +17,7 @@ from scribe_spark.config.flooding import FloodingConfig
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.config.groups import MOST_MEMBERSHIPS, GroupsConfig
 from scribe_spark.config.network import NetworkConfig
+from scribe_spark.config.node_class import NO_CLASSES, Classes
 from scribe_spark.config.overlay import OverlayConfig
 from scribe_spark.config.rounds import EventsConfig, RoundsConfig
 from scribe_spark.config.scribe import MaintenanceConfig, ScribeConfig
@@ -86,6 +87,7 @@ class RunConfig(NetworkConfig):
     gossipsub: GossipSubConfig = GossipSubConfig()
     world: EventsConfig = EventsConfig()
     scribe: MaintenanceConfig = MaintenanceConfig()
+    classes: Classes = NO_CLASSES
     write_routing_table: bool = Field(
         default=False, description="Also write the table routing_table, which is large"
     )

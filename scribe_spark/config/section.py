@@ -43,8 +43,13 @@ def _check_whole(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     """A value as JSON and TOML can have it: of a graph that was given, its digest."""
     if isinstance(value, tuple):
-        return list(value)
+        return [_entry(one) if isinstance(one, Section) else one for one in value]
     return str(value) if isinstance(value, GivenGraph) else value
+
+
+def _entry(section: Section) -> dict[str, Any]:
+    """A section in a list, without the fields that are unset."""
+    return {name: value for name, value in section.flat().items() if value is not None}
 
 
 def _split(value: Any) -> Any:

@@ -13,6 +13,7 @@ from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.config.groups import GroupsConfig
 from scribe_spark.config.live_tree import LiveTreeConfig
 from scribe_spark.config.network import NetworkConfig
+from scribe_spark.config.node_class import NO_CLASSES, Classes
 from scribe_spark.config.overlay import OverlayConfig, SettledOverlayConfig
 from scribe_spark.config.rounds import EventsConfig, RoundsConfig
 from scribe_spark.config.scribe import MaintenanceConfig, ScribeConfig
@@ -98,6 +99,7 @@ class WorldConfig(NetworkConfig):
     trees: LiveTreesConfig = LiveTreesConfig()
     bayeux: LiveBayeuxConfig = LiveBayeuxConfig()
     gossipsub: GossipSubConfig = GossipSubConfig()
+    classes: Classes = NO_CLASSES
 
     def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too
         super().__init__(**given)

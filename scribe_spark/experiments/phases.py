@@ -30,6 +30,7 @@ from scribe_spark.measures.metrics import (
     measure_distributions,
     metric_rows,
 )
+from scribe_spark.measures.node_parts import measures_by_part
 from scribe_spark.measures.published import published, replaced_figures
 from scribe_spark.measures.stress import count_stress, link_stress, node_stress
 from scribe_spark.pastry.overlay import as_pastry
@@ -86,7 +87,7 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
     events = simulation.events
     if events is not None:
         yield "events", events
-    yield "nodes", simulation.made_nodes
+    yield "nodes", simulation.written_nodes
     yield "table_entries", simulation.overlay.table_entries()
     arrived = simulation.overlay.arrival_messages()
     if arrived is not None:
@@ -137,6 +138,8 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         heard = run.batches("deliveries", ["system", "group", "delay_ms"])
         groups = run.batches("groups", ["group", "size"])
         yield "group_delay", group_delay(heard, groups, run.buckets)
+        if parts := simulation.node_parts:
+            yield "by_part", measures_by_part(run, parts)
         preload()  # what the report will be drawn with, while tables are written
         spread = measure_distributions(run, replaced_figures(simulation.config))
         yield "distributions", schemas.arrow_table(spread, schemas.DISTRIBUTIONS)
@@ -242,7 +245,10 @@ TABLE_PHASES: dict[str, Phase] = {
         ),
         Phase(
             "measures",
-            ("node_stress", "link_stress", "control_stress", "group_delay", "distributions"),
+            (
+                *("node_stress", "link_stress", "control_stress", "group_delay", "by_part"),
+                "distributions",
+            ),
             _measures,
             _metrics,
             _takes_part_and_measures,

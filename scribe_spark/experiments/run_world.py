@@ -165,7 +165,7 @@ class _WorldRun:
             tables = {
                 "routers": self.simulation.topology.routers(),
                 "links": self.simulation.topology.links(),
-                "nodes": self.simulation.nodes,
+                "nodes": self.simulation.written_nodes,
                 "events": schemas.conform(
                     world_events(self.simulation.nodes, self.config), schemas.WORLD_EVENTS
                 ),

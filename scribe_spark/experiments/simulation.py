@@ -19,6 +19,7 @@ from scribe_spark.experiments.scope import R, Scope, stage
 from scribe_spark.experiments.system_rows import Known
 from scribe_spark.experiments.tree_graph import TreeGraph
 from scribe_spark.inputs import is_local
+from scribe_spark.measures.node_parts import NodeParts, node_parts, with_parts
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
 from scribe_spark.overlays import build_overlay
@@ -199,8 +200,19 @@ class Simulation:
 
     @property
     def made_nodes(self) -> Table:
-        """The table `nodes` as it is written: drawn anew."""
-        return pastry.draw_nodes(self.spark, self.config, self.underlay.routers)
+        """`schemas.NODES`, drawn anew."""
+        shares = self.graph.hosts.shares
+        return pastry.draw_nodes(self.spark, self.config, self.underlay.routers, shares)
+
+    @property
+    def node_parts(self) -> tuple[NodeParts, ...]:
+        """The classes and the regions of the nodes, as far as there are such."""
+        return node_parts(self.config, self.graph.hosts)
+
+    @property
+    def written_nodes(self) -> Table:
+        """The table `nodes` as it is written: with a column for classes and one for regions."""
+        return with_parts(self.made_nodes, self.node_parts)
 
     @property
     def nodes(self) -> DataFrame:

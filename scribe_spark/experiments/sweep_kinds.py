@@ -80,9 +80,9 @@ class SweepKind:
     read: Callable[[Folder], PointResult]
 
     def value_kind(self, field: str) -> str:
-        """``int``, ``float``, ``str`` or ``bool``; a list is swept as a text."""
+        """``int``, ``float``, ``str`` or ``bool``; lists and quantities are swept as texts."""
         kind = self.fields[field].kind.name
-        return "str" if kind == "list" else kind
+        return kind if kind in ("int", "float", "bool") else "str"
 
 
 # --- runs

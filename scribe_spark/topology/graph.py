@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from scribe_spark.topology.hosts import NO_HOSTS, Hosts
+
 #: Delays are kept to the microsecond, so that integer sums of them are exact in any order.
 DELAY_DECIMALS = 3
 #: Weights are kept to a millionth, for the same reason.
@@ -32,11 +34,14 @@ class Graph:
         (float64, policy weight), one row per direction, ascending by (src, dst).
     source : str
         Where it came from, for error messages.
+    hosts : Hosts
+        What is said of the nodes at the routers.
     """
 
     vertices: pd.DataFrame
     edges: pd.DataFrame
     source: str = "graph"
+    hosts: Hosts = NO_HOSTS
 
 
 def router_frame(ids: Any, kind: Any = None, domain: Any = None, x: Any = np.nan, y: Any = np.nan):

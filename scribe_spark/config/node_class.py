@@ -1,0 +1,97 @@
+"""Classes of nodes: shares of all nodes with rates, times and degrees of their own."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from scribe_spark.config.kinds import TakenAs
+from scribe_spark.config.quantities import Rate, Time
+from scribe_spark.config.section import Section
+from scribe_spark.config.toml import read_toml
+from scribe_spark.errors import InputError
+
+MOST_CLASSES = 100
+
+#: A name stands in tables and messages.
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+
+#: Shares add up to 1 but for what decimals cannot write.
+_TOLERANCE = 1e-6
+
+_EXAMPLE = '[[classes]] with name = "fast", share = 0.2, up = "1Gbit/s"'
+
+
+class NodeClass(Section):
+    """A class of nodes; a field that is None has the value that all nodes have."""
+
+    name: str
+    share: float = Field(gt=0.0, le=1.0)
+    up: Rate | None = None
+    down: Rate | None = None
+    validation: Time | None = None
+    degree: int | None = Field(default=None, ge=1, le=1_000)
+    custody: int | None = Field(default=None, ge=0, le=2**31 - 1)
+
+
+def _read(value: Any) -> Any:
+    """Return the classes of a config's field: a list of tables, or a TOML file that has one."""
+    if isinstance(value, str):
+        return _read(_of_file(value))
+    if not isinstance(value, list | tuple):
+        raise InputError("classes", value, f"must be tables, such as {_EXAMPLE}")
+    if len(value) > MOST_CLASSES:
+        remedy = f"must be at most {MOST_CLASSES} classes"
+        raise InputError("classes", f"{len(value):,} classes", remedy)
+    classes = tuple(_class(number, given) for number, given in enumerate(value, 1))
+    names = [one.name for one in classes]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError("classes.name", name, "is the name of two classes; rename one")
+    total = math.fsum(one.share for one in classes)
+    if classes and abs(total - 1.0) > _TOLERANCE:
+        shares = " + ".join(f"{one.share:g}" for one in classes)
+        raise InputError("classes.share", shares, f"must sum to 1, but sums to {total:.6g}")
+    return classes
+
+
+def _of_file(path: str) -> list[Any]:
+    found = read_toml(path).get("classes")
+    if not isinstance(found, list):
+        raise InputError("classes", path, f"has no classes; needs {_EXAMPLE}")
+    return found
+
+
+def _class(number: int, given: Any) -> NodeClass:
+    if isinstance(given, NodeClass):
+        return given
+    if not isinstance(given, Mapping):
+        raise InputError("classes", given, f"must be tables, such as {_EXAMPLE}")
+    share = given.get("share")
+    fields = {**given, "share": float(share)} if type(share) is int else dict(given)
+    try:
+        found = NodeClass(**fields)
+    except InputError as error:
+        if error.field == "config key":  # a field that classes do not have
+            raise InputError("classes", error.value, error.remedy) from None
+        field = f"classes.{error.field} of class {given.get('name', number)}"
+        raise InputError(field, error.value, error.remedy) from None
+    if not _NAME.fullmatch(found.name):
+        remedy = "must be 1 to 40 letters, digits, dots, underscores or hyphens"
+        raise InputError("classes.name", found.name, remedy)
+    return found
+
+
+#: The field of a config; a text is the path of a TOML file with tables ``[[classes]]``.
+Classes = Annotated[tuple[NodeClass, ...], TakenAs("file"), BeforeValidator(_read)]
+
+NO_CLASSES: Any = Field(
+    default=(),
+    description="Classes of nodes: TOML tables [[classes]], each with name and share (all sum to "
+    "1), and optionally up, down (50Mbit/s), validation (5ms), degree and custody; as a flag, the "
+    "path of a TOML file with such tables",
+)

@@ -1,0 +1,162 @@
+"""Sizes, rates and times with units, as people and Shadow's files write them, in whole base units.
+
+A size is in bytes, a rate in bits per second, a time in microseconds.  KB is 1,000 bytes and KiB is
+1,024; upper and lower case matter as far as they tell bits from bytes and milli from mega.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+Quantity = Literal["size", "rate", "time"]
+
+#: Limits that keep the microseconds of a transmission in 64 bits: 8,000,000 MOST_BYTES < 2**63.
+MOST_BYTES = 10**12
+MOST_BITS_PER_SECOND = 10**15
+MOST_MICROSECONDS = 10**12
+
+_NUMBER = re.compile(
+    r"([+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))\s*(.{0,20})", re.ASCII
+)
+
+#: Prefixes by their short and their long spelling.
+_PREFIXES = {
+    **{"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12},
+    **{"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40},
+}
+_LONG_PREFIXES = {"": 1, "kilo": 10**3, "mega": 10**6, "giga": 10**9, "tera": 10**12}
+_LONG_PREFIXES |= {"kibi": 2**10, "mebi": 2**20, "gibi": 2**30, "tebi": 2**40}
+
+
+def _prefixed(short: tuple[str, ...], long: tuple[str, ...], times: int) -> dict[str, Fraction]:
+    spelled = {f"{prefix}{unit}": n for prefix, n in _PREFIXES.items() for unit in short}
+    spelled |= {f"{prefix}{unit}": n for prefix, n in _LONG_PREFIXES.items() for unit in long}
+    return {unit: Fraction(n * times) for unit, n in spelled.items()}
+
+
+_TIMES = {
+    **dict.fromkeys(("ns", "nanosecond", "nanoseconds"), Fraction(1, 1000)),
+    **dict.fromkeys(("us", "\u00b5s", "\u03bcs", "microsecond", "microseconds"), Fraction(1)),
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), Fraction(10**3)),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), Fraction(10**6)),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), Fraction(60 * 10**6)),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), Fraction(3600 * 10**6)),
+}
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """The units of a quantity, its greatest value, and the spellings that :func:`canonical` has."""
+
+    units: dict[str, Fraction]
+    base: str
+    most: int
+    greatest: str
+    example: str
+    spellings: tuple[str, ...]
+
+
+_SCALES: dict[Quantity, _Scale] = {
+    "size": _Scale(
+        _prefixed(("B",), ("byte", "bytes"), 1),
+        "bytes",
+        MOST_BYTES,
+        "1TB",
+        "128KB",
+        ("TB", "GB", "MB", "KB", "GiB", "MiB", "KiB", "B"),
+    ),
+    "rate": _Scale(
+        _prefixed(("bit", "bits", "bit/s", "bits/s", "bps", "b/s"), ("bit", "bits"), 1)
+        | _prefixed(("B/s",), ("byte/s", "bytes/s"), 8),
+        "bits per second",
+        MOST_BITS_PER_SECOND,
+        "1000Tbit/s",
+        "50Mbit/s",
+        ("Tbit/s", "Gbit/s", "Mbit/s", "kbit/s", "bit/s"),
+    ),
+    "time": _Scale(_TIMES, "microseconds", MOST_MICROSECONDS, "1000000s", "5ms", ("s", "ms", "us")),
+}
+
+
+def parse(quantity: Quantity, text: object, least: int = 0) -> int:
+    """Return the whole base units of a text: bytes, bits per second or microseconds.
+
+    Parameters
+    ----------
+    text : str
+        A number and a unit, with or without a space between them.
+    least : int
+        The least value that is allowed, in base units.
+
+    Raises
+    ------
+    ValueError
+        Says what would do.
+    """
+    scale = _SCALES[quantity]
+    found = _NUMBER.fullmatch(text.strip()) if isinstance(text, str) else None
+    unit = found and found[2].strip()
+    if not unit and (found or isinstance(text, int | float)):
+        raise ValueError(f"must have a unit, such as {scale.example}")
+    if not found or unit not in scale.units:
+        common = ", ".join(scale.spellings)
+        raise ValueError(f"must be a number and a unit ({common}), such as {scale.example}")
+    value = Fraction(found[1]) * scale.units[unit]
+    if value.denominator != 1:
+        raise ValueError(f"must be a whole number of {scale.base}")
+    if value < least:
+        what = "above 0" if least == 1 else f"at least {canonical(quantity, least)}"
+        raise ValueError(f"must be {what}, such as {scale.example}")
+    if value > scale.most:
+        raise ValueError(f"must be at most {scale.greatest}")
+    return int(value)
+
+
+def parse_size(text: object, least: int = 1) -> int:
+    """Return a size in bytes; see :func:`parse`.
+
+    Examples
+    --------
+    >>> parse_size("128KB"), parse_size("1.5 MiB"), parse_size("600 bytes")
+    (128000, 1572864, 600)
+    """
+    return parse("size", text, least)
+
+
+def parse_rate(text: object, least: int = 1) -> int:
+    """Return a rate in bits per second; see :func:`parse`.
+
+    Examples
+    --------
+    >>> parse_rate("50Mbit/s"), parse_rate("1 Gbit"), parse_rate("10 megabit")
+    (50000000, 1000000000, 10000000)
+    """
+    return parse("rate", text, least)
+
+
+def parse_time(text: object, least: int = 0) -> int:
+    """Return a time in microseconds; see :func:`parse`.
+
+    Examples
+    --------
+    >>> parse_time("5ms"), parse_time("1.5 s"), parse_time("250 us")
+    (5000, 1500000, 250)
+    """
+    return parse("time", text, least)
+
+
+def canonical(quantity: Quantity, value: int) -> str:
+    """Return the one spelling of a value: the largest unit of which the value is a whole number.
+
+    Examples
+    --------
+    >>> canonical("size", 128_000), canonical("rate", 10**9), canonical("time", 0)
+    ('128KB', '1Gbit/s', '0us')
+    """
+    scale = _SCALES[quantity]
+    fits = (unit for unit in scale.spellings if value and value % scale.units[unit] == 0)
+    unit = next(fits, scale.spellings[-1])
+    return f"{value // scale.units[unit]}{unit}"

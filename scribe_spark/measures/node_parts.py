@@ -1,0 +1,169 @@
+"""Measures split by the classes and regions of nodes.
+
+A node's class and region are functions of its number, so that no table is joined: kernels add them
+to the rows of any table that names a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.types import StringType, StructField, StructType
+
+from scribe_spark import schemas
+from scribe_spark.measures.measure import RunTables
+from scribe_spark.node_classes import NodeClasses
+from scribe_spark.pastry.nodes import router_index
+from scribe_spark.runtime.batches import Batches, Table, by_text
+from scribe_spark.topology.hosts import Hosts
+
+#: Percentiles of the table `by_part`, by column.
+_PERCENTILES = {"p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100}
+
+#: The measures that are split: name -> table, its column of nodes, its column of values.
+SPLIT = {
+    "delay_ms": ("deliveries", "node", "delay_ms"),
+    "hops": ("deliveries", "node", "hops"),
+    "children_tables": ("node_stress", "node", "children_tables"),
+    "children_entries": ("node_stress", "node", "children_entries"),
+}
+
+_COUNTED = "by string, part string, system string, measure string, value double, count bigint"
+_KEYS = ["by", "part", "system", "measure"]
+
+
+@dataclass(frozen=True)
+class NodeParts:
+    """The parts that nodes fall into: classes or regions.
+
+    Attributes
+    ----------
+    by : str
+        ``class`` or ``region``.
+    names : tuple of str
+    """
+
+    by: str
+    names: tuple[str, ...]
+
+    def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the index in `names` of the part of each node: int64."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Classes(NodeParts):
+    classes: NodeClasses
+
+    def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
+        return self.classes.of_nodes(nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Regions(NodeParts):
+    seed: int
+    region: np.ndarray
+    shares: np.ndarray | None
+
+    def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
+        return self.region[router_index(self.seed, nodes, len(self.region), self.shares)]
+
+
+def node_parts(config: Any, hosts: Hosts) -> tuple[NodeParts, ...]:
+    """Return the classes and the regions of nodes, as far as there are such.
+
+    Parameters
+    ----------
+    config : RunConfig or WorldConfig
+    hosts : Hosts
+        Of the network.
+    """
+    parts: list[NodeParts] = []
+    classes = NodeClasses.of(config)
+    if classes.names:
+        parts.append(_Classes("class", classes.names, classes))
+    if hosts.region is not None:
+        regions = hosts.regions, config.seed, hosts.region, hosts.shares
+        parts.append(_Regions("region", *regions))
+    return tuple(parts)
+
+
+def with_parts(nodes: Table, parts: tuple[NodeParts, ...]) -> Table:
+    """Return a table of nodes (column `node`) with a column for each kind of parts."""
+    if not parts:
+        return nodes
+    table = Batches.of(nodes)
+    more = [StructField(one.by, StringType(), True) for one in parts]
+
+    def add(batch: pa.RecordBatch) -> dict[str, Any]:
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        node = batch.column("node").to_numpy()
+        return columns | {one.by: _name_of(one, one.of_nodes(node)) for one in parts}
+
+    return table.each(add, StructType([*table.schema.fields, *more]))
+
+
+def _name_of(parts: NodeParts, index: np.ndarray) -> pa.Array:
+    return pa.array(parts.names).take(pa.array(index))
+
+
+def measures_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> pa.Table:
+    """Return `schemas.BY_PART`: each measure of :data:`SPLIT` by system and part of the nodes."""
+    counted = []
+    for measure, (name, node, value) in SPLIT.items():
+        rows = run.batches(name, ["system", node, value])
+        counted += [rows.then(_count(one, measure, node, value), _COUNTED) for one in parts]
+    every = Batches.union(counted).frame.toArrow().to_pandas()
+    found = [
+        dict(zip(_KEYS, key, strict=True)) | _numbers(rows)
+        for key, rows in every.groupby(_KEYS, sort=True)
+    ]
+    return schemas.arrow_table(pd.DataFrame(found, columns=schemas.BY_PART.names), schemas.BY_PART)
+
+
+def _count(parts: NodeParts, measure: str, node: str, value: str) -> Any:
+    """Return the kernel that counts each value of a measure in each part."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for system, batch in by_text(batches, "system"):
+            rows = pd.DataFrame(
+                {
+                    "part": parts.of_nodes(batch.column(node).to_numpy()),
+                    "value": batch.column(value).to_numpy().astype(np.float64),
+                }
+            )
+            found = rows.value_counts(sort=False)
+            part = found.index.get_level_values("part").to_numpy()
+            texts = [pa.repeat(pa.scalar(text), len(found)) for text in (system, measure)]
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.repeat(pa.scalar(parts.by), len(found)),
+                    _name_of(parts, part),
+                    *texts,
+                    pa.array(found.index.get_level_values("value").to_numpy()),
+                    pa.array(found.to_numpy()),
+                ],
+                names=[*_KEYS, "value", "count"],
+            )
+
+    return run
+
+
+def _numbers(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return count, mean and percentiles (nearest rank) of counted values."""
+    counts = rows.groupby("value")["count"].sum()
+    value, at_most = counts.index.to_numpy(), np.cumsum(counts.to_numpy())
+    n = int(at_most[-1])
+    ranks = {name: -(-q * n // 100) for name, q in _PERCENTILES.items()}
+    # sums of whole thousandths (microseconds in delays) are the same in any order
+    thousandths = np.rint(value * 1000).astype(np.int64)
+    return {
+        "count": n,
+        "mean": int((thousandths * counts.to_numpy()).sum()) / n / 1000,
+        **{name: float(value[np.searchsorted(at_most, rank)]) for name, rank in ranks.items()},
+    }

@@ -1,0 +1,138 @@
+"""The classes of nodes by number: which node is in which class, and what its class says.
+
+A class is drawn for each node by its share, keyed by the seed and the node's number alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from scribe_spark import draws
+from scribe_spark.core.units import parse_rate, parse_time
+
+_UNSAID = -1
+
+
+class NodeRates(NamedTuple):
+    """The rates and times of nodes, by position.
+
+    Attributes
+    ----------
+    up, down : ndarray of int64
+        Bits per second; 0: unlimited.
+    validation_us : ndarray of int64
+    """
+
+    up: np.ndarray
+    down: np.ndarray
+    validation_us: np.ndarray
+
+
+@dataclass(frozen=True)
+class NodeClasses:
+    """The classes of a config; picklable, without pydantic.
+
+    Attributes
+    ----------
+    seed : int
+    names : tuple of str
+        Empty in a config without classes.
+    shares : tuple of float
+    said : dict of str to tuple of int
+        Field -> what each class says of it in base units, -1 where it says nothing.
+    """
+
+    seed: int
+    names: tuple[str, ...]
+    shares: tuple[float, ...]
+    said: dict[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, config: Any) -> Self:
+        """Return the classes of the config of a run or a world."""
+        classes = config.classes
+
+        def said(field: str, read: Any = int) -> tuple[int, ...]:
+            values = (getattr(one, field) for one in classes)
+            return tuple(_UNSAID if value is None else read(value) for value in values)
+
+        return cls(
+            config.seed,
+            tuple(one.name for one in classes),
+            tuple(one.share for one in classes),
+            {
+                "up": said("up", parse_rate),
+                "down": said("down", parse_rate),
+                "validation": said("validation", parse_time),
+                "degree": said("degree"),
+                "custody": said("custody"),
+            },
+        )
+
+    def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the index of the class of each node: int64; 0 without classes.
+
+        Parameters
+        ----------
+        nodes : ndarray of int64
+            Numbers of nodes.
+        """
+        return share_of(draws.bits_np(self.seed, "class", nodes), self.shares)
+
+    def values(self, field: str, nodes: np.ndarray, default: Any) -> np.ndarray:
+        """Return what the classes of nodes say: int64, in base units.
+
+        Parameters
+        ----------
+        field : str
+            ``up``, ``down`` (bits per second), ``validation`` (microseconds), ``degree`` or
+            ``custody``.
+        nodes : ndarray of int64
+            Numbers of nodes.
+        default : int or ndarray of int64
+            The value of nodes whose class says nothing.
+        """
+        usual = np.broadcast_to(np.asarray(default, dtype=np.int64), nodes.shape)
+        if not self.names:
+            return usual.copy()
+        said = np.array(self.said[field], dtype=np.int64)[self.of_nodes(nodes)]
+        return np.where(said == _UNSAID, usual, said)
+
+    def rates(
+        self, nodes: np.ndarray, up: Any = 0, down: Any = 0, validation_us: Any = 0
+    ) -> NodeRates:
+        """Return the rates of nodes.
+
+        Parameters
+        ----------
+        nodes : ndarray of int64
+            Numbers of nodes.
+        up, down, validation_us : int or ndarray of int64
+            Those of nodes whose class says nothing.
+        """
+        return NodeRates(
+            self.values("up", nodes, up),
+            self.values("down", nodes, down),
+            self.values("validation", nodes, validation_us),
+        )
+
+
+def share_of(bits: np.ndarray, shares: tuple[float, ...] | np.ndarray) -> np.ndarray:
+    """Return which share each draw falls into: int64 indices.
+
+    Parameters
+    ----------
+    bits : ndarray of uint64
+    shares : sequence of float
+        Their sum is 1.
+
+    Examples
+    --------
+    >>> share_of(np.array([0, 2**63, 2**64 - 1], dtype=np.uint64), (0.25, 0.25, 0.5)).tolist()
+    [0, 2, 2]
+    """
+    bounds = np.cumsum(np.asarray(shares, dtype=np.float64))[:-1]
+    return np.searchsorted(bounds, (bits >> np.uint64(11)) * 2.0**-53, side="right")
