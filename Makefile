@@ -114,6 +114,10 @@ report: setup ## Draw the report of OUT again from its tables
 verify: setup ## Whether all tables of OUT are as they were written, whatever OUT holds
 	@set -f; $(SCRIBE) verify $(foreach v,OUT MASTER REMOTE,$(call flag,$(v))) $(args)
 
+.PHONY: compare
+compare: setup ## Runs or worlds side by side: ARGS="out/before out/after --fail-above 5%"
+	@set -f; $(SCRIBE) compare $(call flag,OUT) $(args)
+
 .PHONY: test
 test: setup $(VENV)/.test ## Run the tests (ARGS= goes to pytest)
 	@set -f; $(BIN)/python -m pytest $(args)

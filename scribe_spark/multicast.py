@@ -15,14 +15,17 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark.core.arrays import find_sorted
 from scribe_spark.errors import InputError, listed
 from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.users_code import analysed
 
 __all__ = [
     "CONTROL",
@@ -135,6 +138,49 @@ class Multicast:
                 continue
             self._conformed(name, table)
 
+    @classmethod
+    def of_tree(cls, system: str, edges: Any, stages: Any) -> Multicast:
+        """Return the system whose copies go down trees of any depth, made of the trees' edges.
+
+        Hops and delays are added up from each group's source; members get a delivery, other nodes
+        forward only.  A member that no path of edges joins to the source makes the run end with one
+        line, as every member without a delivery does.
+
+        Parameters
+        ----------
+        system : str
+            The system's name.
+        edges : DataFrame
+            ``group, parent, child``, of Spark or pandas: one row for each child, whose parent sends
+            it the message.  Other columns do not matter.
+        stages : Simulation
+            The argument of the system's ``build``.
+
+        Raises
+        ------
+        InputError
+            A column is missing, or has another type than a whole number.
+
+        Examples
+        --------
+        >>> edges = pandas.DataFrame({"group": 1, "parent": [5, 7], "child": [7, 2]})
+        >>> Multicast.of_tree("chain", edges, stages)
+        """
+        given = edges if isinstance(edges, DataFrame) else stages.spark.createDataFrame(edges)
+        columns = "group bigint, parent bigint, child bigint"
+        legs = Batches.of(conformed(system, "edges", given, columns)).frame
+        router = stages.nodes.select("node", "router")
+        for end in ("parent", "child"):
+            names = {"node": end, "router": f"{end}_router"}
+            legs = legs.join(router.withColumnsRenamed(names), end, "left")
+        timed = stages.underlay.delay(legs, "parent_router", "child_router")
+        sources = stages.multicast_groups.select("group", "source")
+        known = timed.dropna(subset=["parent", "child"])  # the other rows are refused as they are
+        trees = known.join(F.broadcast(sources), "group").groupBy("group")
+        reached = trees.applyInArrow(_down_tree, DELIVERIES)
+        members = stages.members.select("group", "node")
+        return cls(system, timed, reached.join(members, ["group", "node"], "leftsemi"))
+
     @cached_property
     def deliveries(self) -> Table:
         """The table of `delivered`; made on first access."""
@@ -151,7 +197,8 @@ class Multicast:
 
     def _made(self, name: str) -> Table:
         table = getattr(self, name)
-        return self._conformed(name, table() if callable(table) else table)
+        with analysed("systems", self.system):
+            return self._conformed(name, table() if callable(table) else table)
 
     def _conformed(self, name: str, table: Table) -> Table:
         if not isinstance(table, DataFrame | Batches):
@@ -217,6 +264,28 @@ def conformed(system: str, name: str, table: Table, columns: str) -> Table:
             for name, kind in wanted.items()
         )
     )
+
+
+def _down_tree(edges: pa.Table) -> pa.Table:
+    """Return :data:`DELIVERIES` of the nodes that one group's edges join to its source.
+
+    Each round doubles the stretch of the way to the source that is added up.
+    """
+    edges = edges.sort_by("child")
+    group, parent, child, delay_us, source = (
+        edges.column(name).to_numpy() for name in ("group", "parent", "child", "delay_us", "source")
+    )
+    above, top = find_sorted(child, parent), parent.copy()
+    hops, delay = np.ones(len(child), dtype=np.int32), delay_us.copy()
+    for _ in range(len(child).bit_length()):
+        on = np.flatnonzero(above >= 0)
+        up = above[on]
+        hops[on] += hops[up]
+        delay[on] += delay[up]
+        top[on], above[on] = top[up], above[up]
+    reached = (above < 0) & (top == source)  # edges of a cycle have others above them for ever
+    columns = {"group": group, "node": child, "hops": hops, "delay_us": delay}
+    return pa.table({name: column[reached] for name, column in columns.items()})
 
 
 def failure_sums(depth: np.ndarray, *costs: np.ndarray) -> pa.RecordBatch:

@@ -47,11 +47,21 @@ from scribe_spark.config import (
     WorldConfig,
     fields_of,
 )
-from scribe_spark.config.execution import PAPER_OUT, PHASES, RUN_OUT, WORLD_OUT
+from scribe_spark.config.execution import COMPARE_OUT, PAPER_OUT, PHASES, RUN_OUT, WORLD_OUT
 from scribe_spark.core.paths import is_local
 from scribe_spark.errors import InputError, RunError, check_names
 
-__all__ = ["paper", "reference_tree", "report", "run", "sweep", "topology", "verify", "world"]
+__all__ = [
+    "compare",
+    "paper",
+    "reference_tree",
+    "report",
+    "run",
+    "sweep",
+    "topology",
+    "verify",
+    "world",
+]
 
 
 _REMEDY = "the command that made them makes them again with --resume"
@@ -172,6 +182,21 @@ def _world(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
         tell(experiments.run_world(spark, config, execution, shown))
 
 
+def _compare(
+    folders: Sequence[str], fail_above: Sequence[str] = (), any_version: bool = False, **given: Any
+) -> None:
+    from scribe_spark import experiments
+
+    limits = experiments.Limits.of(fail_above)
+    out = given_only(given).get("out", COMPARE_OUT)
+    found = experiments.compare(folders, out, limits, any_version)
+    for line in experiments.missing_measures(found.sides, found.rows):
+        tell(line, err=True)
+    tell(found.summary())
+    tell(found.page)
+    found.check(limits)
+
+
 def _topology(out: str | None = None, **given: Any) -> None:
     config, _ = resolve(given)
     from scribe_spark import topology
@@ -284,6 +309,42 @@ verify = Command(
     "run, a sweep, a world, the whole paper, or experiments on the reference tree. A line for each "
     "that is damaged, and exit code 1. Pages and figures are drawn from these and not verified.",
     epilog=_examples("verify out/small", "verify s3a://bucket/run"),
+)
+
+compare = Command(
+    "compare",
+    callback=_compare,
+    params=[
+        click.Argument(["folders"], type=TEXT, metavar="FOLDER FOLDER ...", nargs=-1),
+        Flag(
+            ["--fail-above"],
+            type=TEXT,
+            multiple=True,
+            metavar="[MEASURE=]PERCENT",
+            help="Exit code 1 where a headline measure differs from the first folder's by more "
+            "than this (5%), or the measure that is named (scribe.rad.median=2%), up or down; may "
+            "be repeated",
+        ),
+        Flag(
+            ["--any-version"],
+            is_flag=True,
+            help="Compare folders of several versions of scribe_spark, too",
+        ),
+        Flag(
+            ["--out"],
+            type=TEXT,
+            help="Folder of the page and tables; those of an earlier comparison are replaced  "
+            f"[default: {COMPARE_OUT}]",
+        ),
+    ],
+    help="Compare the folders of runs, or of worlds, with the first of them: headline measures "
+    "with their differences, figures over each other, and the settings that differ, in "
+    "OUT/compare.html; every measure in compare.csv and compare.json. No Spark needed.",
+    epilog=_examples(
+        "compare out/before out/after",
+        "compare out/before out/after --fail-above 5% --fail-above scribe.rad.median=1%",
+        "compare out/d6 out/d8 out/d12 --out out/degrees",
+    ),
 )
 
 topology = Command(

@@ -20,6 +20,7 @@ _FAILED, _BAD_INPUT = 1, 2
 #: What each command does, in a line; the command itself is in `commands`, by the same name
 #: with underscores.
 _COMMANDS = {
+    "compare": "Runs or worlds side by side; exit code 1 where they differ too much.",
     "paper": "Every experiment of Section IV, over ten topologies.",
     "reference-tree": "Costa and Frey's tree over a DHT: degrees, reconfiguration areas.",
     "report": "Draw report.html and the figures of a run again.",
@@ -35,6 +36,7 @@ Examples:
   scribe-spark run --nodes 2000 --groups 50 --out out/small
   scribe-spark report --out out/small
   scribe-spark verify out/small
+  scribe-spark compare out/before out/after --fail-above 5%
   scribe-spark sweep --set b=1,2,4 --nodes 2000 --out out/b
   scribe-spark topology --seed 2
   scribe-spark paper --seeds 10 --out out/paper

@@ -18,6 +18,7 @@ RUN_OUT = "out/run"
 PAPER_OUT = "out/paper"
 WORLD_OUT = "out/world"
 REFERENCE_TREE_OUT = "out/reference-tree"
+COMPARE_OUT = "out/compare"
 
 
 class Execution(Section):

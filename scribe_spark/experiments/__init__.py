@@ -1,6 +1,7 @@
 """A run: the phases of one experiment over a folder, resumable; a sweep: a grid of runs; worlds."""
 
 from scribe_spark.experiments.checks import check
+from scribe_spark.experiments.comparing import Comparison, Limits, compare, missing_measures
 from scribe_spark.experiments.finished_run import Run
 from scribe_spark.experiments.living_run import LivingRun, simulation_of
 from scribe_spark.experiments.phases import PHASES
@@ -16,6 +17,8 @@ from scribe_spark.experiments.world_setup import check_world_run, make_world, ne
 
 __all__ = [
     "PHASES",
+    "Comparison",
+    "Limits",
     "LivingRun",
     "Run",
     "Simulation",
@@ -26,7 +29,9 @@ __all__ = [
     "check_sweep",
     "check_verify",
     "check_world_run",
+    "compare",
     "make_world",
+    "missing_measures",
     "network_of",
     "report",
     "run",

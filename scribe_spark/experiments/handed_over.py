@@ -16,6 +16,7 @@ from scribe_spark.experiments.system_rows import Known, check_table
 from scribe_spark.measures.delay import first_copies
 from scribe_spark.multicast import EDGES, Multicast, conformed, refuse
 from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import DELIVERIES, MICROSECONDS, WRITTEN
 from scribe_spark.scribe import Variant
 from scribe_spark.systems import System
@@ -25,14 +26,16 @@ _DELIVERY = ("group", "node", "hops", "delay_us")
 _ENDS = ("group", "sender", "receiver", "sender_router", "receiver_router", "kind")
 
 
-def multicast_of(system: System, built: Any) -> Multicast:
-    """Return what a system has built, if it is a `Multicast` of its own name.
+def multicast_of(system: System, stages: Any) -> Multicast:
+    """Build a system, and return the `Multicast` of its own name that it must return.
 
     Raises
     ------
     InputError
-        It is anything else.
+        It is anything else; or Spark finds a fault in the code that builds it.
     """
+    with analysed("systems", system.name):
+        built = system.build(stages)
     if not isinstance(built, Multicast):
         raise refuse(system.name, f"build returns a {type(built).__name__}; return a Multicast")
     if built.system != system.name:

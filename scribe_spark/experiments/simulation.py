@@ -28,6 +28,7 @@ from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import copies
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.settings import bucket_count
+from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems import System, is_built_in, systems_of_run
 from scribe_spark.topology import Graph, Topology, load
@@ -340,7 +341,8 @@ class Simulation:
     def _trees_of(self, system: System) -> scribe.Variant:
         """Return the trees of a variant."""
         assert system.trees is not None
-        built = system.trees(self._variant_context)
+        with analysed("variants", system.variant or system.name):
+            built = system.trees(self._variant_context)
         return built if is_built_in(system) else checked_variant(system.name, built, self.known)
 
     @stage
@@ -394,7 +396,7 @@ class Simulation:
             A system hands over what cannot be measured, or in the name of another one.
         """
         users_first = sorted(self.asked_for, key=is_built_in)
-        made = {system.name: multicast_of(system, system.build(self)) for system in users_first}
+        made = {system.name: multicast_of(system, self) for system in users_first}
         return [made[system.name] for system in self.asked_for]
 
     @property

@@ -28,6 +28,7 @@ from scribe_spark.measures.network import NETWORK
 from scribe_spark.measures.node_stress import NODE_STRESS
 from scribe_spark.measures.overlay import OVERLAY
 from scribe_spark.measures.published import Published
+from scribe_spark.runtime.users_code import analysed
 from scribe_spark.systems import System, all_systems, find_system
 
 #: In the order of metrics.
@@ -96,11 +97,12 @@ def collect(run: RunTables, early: bool) -> dict[str, Any]:
     early : bool
         For the measures that are `early`, or for the others.
     """
-    return {
-        measure.name: measure.collect(run)
-        for measure in all_measures()
-        if measure.collect is not None and measure.early == early
-    }
+    found = {}
+    for measure in all_measures():
+        if measure.collect is not None and measure.early == early:
+            with analysed("measure", measure.name):
+                found[measure.name] = measure.collect(run)
+    return found
 
 
 def find(run: RunTables, collected: Mapping[str, Any], spread: pd.DataFrame) -> Found:

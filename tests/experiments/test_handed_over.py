@@ -305,12 +305,35 @@ def test_whole_numbers_are_cast_and_what_does_not_fit_is_found(spark, known):
 
 def test_a_system_hands_over_in_its_own_name(spark):
     edges, delivered = (spark.createDataFrame([], c) for c in (EDGE_COLUMNS, DELIVERY_COLUMNS))
-    star = System("star", "Star", TREE, lambda stages: None)
+    star = System("star", "Star", TREE, lambda built: built)
     made = Multicast("starr", edges, delivered)
     with pytest.raises(InputError, match="systems = 'star': hands over a Multicast of 'starr'"):
         multicast_of(star, made)
     with pytest.raises(InputError, match="systems = 'star': build returns a NoneType; return a Mu"):
         multicast_of(star, None)
+
+
+def test_a_column_that_a_system_misses_is_named_in_one_line_with_the_line_of_code(spark, capfd):
+    members = spark.createDataFrame([], "group bigint, node bigint")
+    edges = spark.createDataFrame([], EDGE_COLUMNS)
+    place = r"\(test_handed_over.py, line \d+\)$"
+    for build in (
+        lambda stages: stages.select("group", "nod"),
+        lambda stages: Multicast("mine", edges, lambda: stages.select("nod")),
+        lambda stages: Multicast.of_tree("mine", stages.select("parent"), stages),
+    ):
+        mine = System("mine", "Mine", TREE, build)
+        with pytest.raises(InputError, match=f"'mine': .UNRESOLVED.*`(nod|parent)`.*{place}"):
+            _ = multicast_of(mine, members).deliveries
+    assert capfd.readouterr().err == ""
+
+
+def test_the_edges_of_a_tree_have_a_parent(spark):
+    rows = spark.createDataFrame([], "group bigint, child bigint")
+    with pytest.raises(
+        InputError, match="'mine': hands over edges with no column parent; it needs"
+    ):
+        Multicast.of_tree("mine", rows, None)
 
 
 def test_a_variant_is_checked_before_messages_are_sent_along_it(spark, known):

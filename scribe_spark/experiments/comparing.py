@@ -1,0 +1,343 @@
+"""Compare folders of runs or worlds, without Spark: a page, tables, and limits of differences."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from scribe_spark.core.paths import is_local, local_path, probe_local, replace_file
+from scribe_spark.errors import InputError, RunError, in_series, in_words, meant, one_line
+from scribe_spark.experiments.folder import StoredFolder
+from scribe_spark.experiments.locations import join
+from scribe_spark.experiments.owner import RUN, WORLD, Owner, owner_of, read_manifest
+from scribe_spark.experiments.verifying import check_verify, verify
+from scribe_spark.report import Compared, Side, compared_measures, render_compare
+from scribe_spark.report.text import as_text
+from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
+
+#: The files that a comparison leaves.
+PAGE, ROWS, JSON = "compare.html", "compare.csv", "compare.json"
+
+#: Differences of numbers that would be equal without rounding.
+_ROUNDING = 1e-9
+
+#: Names of missing measures in a line.
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The greatest differences from the first folder, in per cent of its value, that are allowed.
+
+    Attributes
+    ----------
+    headlines : float, optional
+        The limit of every headline measure that has none of its own.
+    measures : mapping of str to float
+        Measure -> its own limit.
+    """
+
+    headlines: float | None = None
+    measures: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Limits:
+        """Read limits as users type them.
+
+        Raises
+        ------
+        InputError
+
+        Examples
+        --------
+        >>> Limits.of(["5%", "scribe.rad.median=2.5%"])
+        Limits(headlines=5.0, measures={'scribe.rad.median': 2.5})
+        """
+        headlines: float | None = None
+        measures: dict[str, float] = {}
+        for text in texts:
+            name, _, limit = text.rpartition("=")
+            if not re.fullmatch(r"[0-9]+(\.[0-9]+)?%", limit):
+                remedy = "must be a percentage, such as 5% or scribe.rad.median=5%"
+                raise InputError("fail_above", text, remedy)
+            if name in measures or (not name and headlines is not None):
+                raise InputError("fail_above", text, "gives a second limit; leave one of them out")
+            if name:
+                measures[name] = float(limit[:-1])
+            else:
+                headlines = float(limit[:-1])
+        return cls(headlines, measures)
+
+    def limit_of(self, row: Compared) -> float | None:
+        """Return the limit of a measure; None where it may differ as it likes."""
+        return self.measures.get(row.measure, self.headlines if row.headline else None)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Folders that have been compared.
+
+    Attributes
+    ----------
+    page : str
+        Location of the page.
+    noun : str
+        ``run`` or ``world``.
+    sides : list of Side
+    rows : list of Compared
+    """
+
+    page: str
+    noun: str
+    sides: list[Side]
+    rows: list[Compared]
+
+    def summary(self) -> str:
+        """Return the greatest difference of a headline measure in one line."""
+        rows = [row for row in self.rows if row.headline and row.is_compared]
+        worst = max(rows, key=lambda row: row.most, default=None)
+        if worst is None or worst.most == 0:
+            return f"{len(rows)} headline measures, all of them equal"
+        at = max(range(1, len(self.sides)), key=lambda side: abs(worst.percent(side) or 0))
+        return f"{len(rows)} headline measures; greatest difference: {self._told(worst, at)}"
+
+    def check(self, limits: Limits) -> None:
+        """Refuse differences beyond limits.
+
+        Raises
+        ------
+        RunError
+            The line names the measure that differs most.
+        """
+        beyond = [
+            (abs(percent), row, side)
+            for row in self.rows
+            if (limit := limits.limit_of(row)) is not None
+            for side in range(1, len(self.sides))
+            if (percent := row.percent(side)) is not None
+            and abs(percent) > limit * (1 + _ROUNDING) + _ROUNDING
+        ]
+        if beyond:
+            _, row, side = max(beyond, key=lambda found: found[0])
+            others = len(beyond) - 1
+            more = f"; {others} more above their limits" if others else ""
+            allowed = f"the limit is {limits.limit_of(row):g}%"
+            raise RunError(f"{self._told(row, side)}; {allowed}{more}; see {self.page}")
+
+    def _told(self, row: Compared, side: int) -> str:
+        percent = row.percent(side)
+        apart = "from 0" if percent is None or math.isinf(percent) else f"{percent:+.3g}%"
+        base, other = self.sides[0].folder, self.sides[side].folder
+        values = f"{as_text(row.values[side])} in {other}, {as_text(row.values[0])} in {base}"
+        return in_words(f"{row.measure} {apart} ({values})")
+
+
+def compare(
+    folders: Sequence[str], out: str, limits: Limits | None = None, any_version: bool = False
+) -> Comparison:
+    """Compare runs or worlds with the first of them; leave a page and tables in OUT.
+
+    Parameters
+    ----------
+    folders : sequence of str
+        At least two folders on this machine, all of runs or all of worlds.
+    out : str
+        The folder on this machine where `PAGE`, `ROWS` and `JSON` are put; older ones are replaced.
+    limits : Limits, optional
+        Measures that must be there in all folders; see `Comparison.check`.
+    any_version : bool
+        Whether folders of several versions of the package can be compared.
+
+    Raises
+    ------
+    InputError
+        A folder is missing, broken, unfinished, or of another kind or version; they have no measure
+        in common; a measure with a limit is missing; OUT cannot be written.
+    """
+    _check_folders([*folders], out)
+    owners, sides = zip(*map(_read, folders), strict=True)
+    for folder, owner, side in zip(folders, owners, sides, strict=True):
+        if owner is not owners[0]:
+            remedy = f"holds {owner.noun}, and {folders[0]} {owners[0].noun}; give folders alike"
+            raise InputError("folder", folder, remedy)
+        versions = [one.manifest["versions"].get("scribe_spark") for one in (side, sides[0])]
+        if versions[0] != versions[1] and not any_version:
+            made = f"was made by scribe_spark {versions[0]}, and {folders[0]} by {versions[1]}"
+            remedy = f"{made}; give --any-version to compare them nevertheless"
+            raise InputError("folder", folder, remedy)
+    noun = "run" if owners[0] is RUN else "world"
+    rows = compared_measures(sides)
+    _refuse_missing(folders, rows, limits or Limits())
+    links = [_link(out, folder) for folder in folders]
+    texts = {
+        PAGE: render_compare(sides, rows, noun, links),
+        ROWS: _as_csv(folders, rows),
+        JSON: _as_json(sides, rows, noun),
+    }
+    try:
+        for name, text in texts.items():
+            replace_file(local_path(out) / name, text.encode())
+    except OSError as error:
+        raise InputError("out", out, f"cannot be written ({one_line(error)})") from None
+    return Comparison(join(out, PAGE), noun, [*sides], rows)
+
+
+def missing_measures(sides: Sequence[Side], rows: Sequence[Compared]) -> list[str]:
+    """Return a line for each folder that lacks measures of the others."""
+    lines = []
+    for at, side in enumerate(sides):
+        lacks = [
+            row.measure
+            for row in rows
+            if row.values[at] is None and any(value is not None for value in row.values)
+        ]
+        if lacks:
+            some = in_series(lacks[:_NAMED], len(lacks))
+            lines.append(in_words(f"{side.folder} lacks measures of the others: {some}", 2_000))
+    return lines
+
+
+def _check_folders(folders: Sequence[str], out: str) -> None:
+    if len(folders) < 2:
+        remedy = "is not enough; give the folders of two runs or worlds, or of more"
+        raise InputError("folders", " ".join(folders), remedy)
+    real = [os.path.realpath(local_path(f)) if is_local(f) else f for f in folders]
+    for at, folder in enumerate(folders):
+        if not is_local(folder):
+            raise InputError("folder", folder, "is not on this machine; copy it here first")
+        if real[at] in real[:at]:
+            raise InputError("folder", folder, "is given twice; leave one of them out")
+        try:
+            check_verify(folder)
+        except InputError as error:
+            raise InputError("folder", folder, error.remedy) from None
+    if not is_local(out):
+        raise InputError("out", out, "is not on this machine; name a folder that is")
+    probe_local(out)
+    local_path(out).mkdir(parents=True, exist_ok=True)
+
+
+def _read(folder: str) -> tuple[Owner, Side]:
+    """Verify a folder, and read what is compared of it."""
+    try:
+        found = verify(folder)
+        with StoredFolder(None, folder) as stored:
+            manifest = read_manifest(folder, stored.read_text)
+        owner = owner_of(manifest)
+        if owner not in (RUN, WORLD):
+            remedy = f"holds {found.noun}; give folders of runs or of worlds"
+            raise InputError("folder", folder, remedy)
+        if found.damaged:
+            more = f" and {len(found.damaged) - 1} more" if len(found.damaged) > 1 else ""
+            remedy = f"is damaged: {found.damaged[0]}{more}; `scribe-spark verify` lists all"
+            raise InputError("folder", folder, remedy)
+        if not found.finished:
+            remedy = "is not finished; the command that began it goes on with --resume"
+            raise InputError("folder", folder, remedy)
+        side = _run_side if owner is RUN else _world_side
+        return owner, side(folder, manifest)
+    except InputError as error:
+        raise InputError("folder", folder, error.remedy) from None
+    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+        remedy = f"cannot be read ({one_line(error)}); `scribe-spark verify` looks at its tables"
+        raise InputError("folder", folder, remedy) from None
+
+
+def _run_side(folder: str, manifest: Mapping[str, Any]) -> Side:
+    metrics = json.loads((local_path(folder) / "metrics.json").read_text("utf-8"))
+    return Side(
+        folder,
+        manifest,
+        {row["name"]: row["value"] for row in metrics},
+        {row["name"]: row["unit"] or "" for row in metrics},
+        distributions=_table(folder, "distributions"),
+    )
+
+
+def _world_side(folder: str, manifest: Mapping[str, Any]) -> Side:
+    rounds, units = measures_by_round(_table(folder, "rounds")), summary_units()
+    numbers = summarise(rounds)
+    values = {name: numbers[name] for name in map(str, rounds)}
+    return Side(folder, manifest, values, {n: units.get(n, "") for n in values}, rounds=rounds)
+
+
+def _table(folder: str, name: str) -> pd.DataFrame:
+    return pq.read_table(local_path(folder) / "tables" / name).to_pandas()
+
+
+def _refuse_missing(folders: Sequence[str], rows: Sequence[Compared], limits: Limits) -> None:
+    """Refuse folders with nothing to compare, and those without a measure that has a limit."""
+    if not any(all(value is not None for value in row.values) for row in rows):
+        raise InputError("folders", " ".join(folders), "have no measure in common")
+    names = [row.measure for row in rows]
+    for name in limits.measures:
+        if name not in names:
+            raise InputError("fail_above", name, f"is no measure of them{meant(name, names)}")
+    for at, folder in enumerate(folders):
+        lacks = [
+            row.measure
+            for row in rows
+            if limits.limit_of(row) is not None
+            and row.values[at] is None
+            and (row.values[0] is not None or row.measure in limits.measures)
+        ]
+        if lacks:
+            some = in_series(lacks[:_NAMED], len(lacks))
+            remedy = f"lacks what --fail-above has a limit for: {some}"
+            raise InputError("folder", folder, remedy)
+
+
+def _link(out: str, folder: str) -> str:
+    page = local_path(folder).absolute() / "report.html"
+    return os.path.relpath(page, local_path(out).absolute())
+
+
+def _as_csv(folders: Sequence[str], rows: Sequence[Compared]) -> str:
+    """Return a row for each measure and folder; no percentage of a base of 0."""
+    cells = [
+        {
+            **{"measure": row.measure, "unit": row.unit, "headline": row.headline},
+            **{"folder": folder, "value": row.values[at]},
+            **{"difference": row.difference(at), "percent": _finite(row.percent(at))},
+        }
+        for row in rows
+        for at, folder in enumerate(folders)
+    ]
+    return pd.DataFrame(cells).to_csv(index=False, lineterminator="\n")
+
+
+def _as_json(sides: Sequence[Side], rows: Sequence[Compared], noun: str) -> str:
+    places = range(len(sides))
+    told = {
+        "kind": noun,
+        "folders": [
+            {
+                "folder": side.folder,
+                "seed": side.manifest.get("seed"),
+                "versions": side.manifest["versions"],
+            }
+            for side in sides
+        ],
+        "measures": [
+            {
+                **{"measure": row.measure, "unit": row.unit, "headline": row.headline},
+                "values": list(row.values),
+                "differences": [row.difference(at) for at in places],
+                "percent": [_finite(row.percent(at)) for at in places],
+            }
+            for row in rows
+        ],
+    }
+    return json.dumps(told, indent=1) + "\n"
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is None or math.isfinite(value) else None

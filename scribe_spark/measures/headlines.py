@@ -1,0 +1,50 @@
+"""The headline measures: the numbers that a reader of a run or a world looks at first."""
+
+from __future__ import annotations
+
+#: Measures of each system of a run, without the system's name.
+_OF_RUNS = (
+    *("latency.p50", "latency.p99", "coverage.p50", "coverage.p99"),
+    *("rad.median", "rad.largest", "rmd.median", "rmd.largest", "rdp.mean", "depth.mean"),
+    *("children_entries.mean", "children_entries.max"),
+    *("link_stress.mean_existing", "link_stress.max", "messages"),
+    *("duplicates.mean", "state.max", "join_messages.max"),
+)
+
+#: Measures of a run as a whole.
+_OF_ALL_RUNS = ("pastry.hops.mean", "pastry.table_entries.mean")
+
+#: Measures of each system in the rounds of a world, without the system's name.
+_OF_WORLDS = (
+    *("publications.in_time", "publications.late", "publications.lost"),
+    *("publications.duplicates", "multicasts.reached", "control", "orphans"),
+    *("latency.p50", "latency.p99", "rad.median", "rad.largest", "rmd.median", "rmd.largest"),
+    *("rdp.mean", "link_stress.payload.max"),
+)
+
+#: Measures of the nodes and lookups of a world.
+_OF_ALL_WORLDS = (
+    *("nodes.live", "leaf_sets.right", "cells.missing"),
+    *("lookups.delivered", "lookups.right", "lookups.hops", "lookups.lost"),
+)
+
+
+def is_headline(measure: str, world: bool = False) -> bool:
+    """Return whether a measure is one of the headline measures.
+
+    Parameters
+    ----------
+    measure : str
+        Its whole name: ``scribe.rad.median``.
+    world : bool
+        Whether it is a measure of a world's rounds, else of a run.
+
+    Examples
+    --------
+    >>> is_headline("scribe.rad.median"), is_headline("scribe.rad.max")
+    (True, False)
+    >>> is_headline("lookups.hops", world=True)
+    True
+    """
+    of_systems, of_all = (_OF_WORLDS, _OF_ALL_WORLDS) if world else (_OF_RUNS, _OF_ALL_RUNS)
+    return measure in of_all or measure.partition(".")[2] in of_systems

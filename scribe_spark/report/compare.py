@@ -1,0 +1,397 @@
+"""The page of a comparison: runs or worlds side by side, the first of them being the base."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.measures.headlines import is_headline
+from scribe_spark.measures.histogram import Histogram
+from scribe_spark.report.axes import log_axis
+from scribe_spark.report.comparison import NOTABLE, Difference
+from scribe_spark.report.legends import legend_above
+from scribe_spark.report.page import fill_template
+from scribe_spark.report.provenance import origin, settings
+from scribe_spark.report.readouts import Line, Readout
+from scribe_spark.report.series import ALL_SYSTEMS, label_of
+from scribe_spark.report.style import RC, marked_style
+from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.text import ABSENT, PERCENT, as_setting, as_text, readable
+from scribe_spark.report.world import draw_rounds, line_words
+
+#: The measures whose distributions are drawn -> heading, axis, unit of the things, and whether the
+#: tail is drawn, on logarithmic axes, instead of the cumulative share.
+_DISTRIBUTIONS: dict[str, tuple[str, str, str, bool]] = {
+    "latency": ("Latency", "latency (ms)", "deliveries", False),
+    "rad": ("RAD", "RAD (mean delay / by IP multicast)", "groups", False),
+    "rmd": ("RMD", "RMD (maximum delay / by IP multicast)", "groups", False),
+    "children_entries": ("Children-table entries", "entries of a node", "nodes", True),
+    "link_stress": ("Link stress", "packets on a link", "links with packets", True),
+}
+
+#: Cards at the top of the page.
+_MOST_CARDS = 6
+
+#: Settings that say where something was made, and not what.
+_NOT_COMPARED = ("out", "master", "remote", "resume", "overwrite")
+
+
+@dataclass(frozen=True)
+class Side:
+    """A run or a world that is compared.
+
+    Attributes
+    ----------
+    folder : str
+        Its location as given.
+    manifest : mapping
+    values : dict of str to float
+        Measure -> value; None where there is none.
+    units : mapping of str to str
+    distributions : DataFrame, optional
+        Of a run, `schemas.DISTRIBUTIONS`.
+    rounds : DataFrame, optional
+        Of a world: a row for each round, a column for each measure.
+    """
+
+    folder: str
+    manifest: Mapping[str, Any]
+    values: dict[str, float | None]
+    units: Mapping[str, str]
+    distributions: pd.DataFrame | None = None
+    rounds: pd.DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One measure of all sides.
+
+    Attributes
+    ----------
+    measure, unit : str
+    headline : bool
+        Whether it is one of the `measures.headlines`.
+    values : tuple of float
+        By side; None where a side has none.
+    """
+
+    measure: str
+    unit: str
+    headline: bool
+    values: tuple[float | None, ...] = field(default=())
+
+    def difference(self, side: int) -> float | None:
+        """Return a side's value minus the base's; None where one of them is missing."""
+        base, value = self.values[0], self.values[side]
+        return None if base is None or value is None else value - base
+
+    def percent(self, side: int) -> float | None:
+        """Return the difference in per cent of the base; infinite where the base is 0."""
+        difference, base = self.difference(side), self.values[0]
+        if difference is None or base is None:
+            return None
+        if difference == 0:
+            return 0.0
+        return 100 * difference / abs(base) if base else math.copysign(math.inf, difference)
+
+    @property
+    def is_compared(self) -> bool:
+        """Return whether the base and another side have a value."""
+        return any(self.difference(side) is not None for side in range(1, len(self.values)))
+
+    @property
+    def most(self) -> float:
+        """The greatest difference from the base in per cent, without its sign."""
+        known = [self.percent(side) for side in range(1, len(self.values))]
+        return max((abs(percent) for percent in known if percent is not None), default=0.0)
+
+
+def compared_measures(sides: Sequence[Side]) -> list[Compared]:
+    """Return every measure that a side has, in the order of the sides' own."""
+    world = sides[0].rounds is not None
+    units = {name: unit for side in reversed(sides) for name, unit in side.units.items()}
+    names = dict.fromkeys(name for side in sides for name in side.values)
+    return [
+        Compared(
+            name,
+            units.get(name, ""),
+            is_headline(name, world),
+            tuple(side.values.get(name) for side in sides),
+        )
+        for name in names
+    ]
+
+
+def short_names(folders: Sequence[str]) -> list[str]:
+    """Return the ends of paths that tell them apart.
+
+    Examples
+    --------
+    >>> short_names(["out/a", "out/b"]), short_names(["a/run", "b/run/"])
+    (['a', 'b'], ['a/run', 'b/run'])
+    """
+    parts = [folder.rstrip("/").split("/") for folder in folders]
+    for count in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-count:]) for part in parts]
+        if len({*names}) == len(names):
+            return names
+    return list(folders)
+
+
+def render_compare(
+    sides: Sequence[Side], rows: Sequence[Compared], noun: str, links: Sequence[str]
+) -> str:
+    """The page of a comparison.
+
+    Parameters
+    ----------
+    sides : sequence of Side
+        At least two; the first is the base.
+    rows : sequence of Compared
+        From :func:`compared_measures`.
+    noun : str
+        What a side is: ``run`` or ``world``.
+    links : sequence of str
+        Where the page of each side is, as seen from this one.
+    """
+    from markupsafe import Markup
+
+    names = short_names([side.folder for side in sides])
+    headlines = [row for row in rows if row.headline and any(v is not None for v in row.values)]
+    others = [row for row in rows if not row.headline and any(v is not None for v in row.values)]
+    notable = [row for row in headlines if row.most > NOTABLE]
+    worst = sorted(headlines, key=lambda row: -row.most)
+    drawn = _distribution_figures(sides, names) if noun == "run" else _round_figures(sides, names)
+    figures = list(drawn)
+    return fill_template(
+        "compare.html",
+        noun=noun,
+        names=names,
+        links=links,
+        cards=[_card(row, names) for row in worst[:_MOST_CARDS] if row.most > 0],
+        summary=_summary(headlines, notable),
+        headlines=[_cells(row) for row in headlines],
+        others=[_cells(row) for row in others],
+        settings_apart=_settings_apart(sides),
+        figures=[(name, title, words, Markup(svg)) for name, title, words, svg in figures if svg],
+        alike=[title for _, title, _, svg in figures if not svg],
+        origins=[(name, origin(side.manifest)) for name, side in zip(names, sides, strict=True)],
+    )
+
+
+def _summary(headlines: Sequence[Compared], notable: Sequence[Compared]) -> str:
+    compared = [row for row in headlines if row.is_compared]
+    equal = sum(row.most == 0 for row in compared)
+    return (
+        f"{len(notable)} of {len(compared)} headline measures differ by more than "
+        f"{NOTABLE:g}{PERCENT}; {equal} do not differ."
+    )
+
+
+def _card(row: Compared, names: Sequence[str]) -> dict[str, Any]:
+    """Return the card of a measure: of the side that differs most from the base."""
+    side = max(range(1, len(row.values)), key=lambda at: abs(row.percent(at) or 0))
+    return {
+        "what": readable(row.measure),
+        "value": as_text(row.values[side]),
+        "unit": row.unit,
+        "side": names[side],
+        "base": f"{as_text(row.values[0])} in {names[0]}",
+        "percent": percent_text(row.percent(side)),
+        "notable": row.most > NOTABLE,
+    }
+
+
+def percent_text(percent: float | None) -> str:
+    """Return a difference in per cent with its sign; a dash for none.
+
+    Examples
+    --------
+    >>> percent_text(12.34), percent_text(float("inf"))
+    ('+12.3\xa0%', 'from 0')
+    """
+    if percent is None:
+        return ABSENT
+    return str(Difference(percent)) if math.isfinite(percent) else "from 0"
+
+
+def _cells(row: Compared) -> dict[str, Any]:
+    """Return a row of the page's table as text."""
+    sides = range(1, len(row.values))
+    return {
+        "what": readable(row.measure),
+        "name": row.measure,
+        "unit": row.unit,
+        "base": as_text(row.values[0]),
+        "sides": [
+            (
+                as_text(row.values[side]),
+                _signed(row.difference(side)),
+                percent_text(percent := row.percent(side)),
+                percent is not None and abs(percent) > NOTABLE,
+            )
+            for side in sides
+        ],
+    }
+
+
+def _signed(difference: float | None) -> str:
+    if difference is None:
+        return ABSENT
+    sign = "+" if difference > 0 else "\N{MINUS SIGN}" if difference < 0 else ""
+    return sign + as_text(abs(difference))
+
+
+def _settings_apart(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
+    """Return the settings that not all sides have alike."""
+    told = [{key: value for key, value, _ in settings(side.manifest)} for side in sides]
+    names = dict.fromkeys(name for one in told for name in one)
+    values = {name: [one.get(name, as_setting(None)) for one in told] for name in names}
+    return [
+        (name, of) for name, of in values.items() if name not in _NOT_COMPARED and len({*of}) > 1
+    ]
+
+
+# --- figures over each other
+
+
+def _looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the look of each side, the same in all figures."""
+    return {name: marked_style(number) for number, name in enumerate(names)}
+
+
+def _round_figures(
+    sides: Sequence[Side], names: Sequence[str]
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, title, words and drawing of each headline measure of worlds; none if alike."""
+    tables = [side.rounds for side in sides if side.rounds is not None]
+    for measure in dict.fromkeys(name for table in tables for name in table):
+        if not is_headline(measure, world=True):
+            continue
+        found = {
+            name: table[measure].dropna()
+            for name, table in zip(names, tables, strict=True)
+            if measure in table
+        }
+        lines = {name: line for name, line in found.items() if len(line)}
+        unit = next((side.units[measure] for side in sides if measure in side.units), "")
+        title = readable(measure) + (f" ({unit})" if unit else "")
+        drawing_name = "round-" + measure.replace(".", "-").replace("_", "-").replace(" ", "-")
+        if len(lines) < 2 or _alike(lines):
+            yield drawing_name, title, "", ""
+            continue
+        words = " ".join(line_words(name, line) for name, line in lines.items())
+        svg = draw_rounds(drawing_name, title, words, lines, looks=_looks(names))
+        yield drawing_name, title, words, svg
+
+
+def _alike(lines: Mapping[str, pd.Series]) -> bool:
+    first, *others = lines.values()
+    return all(first.equals(line) for line in others)
+
+
+def _distribution_figures(
+    sides: Sequence[Side], names: Sequence[str]
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, title, words and drawing of each system's distributions; none if alike."""
+    read = [_histograms(side.distributions) for side in sides]
+    keys = dict.fromkeys(key for histograms in read for key in histograms)
+    for measure, (heading, axis, things, tail) in _DISTRIBUTIONS.items():
+        for system in (system for system, of in keys if of == measure):
+            found = {
+                name: histograms[system, measure]
+                for name, histograms in zip(names, read, strict=True)
+                if (system, measure) in histograms
+            }
+            title = f"{heading}: {label_of(system)}"
+            name = f"{measure}-{system}".replace("_", "-")
+            if len(found) < 2 or _same_histograms(list(found.values())):
+                yield name, title, "", ""
+                continue
+            words = " ".join(
+                f"{label}: median {as_text(of.median())}, maximum {as_text(of.max)} of "
+                f"{of.total:,} {things}."
+                for label, of in found.items()
+            )
+            yield name, title, words, _draw(name, title, words, found, axis, things, tail, names)
+
+
+def _histograms(distributions: pd.DataFrame | None) -> dict[tuple[str, str], Histogram]:
+    """Return (system, measure) -> histogram."""
+    if distributions is None:
+        return {}
+    shown = distributions[distributions["measure"].isin(_DISTRIBUTIONS)]
+    shown = shown[(shown["system"] != ALL_SYSTEMS) & (shown["value"].notna())]
+    return {
+        (str(system), str(measure)): Histogram(*_counts(of))
+        for (system, measure), of in shown.groupby(["system", "measure"], sort=False)
+    }
+
+
+def _counts(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    counted = rows.groupby("value")["count"].sum().sort_index()
+    return counted.index.to_numpy(dtype=float), counted.to_numpy(dtype=np.int64)
+
+
+def _same_histograms(found: Sequence[Histogram]) -> bool:
+    first, *others = found
+    return all(
+        np.array_equal(first.values, one.values) and np.array_equal(first.counts, one.counts)
+        for one in others
+    )
+
+
+def _draw(
+    name: str,
+    title: str,
+    words: str,
+    found: Mapping[str, Histogram],
+    axis: str,
+    things: str,
+    tail: bool,
+    names: Sequence[str],
+) -> str:
+    """Draw the shares of things over one another: with at most x, or at least x on log scales."""
+    from matplotlib import style
+    from matplotlib.ticker import PercentFormatter
+
+    looks = {label: {**look, "marker": None} for label, look in _looks(names).items()}
+    with style.context(["default", RC]):
+        figure = new_figure(4.6, 2.9)
+        axes = figure.add_axes((0.15, 0.16, 0.82, 0.8))
+        axes.set_xlabel(axis)
+        told = []
+        for label, of in found.items():
+            if tail:
+                shown = of.values > 0
+                x, share = of.values[shown], 100 * of.at_least[shown] / of.total
+                at = _share_of(of.count_at_least, of.total)
+            else:
+                x, share = of.values, 100 * of.at_most / of.total
+                at = _share_of(of.count_at_most, of.total)
+            axes.plot(x, share, drawstyle="steps-post" if not tail else "default", **looks[label])
+            told.append(Line(label, looks[label]["color"], x, at))
+        bound = "at least" if tail else "at most"
+        axes.set_ylabel(f"{things} with {bound} x (%)")
+        if tail:
+            axes.set(xscale="log", yscale="log")
+            log_axis(axes, "x")
+        else:
+            axes.set_ylim(0, 100)
+            axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
+        legend_above(figure, [(label, looks[label]) for label in found])
+        readout = Readout(axes, told, lambda x: f"{bound} {as_text(x)}, in {things}", _percent)
+        return svg_element(figure, name, title, words, [readout])
+
+
+def _share_of(count: Any, total: int) -> Any:
+    return lambda x: 100 * count(x) / total
+
+
+def _percent(value: float) -> str:
+    return as_text(value) + PERCENT

@@ -1,0 +1,52 @@
+"""Errors that Spark finds in the code of users, such as a missing column, in one line."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.errors import AnalysisException
+from pyspark.logger import PySparkLogger
+
+import scribe_spark
+from scribe_spark.errors import InputError, one_line
+
+#: Writes the plan and Java's stack to stderr, for each error.
+_LOGGER_OF_PLANS = "DataFrameQueryContextLogger"
+
+#: The folders of code that is not the user's.
+_OURS = tuple(str(Path(module).parent) for module in (scribe_spark.__file__, traceback.__file__))
+
+
+@contextmanager
+def analysed(field: str, name: str) -> Iterator[None]:
+    """Refuse what Spark cannot analyse: a line instead of a plan.
+
+    Parameters
+    ----------
+    field, name : str
+        The field that names the user's code, and its name.
+
+    Raises
+    ------
+    InputError
+        The line names the first error and the line of the user's file that it comes from.
+    """
+    plans = PySparkLogger.getLogger(_LOGGER_OF_PLANS)
+    before, plans.disabled = plans.disabled, True
+    try:
+        yield
+    except AnalysisException as error:
+        raise InputError(field, name, f"{one_line(error)}{_where(error)}") from error
+    finally:
+        plans.disabled = before
+
+
+def _where(error: BaseException) -> str:
+    """Return the last line of code on the way to an error that is of no library."""
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if not frame.filename.startswith(_OURS)]
+    users = [frame for frame in users if "site-packages" not in frame.filename]
+    return f" ({Path(users[-1].filename).name}, line {users[-1].lineno})" if users else ""

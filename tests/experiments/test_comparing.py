@@ -1,0 +1,252 @@
+"""Runs and worlds beside each other, through the command line, with no Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from scribe_spark import cli
+from scribe_spark.errors import InputError
+from scribe_spark.experiments import Limits
+from scribe_spark.experiments.digests import file_digests, text_digest
+from scribe_spark.report.compare import Compared, short_names
+from scribe_spark.runtime.filesystem import LocalFiles
+
+#: Measures of a run; `rad.max` and `hops` are no headline measures.
+VALUES = {
+    "scribe.rad.median": 2.0,
+    "scribe.rad.max": 4.0,
+    "scribe.messages": 1000.0,
+    "scribe.duplicates.mean": 0.0,
+    "scribe.state.max": None,
+}
+
+
+@pytest.fixture
+def call(capsys, monkeypatch):
+    """Run the command line in this process, which may start no Spark."""
+
+    def started(*_, **__):
+        pytest.fail("Spark would have been started")
+
+    monkeypatch.setattr("scribe_spark.runtime.session.session", started)
+
+    def run(*arguments: Any) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(argument) for argument in arguments])
+        return (ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+def table(out: Path, name: str, rows: pd.DataFrame) -> dict[str, Any]:
+    """Write a table as a command does; its record."""
+    folder = out / "tables" / name
+    folder.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), folder / "part-0.parquet")
+    return {"rows": len(rows), "files": file_digests(LocalFiles(), f"file://{folder}")}
+
+
+def run_folder(
+    out: Path,
+    values: dict[str, float | None] | None = None,
+    version: str = "1",
+    phases: tuple[str, ...] = ("measures", "report"),
+    **resolved: Any,
+) -> Path:
+    """A folder as a run leaves it; Scribe has these values beside :data:`VALUES`."""
+    out.mkdir()
+    metrics = [
+        {"name": name, "value": value, "unit": "x", "figure": None, "paper": None}
+        for name, value in {**VALUES, **(values or {})}.items()
+    ]
+    (out / "metrics.json").write_text(text := json.dumps(metrics))
+    rad = (values or {}).get("scribe.rad.median", 2.0)
+    rows = pd.DataFrame(
+        [
+            ("7", "scribe", "rad", 1.0, 3),
+            ("7", "scribe", "rad", rad, 4),
+            ("10", "ip_multicast", "link_stress", 1.0, 3),
+        ],
+        columns=["figure", "system", "measure", "value", "count"],
+    )
+    first = {"tables": {"distributions": table(out, "distributions", rows)}}
+    first["texts"] = {"metrics.json": text_digest(text)}
+    entries = [{"name": name, "tables": {}, "texts": {}, "seconds": 1} for name in phases]
+    entries[0] |= first
+    manifest = {"seed": 1, "config": {}, "resolved": {"nodes": 10} | resolved}
+    manifest |= {"versions": {"scribe_spark": version}, "phases": entries}
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    return out
+
+
+def world_folder(out: Path, hops: list[float]) -> Path:
+    """A folder as a world leaves it, a number of hops in each round."""
+    out.mkdir()
+    rows = [
+        (number, "pastry", name, value)
+        for number, one in enumerate(hops)
+        for name, value in (("nodes.live", 9.0), ("lookups.hops", one), ("cells.filled", 2.0))
+    ]
+    frame = pd.DataFrame(rows, columns=["round", "system", "measure", "value"])
+    world = {"tables": {"rounds": table(out, "rounds", frame)}, "saved": None}
+    manifest = {"seed": 1, "config": {}, "resolved": {"lookups": 5}, "world": world}
+    manifest |= {"versions": {"scribe_spark": "1"}}
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    return out
+
+
+@pytest.fixture
+def base(tmp_path):
+    return run_folder(tmp_path / "base")
+
+
+def test_a_run_beside_another(call, base, tmp_path):
+    changed = {"scribe.rad.median": 2.5, "scribe.rad.max": 4.4, "scribe.duplicates.mean": 0.5}
+    other = run_folder(tmp_path / "other", changed, nodes=20)
+    code, told, err = call("compare", base, other, "--out", tmp_path / "out")
+    assert (code, err) == (0, "")
+    assert told == (
+        "3 headline measures; greatest difference: scribe.duplicates.mean from 0 "
+        f"(0.5 in {other}, 0 in {base})\n{tmp_path}/out/compare.html\n"
+    )
+    page = (tmp_path / "out" / "compare.html").read_text()
+    assert "2 of 3 headline measures differ by more than 10\xa0%; 1 do not differ." in page
+    assert "+25.0\xa0%" in page
+    assert "RAD: Scribe</h3>" in page
+    assert "equal there or one of them has no values: Link stress: IP multicast." in page
+    assert '<th scope="row">nodes</th><td class="number">10</td><td class="number">20</td>' in page
+    assert 'href="../base/report.html"' in page
+    rows = pd.read_csv(tmp_path / "out" / "compare.csv").set_index(["measure", "folder"])
+    rad = rows.loc["scribe.rad.median", str(other)]
+    assert (rad["value"], rad["difference"], rad["percent"]) == (2.5, 0.5, 25.0)
+    found = json.loads((tmp_path / "out" / "compare.json").read_text())
+    assert [one["folder"] for one in found["folders"]] == [str(base), str(other)]
+    most = next(row for row in found["measures"] if row["measure"] == "scribe.rad.max")
+    assert (most["headline"], most["values"], most["differences"][0]) == (False, [4.0, 4.4], 0)
+
+
+#: Values of the other run, limits -> the exit code, and the words of the line.
+LIMITS = [
+    ({"scribe.rad.median": 2.1}, ["5%"], 0, ""),
+    ({"scribe.rad.median": 2.11}, ["5%"], 1, "scribe.rad.median +5.5% (2.11 in OTHER, 2 in BASE); "
+     "the limit is 5%; see OUT/compare.html"),
+    ({"scribe.rad.median": 1.8}, ["5%"], 1, "scribe.rad.median -10% (1.8 in OTHER"),
+    ({"scribe.rad.max": 9.0}, ["5%"], 0, ""),
+    ({"scribe.rad.max": 9.0}, ["scribe.rad.max=100%"], 1, "scribe.rad.max +125%"),
+    ({"scribe.rad.median": 3.0}, ["5%", "scribe.rad.median=50%"], 0, ""),
+    ({"scribe.rad.median": 3.0, "scribe.messages": 1600.0}, ["5%"], 1, "scribe.messages +60% (1,600"
+     " in OTHER, 1,000 in BASE); the limit is 5%; 1 more above their limits; see"),
+    ({"scribe.duplicates.mean": 1e-9}, ["5%"], 1, "scribe.duplicates.mean from 0"),
+    ({}, ["0%"], 0, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "limits", "code", "words"), LIMITS)
+def test_the_worst_difference_above_a_limit_is_exit_1(
+    call, base, tmp_path, values, limits, code, words
+):
+    other, out = run_folder(tmp_path / "other", values), tmp_path / "out"
+    flags = [text for limit in limits for text in ("--fail-above", limit)]
+    found, told, err = call("compare", base, other, "--out", out, *flags)
+    names = {"OTHER": str(other), "BASE": str(base), "OUT": str(out)}
+    for name, path in names.items():
+        words = words.replace(name, path)
+    assert (found, err.count("\n")) == (code, code)
+    assert words in err
+    assert told.endswith(f"{out}/compare.html\n")
+
+
+def test_worlds_are_compared_by_their_means_over_the_rounds(call, tmp_path):
+    one, two = (world_folder(tmp_path / n, hops) for n, hops in (("a", [2, 4]), ("b", [2, 7])))
+    flags = "--fail-above", "lookups.hops=20%"
+    code, _, err = call("compare", one, two, "--out", tmp_path / "out", *flags)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "lookups.hops +50% (4.5 in " in err
+    page = (tmp_path / "out" / "compare.html").read_text()
+    assert "Lookups, hops (hops)</h3>" in page
+    assert "equal there or one of them has no values: Nodes, live (nodes)." in page
+
+
+def damaged(folder: Path) -> Path:
+    (folder / "tables" / "distributions" / "part-0.parquet").write_bytes(b"PAR1")
+    return folder
+
+
+#: The other folder, flags -> what the line says.
+REFUSED = {
+    "nothing": (lambda path: path / "none", "has no manifest.json"),
+    "a world": (lambda path: world_folder(path / "o", [1]), "holds a world, and BASE a run; give"),
+    "version": (lambda path: run_folder(path / "o", version="2"),
+                "was made by scribe_spark 2, and BASE by 1; give --any-version"),
+    "damaged": (lambda path: damaged(run_folder(path / "o")),
+                "is damaged: tables/distributions: part-0.parquet has changed; `scribe-spark ver"),
+    "unfinished": (lambda path: run_folder(path / "o", phases=("measures",)), "is not finished"),
+    "no value": (lambda path: run_folder(path / "o", {"scribe.messages": None}),
+                 "lacks what --fail-above has a limit for: scribe.messages"),
+    "the same": (lambda path: path / "base" / ".." / "base", "is given twice"),
+    "a URL": (lambda path: "s3a://bucket/run", "is not on this machine"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_compared_is_one_line_and_exit_2(call, base, tmp_path, name):
+    make, words = REFUSED[name]
+    out = tmp_path / "out"
+    code, told, err = call("compare", base, make(tmp_path), "--out", out, "--fail-above", "5%")
+    assert (code, told, err.count("\n")) == (2, "", 1)
+    assert err.startswith("scribe-spark: error: folder = ")
+    assert words.replace("BASE", str(base)) in err
+    assert not (out / "compare.html").exists()
+
+
+def test_other_versions_and_missing_measures_on_request(call, base, tmp_path):
+    other = run_folder(tmp_path / "other", {"scribe.messages": None}, version="2")
+    flags = "--any-version", "--fail-above", "scribe.rad.median=0%"
+    code, _, err = call("compare", base, other, "--out", tmp_path / "out", *flags)
+    assert (code, err) == (0, f"{other} lacks measures of the others: scribe.messages\n")
+
+
+def test_the_named_measure_must_be_there(call, base, tmp_path):
+    other = run_folder(tmp_path / "other")
+    flags = "--out", tmp_path / "out", "--fail-above", "scribe.rad.medan=5%"
+    code, _, err = call("compare", base, other, *flags)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "did you mean 'scribe.rad.median'?" in err
+
+
+def test_one_folder_is_not_enough(call, base):
+    assert call("compare", base)[0] == 2
+    assert call("compare")[0] == 2
+
+
+@pytest.mark.parametrize("text", ["5", "-5%", "five%", "a=5", "%", "5%%"])
+def test_a_limit_is_a_percentage(text):
+    with pytest.raises(InputError, match="must be a percentage, such as 5%"):
+        Limits.of([text])
+
+
+@pytest.mark.parametrize("texts", [["5%", "6%"], ["a=5%", "a=5%"]])
+def test_a_limit_is_given_once(texts):
+    with pytest.raises(InputError, match="gives a second limit"):
+        Limits.of(texts)
+
+
+def test_differences():
+    row = Compared("a", "", True, (2.0, 1.0, None, 2.0))
+    assert [row.percent(side) for side in range(4)] == [0, -50, None, 0]
+    assert row.most == 50
+    assert Compared("a", "", True, (None, 1.0)).most == 0
+    assert Compared("a", "", True, (0.0, -1.0)).percent(1) == float("-inf")
+
+
+def test_names_of_folders_tell_them_apart():
+    assert short_names(["out/a/", "out/b"]) == ["a", "b"]
+    assert short_names(["x/run", "y/run"]) == ["x/run", "y/run"]
+    assert short_names(["run", "y/run"]) == ["run", "y/run"]
