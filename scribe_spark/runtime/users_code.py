@@ -10,14 +10,13 @@ from pathlib import Path
 from pyspark.errors import AnalysisException
 from pyspark.logger import PySparkLogger
 
-import scribe_spark
 from scribe_spark.errors import InputError, one_line
 
 #: Writes the plan and Java's stack to stderr, for each error.
 _LOGGER_OF_PLANS = "DataFrameQueryContextLogger"
 
 #: The folders of code that is not the user's.
-_OURS = tuple(str(Path(module).parent) for module in (scribe_spark.__file__, traceback.__file__))
+_OURS = str(Path(__file__).parents[1]), str(Path(traceback.__file__).parent)
 
 
 @contextmanager
