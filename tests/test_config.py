@@ -435,7 +435,7 @@ def test_a_file_of_windows_is_read(tmp_path):
     assert read_toml(path) == {"nodes": 7, "groups": {"count": 2}}
 
 
-PATHS = ["events", "members", "access", "capacities", "knowledge", "topology"]
+PATHS = ["events", "members", "access", "capacities", "knowledge", "topology", "regions"]
 
 
 @pytest.mark.parametrize("name", PATHS)

@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Fields that every run, or every world, uses whatever the others are.
 ALWAYS = {
     *("seed", "topology", "tie", "lan_delay_ms", "overlay", "nodes", "b", "leaf_set", "node_ids"),
+    "regions",
 }
 OF_RUNS = ALWAYS | {
     *("groups", "group_size", "group_ids", "members", "source", "variants", "systems", "classes"),
@@ -72,6 +73,9 @@ def test_rules_know_all_names_of_the_package():
 
 #: The command, a flag that it would not use, and what makes it used.
 UNUSED = [
+    ("topology", "--region-jitter 5ms", "--regions azure"),
+    ("topology", "--region-latency round-trip", "--regions azure"),
+    ("topology", "--regions azure --stub-size 5", None),
     ("run", "--overlay perfect --growth 2", "--overlay arrivals"),
     ("run", "--overlay perfect --no-introduce", "--overlay arrivals"),
     ("run", "--limit 5", "--variants bottleneck"),

@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from scribe_spark.config.given_graph import GivenGraph
-from scribe_spark.config.section import Flat, Location, Section
+from scribe_spark.config.kinds import TakenAs
+from scribe_spark.config.quantities import Time
+from scribe_spark.config.section import Flat, Location, Names, Section
 from scribe_spark.config.used_when import UsedWhen, drawn_as, used_when
 from scribe_spark.errors import InputError
 
@@ -29,6 +31,9 @@ MOST_POWER_LAW_LINKS = 20_000_000
 #: With less not even a domain of thousands of routers is ever connected.
 LEAST_PROBABILITY = 1e-6
 
+#: The name of the network that a matrix of regions makes.
+REGIONS = "regions"
+
 _SIZES = ("transit_domains", "transit_size", "stubs_per_transit", "stub_size")
 
 
@@ -41,6 +46,7 @@ def _graph(value: Any) -> Any:
 _OF_TRANSIT_STUB = UsedWhen(
     drawn_as("transit-stub"), "has no effect on another network than transit-stub; leave it out"
 )
+_OF_REGIONS = used_when(lambda config: config.topology.kind == REGIONS, "--regions")
 _OF_POWER_LAW = used_when(drawn_as("power-law"), "--topology power-law")
 
 #: A name, a path, or a graph.
@@ -135,6 +141,43 @@ class TopologyConfig(Section):
         le=MOST_POWER_LAW_LINKS,
         description="Undirected links of the power-law graph",
     )
+
+    regions: Annotated[Location, TakenAs("file")] | None = Field(
+        default=None,
+        description="Regions as the network: a CSV or JSON matrix of latencies between them "
+        "(from, to, ms; or square), or azure or continents, which the package has",
+    )
+    region_latency: Annotated[Literal["one-way", "round-trip"], _OF_REGIONS] = Field(
+        default="one-way",
+        description="Regions: what a column ms has; one_way_ms and rtt_ms say it themselves",
+    )
+    region_shares: Annotated[Names, _OF_REGIONS] = Field(
+        default=(),
+        description="Regions: shares of the nodes, REGION=SHARE,..., in place of the file's "
+        "(column share); equal shares where there are none",
+    )
+    region_jitter: Annotated[Time | None, _OF_REGIONS] = Field(
+        default=None,
+        description="Regions: a delay from 0 to this is drawn for each pair of sites (up to 16 a "
+        "region) and added to the matrix's",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _made_by_regions(cls, given: Any) -> Any:
+        """Let a matrix of regions be the network where no other one is asked for."""
+        if isinstance(given, dict) and given.get("regions") is not None:
+            return {"kind": REGIONS} | given
+        return given
+
+    @model_validator(mode="after")
+    def _regions_are_used(self) -> TopologyConfig:
+        if self.kind == REGIONS and self.regions is None:
+            raise InputError("topology", REGIONS, "needs a matrix; give --regions FILE")
+        if self.kind != REGIONS and self.regions is not None:
+            remedy = f"has no effect with topology = {self.kind}; give one of both"
+            raise InputError("regions", self.regions, remedy)
+        return self
 
     @property
     def routers(self) -> int:

@@ -19,6 +19,7 @@ from scribe_spark.inputs import is_local, local_path
 from scribe_spark.runtime.jvm import java_version
 from scribe_spark.runtime.sessions import abilities
 from scribe_spark.topology import is_path
+from scribe_spark.topology.region_matrix import is_shipped
 
 MANIFEST = "manifest.json"
 
@@ -70,6 +71,8 @@ def input_digests(config: RunConfig | WorldConfig) -> dict[str, str]:
         given["knowledge"] = f"{flat['knowledge']}/tables/knowledge"
     if is_path(flat["topology"]):
         given["topology"] = flat["topology"]
+    if flat["regions"] is not None and not is_shipped(flat["regions"]):
+        given["regions"] = flat["regions"]
     return {n: file_digest(local_path(v)) for n, v in given.items() if v and is_local(v)}
 
 

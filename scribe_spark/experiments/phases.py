@@ -77,6 +77,8 @@ class Phase:
 
 def _topology(simulation: Simulation, scope: Scope) -> Tables:
     graph = simulation.graph
+    for line in graph.notes:
+        simulation.progress.note(line)
     routers = graph.vertices.rename(columns={"id": "router"})
     yield "routers", schemas.arrow_table(routers, schemas.ROUTERS)
     yield "links", schemas.arrow_table(graph.edges, schemas.LINKS)

@@ -33,7 +33,7 @@ from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems import System, is_built_in, systems_of_run
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.checks import MOST_ROUTERS
-from scribe_spark.underlay.all_pairs import compute_routes
+from scribe_spark.underlay.all_pairs import compute_routes, with_own_delays
 from scribe_spark.underlay.hops import HopUnderlay
 from scribe_spark.underlay.matrices import MatrixUnderlay
 from scribe_spark.underlay.protocol import Underlay
@@ -185,6 +185,7 @@ class Simulation:
         if len(routers) > self.most_routers:
             return self._files.own(HopUnderlay.of(self.spark, routers, graph.edges, lan_us))
         routes = compute_routes(self.spark, routers, graph.edges, config.topology.tie, config.seed)
+        routes = with_own_delays(routes, graph.hosts.own_us)
         return self._files.own(MatrixUnderlay.of(self.spark, routes, len(graph.edges), lan_us))
 
     # --- overlay

@@ -125,7 +125,7 @@ def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
 def network_of(config: NetworkConfig) -> RunConfig:
     """Return a run's config with the same network and nodes, and without groups."""
     sections = (TopologyConfig.flat_names(), OverlayConfig.flat_names())
-    names = {"seed", *(flat for section in sections for flat in section.values())}
+    names = {"seed", "classes", *(flat for section in sections for flat in section.values())}
     given = {n: value for n, value in config.given().items() if n in names}
     return RunConfig(**given | {"overlay": config.overlay.kind, "groups": 0})
 

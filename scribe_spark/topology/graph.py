@@ -36,12 +36,15 @@ class Graph:
         Where it came from, for error messages.
     hosts : Hosts
         What is said of the nodes at the routers.
+    notes : tuple of str
+        What a user should know of the way in which it was made, a line each.
     """
 
     vertices: pd.DataFrame
     edges: pd.DataFrame
     source: str = "graph"
     hosts: Hosts = NO_HOSTS
+    notes: tuple[str, ...] = ()
 
 
 def router_frame(ids: Any, kind: Any = None, domain: Any = None, x: Any = np.nan, y: Any = np.nan):

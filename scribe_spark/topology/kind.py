@@ -17,15 +17,18 @@ class TopologyKind:
     ----------
     name : str
     make : callable
-        (argument, config, seed) -> Graph; without Spark, every draw keyed by the seed.  Graphs are
-        kept: of the same three arguments it makes the same graph.
+        (argument, config, seed) -> Graph; without Spark, every draw keyed by the seed.
     argument : str
         What the argument is, in capitals; empty where the kind takes none.
+    is_kept : bool
+        Whether a graph is kept and not made again: `make` gives the same graph of the same
+        arguments, because it reads no file of a user.
     """
 
     name: str
     make: Callable[[str, TopologyConfig, int], Graph]
     argument: str = ""
+    is_kept: bool = True
 
     @property
     def spelling(self) -> str:

@@ -16,7 +16,7 @@ from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.core.registry import Registry
 from scribe_spark.errors import InputError, listed
 from scribe_spark.inputs import exists, is_local
-from scribe_spark.topology import power_law, topohub, transit_stub
+from scribe_spark.topology import power_law, regions, topohub, transit_stub
 from scribe_spark.topology.checks import check
 from scribe_spark.topology.edge_list import edge_list, remote_edge_list
 from scribe_spark.topology.frames import from_given
@@ -25,7 +25,7 @@ from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import FIELD
 
 _KINDS: Registry[TopologyKind] = Registry(
-    "kind of topology", transit_stub.KIND, power_law.KIND, topohub.KIND
+    "kind of topology", transit_stub.KIND, power_law.KIND, topohub.KIND, regions.KIND
 )
 
 #: Add a kind of topology to this process, and take a user's out again: see `Registry`.
@@ -83,12 +83,18 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
     return edge_list(topology)
 
 
-@functools.lru_cache(maxsize=2)
 def _made(kind: TopologyKind, argument: str, config: TopologyConfig, seed: int) -> Graph:
-    """The graph of a kind; kept, for a run asks for it once to check it and once to use it."""
+    """The graph of a kind; a run asks for it once to check it and once to use it."""
+    return (_kept if kind.is_kept else _checked)(kind, argument, config, seed)
+
+
+def _checked(kind: TopologyKind, argument: str, config: TopologyConfig, seed: int) -> Graph:
     graph = kind.make(argument, config, seed)
     check(graph)
     return graph
+
+
+_kept = functools.lru_cache(maxsize=2)(_checked)
 
 
 def _unknown(topology: str) -> str:

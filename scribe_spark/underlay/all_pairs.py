@@ -8,7 +8,7 @@ some pendant components; routes that leave a component follow from the two.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,22 @@ class RouteMatrices:
     delay_us: np.ndarray
     pred: np.ndarray
     exits: np.ndarray
+
+
+def with_own_delays(routes: RouteMatrices, own_us: np.ndarray | None) -> RouteMatrices:
+    """Return routes where two nodes of one router have a delay between them, beside LAN links.
+
+    Parameters
+    ----------
+    own_us : ndarray of int64, shape (R,), or None
+        By router; None: 0, and the routes are as they were.
+    """
+    if own_us is None:
+        return routes
+    np.fill_diagonal(routes.delay_us, own_us)
+    # the nearest router is no longer found by the delay from where a pendant component is left
+    exits = pendant_exits(len(routes.routers), [])
+    return replace(routes, exits=exits)
 
 
 def compute_routes(

@@ -1,0 +1,329 @@
+"""A matrix of latencies between named regions, out of CSV or JSON.
+
+A table has columns ``from``, ``to`` and the latency; or it is square: a row and a column for each
+region.  The name of the latency (of the square table's first cell, of the JSON's key) says what is
+given: ``one_way_ms``, ``rtt_ms`` (round trips, which are halved), or ``ms`` (as the config says).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scribe_spark.core.delimited import header_of, without_comments
+from scribe_spark.core.paths import exists, is_local, local_path
+from scribe_spark.errors import InputError, in_words, listed, shown
+from scribe_spark.topology.checks import MOST_DELAY_MS
+
+FIELD = "regions"
+
+#: Each pair of regions is a link.
+MOST_REGIONS = 500
+
+_MOST_BYTES = 2**25
+
+#: What the name of a latency says: round trips or not; None: the config says.
+_ROUND_TRIP = {"ms": None, "one_way_ms": False, "rtt_ms": True}
+
+_SHARE = "share"
+
+#: Shares add up to 1 but for what decimals cannot write.
+_TOLERANCE = 1e-6
+
+#: The matrices that the package has, by name.
+SHIPPED = ("azure", "continents")
+
+
+@dataclass(frozen=True, eq=False)
+class RegionMatrix:
+    """Latencies one way between regions.
+
+    Attributes
+    ----------
+    names : tuple of str
+    us : ndarray of int64, shape (R, R)
+        From the row's region to the column's, in microseconds; all above 0.
+    shares : ndarray of float64, shape (R,), or None
+        Share of the nodes in each region.
+    """
+
+    names: tuple[str, ...]
+    us: np.ndarray
+    shares: np.ndarray | None
+
+
+def is_shipped(regions: str) -> bool:
+    """Return whether `regions` names a matrix of the package, and not a file."""
+    return regions in SHIPPED
+
+
+def read_matrix(regions: str, round_trip: bool, shares: Sequence[str] = ()) -> RegionMatrix:
+    """Return the matrix that a file has, or a shipped one.
+
+    Parameters
+    ----------
+    regions : str
+        A path, or one of :data:`SHIPPED`.
+    round_trip : bool
+        Whether latencies that are called ``ms`` are round trips.
+    shares : sequence of str
+        ``REGION=SHARE`` each, in place of the file's shares; a region that is not named has none.
+
+    Raises
+    ------
+    InputError
+    """
+    found = _Reader(regions, round_trip).read(_text(regions))
+    if not shares:
+        return found
+    return RegionMatrix(found.names, found.us, _given_shares(shares, found.names))
+
+
+def _text(regions: str) -> str:
+    if is_shipped(regions):
+        file = resources.files("scribe_spark.topology") / "matrices" / f"{regions}.csv"
+        return file.read_text("utf-8")
+    if not is_local(regions):
+        remedy = "is not on this machine; give a local path, or a matrix of the package"
+        raise InputError(FIELD, regions, f"{remedy}: {listed(SHIPPED)}")
+    if not exists(regions, FIELD):
+        remedy = f"does not exist; give a CSV or JSON file, or one of {listed(SHIPPED)}"
+        raise InputError(FIELD, regions, remedy)
+    return read_bounded(local_path(regions), FIELD, regions)
+
+
+def read_bounded(file: Path, field: str, value: str, most: int = _MOST_BYTES) -> str:
+    """Return the text of a file in UTF-8.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, has too many bytes, or is no text.
+    """
+    try:
+        with open(file, "rb") as opened:
+            data = opened.read(most + 1)
+        if len(data) > most:
+            raise InputError(field, value, f"has more than {most:,} bytes")
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(field, value, f"cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise InputError(field, value, "is no text in UTF-8") from None
+
+
+def _given_shares(given: Iterable[str], names: Sequence[str]) -> np.ndarray:
+    shares = np.zeros(len(names))
+    for one in given:
+        name, equals, text = one.rpartition("=")
+        number = _number(text)
+        if not equals or not 0 <= number <= 1:
+            remedy = "must be REGION=SHARE with a share from 0 to 1, such as europe=0.5"
+            raise InputError("region_shares", one, remedy)
+        if name not in names:
+            raise InputError("region_shares", name, f"is no region; there are {listed(names)}")
+        shares[names.index(name)] = number
+    return _summed(shares, "region_shares", ",".join(given))
+
+
+def _summed(shares: np.ndarray, field: str, value: str) -> np.ndarray:
+    total = math.fsum(shares)
+    if abs(total - 1) > _TOLERANCE:
+        raise InputError(field, value, f"shares of regions must sum to 1, but sum to {total:.6g}")
+    return shares
+
+
+def _number(text: Any) -> float:
+    """Return a number out of a cell or JSON; NaN where there is none."""
+    try:
+        return float(text) if not isinstance(text, bool) else math.nan
+    except (TypeError, ValueError):
+        return math.nan
+
+
+class _Reader:
+    """Reads a text in one of the forms; errors name the file and what stands there.
+
+    Parameters
+    ----------
+    source : str
+        What errors name.
+    round_trip : bool
+        Whether ``ms`` is round trips.
+    """
+
+    def __init__(self, source: str, round_trip: bool) -> None:
+        self._source, self._round_trip = source, round_trip
+
+    def read(self, text: str) -> RegionMatrix:
+        if text.lstrip()[:1] in ("{", "["):
+            return self._json(text)
+        data = without_comments(text.encode())
+        try:
+            header = header_of(data, ("from", "to", *_ROUND_TRIP, _SHARE))
+        except ValueError as error:
+            raise self._refused(f"cannot be read as a matrix: {error}") from None
+        lines = csv.reader(io.StringIO(data.decode()), delimiter=header.separator)
+        rows = [[cell.strip() for cell in line] for line in lines]
+        numbered = [(n, row) for n, row in enumerate(rows, 1) if any(row)][1:]
+        if {"from", "to"} <= {*header.names}:
+            return self._list(header.names, numbered)
+        return self._square(header.names, numbered)
+
+    # --- forms
+
+    def _list(self, names: Sequence[str], rows: list[tuple[int, list[str]]]) -> RegionMatrix:
+        unit = self._unit(names)
+        places = {name: names.index(name) for name in ("from", "to", unit)}
+        share_at = names.index(_SHARE) if _SHARE in names else None
+        entries, shares = [], {}
+        for line, row in rows:
+            row += [""] * (len(names) - len(row))
+            one, other, text = (row[place] for place in places.values())
+            entries.append((f"line {line}", one, other, text))
+            if share_at is not None and row[share_at]:
+                if one != other:
+                    remedy = f"line {line}: a share stands in the row of a region to itself"
+                    raise self._refused(
+                        f"{remedy}, not in that from {shown(one)} to {shown(other)}"
+                    )
+                shares[one] = row[share_at]
+        return self._of_entries(entries, shares, unit)
+
+    def _square(self, names: Sequence[str], rows: list[tuple[int, list[str]]]) -> RegionMatrix:
+        corner = names[0] if names[0] in _ROUND_TRIP else "ms"
+        regions = [name for name in names[1:] if name != _SHARE]
+        given = [row[0] for _, row in rows]
+        if sorted(given) != sorted(regions):
+            odd = [name for name in dict.fromkeys([*given, *regions])
+                   if given.count(name) != 1 or regions.count(name) != 1]  # fmt: skip
+            raise self._refused(
+                f"must be square: {len(given)} rows and {len(regions)} columns of regions; each "
+                f"region needs one of each, not so {listed(odd)}"
+            )
+        entries, shares = [], {}
+        for line, row in rows:
+            if len(row) > len(names):
+                raise self._refused(f"must be square: line {line} has more cells than the header")
+            row += [""] * (len(names) - len(row))
+            for name, cell in zip(names[1:], row[1:], strict=True):
+                if name == _SHARE:
+                    shares[row[0]] = cell
+                else:
+                    entries.append((f"line {line}", row[0], name, cell))
+        return self._of_entries(entries, shares, corner)
+
+    def _json(self, text: str) -> RegionMatrix:
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self._refused(f"is not JSON: {in_words(str(error))}") from None
+        if isinstance(found, list):
+            return self._json_list(found)
+        if not isinstance(found, Mapping):
+            raise self._refused("must be a list of rows, or an object with regions and ms")
+        regions, unit = found.get("regions"), self._unit([*found])
+        table = found[unit]
+        if isinstance(regions, Mapping):
+            shares = {str(name): share for name, share in regions.items()}
+        elif isinstance(regions, list):
+            shares = {}
+        else:
+            raise self._refused('needs "regions": a list of names, or an object of shares')
+        names = [str(name) for name in regions]
+        rows = table if isinstance(table, list) else []
+        lengths = [len(row) if isinstance(row, list) else 0 for row in rows]
+        if lengths != [len(names)] * len(names):
+            remedy = f"must be square: {unit} needs {len(names)} lists of {len(names)} numbers"
+            raise self._refused(remedy)
+        entries = [
+            (f"{unit}[{i}][{j}]", one, other, table[i][j])
+            for i, one in enumerate(names)
+            for j, other in enumerate(names)
+        ]
+        return self._of_entries(entries, shares, unit)
+
+    def _json_list(self, found: list[Any]) -> RegionMatrix:
+        if not found or not all(isinstance(row, Mapping) for row in found):
+            raise self._refused("must be rows, such as {from: a, to: b, ms: 5}, at least one")
+        unit = self._unit([*found[0]])
+        entries, shares = [], {}
+        for number, row in enumerate(found, 1):
+            one, other = str(row.get("from", "")), str(row.get("to", ""))
+            entries.append((f"row {number}", one, other, row.get(unit)))
+            if row.get(_SHARE) is not None and one == other:
+                shares[one] = row[_SHARE]
+        return self._of_entries(entries, shares, unit)
+
+    # --- what forms have in common
+
+    def _unit(self, names: Sequence[str]) -> str:
+        units = [name for name in _ROUND_TRIP if name in names]
+        if len(units) != 1:
+            remedy = f"needs one of {listed(_ROUND_TRIP)}; found {listed(names)}"
+            raise self._refused(remedy)
+        return units[0]
+
+    def _of_entries(
+        self, entries: list[tuple[str, str, str, Any]], shares: Mapping[str, Any], unit: str
+    ) -> RegionMatrix:
+        names = tuple(dict.fromkeys(name for _, one, other, _ in entries for name in (one, other)))
+        if not names or not all(names):
+            raise self._refused("has a region without a name")
+        if len(names) > MOST_REGIONS:
+            raise self._refused(f"has {len(names):,} regions; must be at most {MOST_REGIONS}")
+        us = np.zeros((len(names), len(names)), dtype=np.int64)
+        at = {name: place for place, name in enumerate(names)}
+        for where, one, other, cell in entries:
+            pair = at[one], at[other]
+            if us[pair]:
+                raise self._refused(f"{where}: has {shown(one)} to {shown(other)} twice; keep one")
+            us[pair] = self._microseconds(where, one, other, cell, unit)
+        us = np.where(us == 0, us.T, us)
+        if (us == 0).any():
+            one, other = (names[place] for place in np.argwhere(us == 0)[0])
+            raise self._refused(
+                f"has no latency from {shown(one)} to {shown(other)}; each pair of regions needs "
+                "one, and each region one to itself"
+            )
+        return RegionMatrix(names, us, self._shares(shares, names))
+
+    def _microseconds(self, where: str, one: str, other: str, cell: Any, unit: str) -> int:
+        ms = _number(cell)
+        known = _ROUND_TRIP[unit]
+        halves = self._round_trip if known is None else known
+        one_way = ms / 2 if halves else ms
+        if not 0.001 <= one_way <= MOST_DELAY_MS:
+            least = "0.002" if halves else "0.001"
+            raise self._refused(
+                f"{where}: the latency from {shown(one)} to {shown(other)} must be a number from "
+                f"{least} to {MOST_DELAY_MS:,.0f} ms, not {shown(cell)}"
+            )
+        return max(1, math.floor(one_way * 1000 + 0.5))
+
+    def _shares(self, given: Mapping[str, Any], names: tuple[str, ...]) -> np.ndarray | None:
+        if not given:
+            return None
+        for name, share in given.items():
+            if name not in names:
+                raise self._refused(
+                    f"has a share of {shown(name)}, which is no region of the matrix"
+                )
+            if not 0 <= _number(share) <= 1:
+                remedy = f"the share of {shown(name)} must be a number from 0 to 1"
+                raise self._refused(f"{remedy}, not {shown(share)}")
+        return _summed(
+            np.array([_number(given.get(name, 0)) for name in names]), FIELD, self._source
+        )
+
+    def _refused(self, remedy: str) -> InputError:
+        return InputError(FIELD, self._source, remedy)

@@ -1,0 +1,88 @@
+"""Regions as routers: each pair of regions is a link of the latency that a matrix gives.
+
+All links weigh the same, so that a route is the one link between its regions, whether or not a
+detour would take less time.  Two nodes of one region have the matrix's diagonal between them.  With
+jitter a region is several routers (sites), and each pair of sites has a draw of its own on top.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark import draws
+from scribe_spark.config import TopologyConfig
+from scribe_spark.core.units import parse_time
+from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.topology.graph import Graph, router_frame
+from scribe_spark.topology.hosts import Hosts
+from scribe_spark.topology.kind import TopologyKind
+from scribe_spark.topology.region_matrix import RegionMatrix, read_matrix
+
+#: Sites of a region where there is jitter: at most so many, and in all regions at most so many,
+#: since each pair of sites is a link.
+_SITES = 16
+_ALL_SITES = 512
+
+#: Below this delay a clock with bandwidth has very many windows.
+_SHORT_US = 500
+
+
+def region_network(config: TopologyConfig, seed: int) -> Graph:
+    """Return the network of a config with regions.
+
+    Raises
+    ------
+    InputError
+        A matrix that cannot be read or simulated.
+    """
+    assert config.regions is not None  # the config says so of this kind
+    round_trip = config.region_latency == "round-trip"
+    matrix = read_matrix(config.regions, round_trip, config.region_shares)
+    jitter_us = 0 if config.region_jitter is None else parse_time(config.region_jitter)
+    lan_us = round(config.lan_delay_ms * MICROSECONDS)
+    return graph_of_regions(matrix, jitter_us, lan_us, seed, config.regions)
+
+
+def graph_of_regions(
+    matrix: RegionMatrix, jitter_us: int, lan_us: int, seed: int, source: str
+) -> Graph:
+    """Return the network of a matrix.
+
+    Parameters
+    ----------
+    matrix : RegionMatrix
+    jitter_us : int
+        The greatest delay that is drawn for a pair of sites, on top of the matrix.
+    lan_us : int
+        Delay of a node's LAN link, for the note about short delays.
+    seed : int
+    source : str
+        What errors name.
+    """
+    sites = max(1, min(_SITES, _ALL_SITES // len(matrix.names))) if jitter_us else 1
+    region = np.repeat(np.arange(len(matrix.names)), sites)
+    site = np.arange(len(region))
+    us = matrix.us[region[:, None], region[None, :]]
+    if jitter_us:
+        bits = draws.bits_np(seed, "region jitter", site[:, None], site[None, :])
+        us = us + (bits % np.uint64(jitter_us + 1)).astype(np.int64)
+    src, dst = np.nonzero(~np.eye(len(region), dtype=bool))
+    delay_ms = us[src, dst] / MICROSECONDS
+    edges = pd.DataFrame({"src": src, "dst": dst, "delay_ms": delay_ms, "weight": 1.0})
+    shares = None if matrix.shares is None else matrix.shares[region] / sites
+    hosts = Hosts(shares, us.diagonal().copy(), regions=matrix.names, region=region)
+    return Graph(router_frame(site, domain=region), edges, source, hosts, _notes(us, lan_us))
+
+
+def _notes(us: np.ndarray, lan_us: int) -> tuple[str, ...]:
+    shortest = int(us.min()) + 2 * lan_us
+    if shortest >= _SHORT_US:
+        return ()
+    return (
+        f"regions: the shortest delay between two nodes is {shortest / MICROSECONDS:g} ms; below "
+        "0.5 ms a clock with bandwidth has many windows and takes long",
+    )
+
+
+KIND = TopologyKind("regions", lambda _, config, seed: region_network(config, seed), is_kept=False)

@@ -1,0 +1,213 @@
+"""Regions as the network: forms of a matrix, its delays and shares, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scribe_spark.config import RunConfig
+from scribe_spark.errors import InputError
+from scribe_spark.pastry.nodes import router_index
+from scribe_spark.topology import load
+from scribe_spark.topology.checks import check
+from scribe_spark.topology.region_matrix import SHIPPED, read_matrix
+from scribe_spark.underlay.all_pairs import RouteMatrices, with_own_delays
+
+LONG = "from,to,ms\na,a,2\na,b,30\nb,b,4\n"
+SQUARE = "ms,a,b\na,2,30\nb,30,4\n"
+
+
+def written(folder: Path, text: str, name: str = "m.csv") -> str:
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def network(path: str, **more):
+    graph = load(RunConfig(regions=path, **more))
+    check(graph)
+    return graph
+
+
+def delays(graph) -> dict[tuple[int, int], float]:
+    rows = graph.edges[["src", "dst", "delay_ms"]].itertuples(index=False)
+    return {(src, dst): ms for src, dst, ms in rows}
+
+
+@pytest.mark.parametrize(
+    ("text", "there", "back"),
+    [
+        (LONG, 30, 30),
+        (LONG.replace(",", ";"), 30, 30),
+        (f"# a comment\n\n{LONG}b,a,31\n", 30, 31),
+        (SQUARE, 30, 30),
+        ("one_way_ms,a,b\na,2,30\nb,31,4\n", 30, 31),
+        ("rtt_ms,a,b\na,4,60\nb,62,8\n", 30, 31),
+        ("from,to,rtt_ms\na,a,4\na,b,60\nb,b,8\n", 30, 30),
+        (json.dumps({"regions": ["a", "b"], "ms": [[2, 30], [31, 4]]}), 30, 31),
+        (json.dumps([{"from": "a", "to": one, "ms": ms} for one, ms in (("a", 2), ("b", 30))]
+                    + [{"from": "b", "to": "b", "ms": 4}]), 30, 30),
+    ],
+)  # fmt: skip
+def test_each_form_gives_delays_one_way(tmp_path, text, there, back):
+    graph = network(written(tmp_path, text))
+    assert delays(graph) == {(0, 1): there, (1, 0): back}
+    assert graph.hosts.own_us.tolist() == [2_000, 4_000]
+    assert graph.hosts.regions == ("a", "b")
+    assert graph.hosts.shares is None
+
+
+def test_ms_are_round_trips_where_the_config_says_so(tmp_path):
+    graph = network(written(tmp_path, LONG), region_latency="round-trip")
+    assert delays(graph) == {(0, 1): 15, (1, 0): 15}
+    assert graph.hosts.own_us.tolist() == [1_000, 2_000]
+    named = network(written(tmp_path, LONG.replace("ms", "one_way_ms")),
+                    region_latency="round-trip")  # fmt: skip
+    assert delays(named)[0, 1] == 30
+
+
+def test_a_route_is_the_link_though_a_detour_takes_less(tmp_path):
+    text = "ms,a,b,c\na,1,5,50\nb,5,1,5\nc,50,5,1\n"
+    graph = network(written(tmp_path, text))
+    assert delays(graph)[0, 2] == 50
+    assert set(graph.edges["weight"]) == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "shares"),
+    [
+        ("from,to,ms,share\na,a,2,0.25\na,b,30,\nb,b,4,0.75\n", {}, [0.25, 0.75]),
+        ("ms,a,b,share\na,2,30,0.25\nb,30,4,0.75\n", {}, [0.25, 0.75]),
+        (json.dumps({"regions": {"a": 0.25, "b": 0.75}, "ms": [[2, 30], [30, 4]]}), {},
+         [0.25, 0.75]),
+        (LONG, {"region_shares": "b=0.75,a=0.25"}, [0.25, 0.75]),
+        (LONG, {"region_shares": ["b=1"]}, [0.0, 1.0]),
+    ],
+)  # fmt: skip
+def test_nodes_are_in_regions_by_their_shares(tmp_path, text, more, shares):
+    hosts = network(written(tmp_path, text), **more).hosts
+    assert hosts.shares.tolist() == shares
+    drawn = router_index(1, np.arange(20_000), 2, hosts.shares)
+    assert np.abs(np.bincount(drawn, minlength=2) / 20_000 - shares).max() < 0.01
+
+
+def test_jitter_is_drawn_for_each_pair_of_sites(tmp_path):
+    path = written(tmp_path, LONG)
+    graph = network(path, region_jitter="10ms", region_shares="a=0.5,b=0.5")
+    region, ms = graph.hosts.region, delays(graph)
+    assert np.bincount(region).tolist() == [16, 16]
+    assert np.isclose(graph.hosts.shares.sum(), 1)
+    across = [value for (src, dst), value in ms.items() if region[src] != region[dst]]
+    assert min(across) >= 30
+    assert max(across) <= 40
+    assert len(set(across)) > 400
+    own = graph.hosts.own_us[region == 0]
+    assert (own >= 2_000).all()
+    assert (own <= 12_000).all()
+    again, other = (network(path, region_jitter="10ms", seed=seed) for seed in (1, 2))
+    assert delays(again) == ms
+    assert delays(other) != ms
+
+
+def test_nodes_of_a_region_have_its_own_delay():
+    matrix = np.array([[0, 5], [5, 0]], dtype=np.int32)
+    exits = np.array([[0, -1], [1, 1]], dtype=np.int32)
+    routes = RouteMatrices(np.array([7, 9]), matrix, matrix.copy(), exits)
+    assert with_own_delays(routes, None) is routes
+    found = with_own_delays(routes, np.array([2, 3]))
+    assert found.delay_us.tolist() == [[2, 5], [5, 3]]
+    assert found.exits[1].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_package_has_matrices(name):
+    graph = network(name)
+    assert len(graph.vertices) == {"azure": 12, "continents": 6}[name]
+    assert graph.notes == ()
+
+
+def test_shipped_values():
+    matrix = read_matrix("azure", round_trip=False)
+    east, japan = matrix.names.index("east-us"), matrix.names.index("japan-east")
+    assert matrix.us[east, japan] == 157_000 / 2
+    assert matrix.us[japan, east] == 158_000 / 2
+    assert set(matrix.us.diagonal()) == {1_000}
+
+
+def test_a_short_delay_is_noted(tmp_path):
+    path = written(tmp_path, "ms,a,b\na,0.1,30\nb,30,4\n")
+    (note,) = network(path, lan_delay_ms=0.001).notes
+    assert note.startswith("regions: the shortest delay between two nodes is 0.102 ms")
+    assert network(path).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ms,a,b\na,2,30\n", "must be square: 1 rows and 2 columns of regions; each region needs "
+         "one of each, not so b"),
+        ("ms,a,b\na,2,30\nc,30,4\n", "needs one of each, not so c, b"),
+        ("ms,a,b\na,2,30,9\nb,30,4\n", "must be square: line 2 has more cells than the header"),
+        ("ms,a,b\na,2\nb,30,4\n", "line 2: the latency from 'a' to 'b' must be a number"),
+        ("ms,a,b\na,0,30\nb,30,4\n", "line 2: the latency from 'a' to 'a' must be a number from "
+         "0.001 to 1,000,000 ms, not '0'"),
+        ("ms,a,b\na,2,-30\nb,30,4\n", "from 'a' to 'b' must be a number"),
+        ("rtt_ms,a,b\na,2,x\nb,30,4\n", "must be a number from 0.002 to 1,000,000 ms, not 'x'"),
+        ("from,to,ms\na,a,2\na,b,30\n", "has no latency from 'b' to 'b'; each pair of regions"),
+        ("from,to,ms\na,a,2\nb,b,30\n", "has no latency from 'a' to 'b'"),
+        (f"{LONG}a,b,31\n", "line 5: has 'a' to 'b' twice; keep one"),
+        ("from,to\na,b\n", "needs one of ms, one_way_ms, rtt_ms; found from, to"),
+        ("from,to,ms,rtt_ms\na,b,1,2\n", "needs one of ms, one_way_ms, rtt_ms"),
+        ("from,to,ms\n,a,2\n", "has a region without a name"),
+        ("from,to,ms,share\na,a,2,0.5\na,b,30,\nb,b,4,0.4\n",
+         "shares of regions must sum to 1, but sum to 0.9"),
+        ("from,to,ms,share\na,a,2,0.5\na,b,30,0.5\nb,b,4,\n",
+         "line 3: a share stands in the row of a region to itself"),
+        ("from,to,ms,share\na,a,2,-1\na,b,30,\nb,b,4,2\n",
+         "the share of 'a' must be a number from 0 to 1, not '-1'"),
+        ('{"regions": ["a", "b"], "ms": [[1, 2], [3]]}',
+         "must be square: ms needs 2 lists of 2 numbers"),
+        ('{"regions": ["a", "b"], "ms": 5}', "must be square"),
+        ('{"ms": [[1]]}', 'needs "regions"'),
+        ('{"regions": ["a"]}', "needs one of ms, one_way_ms, rtt_ms"),
+        ('{"regions": {"a": 0.5}, "ms": [[1]]}', "must sum to 1, but sum to 0.5"),
+        ("{", "is not JSON"),
+        ("[]", "must be rows"),
+        ("", "cannot be read as a matrix: it is empty"),
+    ],
+)  # fmt: skip
+def test_a_bad_matrix_is_refused_in_one_line(tmp_path, text, words):
+    path = written(tmp_path, text)
+    with pytest.raises(InputError) as refused:
+        network(path)
+    line = str(refused.value)
+    assert line.startswith(f"regions = {path!r}: ")
+    assert words in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"regions": "nowhere.csv"},
+         "regions = 'nowhere.csv': does not exist; give a CSV or JSON file, or one of azure, "
+         "continents"),
+        ({"regions": "s3a://bucket/m.csv"}, "is not on this machine"),
+        ({"regions": "azure", "topology": "power-law"},
+         "regions = 'azure': has no effect with topology = power-law; give one of both"),
+        ({"topology": "regions"}, "topology = 'regions': needs a matrix; give --regions FILE"),
+        ({"regions": "continents", "region_shares": "mars=1"},
+         "region_shares = 'mars': is no region; there are north-america"),
+        ({"regions": "continents", "region_shares": "europe"},
+         "region_shares = 'europe': must be REGION=SHARE with a share from 0 to 1"),
+        ({"regions": "continents", "region_shares": "europe=0.5"},
+         "region_shares = 'europe=0.5': shares of regions must sum to 1, but sum to 0.5"),
+        ({"regions": "azure", "region_jitter": "5"}, "region_jitter = '5': must have a unit"),
+    ],
+)  # fmt: skip
+def test_bad_fields_are_refused_in_one_line(given, line):
+    with pytest.raises(InputError) as refused:
+        load(RunConfig(**given))
+    assert line in str(refused.value)
