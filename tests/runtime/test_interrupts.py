@@ -271,7 +271,7 @@ def test_ctrl_c_at_any_moment(
 def test_ctrl_c_in_the_rounds_of_a_world(tmp_path, line, whole_group):
     """A job plays rounds, or they are being saved; what is saved is whole."""
     command = [
-        *("world", *NETWORK, "--nodes=200", "--initial=150", "--groups=5", "--lifetime=20"),
+        *("world", *NETWORK, "--nodes=40", "--initial=30", "--groups=2", "--lifetime=20"),
         *("--generator=churn+publications", "--rounds=200", "--link-stress-period=1"),
         *("--delivery=reliable", "--master=local[1]", f"--out={tmp_path}/out"),
     ]
