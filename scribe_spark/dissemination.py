@@ -16,8 +16,10 @@ R. Bellman: On a routing problem, 1958 (labels that are corrected).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,11 +35,12 @@ from scribe_spark.core.arrays import (
     whole_numbers,
 )
 from scribe_spark.core.keys import common_keys, key_of
-from scribe_spark.engine.buckets import BucketRing, ends, read_typed
+from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts, KnowsRing
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+from scribe_spark.engine.views import Names, read_view
 from scribe_spark.multicast import COPIES, DELIVERIES, PAYLOAD, TIME
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches
@@ -378,79 +381,43 @@ def disseminate(
     return Spread(copies, read_deliveries(tables, program, number), tables)
 
 
-def copy_rows(
-    program: Dissemination, copies: Columns, number: np.ndarray
-) -> dict[str, np.ndarray | pa.Array]:
-    """Return the copies that nodes of a bucket get: `multicast.COPIES`.
+def copy_rows(program: Dissemination, copies: Columns) -> dict[str, Any]:
+    """Return the copies that nodes of a bucket get, for a view: `multicast.COPIES`.
 
     Parameters
     ----------
     copies : Columns
         The table :data:`ARRIVED_COPIES`.
-    number : ndarray of int64, shape (G,)
-        The numbers of the groups, by index.
     """
-    ring, kernel = program.facts.ring, program.kernel
-    above, below = ring.router[copies["sender"]], ring.router[copies["node"]]
-    delay_us = kernel.delays(above, below) + 2 * program.lan_us
-    columns = {**copies, "sent_us": copies["at_us"] - delay_us}
-    count = len(columns["node"])
-    timed = program.clock == TIME
-    return {
-        "group": number[columns["group"]],
-        **ends(ring, kernel, sender=columns["sender"], receiver=columns["node"]),
-        "kind": pa.repeat(pa.scalar(PAYLOAD), count),
-        "hop": columns["hops"].astype(np.int32),
-        "sent_us": columns["sent_us"] if timed else pa.nulls(count, pa.int64()),
-        "first": columns["first"],
-    }
+    if program.clock == TIME:
+        router = program.facts.ring.router
+        delay_us = program.kernel.delays(router[copies["sender"]], router[copies["node"]])
+        sent_us = copies["at_us"] - (delay_us + 2 * program.lan_us)
+    else:
+        sent_us = pa.nulls(len(copies["node"]), pa.int64())
+    renamed = {"receiver": copies["node"], "hop": copies["hops"]}
+    return {**copies, **renamed, "kind": PAYLOAD, "sent_us": sent_us}
 
 
-def delivery_rows(
-    program: Dissemination, arrivals: Columns, number: np.ndarray
-) -> dict[str, np.ndarray | pa.Array]:
+def delivery_rows(arrivals: Columns) -> dict[str, np.ndarray]:
     """Return the deliveries to nodes of a bucket that are no sources: `multicast.DELIVERIES`.
 
     Parameters
     ----------
     arrivals : Columns
         The table :data:`ARRIVALS`.
-    number : ndarray of int64, shape (G,)
-        The numbers of the groups, by index.
     """
     heard = take(arrivals, arrivals["hops"] > 0)
-    return {
-        "group": number[heard["group"]],
-        "node": program.facts.ring.node[heard["node"]],
-        "hops": heard["hops"].astype(np.int32),
-        "delay_us": heard["at_us"],
-    }
+    return {**heard, "delay_us": heard["at_us"]}
 
 
 def read_copies(tables: BucketTables, program: Dissemination, number: np.ndarray) -> Batches:
     """Return all copies as typed rows (:func:`copy_rows`); lazy."""
-    return _read(tables, ARRIVED_COPIES, lambda some: copy_rows(program, some, number), COPIES)
+    names = Names(program.facts, program.kernel, number)
+    return read_view(tables.rows(ARRIVED_COPIES), names, COPIES, partial(copy_rows, program))
 
 
 def read_deliveries(tables: BucketTables, program: Dissemination, number: np.ndarray) -> Batches:
     """Return all deliveries as typed rows (:func:`delivery_rows`); lazy."""
-    return _read(tables, ARRIVALS, lambda some: delivery_rows(program, some, number), DELIVERIES)
-
-
-def _read(
-    tables: BucketTables,
-    name: str,
-    rows: Callable[[Columns], Mapping[str, np.ndarray | pa.Array]],
-    schema: str,
-) -> Batches:
-    def typed(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
-        made = rows(table)
-        arrays = {n: a if isinstance(a, pa.Array) else pa.array(a) for n, a in made.items()}
-        whole = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
-        for start in range(0, len(whole), _ROWS_AT_ONCE):
-            yield whole.slice(start, _ROWS_AT_ONCE)
-
-    return read_typed(tables.rows(name), typed, schema)
-
-
-_ROWS_AT_ONCE = 2**17
+    names = Names(program.facts, program.kernel, number)
+    return read_view(tables.rows(ARRIVALS), names, DELIVERIES, delivery_rows)

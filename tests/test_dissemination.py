@@ -7,7 +7,6 @@ import zlib
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from oracle.dissemination import Edge, First, spread
 from spread_out import SpreadOut
@@ -22,12 +21,14 @@ from scribe_spark.dissemination import (
     copy_rows,
     delivery_rows,
 )
+from scribe_spark.engine.buckets import arrow_schema
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.packing import concatenate, pack, take, unpack
 from scribe_spark.engine.program import AT, Tables
 from scribe_spark.engine.ring import Ring
-from scribe_spark.multicast import HOPS, TIME
+from scribe_spark.engine.views import Names
+from scribe_spark.multicast import COPIES, DELIVERIES, HOPS, TIME
 
 LAN_US = 1000
 
@@ -253,7 +254,13 @@ def test_typed_rows_say_the_same(seed):
     tables = case.play(program)
     arrivals, copies = case.expected()
     node, router = case.ring.node, case.kernel.ids(case.ring.router)
-    heard = delivery_rows(program, gathered(tables, ARRIVALS), case.numbers)
+    names = Names(RingInMemory(case.ring), case.kernel, case.numbers)
+
+    def typed(columns, schema):
+        batch = names.batch(columns, arrow_schema(schema))
+        return {name: batch.column(name) for name in batch.schema.names}
+
+    heard = typed(delivery_rows(gathered(tables, ARRIVALS)), DELIVERIES)
     assert rows(heard, "group", "node", "hops", "delay_us") == sorted(
         (case.numbers[g], node[n], hops, at) for g, n, at, hops, *_ in arrivals if hops
     )
@@ -261,13 +268,13 @@ def test_typed_rows_say_the_same(seed):
     if not came:
         assert not copies
         return
-    typed = copy_rows(program, came, case.numbers)
-    names = ("group", "sender", "receiver", "sender_router", "receiver_router", "hop", "first")
-    assert rows(typed, *names) == sorted(
+    found = typed(copy_rows(program, came), COPIES)
+    columns = ("group", "sender", "receiver", "sender_router", "receiver_router", "hop", "first")
+    assert rows(found, *columns) == sorted(
         (case.numbers[g], node[s], node[n], router[s], router[n], hops, first)
         for g, n, _, hops, s, *_, first in copies
     )
-    sent = pa.array(typed["sent_us"]).to_pylist()
+    sent = found["sent_us"].to_pylist()
     if case.clock == HOPS:
         assert sent == [None] * len(copies)
     else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -240,8 +239,15 @@ def read_columns(
 
 
 def arrow_schema(schema: str) -> pa.Schema:
-    """Return DDL as a schema of Arrow; of the driver."""
-    return to_arrow_schema(cast(StructType, StructType.fromDDL(schema)))
+    """Return DDL of plain columns as a schema of Arrow; no session is needed."""
+    columns = [column.split() for column in schema.split(", ")]
+    return pa.schema([(name, _ARROW[kind]) for name, kind in columns])
+
+
+_ARROW = {
+    **{"bigint": pa.int64(), "int": pa.int32(), "double": pa.float64()},
+    **{"string": pa.string(), "boolean": pa.bool_()},
+}
 
 
 def batch_of(columns: Mapping[str, np.ndarray | pa.Array], wanted: pa.Schema) -> pa.RecordBatch:

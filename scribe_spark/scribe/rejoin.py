@@ -15,13 +15,11 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE, find_sorted, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Tables
-from scribe_spark.engine.buckets import ends
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
-from scribe_spark.engine.ring import Ring
+from scribe_spark.multicast import EDGES
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.route import route_to_edge, unrouted
-from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.join import (
     JoinProgram,
     Requests,
@@ -34,7 +32,6 @@ from scribe_spark.scribe.paths_to_root import on_path
 from scribe_spark.scribe.program import GroupRound, RoundProgram
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
-from scribe_spark.underlay.protocol import Kernel
 
 #: All nodes that a child can route by may be descendants of the child.  After this many randomised
 #: routes it sends its JOIN to the end of the path to the root that it knew.
@@ -48,9 +45,10 @@ DROPPED = "scribe dropped"
 #: The table of (group, source), ``pair``, whose JOINs have been refused.
 REFUSED_JOINS = "scribe refused joins"
 
-#: The table of JOINs that the remover adds: ``group, at, child``: at whom each was sent, and by
-#: whom; ``probes``: how many siblings its sender measured before.
+#: The table of JOINs that the remover adds: ``group, at, child``: the receiver and the sender of
+#: each; ``probes``: how many siblings its sender measured before.  And the columns of its view.
 EXTRA_JOINS = "scribe extra joins"
+EXTRA_JOINS_COLUMNS = f"{EDGES}, probes bigint"
 
 #: The table of JOINs that are accepted: with ``way``, the nodes that they were at, and ``root``,
 #: whether the last of them, ``at``, becomes one.
@@ -82,14 +80,6 @@ def note_extra(scribe: Scribe, joins: Joins, at: np.ndarray, probes: np.ndarray 
     """Note JOINs that the remover adds: to siblings, and those that a refusal led to."""
     probes = np.broadcast_to(probes, len(at))
     scribe.note(EXTRA_JOINS, group=joins.group, at=at, child=joins.source, probes=probes)
-
-
-def extra_joins(
-    added: Columns, groups: Groups, ring: Ring, kernel: Kernel
-) -> dict[str, np.ndarray]:
-    """Return what the table :data:`EXTRA_JOINS` has as columns of `schemas.EXTRA_JOINS`."""
-    both = ends(ring, kernel, parent=added[AT], child=added["child"])
-    return {"group": groups.number[added["group"]], **both, "probes": added["probes"]}
 
 
 def send_to(

@@ -16,15 +16,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import NONE
+from scribe_spark.core.keys import key_parts
 from scribe_spark.engine import Columns, Inbox, Tables
-from scribe_spark.engine.buckets import ends, read_columns
-from scribe_spark.engine.facts import Facts, KnowsRing
+from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.player import tables_called
 from scribe_spark.engine.program import AT
+from scribe_spark.engine.views import Names, read_view
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.player import Player
@@ -36,6 +37,7 @@ from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.events import JOINING, GroupEvents, PlayEvents, join_trees
 from scribe_spark.scribe.figures import deliver_create
 from scribe_spark.scribe.program import GroupRound, RoundProgram
+from scribe_spark.scribe.rejoin import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.settled import (
@@ -46,7 +48,6 @@ from scribe_spark.scribe.settled import (
     settled_round,
 )
 from scribe_spark.scribe.state import table_of
-from scribe_spark.underlay.protocol import Kernel
 
 SYSTEM = "scribe"
 
@@ -148,28 +149,34 @@ class Trees:
         ``group, source, source_router, node, router, hops, delay_us, direct_us``: `source` is the
         creator, `node` the root; `direct_us` is D between the two.
         """
-        number, facts, kernel, lan_us = self._names
+        delays = self._delays
 
-        def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
-            ring, creator, root = facts.ring, some["creator"], some[AT]
-            direct = kernel.delays(ring.router[creator], ring.router[root]) + 2 * lan_us
-            return {
-                "group": number[some["group"]],
-                **ends(ring, kernel, source=creator),
-                "node": ring.node[root],
-                "router": kernel.ids(ring.router[root]),
-                "hops": some["hops"],
-                "delay_us": some["delay_us"],
-                "direct_us": np.where(creator == root, 0, direct),
-            }
+        def made(some: Columns) -> Columns:
+            creator, root = some["creator"], some[AT]
+            direct_us = np.where(creator == root, 0, delays(creator, root))
+            return {**some, "source": creator, "node": root, "direct_us": direct_us}
 
-        return read_columns(self.engine.tables.rows(MADE), rows, _CREATED_ROWS).frame
+        return self._view(MADE, _CREATED_ROWS, made).frame
 
     @property
-    def _names(self) -> tuple[np.ndarray, KnowsRing, Kernel, int]:
-        """Return the groups' numbers, the nodes, the underlay's kernel and the LAN link's delay."""
+    def names(self) -> Names:
+        """The names of nodes, routers and groups."""
         given = self.player.given
-        return self.number, given.facts, given.kernel, self.round.lan_us
+        return Names(given.facts, given.kernel, self.number)
+
+    @property
+    def _delays(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """A function of positions of nodes: the delays between them."""
+        names, lan_us = self.names, self.round.lan_us
+
+        def delays(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+            router = names.facts.ring.router
+            return names.kernel.delays(router[one], router[other]) + 2 * lan_us
+
+        return delays
+
+    def _view(self, table: str, schema: str, make: Callable[[Columns], Columns] = dict) -> Batches:
+        return read_view(self.engine.tables.rows(table), self.names, schema, make)
 
     def edges(self) -> DataFrame:
         """Return ``group, parent, child, parent_router, child_router, delay_us``; lazy."""
@@ -177,29 +184,30 @@ class Trees:
 
     def read_members(self) -> Batches:
         """Return ``group, node, router``, for kernels; lazy."""
-        number, facts, kernel, _ = self._names
+        size = len(self.overlay.ring)
 
-        def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
-            ring = facts.ring
-            group, node = np.divmod(some["key"][some["member"]], len(ring))
-            router = kernel.ids(ring.router[node])
-            return {"group": number[group], "node": ring.node[node], "router": router}
+        def made(some: Columns) -> Columns:
+            return key_parts(some["key"][some["member"]], ("group", "node"), size)
 
-        return read_columns(self.engine.tables.rows(ENTRIES), rows, _MEMBERS)
+        return self._view(ENTRIES, _MEMBERS, made)
 
     def read_edges(self) -> Batches:
         """Return the rows of :meth:`edges`, for kernels."""
-        number, facts, kernel, lan_us = self._names
+        size, delays = len(self.overlay.ring), self._delays
 
-        def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
-            ring = facts.ring
-            pair, child = np.divmod(some["key"], len(ring))
-            group, parent = np.divmod(pair, len(ring))
-            delay_us = kernel.delays(ring.router[parent], ring.router[child]) + 2 * lan_us
-            both = ends(ring, kernel, parent=parent, child=child)
-            return {"group": number[group], **both, "delay_us": delay_us}
+        def made(some: Columns) -> Columns:
+            edge = key_parts(some["key"], ("group", "parent", "child"), size)
+            return {**edge, "delay_us": delays(edge["parent"], edge["child"])}
 
-        return read_columns(self.engine.tables.rows(CHILDREN), rows, _EDGES)
+        return self._view(CHILDREN, _EDGES, made)
+
+    def read_extra_joins(self) -> Batches:
+        """Return the JOINs that the bottleneck remover adds: `multicast.EDGES` and ``probes``."""
+
+        def made(some: Columns) -> Columns:
+            return {**some, "parent": some[AT]}
+
+        return self._view(EXTRA_JOINS, EXTRA_JOINS_COLUMNS, made)
 
     def release(self) -> None:
         """Free the tables."""
@@ -339,19 +347,18 @@ def multicast(
     """
     listed = groups.select("group", "root", "source").toArrow()
     index = np.searchsorted(trees.number, listed.column("group").to_numpy())
-    facts, number = trees.overlay.ring.facts, trees.number
-    roots, source_of = (np.full(len(number), NONE, dtype=np.int64) for _ in range(2))
+    facts = trees.overlay.ring.facts
+    roots, source_of = (np.full(len(trees.number), NONE, dtype=np.int64) for _ in range(2))
     roots[index] = facts.positions(listed.column("root").to_numpy())
     source_of[index] = at = facts.positions(listed.column("source").to_numpy())
     round = replace(trees.round, rules=rules_of_source(source), roots=roots)
     sent = trees.fork("", round, routes=source == "routed")
     sent.play(partial(publish, group=index, source=at), "MULTICAST")
 
-    def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
-        some = take(some, some["node"] != source_of[some["group"]])
-        numbers = {"group": number[some["group"]], "node": facts.ring.node[some["node"]]}
-        return {**numbers, "hops": some["hops"], "delay_us": some["delay_us"]}
+    def members(some: Columns) -> Columns:
+        return take(some, some["node"] != source_of[some["group"]])
 
     tables = sent.engine.tables
     names = tables.called(tables_called([payloads.DELIVERIES]).pattern)
-    return read_columns(tables.rows(*names or [payloads.DELIVERIES]), rows, DELIVERIES), sent
+    rows = tables.rows(*names or [payloads.DELIVERIES])
+    return read_view(rows, trees.names, DELIVERIES, members), sent

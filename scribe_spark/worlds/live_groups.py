@@ -19,8 +19,11 @@ from scribe_spark.config.trees import LiveTreesConfig
 from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.engine import Columns, Program
+from scribe_spark.engine.buckets import arrow_schema
+from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.views import Names
 from scribe_spark.living import Publications
 from scribe_spark.measures.counts import Counted
 from scribe_spark.measures.multicasts import (
@@ -41,7 +44,7 @@ from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.outcomes import LEFT, PublicationResults
 from scribe_spark.scribe.program import Applications
 from scribe_spark.scribe.program import GroupRound as RoundOfGroups
-from scribe_spark.scribe.rejoin import EXTRA_JOINS, extra_joins
+from scribe_spark.scribe.rejoin import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import publication_results
 from scribe_spark.scribe.upcalls import Application
@@ -291,6 +294,8 @@ def _by_group(due: list[PublicationResults], groups: Groups) -> pa.Table:
 
 def _extra_joins(taken: Columns, groups: Groups, known: Ring, kernel: Kernel) -> pa.Table:
     """Return JOINs by numbers of groups, nodes and routers, sorted."""
-    none = dict.fromkeys(("group", AT, "child", "probes"), whole_numbers())
-    table = pa.table(extra_joins(taken or none, groups, known, kernel))
+    rows = taken or dict.fromkeys(("group", AT, "child", "probes"), whole_numbers())
+    names = Names(RingInMemory(known), kernel, groups.number)
+    batch = names.batch({**rows, "parent": rows[AT]}, arrow_schema(EXTRA_JOINS_COLUMNS))
+    table = pa.Table.from_batches([batch])
     return table.sort_by([(name, "ascending") for name in ("group", "child", "parent", "probes")])

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Columns
@@ -28,7 +27,6 @@ from scribe_spark.measures.multicasts import (
 )
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.scribe.end_of_round import OUTCOMES
-from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.sources import Sent
 from scribe_spark.scribe.state import table_of
@@ -99,17 +97,16 @@ class ScribeTables:
         return tables.get(table_of("children"), {}).get("key", whole_numbers()) // size
 
 
-def multicast_tables(
+def multicast_columns(
     measured: MulticastMeasures,
     tables: Mapping[str, Columns],
     outcomes: Columns,
     ring: Ring,
-    groups: Groups,
     kernel: Kernel,
-) -> dict[str, pa.Table]:
-    """Return the tables of a run of a round's multicasts: ``tree_edges, deliveries``.
+) -> dict[str, dict[str, Any]]:
+    """Return the columns of a round's multicasts for views: ``tree_edges, deliveries``.
 
-    With the columns that `schemas.WRITTEN` has of them; of what some nodes have sent and got.
+    The views are those of a run (`schemas.WRITTEN`), of what some nodes have sent and got.
 
     Parameters
     ----------
@@ -134,31 +131,14 @@ def multicast_tables(
         _UNICAST: direct,
     }
 
-    def table(names: tuple[str, ...], columns: Mapping[str, tuple[np.ndarray, ...]]) -> pa.Table:
-        length = {system: len(parts[0]) for system, parts in columns.items()}
-        systems = pa.array(np.repeat(list(length), list(length.values())), pa.string())
-        joined = [np.concatenate(part) for part in zip(*columns.values(), strict=True)]
-        return pa.table([systems, *joined], names=["system", *names])
+    def columns(*names: str, of: Mapping[str, tuple[np.ndarray, ...]]) -> dict[str, Any]:
+        length = [len(parts[0]) for parts in of.values()]
+        joined = [np.concatenate(part) for part in zip(*of.values(), strict=True)]
+        return {"system": np.repeat(list(of), length), **dict(zip(names, joined, strict=True))}
 
-    called = {
-        "tree_edges": table(("group", "parent", "child"), edges),
-        "deliveries": table(("group", "node", "hops", "delay_us"), delivered),
+    called = columns("group", "parent", "child", of=edges)
+    came = columns("group", "node", "hops", "delay_us", of=delivered)
+    return {
+        "tree_edges": called | {"merged": called["system"] == _IP},
+        "deliveries": came | {"delay_ms": came["delay_us"] / MICROSECONDS},
     }
-    return {name: _numbered(one, groups, ring, kernel) for name, one in called.items()}
-
-
-def _numbered(table: pa.Table, groups: Groups, ring: Ring, kernel: Kernel) -> pa.Table:
-    """Groups, nodes and routers by their numbers, delays in milliseconds; hops are INT."""
-    columns = {name: table.column(name) for name in table.column_names}
-    columns["group"] = groups.number[columns["group"].to_numpy()]
-    for name in [name for name in ("parent", "child", "node") if name in columns]:
-        at = columns[name].to_numpy()
-        columns[name] = ring.node[at]
-        if name != "node":
-            columns[f"{name}_router"] = kernel.ids(ring.router[at])
-    if "parent" in columns:
-        columns["merged"] = pc.equal(columns["system"], _IP)
-    else:
-        columns["hops"] = columns["hops"].to_numpy().astype(np.int32)
-        columns["delay_ms"] = columns.pop("delay_us").to_numpy() / MICROSECONDS
-    return pa.table(columns)

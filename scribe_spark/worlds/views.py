@@ -1,13 +1,14 @@
 """The tables of a world that users read, declared over the rows of its buckets.
 
-A view says which tables of a bucket it needs, and what rows they are.  Positions on the ring become
-numbers of nodes, indices become numbers of groups and ids of routers.
+A view says which tables of a bucket it needs, and what rows they are; `engine.views` names nodes,
+groups and routers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +18,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import NONE, offsets_of
+from scribe_spark.core.arrays import NONE, offsets_of, whole_numbers
 from scribe_spark.core.keys import key_parts
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import BucketRing, tables_by_bucket
+from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.views import Names
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.pastry.live_knowledge import live_knowledge
@@ -33,7 +36,7 @@ from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.state import table_of
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.save import LIVES
-from scribe_spark.worlds.scribe_multicasts import multicast_tables
+from scribe_spark.worlds.scribe_multicasts import multicast_columns
 
 #: Rows that a view makes at a time where each is large.
 _AT_ONCE = 10_000
@@ -67,9 +70,10 @@ class Bucket:
         return self.tables[name] if self.tables.has_rows(name) else None
 
     @property
-    def number(self) -> np.ndarray:
-        """The numbers of all nodes by position, and of NONE, which is NONE: int64."""
-        return np.append(self.ring.node, NONE)
+    def names(self) -> Names:
+        """The names of nodes, routers and groups."""
+        numbers = whole_numbers() if self.groups is None else self.groups.number
+        return Names(RingInMemory(self.ring), self.kernel, numbers)
 
     @property
     def states(self) -> States:
@@ -88,12 +92,19 @@ class View:
         that begin so.
     schema : StructType
     rows : callable
-        ``rows(bucket)``: yields tables with the columns of the schema.
+        ``rows(bucket)``: yields columns that `Names.batch` names, or batches of the schema.
     """
 
     tables: tuple[str, ...]
     schema: StructType
-    rows: Callable[[Bucket], Iterable[pa.Table]]
+    rows: Callable[[Bucket], Iterable[Mapping[str, Any] | pa.RecordBatch]]
+
+    def batches(self, bucket: Bucket) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a bucket, with the columns of the schema."""
+        schema = to_arrow_schema(self.schema)
+        for columns in self.rows(bucket):
+            named = isinstance(columns, pa.RecordBatch)
+            yield columns if named else bucket.names.batch(columns, schema)
 
 
 def view(
@@ -101,15 +112,11 @@ def view(
 ) -> DataFrame:
     """Return what the rows of a world (`ROWS`) say: the rows of a view; lazy."""
     facts, bounds = ring.facts, ring.bounds
-    schema = to_arrow_schema(wanted.schema)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number, tables in tables_by_bucket(batches).items():
             first, last = bounds[number : number + 2].tolist()
-            bucket = Bucket(tables, first, last, facts.ring, kernel, groups)
-            for table in wanted.rows(bucket):
-                columns = [table.column(one.name).cast(one.type) for one in schema]
-                yield from pa.Table.from_arrays(columns, schema=schema).to_batches()
+            yield from wanted.batches(Bucket(tables, first, last, facts.ring, kernel, groups))
 
     name = F.col("name")
     called = name.isin([one for one in wanted.tables if not one.endswith(" ")])
@@ -123,9 +130,9 @@ def view(
 # --- nodes
 
 
-def _states(bucket: Bucket) -> Iterator[pa.Table]:
+def _states(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
     """Yield rows of `schemas.WORLD_STATE`."""
-    ring, number = bucket.ring, bucket.number.astype(np.int32)
+    ring, number = bucket.ring, np.append(bucket.ring.node, NONE).astype(np.int32)
     for first in range(bucket.first, bucket.last, _AT_ONCE):
         at = slice(first, min(first + _AT_ONCE, bucket.last))
         own = slice(at.start - bucket.first, at.stop - bucket.first)
@@ -136,18 +143,15 @@ def _states(bucket: Bucket) -> Iterator[pa.Table]:
         where = np.broadcast_to(np.arange(cells.shape[1], dtype=np.int32), cells.shape)
         leaves = number[states.leaves]
         lives = {name: column[own] for name, column in bucket.tables[LIVES].items()}
-        yield pa.table(
-            {
-                "node": ring.node[at],
-                "id_hi": ring.hi[at].view(np.int64),
-                "id_lo": ring.lo[at].view(np.int64),
-                "router": bucket.kernel.ids(ring.router[at]),
-                **{name: lives[name] for name in ("alive", "died", "wait", "entered")},
-                "leaves": _as_bytes(leaves, np.arange(len(leaves) + 1) * leaves.shape[1]),
-                "cells": _as_bytes(where[filled], lengths),
-                "entries": _as_bytes(number[cells[filled]], lengths),
-            }
-        )
+        yield {
+            "node": np.arange(at.start, at.stop),
+            "id_hi": ring.hi[at].view(np.int64),
+            "id_lo": ring.lo[at].view(np.int64),
+            **{name: lives[name] for name in ("alive", "died", "wait", "entered")},
+            "leaves": _as_bytes(leaves, np.arange(len(leaves) + 1) * leaves.shape[1]),
+            "cells": _as_bytes(where[filled], lengths),
+            "entries": _as_bytes(number[cells[filled]], lengths),
+        }
 
 
 def _as_bytes(values: np.ndarray, offsets: np.ndarray) -> pa.Array:
@@ -157,27 +161,25 @@ def _as_bytes(values: np.ndarray, offsets: np.ndarray) -> pa.Array:
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, [None, starts, data])
 
 
-def _leaf_sets(bucket: Bucket) -> Iterator[pa.Table]:
-    leaves, number = bucket.tables[LEAVES]["leaves"], bucket.ring.node
+def _leaf_sets(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
+    leaves = bucket.tables[LEAVES]["leaves"]
     half = leaves.shape[1] // 2
     at, column = np.nonzero(leaves >= 0)
     place = np.where(column < half, column + 1, half - 1 - column)
-    node, leaf = number[at + bucket.first], number[leaves[at, column]]
-    yield pa.table([node, leaf, place], schemas.LEAF_SETS.names)
+    yield {"node": at + bucket.first, "leaf": leaves[at, column], "place": place}
 
 
-def _routing_table(bucket: Bucket) -> Iterator[pa.Table]:
-    cells, number = bucket.tables[CELLS]["cells"], bucket.ring.node
+def _routing_table(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
+    cells = bucket.tables[CELLS]["cells"]
     for first in range(0, len(cells), _AT_ONCE):
-        at, row, column = np.nonzero(cells[first : first + _AT_ONCE] >= 0)
-        entry = number[cells[first + at, row, column]]
-        columns = [number[bucket.first + first + at], row, column, entry]
-        yield pa.table(columns, schemas.ROUTING_TABLE.names)
+        at, row, col = np.nonzero(cells[first : first + _AT_ONCE] >= 0)
+        node, entry = bucket.first + first + at, cells[first + at, row, col]
+        yield {"node": node, "row": row, "col": col, "entry": entry}
 
 
-def _new_leaf_sets(bucket: Bucket) -> Iterator[pa.Table]:
+def _new_leaf_sets(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
     if new := bucket.table(NEW_LEAFS):
-        yield pa.table({"node": bucket.ring.node[new["node"]]})
+        yield new
 
 
 def messages_view(kinds: tuple[str, ...]) -> View:
@@ -189,11 +191,9 @@ def messages_view(kinds: tuple[str, ...]) -> View:
         All kinds of messages that are counted.
     """
 
-    def rows(bucket: Bucket) -> Iterator[pa.Table]:
-        for name in bucket.tables:
-            sent, number = bucket.tables[name], bucket.ring.node
-            columns = [np.array(kinds)[sent["kind"]], number[sent["sender"]], number[sent["to"]]]
-            yield pa.table(columns, schemas.MESSAGES.names)
+    def rows(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
+        for sent in bucket.tables.values():
+            yield {**sent, "kind": np.array(kinds)[sent["kind"]], "receiver": sent["to"]}
 
     return View((f"{TRAFFIC} ",), schemas.MESSAGES, rows)
 
@@ -207,11 +207,11 @@ def live_knowledge_view(lives: Lives) -> View:
         Of all nodes.
     """
 
-    def rows(bucket: Bucket) -> Iterator[pa.Table]:
+    def rows(bucket: Bucket) -> Iterator[pa.RecordBatch]:
+        schema = to_arrow_schema(schemas.KNOWLEDGE)
         known = live_knowledge(bucket.states, lives, bucket.kernel)
         for first in range(0, len(known), _AT_ONCE):
-            some = known.take(slice(first, first + _AT_ONCE))
-            yield pa.Table.from_batches([some.to_arrow()])
+            yield known.take(slice(first, first + _AT_ONCE)).to_arrow().cast(schema)
 
     return View((LEAVES, CELLS), schemas.KNOWLEDGE, rows)
 
@@ -219,24 +219,14 @@ def live_knowledge_view(lives: Lives) -> View:
 # --- groups
 
 
-def _memberships(bucket: Bucket) -> Iterator[pa.Table]:
+def _memberships(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
     if entries := bucket.table(table_of("entries")):
-        assert bucket.groups is not None
-        size, number = len(bucket.ring), bucket.number
-        group, node = key_parts(entries["key"], ("group", "node"), size).values()
-        parent = pa.array(number[entries["parent"]], mask=np.asarray(entries["parent"]) < 0)
-        columns = [bucket.groups.number[group], number[node], parent]
-        yield pa.table([*columns, entries["member"], entries["root"]], schemas.MEMBERSHIPS.names)
+        yield {**entries, **key_parts(entries["key"], ("group", "node"), len(bucket.ring))}
 
 
-def _children(bucket: Bucket) -> Iterator[pa.Table]:
+def _children(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
     if children := bucket.table(table_of("children")):
-        assert bucket.groups is not None
-        parts = key_parts(children["key"], ("group", "parent", "child"), len(bucket.ring))
-        group, parent, child = parts.values()
-        number = bucket.ring.node
-        columns = [bucket.groups.number[group], number[parent], number[child]]
-        yield pa.table(columns, schemas.CHILDREN.names)
+        yield key_parts(children["key"], ("group", "parent", "child"), len(bucket.ring))
 
 
 def multicasts_view(
@@ -250,11 +240,9 @@ def multicasts_view(
         The table `OUTCOMES` of the round.
     """
 
-    def rows(bucket: Bucket) -> Iterator[pa.Table]:
-        groups = bucket.groups
-        assert groups is not None
-        of = bucket.tables, outcomes, bucket.ring, groups, bucket.kernel
-        yield multicast_tables(measures, *of)[name]
+    def rows(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
+        of = bucket.tables, outcomes, bucket.ring, bucket.kernel
+        yield multicast_columns(measures, *of)[name]
 
     return View((table_of("entries"), DELIVERIES, PAYLOADS), schema, rows)
 

@@ -207,6 +207,10 @@ except ZeroDivisionError as error:
 # ------------------------------------------------------------------------------ the real command
 
 
+#: A small one, whose routes are there at once.
+NETWORK = ("--transit-domains=2", "--transit-size=2", "--stubs-per-transit=2", "--stub-size=3")
+
+
 def of_session(session: int) -> list[psutil.Process]:
     """The processes of a session (what `start_new_session` begins), wherever they are now."""
     found = []
@@ -250,7 +254,7 @@ def test_ctrl_c_at_any_moment(
     """A terminal sends the signal to the whole group of processes, kill to one."""
     out = tmp_path / "out"
     command = ["run", "--overlay=perfect", "--nodes=60", "--groups=3", "--master=local[1]"]
-    command += [f"--out={out}"]
+    command += [*NETWORK, f"--out={out}"]
     check_ctrl_c(tmp_path, command, moment, whole_group)
     assert {path.name for path in tmp_path.iterdir()} <= {"told", "out"}
     assert not (out / ".scribe-spark-lock").exists()
@@ -267,7 +271,7 @@ def test_ctrl_c_at_any_moment(
 def test_ctrl_c_in_the_rounds_of_a_world(tmp_path, line, whole_group):
     """A job plays rounds, or they are being saved; what is saved is whole."""
     command = [
-        *("world", "--nodes=200", "--initial=150", "--groups=5", "--lifetime=20"),
+        *("world", *NETWORK, "--nodes=40", "--initial=30", "--groups=2", "--lifetime=20"),
         *("--generator=churn+publications", "--rounds=200", "--link-stress-period=1"),
         *("--delivery=reliable", "--master=local[1]", f"--out={tmp_path}/out"),
     ]

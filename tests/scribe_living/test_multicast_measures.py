@@ -19,22 +19,26 @@ from oracle.scribe_living.multicasts import (
 )
 from oracle.scribe_living.multicasts import tables as oracle_tables
 from poisoned import PoisonedPlayer
+from pyspark.sql.pandas.types import to_arrow_schema
 from split_states import split_state, tables_of
 from test_link_stress import network, on_routers
 
+from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.packing import take
+from scribe_spark.engine.views import Names
 from scribe_spark.measures.multicasts import (
     MULTICASTS_MEASURED,
     MeasureMulticasts,
     MulticastMeasures,
 )
 from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.schemas import WRITTEN
 from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.worlds.scribe_multicasts import (
     MULTICAST_MEASURES,
     ScribeTables,
-    multicast_tables,
+    multicast_columns,
 )
 
 LAN_US = 700
@@ -81,12 +85,14 @@ def _measured(
     return measures.measures(taken, of, overlay.count_entered())
 
 
-def tables_of_round(world: World, measures: MulticastMeasures) -> dict[str, pa.Table]:
+def tables_of_round(world: World, measures: MulticastMeasures) -> dict[str, pa.RecordBatch]:
     """The tables of the multicasts of the last round."""
     ring, tables = world.overlay.states.known, world.results[-1].tables
     mine = {**tables, **tables_of(split_state(world.state, ring, 0, len(ring)))}
-    of = ring, world.groups, world.pastry.kernel
-    return multicast_tables(measures, mine, tables.get(OUTCOMES, {}), *of)
+    kernel = world.pastry.kernel
+    names = Names(RingInMemory(ring), kernel, world.groups.number)
+    found = multicast_columns(measures, mine, tables.get(OUTCOMES, {}), ring, kernel)
+    return {name: names.batch(some, to_arrow_schema(WRITTEN[name])) for name, some in found.items()}
 
 
 @pytest.mark.parametrize(("seed", "source", "reliable"), CASES)

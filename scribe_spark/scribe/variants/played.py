@@ -15,9 +15,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import NONE
-from scribe_spark.engine import Columns, Inbox, Tables
-from scribe_spark.engine.buckets import read_columns
-from scribe_spark.multicast import EDGES
+from scribe_spark.engine import Inbox, Tables
 from scribe_spark.pastry.player import Player
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.scribe import bottleneck, lazy
@@ -25,7 +23,6 @@ from scribe_spark.scribe import collapse as paths
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.outcomes import OVERLOADED
 from scribe_spark.scribe.program import GroupRound, RoundProgram
-from scribe_spark.scribe.rejoin import EXTRA_JOINS, extra_joins
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import cause
 from scribe_spark.scribe.trees import Trees
@@ -43,7 +40,7 @@ def remove_bottlenecks(context: VariantContext) -> Variant:
             f"bottleneck remover: the limit cannot be met; {overloaded:,} nodes keep more children "
             "than it, each the only child in its table"
         )
-    return Variant(trees.edges(), _extra_joins(trees), overloaded, trees=trees)
+    return Variant(trees.edges(), trees.read_extra_joins().frame, overloaded, trees=trees)
 
 
 def collapse(context: VariantContext) -> Variant:
@@ -110,19 +107,6 @@ def _count_overloaded(trees: Trees) -> int:
     player = trees.player
     player.play(CountOverloaded(player.given, trees.round))
     return len(player.take(OVERLOADED).get(OVERLOADED, {}).get("node", ()))
-
-
-def _extra_joins(trees: Trees) -> DataFrame:
-    """Return the JOINs that the remover adds: `multicast.EDGES` and ``probes``; lazy."""
-    given, groups = trees.player.given, trees.round.groups
-    facts, kernel = given.facts, given.kernel
-
-    def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
-        return extra_joins(some, groups, facts.ring, kernel)
-
-    return read_columns(
-        trees.engine.tables.rows(EXTRA_JOINS), rows, f"{EDGES}, probes bigint"
-    ).frame
 
 
 @dataclass(frozen=True)
