@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from scribe_spark.underlay.protocol import Kernel
 __all__ = [
     "CARRIED",
     "DELIVERED",
-    "LiveSystem",
     "LivingRound",
     "Multicasts",
     "OwnRounds",
@@ -112,8 +111,7 @@ class LivingRound:
         All K nodes that there are, were or may be; the same in every round.
     overlay : KnowsLives
         The nodes that are alive after the events (``alive``, bool, shape (K,)), and when the others
-        died.  A system that is not on buckets gets an `OverlayState`, which has what Pastry's nodes
-        know after this round, too.
+        died.
     events : Events
         Of nodes: ``fail`` (silent), ``leave``, ``recover``, ``arrive``.
     group : ndarray of int64, shape (G,)
@@ -141,6 +139,8 @@ class LivingRound:
         ``link_stress``.  Without any, systems need not leave :data:`DELIVERED` and :data:`CARRIED`.
     source : str
         The start of multicasts, as of `ScribeConfig`.
+    capacity : ndarray of int64, shape (K,), or None
+        The limits of children that a user gives the nodes (`TreesConfig.capacities`).
     """
 
     number: int
@@ -163,6 +163,7 @@ class LivingRound:
     own: OwnRounds = OwnRounds()
     measures: tuple[str, ...] = ()
     source: str = "root"
+    capacity: np.ndarray | None = None
 
     @property
     def world_round(self) -> int:
@@ -306,36 +307,6 @@ class SystemRound:
     multicasts: Multicasts | None = None
 
 
-class LiveSystem(Protocol):
-    """A multicast system that lives in worlds; picklable, and the same in each round.
-
-    Attributes
-    ----------
-    payload : tuple of str
-        The kinds of its messages that are copies of publications.
-    control : tuple of str
-        All other kinds.
-    member_table : str, optional
-        As of `SystemOnBuckets`; of a system whose rounds return multicasts.
-    """
-
-    @property
-    def payload(self) -> tuple[str, ...]: ...
-    @property
-    def control(self) -> tuple[str, ...]: ...
-
-    def play(self, tables: Tables, now: LivingRound) -> SystemRound:
-        """Play an own round; write into `tables`, which are empty before the first one.
-
-        Parameters
-        ----------
-        tables : Tables
-            The state of the system, of all nodes: columns of whole numbers, of numbers of floating
-            point or of bool, of one dimension.  Positions and indices are the same in all rounds.
-        """
-        ...
-
-
 def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound) -> SystemRound:
     """Play the own rounds of a system that begin in a round of the world.
 
@@ -456,12 +427,16 @@ class _Keep:
 
 
 class SystemOnBuckets:
-    """A system whose rounds are programs on buckets, so that any number of them is equal.
+    """A multicast system that lives in rounds; picklable, and the same in each round.
+
+    A round is programs on buckets, so that any number of buckets is equal.
 
     Attributes
     ----------
-    payload, control : tuple of str
-        As of `LiveSystem`.
+    payload : tuple of str
+        The kinds of its messages that are copies of publications.
+    control : tuple of str
+        All other kinds.
     kept_in_buckets : mapping of str to int
         Tables of a bucket that stay between rounds, each with a column ``key``: name -> the power
         of K by which the key is divided to leave a node as the last part.
@@ -472,21 +447,24 @@ class SystemOnBuckets:
     member_table : str
         One of `kept_in_buckets`, whose keys are (group, node) of all members; empty: the
         multicasts of the system are not measured.
+    merged : bool
+        Whether routers duplicate packets: the routes of a publication's copies are merged.
     """
 
     kept_in_buckets: ClassVar[Mapping[str, int]]
     kept: ClassVar[tuple[str, ...]]
     reads: ClassVar[tuple[str, ...]] = ()
     member_table: ClassVar[str] = ""
+    merged: ClassVar[bool] = False
 
     @property
     def payload(self) -> tuple[str, ...]:
-        """As of `LiveSystem`."""
+        """The kinds of messages that are copies of publications."""
         raise NotImplementedError
 
     @property
     def control(self) -> tuple[str, ...]:
-        """As of `LiveSystem`."""
+        """All other kinds of messages."""
         raise NotImplementedError
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:

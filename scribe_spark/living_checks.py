@@ -14,14 +14,13 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from scribe_spark.engine.program import Tables
 from scribe_spark.errors import InputError, RunError, in_series, listed, shown
 from scribe_spark.living import (
-    LiveSystem,
     LivingRound,
     Multicasts,
     Publications,
@@ -31,16 +30,15 @@ from scribe_spark.living import (
 )
 
 
-def checked(
-    name: str, system: LiveSystem | SystemOnBuckets, units: Mapping[str, str]
-) -> LiveSystem | SystemOnBuckets:
-    """Return a user's system, each round of which is checked; on buckets if it is played there.
+@dataclass(frozen=True)
+class CheckedSystem(SystemOnBuckets):
+    """A user's system, each round of which is checked.
 
-    Parameters
+    Attributes
     ----------
     name : str
         The name of the system.
-    system : LiveSystem or SystemOnBuckets
+    system : SystemOnBuckets
         The object of the user.
     units : mapping of str to str
         `System.world_measures`: the measures that a round may have.
@@ -50,25 +48,19 @@ def checked(
     InputError
         The object cannot be played.
     """
-    kind = CheckedOnBuckets if isinstance(system, SystemOnBuckets) else CheckedSystem
-    return kind(name, system, units)
-
-
-@dataclass(frozen=True)
-class CheckedSystem:
-    """A system that is played in one task; the attributes are as of :func:`checked`."""
 
     name: str
     system: Any
     units: Mapping[str, str]
-    member_table: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        vars(self)["member_table"] = getattr(self.system, "member_table", "")
-        method = "play_round" if isinstance(self.system, SystemOnBuckets) else "play"
-        if not callable(getattr(self.system, method, None)):
+        if not isinstance(self.system, SystemOnBuckets):
             kind = type(self.system).__name__
-            raise self._fault(f"lives as a {kind}, which has no method {method}")
+            raise self._fault(f"lives as a {kind}; give a SystemOnBuckets")
+        for name in ("kept_in_buckets", "kept", "reads", "member_table", "merged"):
+            if not hasattr(self.system, name):
+                raise self._fault(f"has no {name}; see living.SystemOnBuckets")
+            vars(self)[name] = getattr(self.system, name)
         for kinds in ("payload", "control"):
             given = getattr(self.system, kinds, None)
             if not isinstance(given, tuple) or not all(isinstance(kind, str) for kind in given):
@@ -82,32 +74,36 @@ class CheckedSystem:
 
     @property
     def payload(self) -> tuple[str, ...]:
-        """See `LiveSystem`."""
+        """See `SystemOnBuckets`."""
         return self.system.payload
 
     @property
     def control(self) -> tuple[str, ...]:
-        """See `LiveSystem`."""
+        """See `SystemOnBuckets`."""
         return self.system.control
 
-    def play(self, tables: Tables, now: LivingRound) -> SystemRound:
-        """See `LiveSystem`.
+    def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
+        """See `SystemOnBuckets`.
 
         Raises
         ------
         InputError
             The round leaves what no world can measure or save.
         """
-        return self._check(self.system.play(tables, now), tables, now)
+        return self._check(self.system.play_round(player, kept, now), kept, now)
 
     def _check(self, done: SystemRound, tables: Tables, now: LivingRound) -> SystemRound:
         where = f"round {now.number}"
         if not isinstance(done, SystemRound):
-            raise self._fault(f"{where}: play returns a {type(done).__name__}, not a SystemRound")
+            words = f"play_round returns a {type(done).__name__}, not a SystemRound"
+            raise self._fault(f"{where}: {words}")
         self._check_measures({**done.measures, **done.counts}, where)
         self._check_publications(done.publications, now)
         if done.multicasts is not None:
             self._check_multicasts(done.multicasts, now)
+        for name in self.kept:
+            if name not in tables:
+                raise self._fault(f"{where}: play_round writes no table {name}, which is in kept")
         for name, columns in tables.items():
             self._check_columns(f"{where}: table {name}", dict(columns), "iufb")
         return done
@@ -172,19 +168,6 @@ class CheckedSystem:
                 cells = [f"{n} {c[first]}" for n, c in columns.items()]
                 row = f"row {first}: {in_series(cells, len(cells))}"
                 raise self._fault(f"{where}: {name} is {words} in {row}")
-
-
-class CheckedOnBuckets(CheckedSystem, SystemOnBuckets):
-    """A system whose rounds are programs on buckets."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        of_class = ("kept_in_buckets", "kept", "reads")
-        vars(self).update({name: getattr(self.system, name) for name in of_class})
-
-    def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """See `SystemOnBuckets`."""
-        return self._check(self.system.play_round(player, kept, now), kept, now)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from scribe_spark.errors import InputError, check_names, listed, shown
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from scribe_spark.living import LiveSystem, SystemOnBuckets
+    from scribe_spark.living import SystemOnBuckets
     from scribe_spark.multicast import Multicast
     from scribe_spark.scribe import Variant, VariantContext
 
@@ -106,8 +106,8 @@ class System:
     limited : bool
         Nodes have a limit of children, which some may exceed.
     world : callable or None
-        ``world(config)``: the `living.LiveSystem` or `living.SystemOnBuckets` that lives in a world
-        of that config.  None: it lives in none.
+        ``world(config)``: the `living.SystemOnBuckets` that lives in a world of that config.  None:
+        the system lives in none.
     round_seconds : float or callable, optional
         How long a round of the system lasts in a world, or ``round_seconds(config)``: of the rounds
         that begin in one of the world's all are played.  None: one round in each of the world's,
@@ -138,7 +138,7 @@ class System:
     routes_to_key: bool = False
     joins_after: str | None = None
     limited: bool = False
-    world: Callable[[Any], LiveSystem | SystemOnBuckets] | None = None
+    world: Callable[[Any], SystemOnBuckets] | None = None
     round_seconds: float | Callable[[Any], float] | None = None
     world_measures: Mapping[str, str] = field(default_factory=dict)
     failure_costs: Callable[[Any], DataFrame] | None = None
@@ -175,7 +175,7 @@ class System:
             )
         return found
 
-    def live(self, config: Any) -> LiveSystem | SystemOnBuckets:
+    def live(self, config: Any) -> SystemOnBuckets:
         """Return the system as it lives in a world; each round of a user's is checked.
 
         Raises
@@ -183,14 +183,14 @@ class System:
         InputError
             It lives in no world, or what `world` returns cannot be played.
         """
-        from scribe_spark.living_checks import checked
+        from scribe_spark.living_checks import CheckedSystem
 
         if self.world is None:
             raise InputError("systems", self.name, "lives in no world")
         made = self.world(config)
         if is_built_in(self):
             return made
-        return checked(self.name, made, self.world_measures)
+        return CheckedSystem(self.name, made, self.world_measures)
 
 
 # --- how the built-in systems are made
@@ -258,10 +258,22 @@ def _flooding(stages: Any) -> Multicast:
     return build(stages)
 
 
+def _live_flooding(config: Any) -> SystemOnBuckets:
+    from scribe_spark.flooding.live import LiveFlooding
+
+    return LiveFlooding(config.overlay.b, config.overlay.leaf_set)
+
+
 def _can(stages: Any) -> Multicast:
     from scribe_spark.can.multicast import multicast
 
     return multicast(stages)
+
+
+def _live_can(config: Any) -> SystemOnBuckets:
+    from scribe_spark.flooding.over_can import live_can
+
+    return live_can(config.can, config.seed)
 
 
 def _ip_multicast(stages: Any) -> Multicast:
@@ -270,10 +282,22 @@ def _ip_multicast(stages: Any) -> Multicast:
     return ip_multicast(stages.unicasts)
 
 
+def _live_ip_multicast(config: Any) -> SystemOnBuckets:
+    from scribe_spark.baselines.live import LiveIpMulticast
+
+    return LiveIpMulticast()
+
+
 def _naive_unicast(stages: Any) -> Multicast:
     from scribe_spark.baselines import naive_unicast
 
     return naive_unicast(stages.unicasts)
+
+
+def _live_unicast(config: Any) -> SystemOnBuckets:
+    from scribe_spark.baselines.live import LiveUnicast
+
+    return LiveUnicast()
 
 
 def _gossipsub(stages: Any) -> Multicast:
@@ -399,6 +423,7 @@ _SYSTEMS: Registry[System] = Registry(
         section="flooding",
         control=True,
         over_pastry=True,
+        world=_live_flooding,
     ),
     System(
         "can",
@@ -409,6 +434,7 @@ _SYSTEMS: Registry[System] = Registry(
         section="can",
         clock=lambda config: config.can.clock,
         control=True,
+        world=_live_can,
     ),
     System(
         "gossipsub",
@@ -427,8 +453,14 @@ _SYSTEMS: Registry[System] = Registry(
             "by_iwant": "deliveries",
         },
     ),
-    System("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
-    System("naive_unicast", "Naive unicast", UNICAST, _naive_unicast, ("10", "14")),
+    System(
+        *("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
+        world=_live_ip_multicast,
+    ),
+    System(
+        *("naive_unicast", "Naive unicast", UNICAST, _naive_unicast, ("10", "14")),
+        world=_live_unicast,
+    ),
 )
 
 

@@ -128,9 +128,14 @@ class SystemBuckets:
         return self.player(system).gather(*names)
 
     def measure(
-        self, system: SystemOnBuckets, done: SystemRound, kernel: Kernel, lives: KnowsLives
+        self,
+        system: SystemOnBuckets,
+        done: SystemRound,
+        kernel: Kernel,
+        lives: KnowsLives,
+        names: tuple[str, ...] = ("delay", "node_stress"),
     ) -> tuple[dict[str, float], Counter]:
-        """Return delay and node stress of a round's multicasts, and their copies.
+        """Return some measures of a round's multicasts, and their copies.
 
         Copies are (group, sender, receiver), by indices and positions.
         """
@@ -138,14 +143,15 @@ class SystemBuckets:
         given = Given(
             facts, self.bounds, OverlayConfig(b=4, leaf_set=16), kernel, Observer(()), lives
         )
-        measures = MulticastMeasures(("delay", "node_stress"), lan_us=1000)
-        of = SystemTables("it", done.multicasts, system.member_table)
+        measures = MulticastMeasures(names, lan_us=1000)
+        name = "ip_multicast" if system.merged else "it"
+        of = SystemTables(name, done.multicasts, system.member_table, system.merged)
         player.play(MeasureMulticasts(given, measures, of))
         found = measures.measures(player.take(*MULTICASTS_MEASURED), of, len(self.ring))
         rows = player.gather(CARRIED).get(CARRIED, {})
         sent = copies_of(done.multicasts, rows).values()
         copies = Counter(zip(*(column.tolist() for column in sent), strict=True))
-        return {name.removeprefix("it."): value for name, value in found.items()}, copies
+        return {n.removeprefix(f"{name}."): value for n, value in found.items()}, copies
 
     def cut_again(self, system: SystemOnBuckets, count: int) -> SystemBuckets:
         """Return other buckets, which have what the system keeps between rounds.

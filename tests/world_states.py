@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pyarrow as pa
 from in_tasks import Jobs
 from living_groups import World, access_of
 
+from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
 from scribe_spark.bayeux.live import LiveBayeux
+from scribe_spark.config.can import CanConfig
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.engine import Tables
@@ -17,7 +20,10 @@ from scribe_spark.engine.buckets import tables_by_bucket
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import pack_rows
+from scribe_spark.flooding.live import LiveFlooding
+from scribe_spark.flooding.over_can import live_can
 from scribe_spark.gossipsub.round import live_gossipsub
+from scribe_spark.living import SystemOnBuckets
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.worlds import LiveTree, views
@@ -34,10 +40,24 @@ _NEVER = LinkStress(0, 0, 0)
 _MEASURES = MulticastMeasures(("delay", "node_stress"), lan_us=1_000)
 
 
+def flooders(world: World) -> dict[str, SystemOnBuckets]:
+    """The systems that build an overlay of each group anew in every round."""
+    overlay, can = world.config.overlay, CanConfig(dimensions=2)
+    return {
+        "flooding": LiveFlooding(overlay.b, overlay.leaf_set),
+        "can": live_can(can, world.config.seed),
+        "ip_multicast": LiveIpMulticast(),
+        "naive_unicast": LiveUnicast(),
+    }
+
+
 def protocols_of(
-    world: World, stress: LinkStress = _NEVER, measures: MulticastMeasures = _MEASURES
+    world: World,
+    stress: LinkStress = _NEVER,
+    measures: MulticastMeasures = _MEASURES,
+    more: Mapping[str, SystemOnBuckets] | None = None,
 ) -> Protocols:
-    """Groups, GossipSub and Bayeux beside Scribe, lookups; in some worlds the reference tree."""
+    """Groups, GossipSub, Bayeux and more beside Scribe, lookups; in some the reference tree."""
     groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
     live = LiveGroups(
         *(groups.number, *keys, access_of(world.case.groups), world.config.scribe),
@@ -45,7 +65,11 @@ def protocols_of(
         limits=world.limits,
     )
     tree = LiveTree() if world.case.seed % 2 else None
-    beside = {"gossipsub": live_gossipsub(GossipSubConfig()), "bayeux": LiveBayeux()}
+    beside = {
+        "gossipsub": live_gossipsub(GossipSubConfig()),
+        "bayeux": LiveBayeux(),
+        **(more or {}),
+    }
     systems = LiveSystems(*(beside, _NEVER, 1_000, world.case.rounds, 2), multicasts=measures)
     config = world.config.replace(lookups=5)
     of_pastry = config.overlay, config.world, config.seed, world.pastry.kernel
@@ -62,6 +86,8 @@ class Played:
     stress : LinkStress
         In which rounds link stress is measured.
     measures : MulticastMeasures
+    more : mapping of SystemOnBuckets, optional
+        Systems beside GossipSub and Bayeux.
     engine : type
         Of the player of all buckets, where there is no exchange.
     """
@@ -73,11 +99,12 @@ class Played:
         exchange: Any = None,
         stress: LinkStress = _NEVER,
         measures: MulticastMeasures = _MEASURES,
+        more: Mapping[str, SystemOnBuckets] | None = None,
         engine: type[InTask | Jobs] = InTask,
     ) -> None:
         self.world, self.exchange, self._engine = world, exchange, engine
         self.known = world.overlay.states.known
-        self.protocols = protocols_of(world, stress, measures)
+        self.protocols = protocols_of(world, stress, measures, more)
         self.bounds = np.linspace(0, len(self.known), buckets + 1).astype(np.int64)
         self.own = range(buckets) if exchange is None else [exchange.rank]
         never = np.full(len(self.known), -1)

@@ -25,8 +25,11 @@ MARKS = ("<!-- package_size: begin -->\n", "<!-- package_size: end -->\n")
 PARTS = {
     "Pastry, and any overlay": ("pastry", "overlay", "overlays"),
     "Scribe: trees, rounds, variants": ("scribe", "baselines"),
-    "worlds in rounds": ("worlds", "living", "living_checks"),
-    "Bayeux, CAN, flooding, GossipSub": ("bayeux", "can", "flooding", "gossipsub", "dissemination"),
+    "worlds in rounds": ("worlds", "living", "living_checks", "pending"),
+    "Bayeux, CAN, flooding, GossipSub": (
+        *("bayeux", "can", "flooding", "gossipsub"),
+        *("dissemination", "group_overlays"),
+    ),
     "Costa and Frey's reference tree": ("reference_tree",),
     "topologies and unicast routes": ("topology", "underlay"),
     "measures and what systems hand over": ("measures", "systems", "multicast"),

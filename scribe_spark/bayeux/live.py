@@ -23,13 +23,10 @@ from scribe_spark.bayeux.multicast import MULTICAST, SOURCE, Publish, flood
 from scribe_spark.bayeux.next_hop import ByKnowledge, table_hop
 from scribe_spark.bayeux.pending import (
     ACCEPTED,
-    DUE,
-    EXPECTED,
     HEARD,
     KEPT,
     CountHeard,
     CountRound,
-    Published,
 )
 from scribe_spark.bayeux.repair import TRIED, GiveUp, Repair
 from scribe_spark.bayeux.routes import at_root
@@ -42,7 +39,6 @@ from scribe_spark.living import (
     LivingRound,
     Multicasts,
     Pairs,
-    Publications,
     SystemOnBuckets,
     SystemPlayer,
     SystemRound,
@@ -54,14 +50,15 @@ from scribe_spark.pastry import closeness
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.pending import DUE, EXPECTED, PUBLISHED, Published, last_due
 
-# tables of the orchestrator
-_SESSIONS, _PUBLISHED = "sessions", "published"
+# a table of the orchestrator
+_SESSIONS = "sessions"
 
 
 @dataclass(frozen=True)
 class LiveBayeux(SystemOnBuckets):
-    """Bayeux as a world plays it (`living.LiveSystem`).
+    """Bayeux as a world plays it.
 
     Attributes
     ----------
@@ -76,7 +73,7 @@ class LiveBayeux(SystemOnBuckets):
     payload: tuple[str, ...] = (MULTICAST, PAYLOAD)
     control: tuple[str, ...] = (JOIN, TREE, LEAVE, PRUNE)
     kept_in_buckets: ClassVar[Mapping[str, int]] = {MEMBERS: 0, LISTS: 1, EXPECTED: 0}
-    kept: ClassVar[tuple[str, ...]] = (_SESSIONS, _PUBLISHED)
+    kept: ClassVar[tuple[str, ...]] = (_SESSIONS, PUBLISHED)
     member_table: ClassVar[str] = MEMBERS
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
 
@@ -103,14 +100,14 @@ class _Round:
         self.root, self.lost = (np.full(groups, NONE, dtype=np.int64) for _ in range(2))
         if _SESSIONS in kept:
             self.root, self.lost = (kept[_SESSIONS][name].copy() for name in ("root", "lost"))
-        self.published = read_table(Published, kept, _PUBLISHED)
+        self.published = read_table(Published, kept, PUBLISHED)
         self.multicasts: Multicasts | None = None
         self._play_events(rules)
 
     def write(self, kept: Tables) -> None:
         """Write what the orchestrator keeps."""
         kept[_SESSIONS] = {"root": self.root, "lost": self.lost}
-        kept[_PUBLISHED] = self.published.to_columns()
+        kept[PUBLISHED] = self.published.to_columns()
 
     # --- steps 1 and 2
 
@@ -181,18 +178,17 @@ class _Round:
 
     def count(self) -> SystemRound:
         """Count what became of publications that are due, and what nodes keep: B19 and B20."""
-        now = self.now
-        last = now.number if now.is_last else now.number - now.deadline
+        last = last_due(self.now)
         self.player.play(CountRound(self.sessions, last))
         taken = self.player.take(DUE, KEPT)
-        kept, alive = taken[KEPT], int(np.count_nonzero(now.alive))
+        kept, alive = taken[KEPT], int(np.count_nonzero(self.now.alive))
         measures = {
             "entries.mean": float(kept["entries"].sum() / alive),
             "entries.max": float(kept["most"].max()),
             "waiting": float(kept["waiting"].sum()),
             "sessions.lost": float((self.lost >= 0).sum()),
         }
-        due = self._take_due(last, taken.get(DUE, {}))
+        due = self.published.take_due(last, len(self.root), taken)
         return SystemRound(measures, due, multicasts=self.multicasts)
 
     def _multicasts(self, came: Columns) -> Multicasts:
@@ -205,18 +201,6 @@ class _Round:
         if self.now.source == "root":
             return Multicasts.from_start(group, publication, self.root[group])
         return Multicasts(group, publication, mine["member"], mine["hops"], mine["delay_us"])
-
-    def _take_due(self, last: int, counts: Columns) -> Publications:
-        key, duplicates = self.published.take_until(last, len(self.root))
-        counted = np.zeros((2, len(key)), dtype=np.int64)
-        if counts:
-            row = np.searchsorted(key, counts["key"])
-            for sums, name in zip(counted, ("count", "got"), strict=True):
-                np.add.at(sums, row, counts[name])
-        expected, in_time = counted
-        number, group = np.divmod(key, max(1, len(self.root)))
-        late = np.zeros(len(key), dtype=np.int64)
-        return Publications(number, group, expected, in_time, late, expected - in_time, duplicates)
 
 
 def _sums(columns: Columns, groups: int) -> dict[str, np.ndarray]:

@@ -7,80 +7,28 @@ docs/rules.md, B17 to B20.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark.bayeux.member_lists import CAME, LISTS, MEMBERS, Lists, Members, take_tables
 from scribe_spark.bayeux.noted import note_copies, note_first_copies
 from scribe_spark.bayeux.routes import SessionProgram
-from scribe_spark.core.arrays import (
-    SortedTable,
-    distinct,
-    find_sorted,
-    read_table,
-    whole_numbers,
-)
+from scribe_spark.core.arrays import distinct, find_sorted, read_table, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.living import notes_copies
 from scribe_spark.multicast import PAYLOAD
+from scribe_spark.pending import count_due, note_expected
 
 #: Messages to sources: the root has accepted their publications.
 ACCEPTED = "accepted"
 
-#: Tables of a bucket: `Expected`; and counts that the orchestrator takes: of the copies of this
-#: round (a row a group), of publications that are due, of what nodes keep.
-EXPECTED, HEARD, DUE, KEPT = "expected", "heard", "due", "kept"
-
-
-@dataclass
-class Expected(SortedTable):
-    """Members that are to get publications, by (round, group, node).
-
-    Attributes
-    ----------
-    count, got : ndarray of int64
-        The publications of the round and group, and those of them that the member has got.
-    """
-
-    count: np.ndarray = field(default_factory=whole_numbers)
-    got: np.ndarray = field(default_factory=whole_numbers)
-
-
-@dataclass
-class Published(SortedTable):
-    """Publications of the orchestrator that are not due, by index.
-
-    Attributes
-    ----------
-    round, group, duplicates : ndarray of int64
-    """
-
-    round: np.ndarray = field(default_factory=whole_numbers)
-    group: np.ndarray = field(default_factory=whole_numbers)
-    duplicates: np.ndarray = field(default_factory=whole_numbers)
-
-    def add(self, number: int, published: np.ndarray, duplicates: np.ndarray) -> None:
-        """Append the publications of a round, those of a group as one row.
-
-        Parameters
-        ----------
-        published, duplicates : ndarray of int64, shape (G,)
-        """
-        group = np.flatnonzero(published)
-        index = len(self) + np.arange(len(group))
-        self.insert(index, round=number, group=group, duplicates=duplicates[group])
-
-    def take_until(self, last: int, groups: int) -> tuple[np.ndarray, np.ndarray]:
-        """Remove the publications up to a round; return their (round, group), and duplicates."""
-        due = self.round <= last
-        key, duplicates = (self.round * groups + self.group)[due], self.duplicates[due]
-        self.keep(~due)
-        self.key = np.arange(len(self))
-        return key, duplicates
+#: Tables of counts that the orchestrator takes: of the copies of this round (a row a group), and of
+#: what nodes keep.
+HEARD, KEPT = "heard", "kept"
 
 
 @dataclass(frozen=True)
@@ -160,13 +108,11 @@ class CountHeard(SessionProgram):
         group = members // size
         mine = np.searchsorted(own, members, side="right") - np.searchsorted(own, members)
         has = find_sorted(heard, members) >= 0
-        expected = read_table(Expected, tables, EXPECTED)
-        expected.insert(
-            self.sessions.number * len(self.accepted) * size + members,
+        note_expected(
+            *(tables, self.sessions.number, len(self.accepted), size, members),
             count=self.published[group],
             got=np.where(has, self.accepted[group], mine),
         )
-        tables[EXPECTED] = expected.to_columns()
 
 
 @dataclass(frozen=True)
@@ -184,18 +130,7 @@ class CountRound(SessionProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`DUE` and :data:`KEPT`; nothing is sent."""
         size, members = self.sessions.size, read_table(Members, tables, MEMBERS)
-        expected = read_table(Expected, tables, EXPECTED)
-        groups = len(self.sessions.keys)
-        # a node that is a member no more is not expected to get any
-        expected.keep(find_sorted(members.key, expected.key % (groups * size)) >= 0)
-        due = expected.key < (self.last + 1) * groups * size
-        key, row = np.unique(expected.key[due] // size, return_inverse=True)
-        tables[DUE] = {
-            "key": key,
-            **{name: _sums(row, getattr(expected, name)[due]) for name in ("count", "got")},
-        }
-        expected.keep(~due)
-        tables[EXPECTED] = expected.to_columns()
+        count_due(tables, self.last, len(self.sessions.keys), size, members.key)
         lists = read_table(Lists, tables, LISTS)
         _, entries = np.unique(lists.key // size % size, return_counts=True)
         tables[KEPT] = {
@@ -204,7 +139,3 @@ class CountRound(SessionProgram):
             "waiting": np.array([np.count_nonzero(members.waits)]),
         }
         return {}
-
-
-def _sums(row: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return np.bincount(row, values).astype(np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -29,8 +29,8 @@ def most_bits(dimensions: int) -> int:
     return min(MOST_BITS, _MOST_BITS_A_DIMENSION * dimensions)
 
 
-class CanConfig(Section):
-    """A CAN for each group, flooded by its multicasts; rules C1 to C18 of docs/rules.md."""
+class LiveCanConfig(Section):
+    """CAN multicast in worlds; rules C1 to C12 and O9 of docs/rules.md."""
 
     all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("can"), "can in --systems")
 
@@ -49,13 +49,6 @@ class CanConfig(Section):
         description="CAN: how multicasts flood a CAN, by forwarding rules 1 to 4 (directed), with "
         "rule 5, which has fewer duplicates (corner), or without any (optimal)",
     )
-    landmarks: Annotated[int, Flat("can_landmarks")] = Field(
-        default=0,
-        ge=0,
-        le=MOST_LANDMARKS,
-        description="CAN: routers by whose order of delays nodes choose their part of the space "
-        "(distributed binning); 0: points are drawn",
-    )
     clock: Annotated[Literal["time", "hops"], Flat("can_clock")] = Field(
         default="time",
         description="CAN: which copy is a node's first, that of least delay, or of fewest hops",
@@ -68,7 +61,7 @@ class CanConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _bits_fit(self) -> CanConfig:
+    def _bits_fit(self) -> Self:
         most = most_bits(self.dimensions)
         if self.bits is not None and self.bits > most:
             remedy = f"must be at most {most} with can_dimensions = {self.dimensions}"
@@ -104,6 +97,18 @@ class CanConfig(Section):
         if self.halvings > most:
             remedy = f"must be at most {most} with {groups:,} groups"
             raise InputError("can_bits", self.halvings, remedy)
+
+
+class CanConfig(LiveCanConfig):
+    """A CAN for each group, flooded by its multicasts; rules C1 to C18 of docs/rules.md."""
+
+    landmarks: Annotated[int, Flat("can_landmarks")] = Field(
+        default=0,
+        ge=0,
+        le=MOST_LANDMARKS,
+        description="CAN: routers by whose order of delays nodes choose their part of the space "
+        "(distributed binning); 0: points are drawn",
+    )
 
     def refuse_routers(self, routers: int) -> None:
         """Refuse more landmarks than a network has routers.

@@ -8,6 +8,7 @@ from pydantic import model_validator
 
 from scribe_spark.config import run
 from scribe_spark.config.bayeux import LiveBayeuxConfig
+from scribe_spark.config.can import LiveCanConfig
 from scribe_spark.config.drawn_groups import refuse_misfits, refuse_missing_roots
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.config.groups import GroupsConfig
@@ -43,20 +44,9 @@ SECTIONS: dict[str, type[Section]] = {
     "overlay": SettledOverlayConfig,
     "topology": TopologyConfig,
     "bayeux": LiveBayeuxConfig,
+    "can": LiveCanConfig,
     "gossipsub": GossipSubConfig,
 }
-
-
-def _of_runs() -> dict[str, str]:
-    """The fields of systems that live in no world, and why worlds have none of them."""
-    own = {flat for section in SECTIONS.values() for flat in section.flat_names().values()}
-    return {
-        flat: f"applies to runs only: {name} has no rounds"
-        for name, section in run.SECTIONS.items()
-        if name not in SECTIONS
-        for flat in section.flat_names().values()
-        if flat not in own
-    }
 
 
 class WorldConfig(NetworkConfig):
@@ -80,7 +70,8 @@ class WorldConfig(NetworkConfig):
     is_world: ClassVar[bool] = True
 
     elsewhere: ClassVar[dict[str, str]] = {
-        **_of_runs(),
+        "flooding_over": "applies to runs only: in a world each group has a ring of its own",
+        "can_landmarks": "applies to runs only: in a world points are drawn",
         **dict.fromkeys(
             ("bayeux_root", "bayeux_partitions"),
             "applies to runs only: a world's group has one root, the node closest to the groupId",
@@ -98,6 +89,7 @@ class WorldConfig(NetworkConfig):
     scribe: ScribeConfig = ScribeConfig()
     trees: LiveTreesConfig = LiveTreesConfig()
     bayeux: LiveBayeuxConfig = LiveBayeuxConfig()
+    can: LiveCanConfig = LiveCanConfig()
     gossipsub: GossipSubConfig = GossipSubConfig()
     classes: Classes = NO_CLASSES
 
@@ -183,6 +175,8 @@ class WorldConfig(NetworkConfig):
         """
         deadline, rounds = self.scribe.deadline, self.world.rounds
         refuse_groups_of_world(groups, self.overlay.nodes, deadline, rounds, members)
+        if "can" in self.trees.systems:
+            self.can.refuse_groups(groups)
 
     @property
     def estimated_work(self) -> int:

@@ -6,10 +6,8 @@ from dataclasses import asdict, dataclass
 
 from pyspark.sql import SparkSession
 
-from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.engine.barrier import why_no_tasks
-from scribe_spark.errors import InputError, listed
-from scribe_spark.experiments.world_buckets import systems_of_one_bucket
+from scribe_spark.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -33,19 +31,6 @@ class Engine:
     def record(self) -> dict[str, str]:
         """Return the entry of the manifest."""
         return asdict(self)
-
-
-def check_engine(config: WorldConfig, execution: Execution) -> None:
-    """Refuse an engine that cannot play a config's world.
-
-    Raises
-    ------
-    InputError
-    """
-    alone = systems_of_one_bucket(config)
-    if execution.engine == "jobs" and alone:
-        remedy = f"does not play {listed(alone)}; give tasks, or leave it out"
-        raise InputError("engine", execution.engine, remedy)
 
 
 def engine_of(asked: str, spark: SparkSession, buckets: int) -> Engine:

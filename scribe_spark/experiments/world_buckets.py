@@ -14,8 +14,6 @@ from pyspark.sql import SparkSession
 from scribe_spark.config import WorldConfig
 from scribe_spark.runtime.memory import memory_limit
 from scribe_spark.runtime.sessions import parallelism
-from scribe_spark.systems import living_systems
-from scribe_spark.worlds.live_systems import needs_one_bucket
 
 
 @dataclass(frozen=True)
@@ -54,19 +52,8 @@ WITHOUT_GROUPS = RoundCosts(one=0.2e-6, floor=1.4, each=0.6e-6, bytes=1_000)
 _SHARE = 0.75
 
 
-def systems_of_one_bucket(config: WorldConfig) -> list[str]:
-    """Return the systems of a config's world that look at all nodes at once."""
-    return [
-        system.name
-        for system in living_systems(config.trees.systems)
-        if system.world is not None and needs_one_bucket(system.world(config))
-    ]
-
-
 def buckets_of(config: WorldConfig, spark: SparkSession) -> int:
     """Return in how many buckets the nodes of a config's world are."""
-    if systems_of_one_bucket(config):
-        return 1
     costs = WITH_GROUPS if config.scribe.has_groups else WITHOUT_GROUPS
     return choose_buckets(config.overlay.nodes, parallelism(spark), memory_limit(), costs)
 

@@ -15,14 +15,12 @@ from scribe_spark.config import (
     TopologyConfig,
     WorldConfig,
 )
-from scribe_spark.errors import InputError, listed
+from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_out
-from scribe_spark.experiments.engines import check_engine
 from scribe_spark.experiments.manifest import Manifest, input_digests
 from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.plan import Plan, fields_of
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.experiments.world_buckets import systems_of_one_bucket
 from scribe_spark.inputs import is_local
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.overlays import check_overlay
@@ -231,9 +229,6 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
         check_routes(load(network_of(config)), config.topology.tie, config.seed)
     own_rounds(config)
     check_world(config)
-    check_engine(config, execution)
-    if (execution.buckets or 1) > 1:
-        _refuse_one_bucket(config, execution)
     for system in living_systems(config.trees.systems):
         system.live(config)  # raises where it cannot be played
         if not config.scribe.has_groups:
@@ -242,14 +237,6 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     capacities = config.trees.capacities
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)
-
-
-def _refuse_one_bucket(config: WorldConfig, execution: Execution) -> None:
-    """Refuse buckets of systems that look at all nodes at once."""
-    alone = systems_of_one_bucket(config)
-    if alone:
-        remedy = f"applies to worlds without {listed(alone)} only; leave it out"
-        raise InputError("buckets", execution.buckets, remedy)
 
 
 def plan_world(config: WorldConfig, execution: Execution) -> Plan:

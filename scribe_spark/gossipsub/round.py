@@ -122,7 +122,7 @@ class _Published(SortedTable):
 
 @dataclass(frozen=True)
 class LiveGossipSub(SystemOnBuckets):
-    """The system in worlds; see `living.LiveSystem`.
+    """GossipSub as a world plays it.
 
     Attributes
     ----------

@@ -84,6 +84,8 @@ class HandsOver(Protocol):
     system : str
     beside : tuple of str
         The baselines whose packets on links are counted for the same multicasts.
+    merged : bool
+        Whether routers duplicate packets, as of IP multicast.
     """
 
     @property
@@ -91,6 +93,9 @@ class HandsOver(Protocol):
 
     @property
     def beside(self) -> tuple[str, ...]: ...
+
+    @property
+    def merged(self) -> bool: ...
 
     def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
         """Return the multicasts of the round, the same in each bucket."""
@@ -129,7 +134,7 @@ class HandsOver(Protocol):
 
 @dataclass(frozen=True)
 class SystemTables:
-    """The tables of a `LiveSystem` or `SystemOnBuckets`, as `HandsOver`.
+    """The tables of a `SystemOnBuckets`, as `HandsOver`.
 
     Attributes
     ----------
@@ -138,12 +143,14 @@ class SystemTables:
         The multicasts that its round returned.
     member_table : str
         The table whose keys are (group, node) of its members.
+    merged : bool
     beside : tuple of str
     """
 
     system: str
     of_round: Multicasts
     member_table: str
+    merged: bool = False
     beside: tuple[str, ...] = ()
 
     def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
@@ -394,11 +401,14 @@ class MeasureMulticasts(NodeProgram):
         Returns messages with the routers of members to the starts of multicasts.
         """
         sent = copies_of(multicasts, self.of.copies(tables))
-        packets.carry(self.of.system, sent["sender"], sent["to"])
-        if not self.of.beside:
-            return {}
-        of, member = other_members(multicasts, self.of.members(tables), self._size)
-        packets.carry(_UNICAST, multicasts.start[of], member)
+        if self.of.merged:
+            of, member = find_sorted(multicasts.group, sent["group"]), sent["to"]
+        else:
+            packets.carry(self.of.system, sent["sender"], sent["to"])
+            if not self.of.beside:
+                return {}
+            of, member = other_members(multicasts, self.of.members(tables), self._size)
+            packets.carry(_UNICAST, multicasts.start[of], member)
         packets.put_on_lan(_IP, DOWN, member)
         routers = packets.routers
         of, at = np.divmod(distinct(of * routers + self._router[member]), routers)
@@ -413,6 +423,8 @@ class MeasureMulticasts(NodeProgram):
         """
         nodes = np.arange(*self.bounds[bucket : bucket + 2])
         counts.add_total(_LIVE, np.count_nonzero(self.given.is_alive(nodes)))
+        if self.of.merged:
+            return {}
         place = self.of.children(tables, self._size)
         if place is not None:
             place = place[self.given.is_alive(place % self._size)]

@@ -19,19 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.config.rounds import NOMINAL_SECONDS
-from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.program import PrefixedTables
 from scribe_spark.living import (
-    CARRIED,
-    DELIVERED,
-    LiveSystem,
     LivingRound,
     OwnRounds,
     Pairs,
     SystemOnBuckets,
     SystemPlayer,
     SystemRound,
-    play_own_rounds,
 )
 from scribe_spark.measures.counts import Counted
 from scribe_spark.measures.multicasts import (
@@ -41,13 +35,9 @@ from scribe_spark.measures.multicasts import (
     SystemTables,
     multicast_units,
 )
-from scribe_spark.measures.packets_on_links import count_packets
 from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
-from scribe_spark.pastry.states import States
 from scribe_spark.pastry.tally import Tally
-from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.systems import System
@@ -85,7 +75,7 @@ class LiveSystems:
 
     Attributes
     ----------
-    systems : mapping of str to LiveSystem or SystemOnBuckets
+    systems : mapping of str to SystemOnBuckets
         By name.
     link_stress : LinkStress
         In which rounds it is measured.
@@ -103,7 +93,7 @@ class LiveSystems:
         The measures of the multicasts of each round.
     """
 
-    systems: Mapping[str, LiveSystem | SystemOnBuckets] = field(default_factory=dict)
+    systems: Mapping[str, SystemOnBuckets] = field(default_factory=dict)
     link_stress: LinkStress = field(default_factory=lambda: LinkStress(0, 0, 0))
     lan_us: int = 0
     rounds: int = 0
@@ -140,7 +130,7 @@ class LiveSystems:
         joins = _allowed(groups, "join", group_events.join)
         publishes = _allowed(groups, "multicast", group_events.publish)
         for name, system in self.systems.items():
-            is_measured = self.link_stress.is_measured(number)
+            is_measured = self.link_stress.is_measured(number) and not system.merged
             tally = Tally((*system.payload, *system.control), in_buckets=is_measured)
             now = LivingRound(
                 number=number,
@@ -183,14 +173,14 @@ class LiveSystems:
         self,
         measures: dict[str, float],
         name: str,
-        system: LiveSystem | SystemOnBuckets,
+        system: SystemOnBuckets,
         player: Player,
         done: SystemRound,
     ) -> None:
         """Add the measures of the multicasts that a system has handed over."""
         if done.multicasts is None or not self.multicasts.names:
             return
-        of = SystemTables(name, done.multicasts, getattr(system, "member_table", ""))
+        of = SystemTables(name, done.multicasts, system.member_table, system.merged)
         given, there = player.given, player.lives.count_entered()
         buckets = SystemPlayer(player.engine, given.facts, given.bounds, f"{name}{OF_SYSTEM}")
         buckets.play(MeasureMulticasts(given, self.multicasts, of))
@@ -198,17 +188,12 @@ class LiveSystems:
         measures.update(self.multicasts.measures(taken, of, there))
 
 
-def needs_one_bucket(system: LiveSystem | SystemOnBuckets) -> bool:
-    """Return whether a system looks at all nodes at once."""
-    return not isinstance(system, SystemOnBuckets)
-
-
 #: Kinds of messages that are counted together on links.
 _Kinds = Mapping[str, tuple[str, ...]]
 
 
 def _play(
-    system: LiveSystem | SystemOnBuckets,
+    system: SystemOnBuckets,
     prefix: str,
     player: Player,
     now: LivingRound,
@@ -224,8 +209,6 @@ def _play(
     measure : callable
         As of `SystemOnBuckets.play_on`.
     """
-    if not isinstance(system, SystemOnBuckets):
-        return _play_in_one(system, prefix, player, now, of, measure)
     given = replace(player.given, observer=now.tally.observer)
     of_system = SystemPlayer(player.engine, given.facts, given.bounds, prefix, system.reads)
     done = system.play_on(of_system, now, measure)
@@ -233,31 +216,6 @@ def _play(
         return done, Counted({})
     of_system.play(MeasureLinks(given, of, keeps_messages=False))
     return done, Counted(of_system.take(LINKS_MEASURED).get(LINKS_MEASURED, {}))
-
-
-def _play_in_one(
-    system: LiveSystem,
-    prefix: str,
-    player: Player,
-    now: LivingRound,
-    of: _Kinds,
-    measure: Callable[[SystemRound], None],
-) -> tuple[SystemRound, Counted]:
-    """Play the own rounds of a system that looks at all nodes, as :func:`_play`."""
-    engine, ring = player.engine, now.ring
-    assert isinstance(engine, InTask)
-    (tables,), traffic = engine.tables, Traffic() if of else None
-    overlay = OverlayState(States.of_tables(ring, 0, tables), **player.lives.arrays())
-    own = PrefixedTables(tables, prefix)
-    now.tally.traffic = traffic
-    done = play_own_rounds(partial(system.play, own), replace(now, overlay=overlay))
-    measure(done)
-    for name in (DELIVERED, CARRIED):
-        own.pop(name, None)
-    if traffic is None:
-        return done, Counted({})
-    between = {name: traffic.between(kinds) for name, kinds in of.items()}
-    return done, count_packets(between, ring.router, now.kernel)
 
 
 def _allowed(groups: Groups, operation: str, pairs: Pairs) -> Pairs:

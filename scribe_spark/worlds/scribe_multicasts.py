@@ -63,6 +63,7 @@ class ScribeTables:
     from_root: bool
     system: str = _SCRIBE
     beside: tuple[str, ...] = BASELINES
+    merged: bool = False
 
     def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
         """Return the first publication of each group that a root has taken.

@@ -197,6 +197,9 @@ class WorldState:
         if protocols.systems.systems:
             of_systems, due = self._play_systems(number, events)
             control = control_messages(measures, protocols.systems.seconds)
+            # a baseline that lives as a system has its own numbers, not those beside Scribe's
+            alone = protocols.systems.systems.keys()
+            measures = {n: v for n, v in measures.items() if n.partition(".")[0] not in alone}
             measures |= of_systems | {"scribe.control": control}
             left["publications_of_systems"] = due
         return PlayedRound(result, measures, left, of_groups.outcomes)

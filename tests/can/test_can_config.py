@@ -72,8 +72,9 @@ def test_flags_are_refused_before_any_work(flags, line, tmp_path, capsys):
     assert capsys.readouterr().err.strip() == f"scribe-spark: error: {line}"
 
 
-def test_worlds_have_no_can():
+def test_worlds_have_no_landmarks():
     from scribe_spark import WorldConfig
 
-    with pytest.raises(InputError, match="can"):
-        WorldConfig(can_dimensions=3)
+    assert WorldConfig(can_dimensions=3).can.dimensions == 3
+    with pytest.raises(InputError, match="can_landmarks = 3: applies to runs only"):
+        WorldConfig(can_landmarks=3)

@@ -195,10 +195,7 @@ def systems_of_page(runs: Mapping[str, Mapping[str, Any]]) -> str:
             cells.append("yes")
         except InputError as refused:
             of_trees = system.variant in ("bottleneck", "collapse", "lazy")
-            measured = system.name in ("ip_multicast", "naive_unicast")
-            cells.append(
-                "as a variant" if of_trees else "with `--measures`" if measured else refused.remedy
-            )
+            cells.append("as a variant" if of_trees else refused.remedy)
         lines.append(f"| {system.label} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

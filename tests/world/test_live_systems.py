@@ -1,4 +1,4 @@
-"""Systems that live in a world beside Scribe: a plain one, told the same events."""
+"""Systems that live in a world beside Scribe: a simple one, which gets the same events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from pyspark import cloudpickle
 
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.arrays import distinct, expand, whole_numbers
-from scribe_spark.engine.program import Tables
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.program import AT, Tables
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import check_world_run
@@ -27,9 +28,10 @@ from scribe_spark.living import (
     Publications,
     SystemOnBuckets,
     SystemRound,
+    count_messages,
     play_own_rounds,
 )
-from scribe_spark.living_checks import checked
+from scribe_spark.living_checks import CheckedSystem
 from scribe_spark.pastry.events import Events
 from scribe_spark.systems import UNICAST, System, register_system, unregister_system
 
@@ -43,44 +45,92 @@ SMALL = NETWORK | {
 }  # fmt: skip
 
 
-class Direct:
+@dataclass(frozen=True)
+class Program:
+    """A program of :class:`Direct`: superstep 0 sends, superstep 1 receives."""
+
+    bounds: np.ndarray
+    facts: KnowsRing
+    now: LivingRound
+
+    @property
+    def size(self) -> int:
+        return len(self.facts.ring)
+
+
+class Change(Program):
+    """Buckets note which of their nodes are members."""
+
+    def step(self, bucket, tables, inbox, superstep):
+        before = tables["members"]["key"] if "members" in tables else whole_numbers()
+        quits, joins = (
+            inbox[kind]["group"] * self.size + inbox[kind][AT] if kind in inbox else whole_numbers()
+            for kind in ("quit", "join")
+        )
+        kept = np.setdiff1d(before[self.now.alive[before % self.size]], quits)
+        tables["members"] = {"key": distinct(np.concatenate([kept, joins]))}
+        return {}
+
+
+@dataclass(frozen=True)
+class Tell(Program):
+    """Nodes send messages of a kind to all members but themselves."""
+
+    kind: str
+    members: np.ndarray
+    multicasts: Multicasts | None = None
+
+    def step(self, bucket, tables, inbox, superstep):
+        if "copy" in inbox:
+            came = dict(inbox["copy"])
+            tables[DELIVERED] = {"node": came.pop(AT), **came}
+        if "start" not in inbox:
+            return {}
+        node, group = inbox["start"][AT], inbox["start"]["group"]
+        begin, end = (np.searchsorted(self.members, (group + at) * self.size) for at in (0, 1))
+        which, row = expand(begin, end)
+        group, sender, to = group[which], node[which], self.members[row] % self.size
+        group, sender, to = (one[sender != to] for one in (group, sender, to))
+        self.now.tally.observer.send(tables, self.kind, self.now.alive[to], sender, to)
+        if self.multicasts is None:
+            return {}
+        of = self.multicasts.find(group, sender)
+        group, sender, to = (one[of >= 0] for one in (group, sender, to))
+        named = {"group": group, "publication": sender}
+        tables[CARRIED] = {**named, "sender": sender, "to": to}
+        router = self.facts.ring.router
+        delay_us = self.now.kernel.delays(router[sender], router[to]) + 2 * self.now.lan_us
+        return {"copy": {AT: to, **named, "hops": np.ones_like(to), "delay_us": delay_us}}
+
+
+class Direct(SystemOnBuckets):
     """All nodes know all members, who tell everybody that they join; sources send to each."""
 
     payload = ("copy",)
     control = ("hello",)
+    kept_in_buckets = {"members": 0}  # noqa: RUF012
+    kept = ()
     member_table = "members"
 
-    def play(self, tables, now: LivingRound) -> SystemRound:
-        size = len(now.ring)
-        before = tables["members"]["key"] if "members" in tables else whole_numbers()
-        gone = np.concatenate([now.events.fail, now.events.leave])
-        kept = before[~np.isin(before % size, gone)]
-        kept = np.setdiff1d(kept, now.quit[0] * size + now.quit[1])
-        joined = now.join[0] * size + now.join[1]
-        key = distinct(np.concatenate([kept, joined]))
-        tables["members"] = {"key": key}
-        # hellos go to the members of the group, itself left out
-        for kind, (group, node) in (("hello", now.join), ("copy", now.publish)):
-            begin, end = (np.searchsorted(key, (group + at) * size) for at in (0, 1))
-            which, row = expand(begin, end)
-            sender, to = node[which], key[row] % size
-            away = sender != to
-            now.tally.send(kind, now.alive[to[away]], sender[away], to[away])
-        zero = np.zeros_like(group)
-        due = Publications(zero + now.number, group, end - begin, end - begin, zero, zero, zero)
-        # the first source of each group
-        first = np.unique(group, return_index=True)[1]
-        names = now.number + zero[first]
-        multicasts = Multicasts.from_start(group[first], names, node[first])
-        mine = np.isin(which, first) & away
-        of, sender, to = which[mine], node[which[mine]], key[row[mine]] % size
-        router = now.ring.router
-        delay_us = now.kernel.delays(router[sender], router[to]) + 2 * now.lan_us
-        named = {"group": group[of], "publication": now.number + zero[of]}
-        hops = zero[of] + 1
-        tables[DELIVERED] = {**named, "node": to, "hops": hops, "delay_us": delay_us}
-        tables[CARRIED] = {**named, "sender": sender, "to": to}
-        return SystemRound({"members": float(len(key))}, due, multicasts=multicasts)
+    def play_round(self, player, kept, now: LivingRound) -> SystemRound:
+        of = player.bounds, player.facts, now
+        pairs = {"quit": now.quit, "join": now.join}
+        player.play(Change(*of), {kind: sent(pair) for kind, pair in pairs.items()})
+        members = np.sort(player.gather("members")["members"]["key"])
+        player.play(Tell(*of, "hello", members), {"start": sent(now.join)})
+        group, node = now.publish
+        first = np.unique(group, return_index=True)[1]  # the first source of each group
+        measured = Multicasts.from_start(group[first], node[first], node[first])
+        player.play(Tell(*of, "copy", members, measured), {"start": sent(now.publish)})
+        begin, end = (np.searchsorted(members, (group + at) * len(now.ring)) for at in (0, 1))
+        zero, count = np.zeros_like(group), end - begin
+        due = Publications(zero + now.number, group, count, count, zero, zero, zero)
+        count_messages(player, now)
+        return SystemRound({"members": float(len(members))}, due, multicasts=measured)
+
+
+def sent(pairs) -> dict[str, np.ndarray]:
+    return {"group": pairs[0], AT: pairs[1]}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -200,17 +250,12 @@ def test_what_lives_in_no_world_is_refused(tmp_path):
         with pytest.raises(InputError, match=match):
             check_world_run(WorldConfig(**NETWORK, nodes=30, **given), out)
 
-    refused("systems = 'ip_multicast': has no rounds, so that it cannot be in a world; give some",
-            groups=2, systems="scribe,ip_multicast")  # fmt: skip
+    refused("systems = 'reference_tree': has no rounds, so that it cannot be in a world; give some",
+            groups=2, systems="scribe,reference_tree")  # fmt: skip
     refused("systems = 'dirct': is unknown; did you mean 'direct'", groups=2, systems="dirct")
     refused(
         "systems = 'direct': has no effect without groups; give groups or members", systems="direct"
     )
-    given = {"groups": 2, "systems": "gossipsub,direct"}
-    out = out.replace(buckets=2)
-    refused("buckets = 2: applies to worlds without direct only; leave it out", **given)
-    out = out.replace(buckets=1, engine="jobs")
-    refused("engine = 'jobs': does not play direct; give tasks, or leave it out", **given)
 
 
 class Clock:
@@ -257,11 +302,12 @@ def test_a_system_plays_its_own_rounds_and_is_told_of_events_in_the_first():
 # --- a system that is wrong
 
 
-class Wrong:
+class Wrong(SystemOnBuckets):
     """Hands over the same in every round."""
 
     member_table = "members"
     payload, control = ("copy",), ("hello",)
+    kept_in_buckets, kept, reads = {"links": 1}, ("members",), ("leaf sets",)
 
     def __init__(self, measures=None, due=None, left=None, made=None, multicasts=None, **kinds):
         zero = np.zeros(2, dtype=np.int64)
@@ -275,9 +321,9 @@ class Wrong:
         self.left, self.made = left or {"members": {"key": zero, "at": zero * 0.5}}, made
         vars(self).update(kinds)
 
-    def play(self, tables, now: LivingRound) -> SystemRound:
+    def play_round(self, player, kept, now: LivingRound) -> SystemRound:
         for name, columns in self.left.items():
-            tables[name] = columns
+            kept[name] = columns
         done = SystemRound(self.measures, self.due, multicasts=self.multicasts)
         return done if self.made is None else self.made
 
@@ -303,7 +349,7 @@ def numbers(*values, kind="int64"):
         ({"measures": {"members": float("nan")}}, "measures members = nan; give a number that is"),
         ({"measures": {"members": -1}}, "measures members = -1; give"),
         ({"measures": {"members": "3"}}, "measures members = '3'; give"),
-        ({"made": {"members": 3.0}}, "play returns a dict, not a SystemRound"),
+        ({"made": {"members": 3.0}}, "play_round returns a dict, not a SystemRound"),
         ({"due": [4]}, "publications are a list, not Publications"),
         ({"multicasts": [4]}, "multicasts are a list, not Multicasts"),
         ({"multicasts": ([1, 0], [5, 6])}, "multicasts: group is not ascending, each group once"),
@@ -320,46 +366,31 @@ def numbers(*values, kind="int64"):
         ({"due": {"lost": numbers(1)}}, "publications: columns have 1, 2 rows"),
         ({"due": {"lost": numbers(1, 1, kind=float)}}, "column lost has type float64"),
         ({"due": {"lost": [1, 1]}}, "publications: column lost is no array of one dimension"),
-        ({"left": {"of": {"key": numbers(1), "at": numbers(1, 2)}}}, "table of: columns have 1, 2"),
-        ({"left": {"of": {"key": np.array(["x"])}}}, "table of: column key has type <U1"),
-        ({"left": {"of": {"key": np.zeros((2, 2))}}}, "column key is no array of one dimension"),
+        ({"left": {"members": {"key": numbers(1), "at": numbers(1, 2)}}}, "columns have 1, 2"),
+        ({"left": {"members": {"key": np.array(["x"])}}}, "table members: column key has type <U1"),
+        ({"left": {"members": {"key": np.zeros((2, 2))}}}, "column key is no array of one"),
+        ({"kept": ("of",)}, "play_round writes no table of, which is in kept"),
     ],
 )  # fmt: skip
 def test_a_round_that_is_wrong_is_refused(wrong, words):
-    good = checked("wrong", Wrong(), {"members": "members"})
-    assert good.play(Tables.of({}), Now()).measures == {"members": 3.0}
-    faulty = checked("wrong", Wrong(**wrong), {"members": "members"})
+    good = CheckedSystem("wrong", Wrong(), {"members": "members"})
+    assert good.play_round(None, Tables.of({}), Now()).measures == {"members": 3.0}
+    faulty = CheckedSystem("wrong", Wrong(**wrong), {"members": "members"})
     with pytest.raises(InputError, match=re.escape(words)) as raised:
-        faulty.play(Tables.of({}), Now())
+        faulty.play_round(None, Tables.of({}), Now())
     assert str(raised.value).startswith("systems = 'wrong': round 5")
 
 
-def test_so_is_one_on_buckets():
-    """It is played there as it was, and its own tables are what its programs read."""
-
-    class OnBuckets(Wrong, SystemOnBuckets):
-        kept_in_buckets, kept, reads = {"links": 1}, ("members",), ("leaf sets",)
-
-        def play_round(self, player, kept, now: LivingRound) -> SystemRound:
-            done = super().play(kept, now)
-            return replace(done, counts={"sent": player})
-
-    units = {"members": "members", "sent": "messages"}
-    good = checked("wrong", OnBuckets(), units)
-    assert isinstance(good, SystemOnBuckets)
+def test_a_checked_system_is_played_as_it_is():
+    good = CheckedSystem("wrong", Wrong(), {"members": "members"})
     assert (good.kept_in_buckets, good.kept) == ({"links": 1}, ("members",))
-    assert good.reads == ("leaf sets",)
-    kept = Tables.of({})
-    assert good.play_round(3, kept, Now()).counts == {"sent": 3}
-    assert list(kept) == ["members"]
-    with pytest.raises(InputError, match="systems = 'wrong': round 5: measures sent = -1; give a"):
-        good.play_round(-1, kept, Now())
+    assert (good.reads, good.member_table, good.merged) == (("leaf sets",), "members", False)
 
 
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        (None, "lives as a NoneType, which has no method play"),
+        (None, "lives as a NoneType; give a SystemOnBuckets"),
         (Wrong(payload=None), "has payload = None; give a tuple of kinds of messages"),
         (Wrong(control=[1]), "has control = [1]; give"),
         (Wrong(control=("copy",)), "has the kind 'copy' in payload and in control; give one"),

@@ -18,7 +18,7 @@ from arriving import Kernel
 from in_tasks import Jobs
 from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world
-from world_states import Played
+from world_states import Played, flooders
 
 from scribe_spark.engine.between_tasks import play_in_threads
 from scribe_spark.engine.exchange import add_rows, distinct_rows
@@ -34,6 +34,11 @@ MARKS = (
 
 SEED, ROUNDS, NODES = 5, 3, 20
 SYSTEMS = {"scribe": "Scribe", "gossipsub": "GossipSub", "bayeux": "Bayeux"}
+#: Systems that do not depend on how Scribe's trees are built and used: tried in one cell.
+OTHERS = {
+    **{"flooding": "Flooding over Pastry", "can": "CAN multicast"},
+    **{"ip_multicast": "IP multicast", "naive_unicast": "Naive unicast"},
+}
 VARIANTS = {
     "plain": {},
     "bottleneck": {"limit": 3},
@@ -83,6 +88,11 @@ def begin(variant: str, delivery: str, source: str) -> World:
     return world
 
 
+def systems_of(cell: tuple[str, str, str]) -> dict[str, str]:
+    """The systems of a cell's world, and their labels."""
+    return SYSTEMS | OTHERS if cell == CELLS[0] else SYSTEMS
+
+
 def played(cell: tuple[str, str, str], engine: str, buckets: int) -> list:
     """What each round leaves."""
 
@@ -92,7 +102,8 @@ def played(cell: tuple[str, str, str], engine: str, buckets: int) -> list:
         names = ("delay", "node_stress", "link_stress")
         measures = MulticastMeasures(names, count * (count - 1), count, 1_000, cell[2])
         player = Jobs if engine == "jobs" else InTask
-        state = Played(world, buckets, exchange, measures=measures, engine=player)
+        more = flooders(world) if cell == CELLS[0] else {}
+        state = Played(world, buckets, exchange, measures=measures, more=more, engine=player)
         return state.play(saves=False, rounds=ENGINES[engine][0])
 
     if engine != "tasks":
@@ -115,7 +126,7 @@ def rows_of(cell: tuple[str, str, str]) -> list[str]:
         names |= {f"{system}.publications" for system in systems}
     return [
         "| " + " | ".join([*cell, label, *_there(system, names), *same]) + " |"
-        for system, label in SYSTEMS.items()
+        for system, label in systems_of(cell).items()
     ]
 
 
@@ -159,4 +170,4 @@ def test_the_table_has_rows_for_each_cell() -> None:
     head, _, *rows = table.partition(end)[0].splitlines()
     assert head == "| " + " | ".join(heads) + " |"
     told = [row.removeprefix("| ").split(" | ")[:4] for row in rows]
-    assert told == [[*cell, label] for cell in CELLS for label in SYSTEMS.values()]
+    assert told == [[*cell, label] for cell in CELLS for label in systems_of(cell).values()]

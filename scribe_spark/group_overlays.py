@@ -1,0 +1,455 @@
+"""Systems that build an overlay of each group's members in every round, and flood it.
+
+A system of this kind says which edges the overlay of a group has (`GroupOverlays.edges`), and on
+which of them a node forwards its first copy (`GroupOverlays.forwards`).  A round is programs on
+buckets:
+
+1. buckets note which of their nodes are members (:class:`Remember`; O1);
+2. one bucket for each group builds the overlay, and tells the edges to their nodes
+   (:class:`Build`; O2);
+3. publications spread over the edges (`dissemination.Dissemination`; O3);
+4. buckets count copies, receivers and publications that are due (:class:`CountCopies`,
+   :class:`CountDue`; O4 and O5).
+
+References
+----------
+docs/rules.md, O1 to O6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from scribe_spark.core.arrays import distinct, expand, find_sorted, read_table, run_starts
+from scribe_spark.core.keys import key_of
+from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, Dissemination
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT
+from scribe_spark.engine.ring import Ring
+from scribe_spark.living import (
+    CARRIED,
+    DELIVERED,
+    LivingRound,
+    Multicasts,
+    Pairs,
+    SystemOnBuckets,
+    SystemPlayer,
+    SystemRound,
+    count_messages,
+    notes_copies,
+)
+from scribe_spark.multicast import PAYLOAD, TIME
+from scribe_spark.pastry.arrivals.observer import Observer
+from scribe_spark.pastry.lives import KnowsLives
+from scribe_spark.pending import (
+    DUE,
+    EXPECTED,
+    PUBLISHED,
+    Published,
+    count_due,
+    last_due,
+    note_expected,
+)
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["GroupOverlays", "Network", "Overlays"]
+
+#: Tables of a bucket: keys (group, node) of members, and of former members that died and whose
+#: death the others do not know yet.
+MEMBERS, SILENT = "members", "silent"
+
+#: A table of counts of a round, a row a group.
+_AGAIN = "copies again"
+
+# kinds of messages
+_QUITS, _JOINS, _MEMBER, _EDGE = "quits", "joins", "member", "edge"
+
+
+@dataclass(frozen=True)
+class Overlays:
+    """The members of the overlays that one bucket builds, and the publications that flood them.
+
+    Attributes
+    ----------
+    number : ndarray of int64, shape (g,)
+        The numbers of the groups, by which draws are keyed.
+    group, node : ndarray of int64, shape (m,)
+        The members of the overlays: the index of the group and the position of the node, ascending
+        by both.  Sources are among them, and nodes that died and whose death is not known.
+    of, source : ndarray of int64, shape (p,)
+        The publications: the index of the group and the position of the source.
+    """
+
+    number: np.ndarray
+    group: np.ndarray
+    node: np.ndarray
+    of: np.ndarray
+    source: np.ndarray
+
+    def each_publication(self, edges: Columns) -> dict[str, np.ndarray]:
+        """Return the edges of groups' overlays as edges of each of their publications.
+
+        Parameters
+        ----------
+        edges : Columns
+            ``group`` (an index), ``node``, ``peer`` and others.
+
+        Returns
+        -------
+        dict of str to ndarray
+            The same columns, and ``publication`` (an index).
+        """
+        order = np.argsort(edges["group"], kind="stable")
+        begin, end = (np.searchsorted(edges["group"][order], self.of + more) for more in (0, 1))
+        publication, row = expand(begin, end)
+        return {"publication": publication, **take(edges, order[row])}
+
+
+@dataclass(frozen=True)
+class Network:
+    """Facts that overlays are built of.
+
+    Attributes
+    ----------
+    ring : Ring
+        All K nodes; positions are places in it, routers are indices.
+    kernel : Kernel
+        Answers questions to the network, such as delays between routers.
+    lan_us : int
+        The delay of a node's LAN link, each way.
+    seed : int
+        Key of every draw.
+    capacity : ndarray of int64, shape (K,), or None
+        The limits of children that a user gives the nodes, by position.
+    """
+
+    ring: Ring
+    kernel: Kernel
+    lan_us: int
+    seed: int
+    capacity: np.ndarray | None = None
+
+
+class GroupOverlays(SystemOnBuckets):
+    """A system that floods an overlay of each group's members; rules O1 to O6.
+
+    Subclasses are picklable, and define :meth:`edges`.
+
+    Attributes
+    ----------
+    carried : tuple of str
+        Columns of edges, whole numbers, that copies carry to their receivers.
+    clock : str
+        By which clock copies arrive: `multicast.TIME` or `multicast.HOPS`.
+    processing_us : int
+        The time between a node's first copy and its sending on.
+    """
+
+    kept_in_buckets: ClassVar[Mapping[str, int]] = {MEMBERS: 0, SILENT: 0, EXPECTED: 0}
+    kept: ClassVar[tuple[str, ...]] = (PUBLISHED,)
+    member_table: ClassVar[str] = MEMBERS
+    carried: ClassVar[tuple[str, ...]] = ()
+    clock: str = TIME
+    processing_us: int = 0
+
+    @property
+    def payload(self) -> tuple[str, ...]:
+        """See `SystemOnBuckets`."""
+        return (PAYLOAD,)
+
+    @property
+    def control(self) -> tuple[str, ...]:
+        """See `SystemOnBuckets`; building is not counted (O6)."""
+        return ()
+
+    def edges(self, overlays: Overlays, network: Network) -> Columns:
+        """Return the edges over which each publication may go.
+
+        The result must depend on a group's own members and publications alone.
+
+        Returns
+        -------
+        Columns
+            ``publication`` (an index), ``node`` and ``peer`` (positions), and :attr:`carried`.
+        """
+        raise NotImplementedError
+
+    def forwards(self, first: Columns, edges: Columns) -> np.ndarray:
+        """Return on which edges a node forwards, as of `dissemination.Rule`; by default on all."""
+        return np.ones(len(edges["peer"]), dtype=bool)
+
+    def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
+        """See `SystemOnBuckets`."""
+        published = read_table(Published, kept, PUBLISHED)
+        group, source = _in_order(now.publish)
+        network = now.kernel, now.lan_us, now.seed, now.capacity
+        round = _Round(
+            *(self, player.bounds, player.facts, now.overlay, now.number, now.group, group),
+            *(source, *network, now.tally.observer),
+        )
+        changes = {_QUITS: _messages(now.quit), _JOINS: _messages(now.join)}
+        player.play(Remember(round), changes)
+        if len(group):
+            again = self._publish(player, round, now.measures)
+            published.add(now.number, np.bincount(group, minlength=len(now.group)), again)
+        last = last_due(now)
+        player.play(CountDue(round, last))
+        due = published.take_due(last, len(now.group), player.take(DUE))
+        kept[PUBLISHED] = published.to_columns()
+        count_messages(player, now)
+        measured = round.multicasts() if now.measures else None
+        return SystemRound({}, due, multicasts=measured)
+
+    def _publish(
+        self, player: SystemPlayer, round: _Round, measures: tuple[str, ...]
+    ) -> np.ndarray:
+        """Let publications spread; return the duplicates of each group."""
+        player.play(Build(round))
+        spread = Dissemination(
+            *(round.bounds, round.facts, round.kernel, round.lan_us, self.forwards),
+            *(self.carried, self.clock, self.processing_us),
+        )
+        start = {AT: round.source, "group": np.arange(len(round.source))}
+        player.play(spread, {START: start})
+        player.play(CountCopies(round, measures))
+        again = player.take(_AGAIN)[_AGAIN]["copies"]
+        return again.reshape(-1, len(round.number)).sum(axis=0)
+
+
+def _in_order(pairs: Pairs) -> Pairs:
+    group, node = pairs
+    order = np.lexsort((node, group))
+    return group[order], node[order]
+
+
+def _messages(pairs: Pairs) -> Columns:
+    return {"group": pairs[0], AT: pairs[1]}
+
+
+@dataclass(frozen=True)
+class _Round:
+    """The common data of the programs of a round; picklable.
+
+    Attributes
+    ----------
+    number_of_round : int
+    number : ndarray of int64, shape (G,)
+        The numbers of the groups.
+    published, source : ndarray of int64, shape (P,)
+        The publications of the round: the indices of their groups and the positions of their
+        sources, ascending by both.
+    capacity : ndarray of int64 or None
+        As of `Network`.
+    """
+
+    system: GroupOverlays
+    bounds: np.ndarray
+    facts: KnowsRing
+    lives: KnowsLives
+    number_of_round: int
+    number: np.ndarray
+    published: np.ndarray
+    source: np.ndarray
+    kernel: Kernel
+    lan_us: int
+    seed: int
+    capacity: np.ndarray | None
+    observer: Observer
+
+    @property
+    def size(self) -> int:
+        """Return how many nodes there are, K."""
+        return len(self.facts.ring)
+
+    def multicasts(self) -> Multicasts:
+        """Return the first publication of each group, by its source."""
+        first = run_starts(self.published)
+        return Multicasts.from_start(self.published[first], first, self.source[first])
+
+    def builders(self, group: np.ndarray) -> np.ndarray:
+        """Return a position in the bucket that builds the overlay of each group: int64."""
+        buckets = self.bounds[:-1][np.diff(self.bounds) > 0]
+        return buckets[group % len(buckets)]
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A program of a round."""
+
+    round: _Round
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """See `engine.Program`."""
+        return self.round.bounds
+
+
+def _keys(tables: Tables, name: str) -> np.ndarray:
+    """Return the keys (group, node) of a table: ascending."""
+    return tables[name]["key"] if name in tables else np.empty(0, dtype=np.int64)
+
+
+class Remember(_Program):
+    """Buckets note which of their nodes are members: rule O1."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write :data:`MEMBERS` and :data:`SILENT`; nothing is sent."""
+        round, size = self.round, self.round.size
+        alive, known = round.lives.alive, round.lives.known_dead(round.number_of_round)
+        members = _keys(tables, MEMBERS)
+        lives = alive[members % size]
+        silent = distinct(np.concatenate([_keys(tables, SILENT), members[~lives]]))
+        silent = silent[~alive[silent % size] & ~known[silent % size]]
+        quits, joins = (self._places(inbox, kind) for kind in (_QUITS, _JOINS))
+        stay = members[lives & (find_sorted(quits, members) < 0)]
+        tables[MEMBERS] = {"key": distinct(np.concatenate([stay, joins]))}
+        tables[SILENT] = {"key": silent}
+        return {}
+
+    def _places(self, inbox: Inbox, kind: str) -> np.ndarray:
+        """Return the keys (group, node) of messages: ascending."""
+        if kind not in inbox:
+            return np.empty(0, dtype=np.int64)
+        return distinct(key_of([inbox[kind]["group"], inbox[kind][AT]], self.round.size))
+
+
+class Build(_Program):
+    """One bucket for each group builds its overlay: rule O2."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Tell members to builders; tell edges to their nodes; write `dissemination.EDGES`."""
+        if not superstep:
+            return self._tell_members(tables)
+        if _MEMBER in inbox:
+            return {_EDGE: self._build(inbox[_MEMBER]["key"])}
+        if _EDGE in inbox:
+            edges = dict(inbox[_EDGE])
+            tables[EDGES] = {"node": edges.pop(AT), **edges}
+        return {}
+
+    def _tell_members(self, tables: Tables) -> Outbox:
+        round = self.round
+        key = np.concatenate([_keys(tables, name) for name in (MEMBERS, SILENT)])
+        key = key[find_sorted(distinct(round.published), key // round.size) >= 0]
+        if not len(key):
+            return {}
+        return {_MEMBER: {AT: round.builders(key // round.size), "key": key}}
+
+    def _build(self, members: np.ndarray) -> Columns:
+        """Return the edges of live nodes of the overlays of some groups, as messages to them."""
+        round, size = self.round, self.round.size
+        groups = distinct(members // size)
+        mine = np.flatnonzero(find_sorted(groups, round.published) >= 0)
+        published, source = round.published[mine], round.source[mine]
+        place = distinct(np.concatenate([members, key_of([published, source], size)]))
+        overlays = Overlays(
+            round.number[groups],
+            np.searchsorted(groups, place // size),
+            place % size,
+            np.searchsorted(groups, published),
+            source,
+        )
+        facts = round.kernel, round.lan_us, round.seed, round.capacity
+        made = round.system.edges(overlays, Network(round.facts.ring, *facts))
+        names = ("peer", *round.system.carried)
+        sent = {AT: made["node"], "group": mine[made["publication"]]}
+        sent |= {name: made[name] for name in names}
+        return take(sent, round.lives.alive[sent[AT]])
+
+
+@dataclass(frozen=True)
+class CountCopies(_Program):
+    """Buckets count the copies of their nodes, and note expected receivers: rules O4 and O5.
+
+    Attributes
+    ----------
+    measures : tuple of str
+        The measures of multicasts for which copies and deliveries are noted.
+    """
+
+    measures: tuple[str, ...] = ()
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write a table of counts, and `pending.EXPECTED`; nothing is sent."""
+        round = self.round
+        tables.pop(EDGES, None)
+        arrivals, copies = (tables.pop(name, {}) for name in (ARRIVALS, ARRIVED_COPIES))
+        if arrivals:
+            arrivals = take(arrivals, round.lives.alive[arrivals["node"]])
+        again = np.zeros(len(round.number), dtype=np.int64)
+        if copies:
+            again = self._count(tables, copies)
+        tables[_AGAIN] = {"copies": again}
+        self._note_expected(tables, arrivals)
+        if self.measures:
+            self._note(tables, arrivals, copies)
+        return {}
+
+    def _count(self, tables: Tables, copies: Columns) -> np.ndarray:
+        """Count copies as messages; return the duplicates of each group."""
+        round = self.round
+        arrives = round.lives.alive[copies["node"]]
+        round.observer.send(tables, PAYLOAD, arrives, copies["sender"], copies["node"])
+        again = round.published[copies["group"][arrives & ~copies["first"]]]
+        return np.bincount(again, minlength=len(round.number))
+
+    def _note_expected(self, tables: Tables, arrivals: Columns) -> None:
+        round, size = self.round, self.round.size
+        published = np.bincount(round.published, minlength=len(round.number))
+        members = _keys(tables, MEMBERS)
+        members = members[published[members // size] > 0]
+        got = np.zeros(len(members), dtype=np.int64)
+        if arrivals:
+            heard = key_of([round.published[arrivals["group"]], arrivals["node"]], size)
+            row = find_sorted(members, heard)
+            got = np.bincount(row[row >= 0], minlength=len(members))
+        groups = len(round.number), size
+        note_expected(
+            *(tables, round.number_of_round, *groups, members),
+            count=published[members // size],
+            got=got.astype(np.int64),
+        )
+
+    def _note(self, tables: Tables, arrivals: Columns, copies: Columns) -> None:
+        """Note the copies and deliveries of the multicasts that are measured."""
+        round = self.round
+        measured = round.multicasts().publication
+
+        def of_multicasts(rows: Columns, *names: str) -> dict[str, np.ndarray]:
+            mine = take(rows, find_sorted(measured, rows["group"]) >= 0)
+            publication = mine["group"]
+            named = {"group": round.published[publication], "publication": publication}
+            return named | {name: mine[name] for name in names}
+
+        if arrivals:
+            arrivals = take(arrivals, arrivals["hops"] > 0)
+            rows = of_multicasts(arrivals, "node", "hops", "at_us")
+            tables[DELIVERED] = {**rows, "delay_us": rows.pop("at_us")}
+        if copies and notes_copies(self.measures):
+            rows = of_multicasts(copies, "sender", "node", "hops", "at_us", "first")
+            tables[CARRIED] = {**rows, "to": rows.pop("node")}
+
+
+@dataclass(frozen=True)
+class CountDue(_Program):
+    """Buckets count the publications that are due: rule O5.
+
+    Attributes
+    ----------
+    last : int
+        The last round whose publications are due.
+    """
+
+    last: int
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write `pending.DUE`; nothing is sent."""
+        groups = len(self.round.number), self.round.size
+        count_due(tables, self.last, *groups, _keys(tables, MEMBERS))
+        return {}

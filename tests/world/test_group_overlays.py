@@ -1,0 +1,182 @@
+"""Flooding, CAN multicast and naive unicast in worlds beside their oracle, on any buckets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from arriving import Kernel
+from living_buckets import RecordingTally, SystemBuckets
+from oracle.group_overlays import OverlaysCase, World, random_overlays
+from oracle.multicast_measures import delay_measures, node_stress
+
+from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
+from scribe_spark.can.cans import Placement
+from scribe_spark.can.space import Space
+from scribe_spark.config.can import most_bits
+from scribe_spark.engine.ring import Ring
+from scribe_spark.flooding.live import LiveFlooding
+from scribe_spark.flooding.over_can import LiveCan
+from scribe_spark.group_overlays import GroupOverlays
+from scribe_spark.living import LivingRound
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.lives import NEVER, Lives
+from tests.can.played import LAN_US, draw_of
+
+SYSTEMS = ("flooding", "can", "naive_unicast")
+
+
+@dataclass(frozen=True)
+class Meshed(Kernel):
+    """Routers that are all linked with each other."""
+
+    def merged_packets(self, tree, a, b):
+        """One packet of each tree on each link."""
+        return a, b, np.ones_like(a)
+
+
+def system_of(name: str, given: OverlaysCase) -> GroupOverlays:
+    """The system of a case."""
+    case = given.case
+    if name == "flooding":
+        return LiveFlooding(case.b, case.leaf_set_size)
+    if name == "naive_unicast":
+        return LiveUnicast()
+    if name == "ip_multicast":
+        return LiveIpMulticast()
+    space = Space(given.dimensions, most_bits(given.dimensions))
+    clock = given.clock, given.processing_us
+    return LiveCan(Placement(space, case.seed), given.flooding, *clock)
+
+
+def check(seed: int, name: str, buckets: int, cuts: tuple[int, ...] = ()) -> Counter:
+    """Play a world, and compare every round; return how often things have happened.
+
+    Parameters
+    ----------
+    cuts : tuple of int
+        Numbers of buckets into which the state is cut between rounds, one after the other.
+    """
+    given = random_overlays(seed)
+    case, oracle = given.case, World(given, name, draw_of(given.case.seed))
+    nodes = sorted(case.ids, key=case.ids.__getitem__)
+    ids = [case.ids[node] for node in nodes]
+    ring = Ring(
+        np.array([one >> 64 for one in ids], dtype=np.uint64),
+        np.array([one & (2**64 - 1) for one in ids], dtype=np.uint64),
+        np.array(nodes),
+        np.array([case.router[node] for node in nodes]),
+    )
+    at = {node: place for place, node in enumerate(nodes)}
+    delay, many = case.routes().delay, range(len(case.routers))
+    kernel = Meshed(np.array([[delay[a][b] for b in many] for a in many]), np.array(many))
+    number_of = np.array(sorted(case.keys), dtype=np.int64)
+    system = system_of(name, given)
+    world = SystemBuckets.empty(ring, buckets, blind=True)
+    lives = Lives.of(len(ring), np.array(sorted(at[n] for n in given.initial), dtype=np.int64))
+    seen = Counter()
+    for number, today in enumerate(given.events):
+
+        def positions(kind, today=today):
+            return np.array(sorted(at[e[1]] for e in today if e[0] == kind), dtype=np.int64)
+
+        def pairs(kind, today=today):
+            found = [
+                (int(np.searchsorted(number_of, e[2])), at[e[1]]) for e in today if e[0] == kind
+            ]
+            return tuple(np.array([p[i] for p in found], dtype=np.int64) for i in (0, 1))
+
+        lives.exit(positions("fail"), number, given.detection)
+        lives.exit(positions("leave"), number, 0)
+        lives.enter(np.concatenate([positions("arrive"), positions("recover")]))
+        published = oracle.step(number)
+        sent = RecordingTally(("payload",), ring.node, lives.alive.copy())
+        kinds = ("fail", "leave", "recover", "arrive")
+        now = LivingRound(
+            *(number, len(given.events), ring, lives),
+            *(Events(**{kind: positions(kind) for kind in kinds}), number_of, None, None),
+            *(pairs("join"), pairs("quit"), pairs("publish"), kernel, LAN_US, case.seed),
+            *(given.deadline, sent, np.full(len(ring), NEVER)),
+            measures=("delay", "link_stress" if system.merged else "node_stress"),
+        )
+        found: list[tuple] = []
+
+        def measure(done, world=world, found=found, now=now):
+            found.append(world.measure(system, done, kernel, lives, now.measures))
+
+        done = system.play_on(world.player(system), now, measure)
+        copies = [(g, copy) for g, _, one in published for copy in one.copies]
+        wanted = Counter((copy.sender, copy.receiver, "payload") for _, copy in copies)
+        assert sent.messages == wanted, number
+        lost = {row: count for row, count in wanted.items() if row[1] not in oracle.alive}
+        assert sent.lost == Counter(lost), number
+        due = zip(*(c.tolist() for c in done.publications.to_columns().values()), strict=True)
+        rows = sorted((r, int(number_of[g]), *rest) for r, g, *rest in due)
+        assert rows == oracle.due(number), number
+        compare_multicasts(oracle, published, *found[0], number_of, ring)
+        seen["lost"] += len(lost)
+        seen["missed"] += sum(row[5] for row in rows)
+        seen["again"] += sum(row[6] for row in rows)
+        seen["outside"] += sum(node not in oracle.members[group] for group, node, _ in published)
+        world.tables_of(system)
+        if cuts:
+            world = world.cut_again(system, cuts[number % len(cuts)])
+    return seen
+
+
+def compare_multicasts(oracle, published, values, carried, number_of, ring) -> None:
+    """Compare the measures and copies of the first publication of each group."""
+    first = {}
+    for group, source, one in published:
+        first.setdefault(group, (source, one))
+    reached = {
+        group: {
+            node: (came.hops, came.at_us)
+            for node, came in one.first.items()
+            if node in oracle.members[group] - {source}
+        }
+        for group, (source, one) in first.items()
+    }
+    starts = {group: source for group, (source, _) in first.items()}
+    delay = oracle.overlay.proximity
+    told = delay_measures(starts, oracle.members, reached, delay)
+    copies = Counter((g, c.sender, c.receiver) for g, (_, one) in first.items() for c in one.copies)
+    entries = [(group, sender) for group, sender, _ in copies.elements()]
+    if oracle.system == "ip_multicast":
+        packets = [merged(oracle, start, first[group][1]) for group, start in starts.items()]
+        assert values.pop("messages", 0) == sum(packets)
+        values = {name: value for name, value in values.items() if "stress" not in name}
+    else:
+        told |= node_stress(entries, oracle.alive)
+    assert values == pytest.approx(told, rel=1e-8)
+    places = {
+        (int(number_of[g]), *map(int, ring.node[list(ends)])): n
+        for (g, *ends), n in carried.items()
+    }
+    assert Counter(places) == copies
+
+
+def merged(oracle, start: int, one) -> int:
+    """Packets of a multicast by IP multicast, where all routers are linked."""
+    router = oracle.given.case.router
+    others = {router[copy.receiver] for copy in one.copies} - {router[start]}
+    return bool(one.copies) + len(others) + len(one.copies)
+
+
+@pytest.mark.parametrize("name", [*SYSTEMS, "ip_multicast"])
+def test_rounds_are_the_oracles(name: str) -> None:
+    seen = Counter()
+    for seed in range(24):
+        seen += check(seed, name, (1, 2, 3, 7)[seed % 4])
+    assert seen["lost"], seen
+    assert seen["outside"], seen
+    assert bool(seen["missed"]) == (name in ("flooding", "can"))
+    assert bool(seen["again"]) == (name == "can")
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_state_goes_on_in_other_buckets(name: str) -> None:
+    for seed in range(4):
+        check(seed, name, 2, (7, 1, 3))
