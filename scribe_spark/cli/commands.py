@@ -197,7 +197,13 @@ def _compare(
     found.check(limits)
 
 
-def _topology(out: str | None = None, **given: Any) -> None:
+def _topology(file: str | None = None, out: str | None = None, **given: Any) -> None:
+    if file is not None:
+        for name in ("topology", "regions"):
+            if given.get(name) is not None:
+                remedy = f"is not expected beside --{name}; give one of them"
+                raise InputError("argument", file, remedy)
+        given["topology"] = file
     config, _ = resolve(given)
     from scribe_spark import topology
     from scribe_spark.cli.network import write_network
@@ -209,6 +215,8 @@ def _topology(out: str | None = None, **given: Any) -> None:
         write_network({"routers": routers, "links": graph.edges}, Path(out))
     for name, value in statistics(graph, config.topology.tie, config.seed).items():
         tell(f"{name:<20} {value}")
+    for note in graph.notes:
+        tell(f"{'note':<20} {note}")
 
 
 def _session(
@@ -351,6 +359,7 @@ topology = Command(
     "topology",
     callback=_topology,
     params=[
+        click.Argument(["file"], type=TEXT, metavar="FILE", required=False),
         *options(_of_network()),
         *ignored(
             [field for field in RUN_FIELDS.values() if field not in _of_network()],
@@ -359,9 +368,12 @@ topology = Command(
         Flag(["--out"], type=TEXT, help="Also write routers and links there, as Parquet"),
         CONFIG,
     ],
-    help="Statistics of a topology; no Spark needed.",
+    help="Statistics of a topology, and what is assumed where a file does not say it; no Spark "
+    "needed. FILE is the same as --topology FILE.",
     epilog=_examples(
         "topology",
+        "topology network.gml",
+        "topology --regions azure",
         "topology --topology topohub:backbone/africa",
         "topology --seed 2 --out out/network",
     ),

@@ -65,9 +65,15 @@ class TopologyConfig(Section):
     kind: _Network = Field(
         default="transit-stub",
         description="transit-stub, power-law (an internet-like graph, distances in hops), "
-        "topohub:NAME (a real network by the topohub package), or the path of an edge list "
-        "(CSV or Parquet: src, dst, delay_ms[, weight]); in Python also a GraphFrame, a "
-        "Topology, or DataFrames (vertices, edges)",
+        "topohub:NAME (a real network by the topohub package), or the path of a graph: GML "
+        "(Shadow), GraphML (Topology Zoo), an edge list (CSV or Parquet: src, dst, delay_ms[, "
+        "weight]; or bare, as SNAP and CAIDA have them); in Python also a GraphFrame, a Topology, "
+        "or DataFrames (vertices, edges)",
+    )
+    routes: Literal["shortest", "direct"] = Field(
+        default="shortest",
+        description="Routes of least weight, or the direct links alone, which each pair of "
+        "routers then needs (Shadow without use_shortest_path)",
     )
     tie: Literal["delay", "seeded"] = Field(
         default="delay",

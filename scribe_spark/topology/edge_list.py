@@ -1,24 +1,54 @@
-"""A router graph from a CSV or Parquet table of its links: ``src, dst, delay_ms[, weight]``."""
+"""Router graphs from lists of links: tables with a header, and bare lists as they are published.
+
+A table (CSV or Parquet) has ``src, dst, delay_ms[, weight]``.  A bare list has two numbers a line,
+separated by blanks or ``|``, and comments that begin with ``#``: graphs of SNAP, and CAIDA's AS
+relationships (``a|b|-1``).  It has no delays: each link takes the same time.
+
+References
+----------
+Leskovec, Krevl, "SNAP Datasets: Stanford large network dataset collection", 2014.
+"The CAIDA AS Relationships Dataset", www.caida.org/catalog/datasets/as-relationships.
+"""
 
 from __future__ import annotations
 
+import io
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.io.common import get_handle
 from pyspark.sql import SparkSession
 
 from scribe_spark.config.given_graph import MOST_ROWS
+from scribe_spark.core.delimited import without_comments
+from scribe_spark.core.paths import local_path
+from scribe_spark.errors import InputError, one_line, shown
 from scribe_spark.inputs import read_table
 from scribe_spark.remote_inputs import collect_remote
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
 
+#: The delay of each link of a bare list: D counts hops.
+HOP_MS = 1.0
+
+#: Two numbers that are no cells of a table with a header, and what may follow.
+_BARE = re.compile(rb"\s*[0-9]{1,18}(?:[ \t]+|\|)[0-9]{1,18}(?:[ \t|].*)?\s*")
+
+_START = 2**16  # bytes
+
 
 def edge_list(path: str) -> Graph:
-    """The graph of a local edge list: CSV or Parquet with ``src, dst, delay_ms[, weight]``.
+    """The graph of a local list of links, with a header or bare.
 
     Raises
     ------
     InputError
         Missing or malformed table, or a graph that cannot be simulated.
     """
+    if _is_bare(path):
+        return _bare_list(path)
     edges = read_table(path, FIELD, EDGE_COLUMNS, optional=("weight",))
     return graph_of_links(None, edges, path)
 
@@ -27,3 +57,57 @@ def remote_edge_list(url: str, spark: SparkSession) -> Graph:
     """The graph of an edge list that only Spark can reach; as :func:`edge_list`."""
     edges = collect_remote(spark, url, FIELD, EDGE_COLUMNS, optional=("weight",), most=MOST_ROWS)
     return graph_of_links(None, edges, url)
+
+
+def _is_bare(path: str) -> bool:
+    """Return whether the first line that is no comment is a row of a bare list."""
+    if local_path(path).is_dir():
+        return False
+    try:
+        with get_handle(local_path(path), "rb", compression="infer", is_text=False) as opened:
+            start: Any = opened.handle.read(_START)
+            while len(start) < 2**24 and not without_comments(start).strip():  # long comments
+                more: Any = opened.handle.read(_START)
+                if not more:
+                    return False
+                start += more
+    except Exception:  # the reader of tables says what is wrong
+        return False
+    lines = without_comments(start).split(b"\n")
+    first = next((line for line in lines if line.strip()), b"")
+    return _BARE.fullmatch(first) is not None
+
+
+def _bare_list(path: str) -> Graph:
+    with get_handle(local_path(path), "rb", compression="infer", is_text=False) as opened:
+        whole: Any = opened.handle.read()
+    data = without_comments(whole)
+    separator = "|" if b"|" in data else r"\s+"
+    try:
+        rows = pd.read_csv(
+            io.BytesIO(data), sep=separator, header=None, usecols=[0, 1], dtype="int64"
+        )
+    except Exception as error:  # pandas and its parser have errors of several kinds
+        raise InputError(FIELD, path, _fault(data, error)) from None
+    if len(rows) > MOST_ROWS:
+        raise InputError(FIELD, path, f"has more than {MOST_ROWS:,} links")
+    ends = rows.to_numpy()
+    loops = ends[:, 0] == ends[:, 1]
+    links = pd.DataFrame(np.unique(np.sort(ends[~loops], axis=1), axis=0), columns=["src", "dst"])
+    links = links.assign(delay_ms=HOP_MS, weight=1.0)
+    graph = graph_of_links(None, links, path)
+    notes = [f"the list has no delays: each link takes {HOP_MS:g} ms, both ways"]
+    if loops.any():
+        notes.append(f"self-loops are left out: {int(loops.sum()):,}")
+    if len(data.split(b"\n", 1)[0].split()) > 2 or separator == "|":
+        notes.append("what stands beside the two ends of a link (a relationship) is ignored")
+    return Graph(graph.vertices, graph.edges, path, notes=tuple(notes))
+
+
+def _fault(data: bytes, error: Exception) -> str:
+    """Return what is wrong with a bare list, and on which line."""
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip() and not _BARE.fullmatch(line):
+            text = line.decode("utf-8", "replace").strip()
+            return f"line {number} must be two whole numbers, not {shown(text, 60)}"
+    return f"cannot be read as a list of links: {one_line(error)}"

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.node_classes import NodeClasses, NodeRates
+
 
 @dataclass(frozen=True, eq=False)
 class Hosts:
@@ -31,6 +33,31 @@ class Hosts:
     down: np.ndarray | None = None
     regions: tuple[str, ...] = ()
     region: np.ndarray | None = None
+
+    def rates(
+        self,
+        classes: NodeClasses,
+        nodes: np.ndarray,
+        routers: np.ndarray,
+        *,
+        up: int = 0,
+        down: int = 0,
+        validation_us: int = 0,
+    ) -> NodeRates:
+        """Return the rates of nodes: of the class, or else of all nodes, or else of the router.
+
+        Parameters
+        ----------
+        nodes, routers : ndarray of int64
+            Numbers of nodes, and the index of the router of each.
+        up, down, validation_us : int
+            The values of all nodes; 0: the network's file says the rates, if any.
+        """
+        ups, downs = (
+            rate if rate or of_routers is None else of_routers[routers]
+            for rate, of_routers in ((up, self.up), (down, self.down))
+        )
+        return classes.rates(nodes, ups, downs, validation_us)
 
 
 #: Equal shares, no rates, no regions.

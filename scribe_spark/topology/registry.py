@@ -18,9 +18,11 @@ from scribe_spark.errors import InputError, listed
 from scribe_spark.inputs import exists, is_local
 from scribe_spark.topology import power_law, regions, topohub, transit_stub
 from scribe_spark.topology.checks import check
+from scribe_spark.topology.direct import direct
 from scribe_spark.topology.edge_list import edge_list, remote_edge_list
 from scribe_spark.topology.frames import from_given
 from scribe_spark.topology.graph import Graph
+from scribe_spark.topology.graph_files import graph_file, is_graph_file
 from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import FIELD
 
@@ -42,13 +44,13 @@ def find(topology: str | GivenGraph) -> tuple[TopologyKind, str] | None:
 
 
 def is_path(topology: str | GivenGraph) -> TypeIs[str]:
-    """Return whether `topology` is the path or URL of an edge list."""
+    """Return whether `topology` is the path or URL of a file."""
     return isinstance(topology, str) and find(topology) is None
 
 
 def needs_spark(topology: str | GivenGraph) -> bool:
     """Return whether only Spark can read it: a URL that is not of this machine."""
-    return is_path(topology) and not is_local(topology)
+    return is_path(topology) and not is_local(topology) and not is_graph_file(topology)
 
 
 def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
@@ -57,7 +59,7 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
     Parameters
     ----------
     config : RunConfig
-        ``topology.kind`` is the name of a kind, an edge list's path or
+        ``topology.kind`` is the name of a kind, the path of a graph file, an edge list's path or
         URL, or a graph that was given in Python.
     spark : SparkSession, optional
         Reads URLs that are not of this machine (``s3a:``, ``hdfs:``, ``dbfs:``); unused otherwise.
@@ -68,19 +70,27 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
         Unknown name, unreadable table, or a graph that
         :func:`~scribe_spark.topology.check` refuses.
     """
+    graph = _loaded(config, spark)
+    return direct(graph) if config.topology.routes == "direct" else graph
+
+
+def _loaded(config: RunConfig, spark: SparkSession | None) -> Graph:
     topology = config.topology.kind
     if isinstance(topology, GivenGraph):
         return from_given(topology)
     if (found := find(topology)) is not None:
         return _made(*found, config.topology, config.seed)
     if not is_local(topology):
+        if is_graph_file(topology):
+            remedy = "is not on this machine; copy the file to a local path"
+            raise InputError(FIELD, topology, remedy)
         if spark is None:
             remedy = "is not on this machine; reading it takes a Spark session"
             raise InputError(FIELD, topology, remedy)
         return remote_edge_list(topology, spark)
     if not exists(topology, FIELD):
         raise InputError(FIELD, topology, _unknown(topology))
-    return edge_list(topology)
+    return graph_file(topology) if is_graph_file(topology) else edge_list(topology)
 
 
 def _made(kind: TopologyKind, argument: str, config: TopologyConfig, seed: int) -> Graph:
@@ -101,4 +111,4 @@ def _unknown(topology: str) -> str:
     if topology.startswith("graph:"):
         return "stands for a graph that was given in Python; give that graph again"
     names = listed(kind.spelling for kind in _KINDS.values())
-    return f"does not exist; give {names}, or an edge list's path"
+    return f"does not exist; give {names}, or the path of a GML or GraphML file or an edge list"

@@ -42,9 +42,12 @@ def statistics(graph: Graph, tie: str, seed: int) -> dict[str, str]:
         hops += _hops(pred)
     pairs = max(1, sampled * (r - 1))
     note = "" if sampled == r else f"  (from {sampled:,} sampled routers)"
+    delays = edges["delay_ms"] if len(edges) else np.zeros(1)
+    least, middle, most = np.percentile(delays, [0, 50, 100], method="inverted_cdf")
     return {
         "routers": f"{r:,}",
         "links (directed)": f"{len(edges):,}",
+        "link delays": f"{least:g} to {most:g} ms, median {middle:g} ms",
         "mean link delay": f"{edges['delay_ms'].mean() if len(edges) else 0:.2f} ms",
         "mean route delay": f"{delay_us / pairs / 1000:.2f} ms{note}",
         "mean route hops": f"{hops / pairs:.2f}{note}",

@@ -86,7 +86,7 @@ def test_the_paper_preset_is_the_default_and_states_every_field():
     assert RunConfig.of(told) == RunConfig()
     assert published(RunConfig())["scribe.rad.median"].paper == 1.68
     assert set(RunConfig().flat()) - set(told) == {
-        *("classes", "regions", "region_latency", "region_shares", "region_jitter"),
+        *("classes", "routes", "regions", "region_latency", "region_shares", "region_jitter"),
         "group_size",
         "members",
         "capacities",

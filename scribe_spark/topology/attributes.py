@@ -1,0 +1,326 @@
+"""What nodes and edges of a graph file say, as a router graph: delays, rates, places, losses.
+
+A delay is an edge's ``latency`` with a unit (Shadow) or ``delay_ms``; where no edge has one, it is
+that of light in fibre along the great circle between ``Latitude`` and ``Longitude`` of its ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.core.units import canonical, parse_rate, parse_time
+from scribe_spark.errors import InputError, shown
+from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.topology.checks import MOST_ROUTERS
+from scribe_spark.topology.graph import Graph, router_frame
+from scribe_spark.topology.hosts import Hosts
+from scribe_spark.topology.links import FIELD, graph_of_links
+from scribe_spark.topology.topohub import KM_PER_MS
+
+_EARTH_KM = 6371.0088
+
+#: Names of the rates of a node's hosts: those of today's Shadow, then those of its first versions.
+_RATES = {
+    "up": ("host_bandwidth_up", "bandwidth_up"),
+    "down": ("host_bandwidth_down", "bandwidth_down"),
+}
+
+_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Elements:
+    """The nodes and edges of a file.
+
+    Attributes
+    ----------
+    nodes : list of (id, dict)
+    edges : list of (id, id, dict)
+    is_directed : bool
+    line_of : callable
+        ``line_of(node)`` or ``line_of(source, target)``: the line of the file, or None.
+    """
+
+    nodes: list[tuple[Any, dict[str, Any]]]
+    edges: list[tuple[Any, Any, dict[str, Any]]]
+    is_directed: bool
+    line_of: Callable[..., int | None]
+
+    def name(self, *ends: Any) -> str:
+        """Return an element in words: ``edge 0 to 1 (line 12)``."""
+        words = f"node {ends[0]}" if len(ends) == 1 else f"edge {ends[0]} to {ends[1]}"
+        line = self.line_of(*ends)
+        return words if line is None else f"{words} (line {line})"
+
+
+def graph_of_elements(elements: Elements, source: str) -> Graph:
+    """Return the router graph of a file's elements, checked.
+
+    Parameters
+    ----------
+    source : str
+        What errors name.
+
+    Raises
+    ------
+    InputError
+        An element lacks what it needs, or the graph cannot be simulated.
+    """
+    if not elements.nodes:
+        raise InputError(FIELD, source, "has no nodes; needs at least one router")
+    reader = _Reader(elements, source)
+    ids, number = reader.ids()
+    places = reader.places()
+    delay_ms = reader.delays(places)
+    ends = [(number[one], number[other]) for one, other, _ in elements.edges]
+    links = pd.DataFrame(ends, columns=["src", "dst"], dtype="int64")
+    links["delay_ms"] = np.array(delay_ms, dtype=np.float64)
+    loops = (links["src"] == links["dst"]).to_numpy()
+    own_us = reader.own_us(links[loops], np.sort(ids))
+    x, y = (np.nan, np.nan) if places is None else places.T
+    order = np.argsort(ids)
+    hosts = Hosts(
+        shares=reader.shares(order),
+        own_us=own_us,
+        up=reader.rates("up", order),
+        down=reader.rates("down", order),
+    )
+    graph = graph_of_links(
+        router_frame(ids, x=x, y=y), links[~loops].reset_index(drop=True), source
+    )
+    reader.note_directions(links[~loops])
+    return Graph(graph.vertices, graph.edges, source, hosts, tuple(reader.notes))
+
+
+class _Reader:
+    """Reads one property of all elements after the other, and notes what is assumed."""
+
+    def __init__(self, elements: Elements, source: str) -> None:
+        self._elements, self._source = elements, source
+        self.notes: list[str] = []
+
+    def ids(self) -> tuple[np.ndarray, dict[Any, int]]:
+        """Return the ids of routers in the file's order, and the id of each node."""
+        names = [name for name, _ in self._elements.nodes]
+        ids = [int(name) if str(name).isascii() and str(name).isdigit() else -1 for name in names]
+        if min(ids) < 0 or max(ids) >= 2**63 or len({*ids}) < len(ids):
+            ids = list(range(len(names)))
+            self.notes.append("node ids are no whole numbers: routers are numbered as in the file")
+        return np.array(ids, dtype=np.int64), dict(zip(names, ids, strict=True))
+
+    # --- delays
+
+    def delays(self, places: np.ndarray | None) -> list[float]:
+        """Return the delay of each edge in ms."""
+        edges = self._elements.edges
+        for name, read in (("latency", self._latency), ("delay_ms", self._delay)):
+            if any(name in values for _, _, values in edges):
+                return [self._of_edge(edge, name, read) for edge in edges]
+        if not edges:
+            return []
+        if places is None:
+            where = self._elements.name(*edges[0][:2])
+            raise self._refused(
+                f"{where} has no latency; each edge needs latency (10 ms) or delay_ms, or nodes "
+                "need Latitude and Longitude"
+            )
+        self.notes.append(
+            "no edge has a latency: delays are those of light in fibre along great circles, 5 us a "
+            "km"
+        )
+        return self._great_circles(places)
+
+    def _of_edge(self, edge: Any, name: str, read: Callable[[Any], float]) -> float:
+        one, other, values = edge
+        if name not in values:
+            raise self._refused(
+                f"{self._elements.name(one, other)} has no {name}; other edges have one"
+            )
+        try:
+            return read(values[name])
+        except (TypeError, ValueError) as error:
+            found = f"{self._elements.name(one, other)}: {name} {shown(values[name])}"
+            raise self._refused(f"{found} {error}") from None
+
+    @staticmethod
+    def _latency(value: Any) -> float:
+        return parse_time(value) / MICROSECONDS
+
+    @staticmethod
+    def _delay(value: Any) -> float:
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise ValueError("must be a number of milliseconds") from None
+
+    def _great_circles(self, places: np.ndarray) -> list[float]:
+        at = {name: place for place, (name, _) in enumerate(self._elements.nodes)}
+        ends = np.array([(at[a], at[b]) for a, b, _ in self._elements.edges])
+        one, other = (_on_sphere(places[ends[:, side]]) for side in (0, 1))
+        across = np.linalg.norm(one - other, axis=1) / 2
+        km = 2 * _EARTH_KM * np.arcsin(np.minimum(across, 1.0))
+        return list(km / KM_PER_MS)
+
+    def own_us(self, loops: pd.DataFrame, ids: np.ndarray) -> np.ndarray | None:
+        """Return the delay between nodes of each router, from self-loops; None without any."""
+        if loops.empty or not any(self._has("latency", "delay_ms")):
+            if len(loops):
+                self.notes.append(f"self-loops without a latency are left out: {len(loops):,}")
+            return None
+        if len(ids) > MOST_ROUTERS:
+            self.notes.append(
+                f"self-loops are left out: there are more than {MOST_ROUTERS:,} routers"
+            )
+            return None
+        own = np.zeros(len(ids), dtype=np.int64)
+        place = np.searchsorted(ids, loops["src"].to_numpy())
+        own[place] = np.rint(loops["delay_ms"].to_numpy() * MICROSECONDS).astype(np.int64)
+        lacking = len(ids) - len({*place.tolist()})
+        if lacking:
+            self.notes.append(
+                f"routers without a self-loop: {lacking:,}; two nodes of such a router have LAN "
+                "links alone between them"
+            )
+        return own
+
+    # --- places
+
+    def places(self) -> np.ndarray | None:
+        """Return longitude and latitude of each node in the file's order; None without any."""
+        nodes = self._elements.nodes
+        found = np.full((len(nodes), 2), np.nan)
+        for row, (name, values) in enumerate(nodes):
+            for side, (key, most) in enumerate((("Longitude", 180.0), ("Latitude", 90.0))):
+                if key in values:
+                    found[row, side] = self._degrees(name, key, values[key], most)
+        unknown = np.isnan(found).any(axis=1)
+        if unknown.all():
+            return None
+        if unknown.any() and not any(self._has("latency", "delay_ms")):
+            self._place_between(found, unknown)
+        return found
+
+    def _degrees(self, name: Any, key: str, value: Any, most: float) -> float:
+        try:
+            degrees = float(value)
+        except (TypeError, ValueError):
+            degrees = np.nan
+        if not abs(degrees) <= most:
+            where = self._elements.name(name)
+            raise self._refused(f"{where}: {key} {shown(value)} must be from -{most:g} to {most:g}")
+        return degrees
+
+    def _place_between(self, found: np.ndarray, unknown: np.ndarray) -> None:
+        """Put unlocated nodes at the mean of their located neighbours, in turns."""
+        at = {name: row for row, (name, _) in enumerate(self._elements.nodes)}
+        ends = np.array([(at[a], at[b]) for a, b, _ in self._elements.edges], dtype=np.int64)
+        ends = np.unique(np.concatenate([ends, ends[:, ::-1]]).reshape(-1, 2), axis=0)
+        ends = ends[ends[:, 0] != ends[:, 1]]
+        known, count = ~unknown, int(unknown.sum())
+        while not known.all():
+            usable = ends[~known[ends[:, 0]] & known[ends[:, 1]]]
+            if not len(usable):
+                lost = self._elements.nodes[int(np.flatnonzero(~known)[0])][0]
+                raise self._refused(
+                    f"{self._elements.name(lost)} has no Latitude and Longitude, nor has any node "
+                    "that it is linked with; edges without latency need them"
+                )
+            sums = np.zeros((len(found), 3))
+            np.add.at(sums, usable[:, 0], _on_sphere(found[usable[:, 1]]))
+            new = np.unique(usable[:, 0])
+            found[new] = _degrees_of(sums[new])
+            known[new] = True
+        self.notes.append(
+            f"nodes without Latitude and Longitude: {count:,}; each is put at the mean of its "
+            "neighbours"
+        )
+
+    # --- hosts
+
+    def rates(self, way: str, order: np.ndarray) -> np.ndarray | None:
+        """Return the rate of hosts at each router in bits per second, by id; None without any."""
+        found = np.zeros(len(order), dtype=np.int64)
+        for row, (name, values) in enumerate(self._elements.nodes):
+            for key in _RATES[way]:
+                if key in values:
+                    found[row] = self._rate(name, key, values[key])
+                    break
+        if not found.any():
+            return None
+        some = found[found > 0]
+        least, most = (canonical("rate", int(one)) for one in (some.min(), some.max()))
+        text = f"{_RATES[way][0]}: {least} to {most}"
+        lacking = len(found) - len(some)
+        self.notes.append(text + (f"; routers without it: {lacking:,}" if lacking else ""))
+        return found[order]
+
+    def _rate(self, name: Any, key: str, value: Any) -> int:
+        try:
+            return parse_rate(value)
+        except ValueError as error:
+            where = self._elements.name(name)
+            raise self._refused(f"{where}: {key} {shown(value)} {error}") from None
+
+    def shares(self, order: np.ndarray) -> np.ndarray | None:
+        """Return the share of nodes at each router, by id; None without any."""
+        nodes = self._elements.nodes
+        if not any("share" in values for _, values in nodes):
+            self.notes.append("nodes are spread over all routers evenly")
+            return None
+        try:
+            found = np.array([float(values.get("share", 0)) for _, values in nodes])
+        except (TypeError, ValueError):
+            raise self._refused("share of a node must be a number from 0 to 1") from None
+        if not (found >= 0).all() or abs(found.sum() - 1) > _TOLERANCE:
+            raise self._refused(f"shares of nodes must sum to 1, but sum to {found.sum():.6g}")
+        return found[order]
+
+    # --- what is not simulated
+
+    def note_directions(self, links: pd.DataFrame) -> None:
+        """Note what is added or ignored of the links."""
+        if self._elements.is_directed:
+            pairs = set(zip(links["src"], links["dst"], strict=True))
+            alone = sum((dst, src) not in pairs for src, dst in pairs)
+            if alone:
+                self.notes.append(f"edges in one direction: {alone:,}; each gets its reverse")
+        losses = [
+            loss for _, _, values in self._elements.edges if (loss := values.get("packet_loss"))
+        ]
+        if losses:
+            self.notes.append(
+                f"packet_loss of {len(losses):,} edges is ignored; --gossipsub-loss loses a share "
+                "of all copies"
+            )
+        for name, why in (
+            ("jitter", "is ignored"),
+            ("LinkSpeedRaw", "is ignored: links between routers have no rates here"),
+        ):
+            if any(self._has(name)):
+                self.notes.append(f"{name} of edges {why}")
+
+    def _has(self, *names: str) -> Iterable[bool]:
+        return (name in values for _, _, values in self._elements.edges for name in names)
+
+    def _refused(self, remedy: str) -> InputError:
+        return InputError(FIELD, self._source, remedy)
+
+
+def _on_sphere(places: np.ndarray) -> np.ndarray:
+    """Return longitudes and latitudes in degrees as points of the unit sphere."""
+    longitude, latitude = np.radians(places).T
+    around = np.cos(latitude)
+    return np.stack(
+        [around * np.cos(longitude), around * np.sin(longitude), np.sin(latitude)], axis=1
+    )
+
+
+def _degrees_of(points: np.ndarray) -> np.ndarray:
+    """Return the longitudes and latitudes of points, of any distance from the centre."""
+    x, y, z = points.T
+    return np.degrees(np.stack([np.arctan2(y, x), np.arctan2(z, np.hypot(x, y))], axis=1))
