@@ -16,13 +16,14 @@ P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT (reference tree
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from scribe_spark.config.fields import WORLD_FIELDS, FieldRecord
 from scribe_spark.config.trees import PLAIN
 from scribe_spark.core.registry import Registry
-from scribe_spark.errors import InputError, check_names, listed, shown
+from scribe_spark.errors import InputError, listed, meant, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -528,8 +529,46 @@ def check_systems(variants: Iterable[str], systems: Iterable[str] = ()) -> None:
     """
     variant_names = [system.variant for system in _SYSTEMS.values() if system.variant is not None]
     asked_for = [system.name for system in _SYSTEMS.values() if system.on_request]
-    check_names(variants, [PLAIN, *variant_names, *asked_for], "variants")
-    check_names(systems, [*_SYSTEMS, *variant_names], "systems")
+    _refuse_unknown("variants", variants, [PLAIN, *variant_names, *asked_for], variant_choices())
+    _refuse_unknown("systems", systems, [*_SYSTEMS, *variant_names], system_choices())
+
+
+def _refuse_unknown(
+    field: str, names: Iterable[str], known: Collection[str], choices: Collection[str]
+) -> None:
+    """Refuse the first name of no system; the message lists the choices, however many."""
+    for name in names:
+        if name not in known:
+            remedy = f"is unknown{meant(name, known)}; give some of {', '.join(choices)}"
+            own = ", or one that a module of yours registers (--import MODULE)"
+            raise InputError(field, name, remedy + own)
+
+
+def variant_choices() -> list[str]:
+    """Return the names that ``variants`` takes, each system by the shorter of its names."""
+    return [system.variant or system.name for system in _SYSTEMS.values() if system.on_request]
+
+
+def system_choices() -> list[str]:
+    """Return the names that ``systems`` takes in a run."""
+    return list(_SYSTEMS)
+
+
+def living_choices() -> list[str]:
+    """Return the names that ``systems`` takes in a world."""
+    return [LIVES, *(system.name for system in _SYSTEMS.values() if system.world is not None)]
+
+
+def described(field: FieldRecord) -> str:
+    """Return the description of a field, with the registered names where it takes some."""
+    if field.flat not in ("systems", "variants") or field == WORLD_FIELDS["variants"]:
+        return field.description
+    if field.flat == "variants":
+        choices = variant_choices()
+    else:
+        choices = living_choices() if field == WORLD_FIELDS["systems"] else system_choices()
+    names = ", ".join(choices)
+    return f"{field.description}. Names: {names}, or one of your own (--import MODULE)"
 
 
 def living_systems(names: Iterable[str]) -> tuple[System, ...]:
@@ -545,9 +584,8 @@ def living_systems(names: Iterable[str]) -> tuple[System, ...]:
     InputError
         There is no such system, or it lives in no world.
     """
-    asked = tuple(names)
-    check_names(asked, _SYSTEMS, "systems")
-    living = [LIVES, *(s.name for s in _SYSTEMS.values() if s.world is not None)]
+    asked, living = tuple(names), living_choices()
+    _refuse_unknown("systems", asked, _SYSTEMS, living)
     for name in asked:
         if name not in living:
             remedy = (

@@ -130,18 +130,29 @@ def test_the_network_is_what_routes_depend_on():
 
 
 def test_documentation_has_a_line_for_every_field():
-    lines = list(documentation())
-    flat = [name for _, name, *_ in lines]
+    rows = list(documentation())
+    flat = [field.flat for field, *_ in rows]
     world, trees = WorldConfig(), ReferenceTreeConfig()
     others = {*world.flat(), *trees.reference_tree.flat()}
     assert set(flat) == {*RunConfig().flat(), *others, *Execution(out="o").flat()}
-    # groups, members and sources of worlds are called as those of runs
-    assert len(lines) == len({line[:2] for line in lines})
-    shared = {name for name in flat if flat.count(name) > 1}
-    assert shared == {"groups", "group_size", "zipf_exponent", "group_ids", "members", "source"}
-    assert all(text and not text.endswith(".") for *_, text in lines)
-    assert ("overlay", "b", "1|2|4|8", "4", "Digits of nodeIds are base 2^b") in lines
-    kinds = {name: kind for section, name, kind, _, _ in lines if section != "scribe"}
+    assert all(
+        field.description and not field.description.endswith(".") and commands
+        for field, commands, _ in rows
+    )
+    told = [(field.section, field.flat, commands, default) for field, commands, default in rows]
+    assert ("overlay", "b", "run, sweep, world, reference-tree", "`4`") in told
+    usual = "`arrivals`; world, reference-tree: `perfect`"
+    assert ("overlay", "overlay", "run, sweep, world, reference-tree", usual) in told
+    # a field is there twice only where commands differ in what it means, and names the commands
+    groups = [row for row in told if row[1] == "groups"]
+    assert groups == [
+        ("groups", "groups", "run, sweep", "`1500`"),
+        ("scribe", "groups", "world", "`0`"),
+    ]
+    for name in {*flat}:
+        commands = [row[2] for row in told if row[1] == name]
+        assert len(commands) == len({*commands}), name
+    kinds = {field.flat: field.type for field, *_ in rows}
     assert [kinds[name] for name in ("nodes", "p_top", "gtitm_quirk", "members", "variants")] == [
         *("INT", "FLOAT", "BOOL", "TEXT", "NAMES")
     ]

@@ -2,7 +2,8 @@
 
 ``python -m tools.write_docs [--paper OUT] [--example OUT] [--bench FILE ...] [--check]``
 
-Always: ``docs/tables.md`` from the schemas, ``docs/configuration.md`` from the config's fields.
+Always: ``docs/tables.md`` from the schemas, ``docs/configuration.md`` from the config's fields,
+``docs/measures_reference.md`` from the measures.
 With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, and the table of ten
 rows in ``README.md``.  With ``--example``, the folder that README's example run wrote: what it
 told, and Figure 7.  With ``--bench``, files that ``make bench`` wrote: the tables in
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +24,11 @@ from typing import Any
 from scribe_spark import schemas
 from scribe_spark.config.fields import documentation
 from scribe_spark.core.paths import replace_file
+from scribe_spark.measures.metrics import all_measures
 from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
+from scribe_spark.systems import all_systems, described
+from scribe_spark.worlds.summary import measure_of, summary_units
+from tools.columns import COLUMNS
 from tools.pages import with_lines
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -131,6 +137,71 @@ How often each value of a measure occurs; `experiment` is `events` (hosts come a
 """
 
 
+_ABOUT_COLUMNS = """
+## Every column
+
+| column | unit | meaning |
+|---|---|---|
+"""
+
+_ABOUT_MEASURES = """\
+# All measures
+
+Every number of `metrics.json`, and every measure of a world's rounds, with its unit and definition. This page is written from the code by `make docs`; [concepts.md](concepts.md#the-measures) explains the main ones. `SYSTEM` is the name of a multicast system (`scribe`, `gossipsub`, ...); *figure* is the figure or section of the JSAC 2002 paper.
+"""
+
+
+def measures_page() -> str:
+    """``docs/measures_reference.md``."""
+    parts = [_ABOUT_MEASURES]
+    for title, of_systems in (("Of a run", False), ("Of each system of a run", True)):
+        parts.append(
+            f"\n## {title}\n\n| metric | unit | figure | definition |\n|---|---|---|---|\n"
+        )
+        rows = {
+            (_any_depth(metric.name), metric.unit, metric.figure or ""): metric.definition
+            for measure in all_measures()
+            for metric in measure.metrics
+            if (metric.systems is not None) == of_systems
+        }
+        before = "SYSTEM." if of_systems else ""
+        for (name, unit, figure), text in rows.items():
+            text = _any_depth(text).replace("|", "\\|")
+            parts.append(f"| `{before}{name}` | {unit} | {figure} | {text} |\n")
+    parts.append(_of_rounds())
+    return "".join(parts)
+
+
+def _any_depth(text: str) -> str:
+    """A name or a definition of the costs of failures, whatever the depth."""
+    return re.sub(r"(depth[ _])\d+([ _](\d+|and[ _]deeper))?", r"\1D", text)
+
+
+def _of_rounds() -> str:
+    """The measures of the rounds of a world, those of numbers (``hops.3``) together."""
+    units = {measure_of(name): unit for name, unit in summary_units().items()}
+    rows = {re.sub(r"\.\d+$", ".N", name): unit for name, unit in units.items()}
+    lines = [
+        "\n## Of a world's rounds\n\n"
+        "[living.md](living.md) explains them. A sweep also has `.first`, `.last`, `.least`, "
+        "`.most` and `.steady` of each. Messages by kind (`messages.KIND`, `messages.lost KIND`) "
+        "are counted for Pastry and for every system.\n\n"
+        "| measure | unit | systems |\n|---|---|---|\n"
+    ]
+    systems = [system.name for system in all_systems()]
+    merged: dict[tuple[str, str], list[str]] = {}
+    for name, unit in rows.items():
+        system, _, measure = name.partition(".")
+        if ".messages" in f".{name}":
+            continue
+        if system in systems:
+            merged.setdefault((f"SYSTEM.{measure}", unit), []).append(system)
+        else:
+            merged[name, unit] = []
+    lines += [f"| `{n}` | {unit} | {', '.join(of)} |\n" for (n, unit), of in merged.items()]
+    return "".join(lines)
+
+
 def tables_page() -> str:
     """``docs/tables.md``."""
     of_a_world = schemas.WORLD_CONTRACT | schemas.GROUPS_CONTRACT
@@ -140,7 +211,19 @@ def tables_page() -> str:
     runs += _ABOUT_SYSTEMS + _table_rows(schemas.SYSTEMS_CONTRACT) + _NOTES_OF_SYSTEMS
     runs += _ABOUT_PARTS + _table_rows(schemas.PARTS_CONTRACT) + _NOTES_OF_PARTS
     worlds = _ABOUT_WORLDS + of_worlds + _NOTES_OF_WORLDS
-    return runs + worlds + _ABOUT_TREES + of_trees
+    return runs + worlds + _ABOUT_TREES + of_trees + _columns(contracts)
+
+
+def _columns(contracts: Iterable[Mapping[str, Any]]) -> str:
+    """The unit and the meaning of each column of the tables of some contracts."""
+    tables = [
+        *(schema for contract in contracts for schema in contract.values()),
+        *schemas.SYSTEMS_CONTRACT.values(),
+    ]
+    names = sorted({name for schema in tables for name in schema.names})
+    lines = [_ABOUT_COLUMNS]
+    lines += ["| `{}` | {} | {} |\n".format(name, *COLUMNS[name]) for name in names]
+    return "".join(lines)
 
 
 def _table_rows(contract: Mapping[str, Any]) -> str:
@@ -161,11 +244,12 @@ def configuration_page() -> str:
         "names (`leaf_set = 16`, or `[overlay]` with `leaf_set = 16`), an argument of",
         "`RunConfig(leaf_set=16)`, and can be swept. This page is written by `make docs`.",
         "",
-        "| section | field | type | default | meaning |",
-        "|---|---|---|---|---|",
+        "| section | field | commands | type | default | meaning |",
+        "|---|---|---|---|---|---|",
     ]
-    for section, flat, kind, default, text in documentation():
-        cells = (section, f"`{flat}`", kind, f"`{default}`" if default else "", text)
+    for field, commands, default in documentation():
+        text = described(field)
+        cells = (field.section, f"`{field.flat}`", commands, field.type, default, text)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -320,6 +404,7 @@ def pages(paper: str | None, benches: Sequence[str], example: str | None = None)
     made = {
         ROOT / "docs" / "tables.md": tables_page(),
         ROOT / "docs" / "configuration.md": configuration_page(),
+        ROOT / "docs" / "measures_reference.md": measures_page(),
     }
     readme = ROOT / "README.md"
     if paper is not None:

@@ -18,7 +18,7 @@ __all__ = ["PROGRAM", "last_words", "main"]
 PROGRAM = "scribe-spark"
 
 #: Commands that leave nothing to go on with.
-_AT_ONCE = ("compare", "report", "topology")
+_AT_ONCE = ("compare", "completion", "doctor", "report", "topology")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -15,11 +15,14 @@ from typing import Any
 
 import click
 
+from scribe_spark.cli.completion import completion
+from scribe_spark.cli.doctor import doctor
 from scribe_spark.cli.dry_run import dry_run as show
 from scribe_spark.cli.flags import (
     CONFIG,
     DRY_RUN,
     EXECUTION_FIELDS,
+    IMPORT,
     PAPER_FIELDS,
     PHASE,
     SET,
@@ -48,11 +51,14 @@ from scribe_spark.config import (
     fields_of,
 )
 from scribe_spark.config.execution import COMPARE_OUT, PAPER_OUT, PHASES, RUN_OUT, WORLD_OUT
+from scribe_spark.core.extensions import import_extensions
 from scribe_spark.core.paths import is_local
 from scribe_spark.errors import InputError, RunError, check_names
 
 __all__ = [
     "compare",
+    "completion",
+    "doctor",
     "paper",
     "reference_tree",
     "report",
@@ -128,7 +134,8 @@ def _paper(**given: Any) -> None:
         tell(paper.run(spark, experiments, execution, progress.pick(sys.stderr)))
 
 
-def _report(**given: Any) -> None:
+def _report(imports: Sequence[str] = (), **given: Any) -> None:
+    import_extensions(imports)
     execution = Execution(**{"out": RUN_OUT} | given_only(given))
     from scribe_spark import experiments, progress
 
@@ -244,7 +251,7 @@ def _examples(*lines: str) -> str:
 run = Command(
     "run",
     callback=_run,
-    params=[*_RUN_FLAGS, CONFIG, DRY_RUN, PHASE],
+    params=[*_RUN_FLAGS, CONFIG, IMPORT, DRY_RUN, PHASE],
     help="Simulate Scribe over Pastry, measure it against the baselines, draw the figures. "
     "The defaults are the paper's experiment.",
     epilog=_examples(
@@ -260,7 +267,7 @@ run = Command(
 sweep = Command(
     "sweep",
     callback=_sweep,
-    params=[SET, *_RUN_FLAGS, CONFIG, DRY_RUN],
+    params=[SET, *_RUN_FLAGS, CONFIG, IMPORT, DRY_RUN],
     help="Run every point of a grid over config fields, each in OUT/field=value,.../, and put all "
     "their numbers into one table (OUT/sweep) and one page (OUT/sweep.html).",
     epilog=_examples(
@@ -293,6 +300,7 @@ report = Command(
     callback=_report,
     params=[
         Flag(["--out"], type=TEXT, help=f"Folder of a run  [default: {RUN_OUT}]"),
+        IMPORT,
         *options([EXECUTION_FIELDS["master"], EXECUTION_FIELDS["remote"]]),
     ],
     help="Draw report.html and the figures again, from the tables of a run.",
@@ -387,6 +395,7 @@ world = Command(
         *options([*WORLD_FIELDS.values(), *EXECUTION_FIELDS.values()], WORLD_OUT),
         *refused(WorldConfig.elsewhere),
         CONFIG,
+        IMPORT,
         DRY_RUN,
     ],
     help="Nodes arrive, leave, fail and recover in rounds, by a table of events or a generator; "

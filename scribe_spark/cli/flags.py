@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from scribe_spark.cli.parsing import Flag
 from scribe_spark.cli.unused import refuse_unused
@@ -22,8 +23,9 @@ from scribe_spark.config.flatten import flatten
 from scribe_spark.config.kinds import Kind
 from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned
+from scribe_spark.core.extensions import import_extensions
 from scribe_spark.errors import InputError
-from scribe_spark.systems import check_systems
+from scribe_spark.systems import check_systems, described, system_choices, variant_choices
 
 EXECUTION_FIELDS = fields_of(Execution, "execution")
 PAPER_FIELDS = fields_of(Paper, "paper")
@@ -43,6 +45,20 @@ class _Value(click.ParamType):
         if value.startswith("--"):
             raise InputError(field, "", f"needs a value; {value} is the next flag")
         return self.kind.parse(field, value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the choices that begin with what was typed; a shell looks for files else."""
+        choices = list(map(str, self.kind.choices))
+        before = ""
+        if param.name in ("systems", "variants"):
+            before, comma, incomplete = incomplete.rpartition(",")
+            before += comma
+            choices = variant_choices() if param.name == "variants" else system_choices()
+        if not choices:
+            return [CompletionItem(incomplete, type="file")]
+        return [CompletionItem(before + text) for text in choices if text.startswith(incomplete)]
 
 
 TEXT = _Value(Kind("str"))
@@ -85,7 +101,7 @@ def ignored(fields: Iterable[FieldRecord], why: str) -> list[Flag]:
 
 
 def _option(field: FieldRecord, default: str) -> Flag:
-    flag, text = "--" + field.flat.replace("_", "-"), field.description
+    flag, text = "--" + field.flat.replace("_", "-"), described(field)
     if field.kind.name == "bool":
         # a config's field may be true in the file that a flag wins over
         spelling = flag if field.section == "execution" else f"{flag}/--no-{flag[2:]}"
@@ -128,6 +144,28 @@ PHASE = Flag(
 )
 
 
+#: The key of a TOML file that lists modules, beside the flag.
+_IMPORT = "import"
+
+IMPORT = Flag(
+    ["--import", "imports"],
+    type=TEXT,
+    multiple=True,
+    metavar="MODULE",
+    help="Import this module first: it registers systems, measures or other extensions of yours "
+    "(docs/extending.md); a file my_systems.py in the working directory is --import my_systems. "
+    'May be repeated; in a TOML file: import = ["my_systems"]',
+)
+
+
+def _names(value: Any) -> list[str]:
+    """Return the modules that a file lists."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(_IMPORT, value, "must be names of modules in a list")
+    return names
+
+
 def given_only(flags: Mapping[str, Any]) -> dict[str, Any]:
     """The flags that were given."""
     return {name: value for name, value in flags.items() if value is not None}
@@ -162,11 +200,12 @@ def sources(
         Where it is written unless the flags say it.
     """
     flags = given_only(given)
-    path = flags.pop("config", None)
+    path, modules = flags.pop("config", None), flags.pop("imports", ())
     sections: dict[str, type[Section]] = {**config.sections, "execution": Execution}
     read = {} if path is None else read_toml(path)
-    own = [*config.own_fields(), *EXECUTION_FIELDS, *tables]
+    own = [*config.own_fields(), *EXECUTION_FIELDS, *tables, _IMPORT]
     file = flatten(read, sections, own, elsewhere=config.elsewhere)
+    import_extensions([*_names(file.pop(_IMPORT, [])), *modules])
     where = {n: v for n, v in (file | flags).items() if n in EXECUTION_FIELDS}
     file, flags = ({n: v for n, v in some.items() if n not in where} for some in (file, flags))
     return file, flags, Execution(**{"out": out} | where)

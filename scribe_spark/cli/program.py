@@ -9,7 +9,9 @@ from typing import Any, NoReturn
 
 import click
 
+from scribe_spark import __version__
 from scribe_spark.cli import PROGRAM, last_words
+from scribe_spark.cli.completion import answer_shell
 from scribe_spark.cli.output import tell
 from scribe_spark.cli.parsing import refuse_unknown_flags
 from scribe_spark.errors import InputError, RunError, check_names
@@ -21,6 +23,8 @@ _FAILED, _BAD_INPUT = 1, 2
 #: with underscores.
 _COMMANDS = {
     "compare": "Runs or worlds side by side; exit code 1 where they differ too much.",
+    "completion": "Completion of commands and flags in your shell.",
+    "doctor": "What a run needs, what is missing, and how to get it.",
     "paper": "Every experiment of Section IV, over ten topologies.",
     "reference-tree": "Costa and Frey's tree over a DHT: degrees, reconfiguration areas.",
     "report": "Draw report.html and the figures of a run again.",
@@ -74,12 +78,14 @@ def start(arguments: Sequence[str]) -> NoReturn:
     """Run the command that `arguments` name, and end with its exit code."""
     _refuse_no_folder()
     text = "Scribe over Pastry on Spark: the evaluation of JSAC Section IV from one command."
-    program = _Program(PROGRAM, help=text, epilog=_EXAMPLES)
+    version = click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
+    program = version(_Program(PROGRAM, help=text, epilog=_EXAMPLES))
     try:
+        answer_shell(program)
         # not program.main(), which has words of its own for an interrupt
         with program.make_context(PROGRAM, list(arguments) or ["--help"]) as context:
             program.invoke(context)
-    except click.exceptions.Exit:  # --help
+    except click.exceptions.Exit:  # --help, --version
         pass
     except KeyboardInterrupt:
         _leave(arguments)
@@ -118,6 +124,12 @@ def _refuse(error: Exception, arguments: Sequence[str]) -> NoReturn:
             _stop(str(error))
         case RunError():
             _stop(str(error), _FAILED)
+        case BrokenPipeError():  # the reader of stdout has gone, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(_FAILED)
+        case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] in ("pyspark", "py4j"):
+            remedy = "pip install 'scribe-spark[spark]', or use the cluster's own pyspark"
+            _stop(f"Spark is not installed: {remedy}; `{PROGRAM} doctor` looks for all it needs")
     raise error
 
 

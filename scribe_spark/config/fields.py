@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from scribe_spark.config.execution import Execution
 from scribe_spark.config.kinds import Kind, kind_of
-from scribe_spark.config.reference_tree import ReferenceTreeConfig, ReferenceTreeSection
+from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.run import RunConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned
@@ -50,7 +50,7 @@ class FieldRecord:
     @property
     def typical(self) -> str:
         """The default as a flag would have it; empty if it is unset."""
-        if self.kind.name == "bool":
+        if self.kind.name == "bool" and self.default is not None:
             return str(self.default).lower()
         if self.kind.name == "list":
             return ",".join(map(str, self.default))
@@ -105,22 +105,46 @@ WORLD_FIELDS: dict[str, FieldRecord] = all_fields_of(WorldConfig, "run")
 REFERENCE_TREE_FIELDS: dict[str, FieldRecord] = all_fields_of(ReferenceTreeConfig, "run")
 
 
-def documentation() -> Iterator[tuple[str, str, str, str, str]]:
-    """Section, flat name, type, default and description of every field, in order.
+#: The commands that read each config.
+_COMMANDS: dict[str, dict[str, FieldRecord]] = {
+    "run, sweep": RUN_FIELDS,
+    "world": WORLD_FIELDS,
+    "reference-tree": REFERENCE_TREE_FIELDS,
+}
 
-    The default is empty where a field is unset.  Fields that only worlds have come after those of
-    runs, whatever their section; some of ``scribe`` are called like those of runs: groups and
-    members mean the same there.  Those of ``reference_tree`` are of the command of that name; but
-    its field `reference_tree` is of worlds.
+
+def documentation() -> Iterator[tuple[FieldRecord, str, str]]:
+    """Yield every field once for each meaning that it has: record, commands, defaults.
+
+    Fields of runs come first, then those that only worlds or ``reference-tree`` have, then those of
+    the execution, which all commands read.  A field that has another section or description in
+    another command comes again, after its first row.  Where only the default is another one, the
+    defaults name the commands: ``arrivals; world: perfect``.
     """
-    of_worlds = {
-        name: field
-        for name, field in WORLD_FIELDS.items()
-        if name not in RUN_FIELDS
-        or (field.section == "scribe" and RUN_FIELDS[name].section != "scribe")
+    for name in dict.fromkeys(name for fields in _COMMANDS.values() for name in fields):
+        meanings: dict[tuple[str, str, str], dict[str, FieldRecord]] = {}
+        for command, fields in _COMMANDS.items():
+            if (field := fields.get(name)) is not None:
+                key = field.section, field.type, field.description
+                meanings.setdefault(key, {})[command] = field
+        for by_command in meanings.values():
+            first, *_ = by_command.values()
+            yield first, ", ".join(by_command), _defaults(by_command)
+    for field in fields_of(Execution, "execution").values():
+        yield field, "all", _code(field.typical)
+
+
+def _defaults(fields: Mapping[str, FieldRecord]) -> str:
+    """Return the default of a field; of the commands where it is another one, beside it."""
+    values = {command: _code(field.typical) for command, field in fields.items()}
+    first, *_ = values.values()
+    others = {command: value for command, value in values.items() if value != first}
+    by_value = {
+        value: ", ".join(command for command, of in others.items() if of == value)
+        for value in others.values()
     }
-    of_trees = fields_of(ReferenceTreeSection, "reference_tree")
-    execution = fields_of(Execution, "execution")
-    others = (*of_worlds.values(), *of_trees.values(), *execution.values())
-    for field in (*RUN_FIELDS.values(), *others):
-        yield field.section, field.flat, field.type, field.typical, field.description
+    return "; ".join([first, *(f"{commands}: {value}" for value, commands in by_value.items())])
+
+
+def _code(value: str) -> str:
+    return f"`{value}`" if value else ""

@@ -87,17 +87,13 @@ class TreesConfig(LiveTreesConfig):
 
     variants: Names = Field(
         default=(),
-        description="Systems beside the others, separated by commas: bottleneck (Section "
-        "IV.E), collapse, lazy (Section IV.F), reference_tree (Costa and Frey's one tree over all "
-        "nodes), or a registered one; none, or plain, by default",
+        description="Systems beside the others, separated by commas; none, or plain, by default",
     )
     systems: Names = Field(
         default=(),
-        description="The multicast systems of the run, separated by commas: scribe, "
-        "scribe_bottleneck, scribe_collapse, scribe_lazy, reference_tree, ip_multicast (always "
-        "there: delays are compared with it), naive_unicast, or a registered one; by default "
-        "scribe, ip_multicast, naive_unicast, and those that variants adds.  "
-        "Worlds: those that live there beside Scribe",
+        description="The multicast systems of the run, separated by commas; ip_multicast is always "
+        "there: delays are compared with it; by default scribe, ip_multicast, naive_unicast, and "
+        "those that variants adds",
     )
     reference_children: Annotated[int, _OF_REFERENCE_TREE] = Field(
         default=2,

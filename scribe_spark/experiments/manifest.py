@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.execution import PHASES
+from scribe_spark.core.extensions import imported
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.runtime.jvm import java_version
 from scribe_spark.runtime.sessions import abilities
@@ -39,6 +40,7 @@ def provenance(execution: Execution, spark: SparkSession) -> dict[str, Any]:
             "partitions": execution.partitions,
             "buckets": execution.buckets,
             "engine": execution.engine,
+            "imports": imported(),
         },
         "versions": {
             "scribe_spark": version_of("scribe_spark"),

@@ -1,0 +1,44 @@
+"""Completion of commands and flags in shells: click's own, which the command line is built on."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+from click.shell_completion import get_completion_class, shell_complete
+
+from scribe_spark.cli import PROGRAM
+from scribe_spark.cli.output import tell
+from scribe_spark.cli.parsing import Command
+from scribe_spark.errors import check_names
+
+#: The variable by which a shell asks for what may come next.
+VARIABLE = "_SCRIBE_SPARK_COMPLETE"
+
+_SHELLS = ("bash", "zsh", "fish")
+
+
+def answer_shell(program: click.Group) -> None:
+    """Answer a shell that asks for what may come next, and end; else do nothing."""
+    asked = os.environ.get(VARIABLE)
+    if asked:
+        sys.exit(shell_complete(program, {}, PROGRAM, VARIABLE, asked))
+
+
+def _completion(shell: str) -> None:
+    check_names([shell], _SHELLS, "shell")
+    made = get_completion_class(shell)
+    assert made is not None
+    tell(made(click.Group(PROGRAM), {}, PROGRAM, VARIABLE).source())
+
+
+completion = Command(
+    "completion",
+    callback=_completion,
+    params=[click.Argument(["shell"], metavar="|".join(_SHELLS))],
+    help="Print the script by which a shell completes commands and flags.",
+    epilog="\b\nExamples:\n"
+    "  source <(scribe-spark completion bash)    # in ~/.bashrc; zsh the same, in ~/.zshrc\n"
+    "  scribe-spark completion fish | source     # in ~/.config/fish/config.fish",
+)

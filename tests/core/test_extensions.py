@@ -1,0 +1,123 @@
+"""Modules of users that the command line imports: `--import`, a file's key, entry points."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from scribe_spark import cli
+from scribe_spark.core import extensions
+from scribe_spark.systems import find_system, unregister_system
+
+CODE = """
+from scribe_spark import Multicast, System, register_system
+
+register_system(System("own", "Own", family="tree", build=lambda stages: None, requested=True))
+"""
+
+
+@pytest.fixture
+def call(capsys):
+    """Run the command line in this process: exit code, stdout, stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(list(arguments))
+        return (ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A user's folder with a module that registers a system."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(extensions, "_IMPORTED", {})
+    (tmp_path / "own_systems.py").write_text(CODE)
+    yield tmp_path
+    unregister_system("own")
+    for name in ("own_systems", "broken", "ends"):
+        sys.modules.pop(name, None)
+
+
+DRY = ("--dry-run", "--nodes", "50", "--systems", "scribe,own", "--out", "out")
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_a_module_of_the_working_directory_is_imported(call, folder, command):
+    more = ["--set", "b=2"] if command == "sweep" else []
+    assert call(command, *DRY, *more)[0] == 2
+    code, told, err = call(command, "--import", "own_systems", *DRY, *more)
+    assert (code, err) == (0, "")
+    assert '"own"' in told
+    digest = hashlib.sha256(Path("own_systems.py").read_bytes()).hexdigest()
+    assert extensions.imported() == {"own_systems": digest}
+
+
+def test_a_world_and_a_report_import_it_too(call, folder):
+    flags = "--import", "own_systems", "--dry-run", "--nodes", "50", "--groups", "2", "--out", "out"
+    code, _, err = call("world", *flags, "--systems", "own")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "systems = 'own': has no rounds" in err  # it is known, and lives in no world
+    unregister_system("own")
+    sys.modules.pop("own_systems")
+    assert call("report", "--import", "own_systems", "--out", "none")[0] == 2
+    assert find_system("own") is not None
+
+
+def test_a_file_may_list_modules(call, folder):
+    Path("config.toml").write_text('import = ["own_systems"]\nsystems = "scribe,own"\n')
+    code, told, _ = call("run", "--config", "config.toml", "--dry-run", "--out", "out")
+    assert code == 0
+    assert '"own"' in told
+    assert "import" not in told
+
+
+def test_an_installed_extension_is_imported_by_its_entry_point(call, folder, monkeypatch):
+    monkeypatch.syspath_prepend(str(folder))
+    point = EntryPoint("own", "own_systems", extensions.GROUP)
+    monkeypatch.setattr(extensions, "entry_points", lambda group: [point])
+    assert call("run", *DRY)[0] == 0
+    assert list(extensions.imported()) == ["own_systems"]
+    Path("own_systems.py").write_text("import nothing_of_this_name")
+    sys.modules.pop("own_systems")
+    code, _, err = call("run", *DRY)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "No module named 'nothing_of_this_name'" in err
+    assert err.endswith("; uninstall the extension own\n")
+
+
+#: A module's name, its code -> what the line says.
+BROKEN = [
+    ("absent", None, "is no module in the working directory, and none is installed"),
+    ("own_systems.py", None, "is a file; give the name of its module, own_systems"),
+    ("", None, "cannot be imported: ValueError"),
+    ("broken", "1 / 0", "ZeroDivisionError: division by zero (broken.py, line 1)"),
+    ("broken", "\n\nimport nope", "No module named 'nope' (broken.py, line 3)"),
+    ("broken", "a b", "cannot be imported: SyntaxError: invalid syntax (broken.py, line 1)"),
+    ("broken", CODE.replace('"own"', '"can"'), "'can' is a system of the package; take another"),
+    ("ends", "raise SystemExit(0)", "cannot be imported: SystemExit: 0 (ends.py, line 1)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "code", "words"), BROKEN)
+def test_a_module_that_cannot_be_imported_is_one_line(call, folder, name, code, words):
+    if code is not None:
+        Path(f"{name}.py").write_text(code)
+    exit_code, told, err = call("run", "--import", name, "--out", "out")
+    assert (exit_code, told, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"scribe-spark: error: import = {name!r}: ")
+    assert words in err
+
+
+@pytest.mark.parametrize("value", ["5", "[1]", "{ a = 1 }"])
+def test_a_file_lists_names(call, folder, value):
+    Path("config.toml").write_text(f"import = {value}\n")
+    code, _, err = call("run", "--config", "config.toml", "--out", "out")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "must be names of modules in a list" in err
