@@ -1,7 +1,6 @@
 """A user's system in a world: what its rounds leave is checked, and a fault is one line.
 
-A world plays systems in tasks, whose errors come back as those of a run (exit code 1): a fault of a
-system is bad input.
+A fault of a system is bad input, wherever the system is played.
 
 References
 ----------
@@ -10,16 +9,14 @@ docs/rules.md, "Measures, by round".
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from scribe_spark.engine.program import Tables
-from scribe_spark.errors import InputError, RunError, in_series, listed, shown
+from scribe_spark.errors import InputError, in_series, listed, shown
 from scribe_spark.living import (
     LivingRound,
     Multicasts,
@@ -168,20 +165,3 @@ class CheckedSystem(SystemOnBuckets):
                 cells = [f"{n} {c[first]}" for n, c in columns.items()]
                 row = f"row {first}: {in_series(cells, len(cells))}"
                 raise self._fault(f"{where}: {name} is {words} in {row}")
-
-
-@contextmanager
-def faults_of_tasks() -> Iterator[None]:
-    """Raise the fault that a task has found in a system's round as the error that it is.
-
-    Raises
-    ------
-    InputError
-    """
-    try:
-        yield
-    except RunError as error:  # the line of the error that has ended the task
-        found = re.fullmatch(r"systems = '(\w+)': (.+)", str(error))
-        if found is None:
-            raise
-        raise InputError("systems", *found.groups()) from None

@@ -19,7 +19,7 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.buckets import tables_by_bucket
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.on_spark import pack_rows
+from scribe_spark.engine.rows import pack_rows
 from scribe_spark.flooding.live import LiveFlooding
 from scribe_spark.flooding.over_can import live_can
 from scribe_spark.gossipsub.round import live_gossipsub
@@ -31,7 +31,7 @@ from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_groups import LiveGroups
 from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.played import lookup_table
-from scribe_spark.worlds.save import is_saved, lives_rows
+from scribe_spark.worlds.save import is_saved, lives_tables
 from scribe_spark.worlds.views import Bucket, View
 from scribe_spark.worlds.world_state import PlayedRound, Protocols, WorldState
 
@@ -108,11 +108,11 @@ class Played:
         self.bounds = np.linspace(0, len(self.known), buckets + 1).astype(np.int64)
         self.own = range(buckets) if exchange is None else [exchange.rank]
         never = np.full(len(self.known), -1)
-        rows = list(lives_rows(self.bounds, self.own, world.overlay.lives, never, 0))
+        rows = []
         for bucket in self.own:
-            mine = world.overlay.states.of(slice(*self.bounds[bucket : bucket + 2]))
-            for name, columns in mine.tables().items():
-                rows += pack_rows(bucket, bucket, True, name, columns)
+            mine = world.overlay.states.of(slice(*self.bounds[bucket : bucket + 2])).tables()
+            mine |= lives_tables(self.bounds, bucket, world.overlay.lives, never, 0)
+            rows += rows_of(bucket, mine)
         self.read(rows)
 
     def read(self, rows: list[pa.RecordBatch]) -> None:
@@ -126,7 +126,11 @@ class Played:
 
     def rows(self, number: int) -> list[pa.RecordBatch]:
         """The rows of this task's buckets."""
-        return [*self.engine.rows(), *self.state.rows(number, self.own)]
+        return [
+            row
+            for bucket, mine in zip(self.own, self.engine.tables, strict=True)
+            for row in rows_of(bucket, {**mine, **self.state.tables(number, bucket)})
+        ]
 
     def step(self, number: int, keeps_messages: bool = False) -> PlayedRound:
         """Play a round."""
@@ -185,3 +189,8 @@ class Played:
 def name_of(row: pa.RecordBatch) -> str:
     """The name of the table in a row."""
     return row.column("name")[0].as_py()
+
+
+def rows_of(bucket: int, tables: dict) -> list[pa.RecordBatch]:
+    """The tables of a bucket as rows."""
+    return [row for name in tables for row in pack_rows(bucket, bucket, True, name, tables[name])]

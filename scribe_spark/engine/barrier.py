@@ -1,9 +1,12 @@
 """Jobs whose tasks stay: a barrier stage, in which tasks exchange messages while they work.
 
-:func:`play_in_tasks` gives the frame of such a job, and :func:`run_again_where_lost` runs an action
-on it.  Spark starts all tasks of a barrier stage at once, and ends all of them when one fails.  It
-does not run a last stage again, as some of its rows may have been used; the action is run again
-here, where a task was lost.  An error of the work itself is not tried again.
+:func:`run_in_tasks` is the only way to start such a job.  Spark starts all tasks of a barrier stage
+at once, and ends all of them when one fails.
+
+Two kinds of failure differ.  A *lost* task (its process or executor is gone, or does not answer)
+raises in Spark: the shuffle behind the stage makes Spark play the stage again, four times at most.
+An *error* of the work is a result: the tasks end, a row brings the error to the driver, and the
+driver raises it.  Spark never plays such a stage again.
 """
 
 from __future__ import annotations
@@ -18,24 +21,27 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import pyarrow as pa
 from pyspark import BarrierTaskContext, inheritable_thread_target
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from scribe_spark.engine.between_tasks import Alone, BetweenTasks, Ended, Exchange
-from scribe_spark.errors import RunError, one_line
-from scribe_spark.runtime.blocks import is_lost_block
+from scribe_spark.engine.packing import Packed
+from scribe_spark.engine.rows import pack_rows
+from scribe_spark.errors import InputError, RunError, one_line
+from scribe_spark.runtime.blocks import is_lost_block, materialise_and_read, release
 from scribe_spark.runtime.sessions import abilities, describe_jobs
 from scribe_spark.runtime.slots import slots, why_no_barrier
+from scribe_spark.schemas import ROWS
 
 if TYPE_CHECKING:
     from scribe_spark.engine.flight import Flight
 
 T = TypeVar("T")
 
-#: ``work(exchange, batches)``: the work of a task; takes the rows of its bucket, gives others.
+#: ``work(exchange, batches)``: the work of a task, from rows of its bucket to others (`ROWS`).
 Work = Callable[[Exchange, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 #: The most runs of an action that loses tasks.
@@ -44,29 +50,27 @@ _TRIES = 4
 #: Seconds that a trial of the network between tasks may take.
 _TRIAL = 60.0
 
-#: Lines of errors in the text of Spark's error.
-_FAILED = re.compile(r"TaskFailed: (.*)")
+#: The name of the row in which a task reports an error of its work.
+_FAILED = "failed task"
+
+#: Lines of lost tasks in the text of Spark's error.
 _LOST = re.compile(
     r"PeerLost: (.*)|(Python worker exited unexpectedly \(\w+\))|((?:ExecutorLost|FetchFailed).*)"
 )
 
 
 class TaskFailed(RuntimeError):
-    """The work of a task raised an error; Spark brings the text to the driver."""
+    """An error of the work of a task; the text is the traceback."""
 
 
-def play_in_tasks(
+def run_in_tasks(
     rows: DataFrame,
     tasks: int,
     work: Work,
-    schema: StructType | str,
+    columns: Sequence[str | Column],
     patience: float | None = None,
-) -> DataFrame:
-    """Return what tasks make of rows while they exchange messages; lazy.
-
-    An action on the frame has to be run by :func:`run_again_where_lost`, and to need all rows.  It
-    should be the last stage of its job: behind a shuffle Spark runs a failed stage four times,
-    whatever the error.  Before a shuffle or checkpoint it allows no union, coalesce or limit.
+) -> tuple[DataFrame, pa.Table]:
+    """Let tasks that exchange messages turn rows into others.
 
     Parameters
     ----------
@@ -76,42 +80,69 @@ def play_in_tasks(
         The number of tasks; one is played without a barrier.
     work : callable
         ``work(exchange, batches)``, called in each task.
-    schema : StructType or str
-        The schema of the batches that `work` yields.
+    columns : sequence of str or Column
+        Columns of the new rows that the driver reads.
     patience : float, optional
         The seconds in which a task has to show the others that it is alive; by default 60.
+
+    Returns
+    -------
+    DataFrame
+        The new rows, materialised: `ROWS`.
+    pyarrow.Table
+        The `columns` of all of them.
+
+    Raises
+    ------
+    InputError
+        The work of a task raised this.
+    RunError
+        The work of a task raised another error; or tasks were lost again and again.
     """
-    if tasks == 1:
-        return rows.coalesce(1).mapInArrow(_kernel(work, Alone), schema)
-    secret = secrets.token_bytes(32)
-    placed = rows.repartitionById(tasks, F.col("bucket").cast("int"))
-    return placed.mapInArrow(
-        _kernel(work, lambda: _connected(tasks, secret, patience)), schema, barrier=True
-    )
+    frame = _in_tasks(rows, tasks, work, patience)
+    if tasks > 1:  # so that Spark may play the stage again, and that later stages are no barrier
+        frame = frame.repartitionById(tasks, F.col("bucket"))
+    wanted = [*columns, _error_of_task()]
+    # Spark itself plays the stage before a shuffle again
+    tries = 1 if tasks > 1 else _TRIES
+    table, read = run_again_where_lost(lambda: materialise_and_read(frame, wanted), tries)
+    try:
+        _raise_error(read)
+    except Exception:
+        release(table)
+        raise
+    return table, read.drop([_FAILED])
 
 
-def run_again_where_lost(action: Callable[[], T], tries: int = _TRIES) -> T:
-    """Return the result of an action on the frame of :func:`play_in_tasks`.
+def run_again_where_lost(action: Callable[[], T], tries: int) -> T:
+    """Return the result of an action that is run again where it loses tasks.
 
     Raises
     ------
     RunError
-        The work of a task raised an error; or tasks were lost in each of `tries` runs.
+        Tasks were lost in each of `tries` runs.
     """
     for tried in range(1, tries + 1):
         try:
             return action()
         except Exception as error:
-            text = str(error)
-            if found := _FAILED.search(text):
-                raise RunError(found[1]) from error
-            found = _LOST.search(text)
+            found = _LOST.search(str(error))
             if found is None or is_lost_block(error):
                 raise
             if tried == tries:
                 why = next(filter(None, found.groups()))
-                raise RunError(f"tasks were lost in each of {tries} runs: {why}") from error
+                raise RunError(f"tasks were lost again and again: {why}") from error
     raise ValueError(f"tries = {tries}")
+
+
+def _in_tasks(rows: DataFrame, tasks: int, work: Work, patience: float | None) -> DataFrame:
+    """Return the rows that tasks make, and those of their errors: `ROWS`; lazy."""
+    if tasks == 1:
+        return rows.coalesce(1).mapInArrow(_kernel(work, Alone), ROWS)
+    secret = secrets.token_bytes(32)
+    placed = rows.repartitionById(tasks, F.col("bucket").cast("int"))
+    kernel = _kernel(work, lambda: _connected(tasks, secret, patience))
+    return placed.mapInArrow(kernel, ROWS, barrier=True)
 
 
 def _kernel(
@@ -126,12 +157,30 @@ def _kernel(
             ended = Ended.by(error, exchange.rank)
             if ended.why != "failed":
                 raise
-            failed = TaskFailed(ended.line)
-            failed.add_note(ended.trace)
-            raise failed from None
+            told = {"ended": np.frombuffer(ended.to_bytes(), np.uint8)}
+            yield from pack_rows(exchange.rank, exchange.rank, False, _FAILED, told)
+            return
         exchange.end()
 
     return run
+
+
+def _error_of_task() -> Column:
+    """Return the column with the packed error of a task; NULL in other rows."""
+    is_error = ~F.col("table") & (F.col("name") == _FAILED)
+    return F.when(is_error, F.col("data")).alias(_FAILED)
+
+
+def _raise_error(read: pa.Table) -> None:
+    """Raise the error of the first task that reports one."""
+    packed = read.column(_FAILED).drop_null()
+    if not len(packed):
+        return
+    ended = Ended.of_bytes(Packed(packed[0].as_buffer())["ended"].tobytes())
+    cause = TaskFailed(ended.trace)
+    if ended.refused is not None:
+        raise InputError(*ended.refused) from cause
+    raise RunError(ended.line) from cause
 
 
 # --- in a task of a barrier stage
@@ -217,9 +266,9 @@ def _try(spark: SparkSession, tasks: int) -> str | None:
 
     def attempt() -> None:
         abilities(spark).tag(tag, "trial")
-        frame = play_in_tasks(_one_row_each(spark, tasks), tasks, _swap_once, "bucket int", 10.0)
+        frame = _in_tasks(_one_row_each(spark, tasks), tasks, _swap_once, 10.0)
         try:
-            run_again_where_lost(frame.toArrow, tries=1)
+            _raise_error(frame.select(_error_of_task()).toArrow())
             reasons[:] = []
         except Exception as error:
             reasons[:] = [one_line(error)]
@@ -241,4 +290,4 @@ def _one_row_each(spark: SparkSession, tasks: int) -> DataFrame:
 
 def _swap_once(exchange: Exchange, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     exchange.swap({}, b"")
-    yield from batches
+    yield from ()

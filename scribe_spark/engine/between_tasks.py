@@ -131,12 +131,15 @@ class Ended:
         The reason in one line.
     trace : str
         The traceback of an error, or the end of it.
+    refused : tuple of (str, object, str), optional
+        The field, value and remedy of an `InputError`.
     """
 
     why: str
     rank: int
     line: str = ""
     trace: str = ""
+    refused: tuple[str, object, str] | None = None
 
     @classmethod
     def by(cls, error: BaseException | None, rank: int) -> Ended:
@@ -150,8 +153,11 @@ class Ended:
         line = one_line(error)
         if not isinstance(error, _READABLE):
             line = f"{type(error).__name__}: {line}"
-        trace = "".join(traceback.format_exception(error))
-        return cls("failed", rank, line, trace[-_LONGEST_TRACE:])
+        trace = "".join(traceback.format_exception(error))[-_LONGEST_TRACE:]
+        refused = None
+        if isinstance(error, InputError):
+            refused = error.field, error.value, error.remedy
+        return cls("failed", rank, line, trace, refused)
 
     def error(self, swap: int) -> ExchangeError:
         """Return the error of a task that needs the ended task for a swap."""
@@ -161,7 +167,7 @@ class Ended:
 
     def to_bytes(self) -> bytes:
         """Return a note with the reason."""
-        return json.dumps(asdict(self)).encode()
+        return json.dumps(asdict(self), default=str).encode()
 
     @classmethod
     def of_bytes(cls, note: bytes) -> Ended:

@@ -7,16 +7,14 @@ messages there are, which tables have rows, and what is taken; so all of them de
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.framing import of_frame, to_frame
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.in_turn import IfRows, Steps
-from scribe_spark.engine.on_spark import pack_rows
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Shared, join_tables, tables_called
 from scribe_spark.engine.program import Program, Tables
@@ -124,12 +122,6 @@ class InTask:
 
     def free(self, shared: Shared) -> None:
         """See `Player.free`."""
-
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        """Yield the tables of this task's buckets: `ROWS`."""
-        for bucket, mine in self._own.items():
-            for name in mine:
-                yield from pack_rows(bucket, bucket, True, name, mine[name])
 
     def release(self) -> None:
         """See `Player.release`."""

@@ -12,36 +12,30 @@ import functools
 import re
 import shutil
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from scribe_spark.engine.barrier import play_in_tasks, run_again_where_lost
+from scribe_spark.engine.barrier import run_in_tasks
 from scribe_spark.engine.between_tasks import Exchange
+from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, stopped_at
-from scribe_spark.engine.packing import Columns, Packed, count_rows, pack
 from scribe_spark.engine.program import Inbox, Program, Tables, deliver, merge_inbox
+from scribe_spark.engine.rows import Row, pack_rows, read_rows
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import materialise_and_read, release
 from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import abilities, describe_jobs, parallelism
 from scribe_spark.runtime.tricks import enabled
 from scribe_spark.schemas import ROWS
-
-_ARROW = to_arrow_schema(ROWS)
-
-#: Most bytes of a row: an array of the JVM has less than 2**31, and rows are copied.
-_PART = 2**25
 
 #: The sender of a table that no program changes.
 CONSTANT = -1
@@ -233,35 +227,48 @@ class BucketTables:
 
     def play_in_tasks(
         self,
-        orchestrate: Callable[[int, Tables, Inbox, Exchange], None],
+        orchestrate: Callable[[InTask, pa.Table], None],
         name: str,
         first: DataFrame | None = None,
+        beside: DataFrame | None = None,
     ) -> None:
         """Let one job, whose tasks keep their buckets, change the tables.
 
         Parameters
         ----------
         orchestrate : callable
-            ``orchestrate(bucket, tables, inbox, exchange)`` changes the tables of a bucket, given
-            the messages that have come for it; picklable.
+            ``orchestrate(player, beside)``, called in the task of each bucket; picklable.
         name : str
             Names the job.
         first : DataFrame, optional
             As of :meth:`play`.
+        beside : DataFrame, optional
+            Rows of other columns than `ROWS`, which every task reads.
+
+        Raises
+        ------
+        InputError
+            The orchestrator raised this; the tables are as before.
+        RunError
+            The orchestrator raised another error; or tasks were lost again and again.
         """
-        rows, tasks, folder = self._with_constant(first), self.layout.buckets, self.layout.folder
+        rows, layout = self._with_constant(first), self.layout
+        if beside is not None:
+            rows = _with_beside(rows, beside, layout.buckets)
+        wanted = None if beside is None else to_arrow_schema(beside.schema)
+        folder = layout.folder
 
         def work(exchange: Exchange, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            bucket, found = exchange.rank, list(read_rows(batches))
+            own, others = _apart(batches, wanted)
+            bucket, found = exchange.rank, list(read_rows(own))
             held = _tables_of(found)
-            tables, inbox = _readable(held), _inbox_of(found)
+            player = InTask([_readable(held)], exchange, _inbox_of(found))
             del found
-            orchestrate(bucket, tables, inbox, exchange)
-            yield from _rows_of(bucket, tables, held, folder)
+            orchestrate(player, others)
+            yield from _rows_of(bucket, player.tables[0], held, folder)
 
-        with describe_jobs(self.layout.spark, name):
-            frame = self.layout.partition(play_in_tasks(rows, tasks, work, ROWS))
-            self._accept(run_again_where_lost(lambda: _Made.of(frame)))
+        with describe_jobs(layout.spark, name):
+            self._accept(_Made.read(*run_in_tasks(rows, layout.buckets, work, _seen())))
 
     def settle(self) -> None:
         """Compute the rows now, if nothing has been played."""
@@ -393,9 +400,12 @@ class _Made:
 
     @classmethod
     def of(cls, frame: DataFrame) -> _Made:
-        """Compute rows, and see what they are."""
-        size = F.length("data").alias("bytes")
-        rows, listed = materialise_and_read(frame, ["table", "name", "rows", "file", size])
+        """Compute rows, and read what they are."""
+        return cls.read(*materialise_and_read(frame, _seen()))
+
+    @classmethod
+    def read(cls, rows: DataFrame, listed: pa.Table) -> _Made:
+        """Return materialised rows, of which the columns :func:`_seen` are read."""
         is_table = listed.column("table").to_numpy(zero_copy_only=False)
         count = listed.column("rows").to_numpy()
         sent = pc.fill_null(listed.column("bytes"), 0).to_numpy()
@@ -407,6 +417,11 @@ class _Made:
             int(sent[~is_table].sum()),
             frozenset(file for lines in named for file in lines.splitlines()),
         )
+
+
+def _seen() -> list[str | Column]:
+    """Return the columns of rows that the driver reads."""
+    return ["table", "name", "rows", "file", F.length("data").alias("bytes")]
 
 
 def _delete(files: Iterable[str]) -> None:
@@ -429,7 +444,7 @@ def _superstep(
     """Return the kernel that plays the buckets of a partition."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        buckets: dict[int, list[_Row]] = {}
+        buckets: dict[int, list[Row]] = {}
         for row in read_rows(batches):
             buckets.setdefault(row.bucket, []).append(row)
         for bucket in sorted(buckets):  # what has been played is freed
@@ -439,7 +454,7 @@ def _superstep(
 
 
 def _play(
-    program: Program, superstep: int, folder: str | None, bucket: int, rows: list[_Row]
+    program: Program, superstep: int, folder: str | None, bucket: int, rows: list[Row]
 ) -> Iterator[pa.RecordBatch]:
     """One superstep of one bucket; rows of its tables, and of the messages that it sends."""
     held = _tables_of(rows)
@@ -453,23 +468,23 @@ def _play(
     yield from _rows_of(bucket, tables, held, folder)
 
 
-def _tables_of(rows: Iterable[_Row]) -> dict[str, _Row]:
+def _tables_of(rows: Iterable[Row]) -> dict[str, Row]:
     """Return the rows of tables by name."""
     return {row.name: row for row in rows if row.table}
 
 
-def _readable(held: Mapping[str, _Row]) -> Tables:
+def _readable(held: Mapping[str, Row]) -> Tables:
     """Return tables that are read when a program asks for them."""
     return Tables({name: functools.partial(getattr, row, "packed") for name, row in held.items()})
 
 
-def _inbox_of(rows: Iterable[_Row]) -> Inbox:
+def _inbox_of(rows: Iterable[Row]) -> Inbox:
     """Return the messages among rows, by kind."""
     return merge_inbox((row.sender, row.name, row.read()) for row in rows if not row.table)
 
 
 def _rows_of(
-    bucket: int, tables: Tables, held: Mapping[str, _Row], folder: str | None
+    bucket: int, tables: Tables, held: Mapping[str, Row], folder: str | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the tables of a bucket, of which some have changed."""
     for name in tables:
@@ -480,114 +495,32 @@ def _rows_of(
             yield from held[name].as_it_was()
 
 
-class _Row:
-    """A table or messages of :data:`ROWS` in a task; `read` gives the columns.
+def _with_beside(rows: DataFrame, beside: DataFrame, buckets: int) -> DataFrame:
+    """Return rows of buckets with other rows for every bucket, whose name is NULL; lazy."""
+    nulls = [F.lit(None).cast(one.dataType).alias(one.name) for one in beside.schema]
+    others = [F.lit(None).cast(one.dataType).alias(one.name) for one in ROWS]
+    each = F.lit(0) if buckets == 1 else F.explode(F.sequence(F.lit(0), F.lit(buckets - 1)))
+    every = beside.select(*others, *beside.columns).withColumn("bucket", each)
+    return rows.select(*ROWS.names, *nulls).unionByName(every)
+
+
+def _apart(
+    batches: Iterable[pa.RecordBatch], beside: pa.Schema | None
+) -> tuple[list[pa.RecordBatch], pa.Table]:
+    """Return the rows of a bucket, and the others as of :func:`_with_beside`; no bytes are copied.
 
     Parameters
     ----------
-    parts : list of RecordBatch
-        The row, or all rows of its parts in order.
+    beside : Schema or None
+        Of the other rows; None where there are none.
     """
-
-    def __init__(self, parts: list[pa.RecordBatch]) -> None:
-        self._parts = parts
-        named = {name: parts[0].column(name)[0].as_py() for name in _NAMED}
-        self.bucket, self.sender = named["bucket"], named["sender"]
-        self.table, self.name, self._file = named["table"], named["name"], named["file"]
-
-    @functools.cached_property
-    def packed(self) -> Packed:
-        """The columns, each read when it is asked for."""
-        if self._file is not None:
-            file = self._file.splitlines()[0]
-            return Packed(np.memmap(file, np.uint8, "r"), file)
-        bytes_of = [part.column("data")[0].as_buffer() for part in self._parts]
-        return Packed(bytes_of[0] if len(bytes_of) == 1 else b"".join(bytes_of))
-
-    def read(self) -> dict[str, np.ndarray]:
-        """Return the columns."""
-        return dict(self.packed)
-
-    def with_bytes(self) -> Iterator[pa.RecordBatch]:
-        """Yield the row or rows with the bytes of the columns, wherever they are."""
-        if self._file is None:
-            yield from self.as_it_was()
-        else:
-            yield from pack_rows(self.bucket, self.sender, self.table, self.name, self.packed)
-
-    def as_it_was(self) -> Iterator[pa.RecordBatch]:
-        """Yield the row or rows; from a Parquet file every column would be nullable."""
-        for part in self._parts:
-            yield pa.RecordBatch.from_arrays(part.columns, schema=_ARROW)
-
-
-_NAMED = ("bucket", "sender", "table", "name", "file")
-
-
-def read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
-    """Yield the tables and messages of :data:`ROWS` in a partition."""
-    waiting: dict[tuple[Any, ...], dict[int, pa.RecordBatch]] = {}
+    if beside is None:
+        return list(batches), pa.table({})
+    own, others = [], []
     for batch in batches:
-        for at in range(batch.num_rows):
-            row = batch.slice(at, 1)
-            part, parts = (row.column(name)[0].as_py() for name in ("part", "parts"))
-            if parts == 1:
-                yield _Row([row])
-                continue
-            key = tuple(row.column(name)[0].as_py() for name in _NAMED)
-            found = waiting.setdefault(key, {})
-            found[part] = row
-            if len(found) == parts:
-                yield _Row([found[part] for part in range(parts)])
-                del waiting[key]
-    if waiting:
-        raise ValueError(f"parts of rows are missing: {sorted(waiting)}")
-
-
-def pack_rows(
-    bucket: int,
-    sender: int,
-    table: bool,
-    name: str,
-    columns: Columns,
-    folder: str | None = None,
-    before: Packed | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Yield a row of :data:`ROWS`; several where the bytes are too many for one.
-
-    Parameters
-    ----------
-    folder : str, optional
-        Where a table is written as a file; without it the row has its bytes.
-    before : Packed, optional
-        What the table was: columns that are the same stay in the files where they are.
-    """
-    (pieces, files), rows = pack(columns, before), count_rows(columns)
-    if folder is not None and table:
-        called = name.replace("/", " ")  # a prefix of a protocol is no folder
-        own = str(Path(folder, f"{called}-{bucket}-{uuid.uuid4().hex}"))
-        with open(own, "wb") as out:
-            for piece in pieces:
-                out.write(piece)
-        file = "\n".join([own, *files])
-        yield _batch(bucket, sender, table, name, rows, file, None, 0, 1)
-        return
-    data = memoryview(b"".join(pieces))
-    parts = max(1, -(-len(data) // _PART))
-    for part in range(parts):
-        some = data[part * _PART : (part + 1) * _PART]
-        yield _batch(bucket, sender, table, name, 0 if part else rows, None, some, part, parts)
-
-
-def _batch(*values: Any) -> pa.RecordBatch:
-    """Return one row of :data:`ROWS`; the bytes are not copied."""
-    arrays = [
-        _bytes(value) if isinstance(value, memoryview) else pa.array([value], one.type)
-        for value, one in zip(values, _ARROW, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
-
-
-def _bytes(data: memoryview) -> pa.Array:
-    ends = pa.py_buffer(np.array([0, len(data)], dtype="<i4"))
-    return pa.BinaryArray.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(data)])
+        is_other = pc.is_null(batch.column("name"))
+        if batch.column("name").null_count:
+            others.append(batch.select(beside.names).filter(is_other))
+        mine = np.flatnonzero(~is_other.to_numpy(zero_copy_only=False))
+        own += [batch.select(ROWS.names).slice(int(at), 1) for at in mine]
+    return own, pa.Table.from_batches(others) if others else beside.empty_table()

@@ -11,16 +11,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import IfRows, Steps, is_silent, name_of, trimmed
-from scribe_spark.engine.on_spark import ROWS, BucketTables, Costs, pack_rows
+from scribe_spark.engine.on_spark import BucketTables, Costs
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Shared, join_tables, tables_called
-from scribe_spark.engine.program import Inbox, Program, Tables, deliver
+from scribe_spark.engine.program import Program, deliver
+from scribe_spark.engine.rows import pack_rows
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.sessions import local_frame
+from scribe_spark.schemas import ROWS
 
 _ARROW = to_arrow_schema(ROWS)
 
@@ -114,8 +115,8 @@ class OnSpark:
             Names the job.
         """
 
-        def play(bucket: int, tables: Tables, inbox: Inbox, exchange: Exchange) -> None:
-            orchestrate(InTask([tables], exchange, inbox))
+        def play(player: InTask, beside: pa.Table) -> None:
+            orchestrate(player)
 
         first = None
         for messages in self._first.values():

@@ -1,41 +1,32 @@
 """Rounds of a world in tasks that keep their buckets: one Spark job for many rounds.
 
-The rows of the world and the events go in; its rows, and what each round leaves, come out.  The
+The tables of the world and the events go in; its tables, and what each round leaves, come out.  The
 tables of a bucket stay in the memory of its task from round to round.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql import DataFrame
 
-from scribe_spark import schemas
-from scribe_spark.engine import Tables
-from scribe_spark.engine.barrier import Work, play_in_tasks, run_again_where_lost
-from scribe_spark.engine.between_tasks import Exchange
-from scribe_spark.engine.buckets import BucketRing, tables_by_bucket
+from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.on_spark import ROWS
+from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.errors import InputError
-from scribe_spark.living_checks import faults_of_tasks
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import ImpossibleRound
 from scribe_spark.pastry.lookups import Lookups, try_routes
-from scribe_spark.runtime.blocks import materialise, release
-from scribe_spark.runtime.sessions import describe_jobs
+from scribe_spark.runtime.blocks import release
+from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.task_reports import Address, Reporter
 from scribe_spark.worlds.played import (
-    EVENT,
     EventsByRound,
     Played,
     RoundLeft,
@@ -47,16 +38,11 @@ from scribe_spark.worlds.world_state import PlayedRound, Protocols, WorldState
 #: Seconds after which a job of rounds ends that cannot report them on its way.
 UNHEARD = 1.0
 
-#: The rows of the world, and its events, whose name is NULL.
-_INPUT = StructType([*(StructField(one.name, one.dataType) for one in ROWS), *EVENT.fields])
+#: The table of the first bucket with the results of the rounds of a job.
+_RESULTS = "results of rounds"
 
-#: The rows of the world, which are tables; and what each round leaves, which are none: the name,
-#: and a stream of Arrow.
-_OUTPUT = StructType([*ROWS.fields, StructField("round", LongType())])
-
-#: Names of what rounds leave, besides `PlayedRound.of_groups`; that a round cannot be played.
+#: Names of results of a round, besides `PlayedRound.of_groups`.
 _MEASURES, _SECONDS, _LOOKUPS, _OUTCOMES = "measures", "seconds", "lookups", "outcomes"
-_REFUSED = "refused"
 
 
 @dataclass(frozen=True)
@@ -67,13 +53,9 @@ class _Job:
     bounds: np.ndarray
     protocols: Protocols
 
-    def state(
-        self, rows: Iterable[pa.RecordBatch], exchange: Exchange
-    ) -> tuple[WorldState, InTask]:
-        """Return the world of some rows, in this task and those that it exchanges with."""
-        found = tables_by_bucket(rows)
-        engine = InTask([found.get(exchange.rank, Tables())], exchange)
-        return WorldState.of_engine(engine, self.facts, self.bounds, self.protocols), engine
+    def state(self, player: InTask) -> WorldState:
+        """Return the world of the tables of this task, and of those that it exchanges with."""
+        return WorldState.of_engine(player, self.facts, self.bounds, self.protocols)
 
 
 class InTasks:
@@ -89,8 +71,14 @@ class InTasks:
     """
 
     def __init__(self, rows: DataFrame, ring: BucketRing, protocols: Protocols) -> None:
-        self.rows, self._made, self._ring = rows, rows, ring
-        self._job = _Job(ring.facts, ring.bounds, protocols)
+        self._start: DataFrame | None = rows
+        self._tables = BucketTables(ring.layout, rows)
+        self._job, self._spark = _Job(ring.facts, ring.bounds, protocols), ring.layout.spark
+
+    @property
+    def rows(self) -> DataFrame:
+        """`ROWS` of the world; lazy."""
+        return self._tables.rows()
 
     def play(
         self,
@@ -124,29 +112,21 @@ class InTasks:
         """
         job = self._job
 
-        def play(exchange: Exchange, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def play(player: InTask, events: pa.Table) -> None:
             reporter, limit = Reporter(report_to), seconds
             if report_to is not None and not reporter.is_heard:
                 limit = min(seconds, UNHEARD)
-            yield from _play(job, exchange, batches, rounds, limit, reporter, messages)
+            _play(job, player, EventsByRound(events), rounds, limit, reporter, messages)
             reporter.close()
 
-        spark = self._ring.layout.spark
-        with describe_jobs(spark, f"world rounds from {rounds[0]}"), faults_of_tasks():
-            frame = self._in_tasks(play, _OUTPUT, _event_rows(add(events)))
-            made, _ = run_again_where_lost(lambda: materialise(frame))
-            left = made.where(~F.col("table")).select("name", "data", "round").toArrow()
-        try:
-            done = _read_left(left, rounds)
-        except InputError:
-            release(made)
-            raise
-        self.release()
-        self._made, self.rows = made, made.where("table").select(ROWS.names)
-        return done
+        rows = add(events)
+        called, beside = f"world rounds from {rounds[0]}", rows.select(*event_columns(rows))
+        self._tables.play_in_tasks(play, called, beside=beside)
+        self._release_start()
+        return _read_rounds(self._tables)
 
     def route(self, messages: pa.Table) -> DataFrame:
-        """Route messages by what nodes know now: `schemas.LOOKUPS`; lazy.
+        """Route messages by what nodes know now: `schemas.LOOKUPS`.
 
         Parameters
         ----------
@@ -157,130 +137,123 @@ class InTasks:
         node, hi, lo = (messages.column(name).to_numpy() for name in messages.column_names)
         keys = Keys(hi.view(np.uint64), lo.view(np.uint64))
 
-        def route(
-            exchange: Exchange, batches: Iterable[pa.RecordBatch]
-        ) -> Iterator[pa.RecordBatch]:
-            state, _ = job.state(_rows_of(batches), exchange)
+        def route(player: InTask, beside: pa.Table) -> None:
+            state = job.state(player)
             lookups = Lookups(job.facts.positions(node), keys)
             found = lookup_table(try_routes(state.player, lookups), state.ring.node)
-            if not exchange.rank:
-                yield from found.to_batches()
+            player.release()  # no table is changed, and none comes back
+            if not player.first:
+                results = _Results()
+                results.add(0, _LOOKUPS, found)
+                results.put(player)
 
-        return self._in_tasks(route, schemas.LOOKUPS)
-
-    def _in_tasks(
-        self, work: Work, schema: StructType, events: DataFrame | None = None
-    ) -> DataFrame:
-        """Return what the tasks of the buckets make of the rows and the events; lazy."""
-        nothing = [F.lit(None).cast(one.dataType).alias(one.name) for one in EVENT]
-        rows, buckets = self.rows.select(*ROWS.names, *nothing), self._ring.layout.buckets
-        if events is not None:
-            rows = rows.unionByName(events.withColumn("bucket", _every(buckets)))
-        made = play_in_tasks(rows, buckets, work, schema)
-        if buckets == 1:
-            return made
-        # behind a shuffle Spark plays a stage of tasks again where one is lost, and what is made
-        # of the rows afterwards is no such stage
-        return made.repartition(1) if schema is not _OUTPUT else self._ring.layout.partition(made)
+        tables = self._tables.fork()
+        try:
+            tables.play_in_tasks(route, "routes")
+            ((_, _, found),) = _read_results(tables)
+        finally:
+            tables.release()
+        return local_frame(self._spark, found)
 
     def release(self) -> None:
         """Free the rows."""
-        release(self._made)
+        self._tables.release()
+        self._release_start()
+
+    def _release_start(self) -> None:
+        if self._start is not None:
+            release(self._start)
+            self._start = None
 
 
 def _play(
     job: _Job,
-    exchange: Exchange,
-    batches: Iterable[pa.RecordBatch],
+    player: InTask,
+    events: EventsByRound,
     rounds: range,
     seconds: float,
     reporter: Reporter,
     messages: bool,
-) -> Iterator[pa.RecordBatch]:
-    """Read the world, play rounds until time is up; yield what they leave, and the world."""
+) -> None:
+    """Play rounds on the tables of a task until time is up; put their results beside the tables."""
     started = before = time.monotonic()
-    given = list(batches)
-    events = EventsByRound(_events_of(given))
-    state, engine = job.state(_rows_of(given), exchange)
-    del given
-    is_first = not exchange.rank
+    state, results = job.state(player), _Results()
     last, number = None, rounds[0]
     for number in rounds:
         try:
             done = state.play(number, events.of(number), messages)
         except ImpossibleRound as impossible:  # nothing of the round has been played
             if last is None:
-                if is_first:
-                    yield _left(number, _REFUSED, pa.table({"what": [impossible.what]}))
-                return
+                words = f"cannot be played: {impossible.what}"
+                raise InputError("round", number, words) from None
             number -= 1
             break
         last, now = done, time.monotonic()
         took, before = now - before, now
-        if is_first:
+        if not player.first:
             measures = {name: float(value) for name, value in done.measures.items()}
             reporter.report({"round": number, "seconds": took, "measures": measures})
-            yield from _results(done, measures, number, took)
-        if not engine.agree(now - started < seconds):
+            results.add_round(done, measures, number, took)
+        if not player.agree(now - started < seconds):
             break
     assert last is not None
-    if is_first:
-        yield _left(number, _LOOKUPS, lookup_table(last.result.lookups, state.ring.node))
-        yield _left(number, _OUTCOMES, pa.table(dict(last.outcomes)))
-    own = range(exchange.rank, exchange.rank + 1)
-    for rows in (engine.rows(), state.rows(number + 1, own)):
-        for batch in rows:
-            yield _with_round(batch, None)
+    player.tables[0].update(state.tables(number + 1, player.first))
+    if not player.first:
+        results.add(number, _LOOKUPS, lookup_table(last.result.lookups, state.ring.node))
+        results.add(number, _OUTCOMES, pa.table(dict(last.outcomes)))
+        results.put(player)
 
 
-def _results(
-    done: PlayedRound, measures: dict[str, float], number: int, seconds: float
-) -> Iterator[pa.RecordBatch]:
-    """Yield what a round leaves."""
-    names, values = pa.array(list(measures), pa.string()), pa.array(list(measures.values()))
-    yield _left(number, _MEASURES, pa.table({"name": names, "value": values}))
-    yield _left(number, _SECONDS, pa.table({"value": [seconds]}))
-    for name, table in done.of_groups.items():
-        yield _left(number, name, table)
+@dataclass
+class _Results:
+    """The results of rounds: tables, each with the number of its round and a name."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def add_round(
+        self, done: PlayedRound, measures: dict[str, float], number: int, seconds: float
+    ) -> None:
+        """Add the results of a round."""
+        names, values = pa.array(list(measures), pa.string()), pa.array(list(measures.values()))
+        self.add(number, _MEASURES, pa.table({"name": names, "value": values}))
+        self.add(number, _SECONDS, pa.table({"value": [seconds]}))
+        for name, table in done.of_groups.items():
+            self.add(number, name, table)
+
+    def add(self, number: int, name: str, table: pa.Table) -> None:
+        """Add a table."""
+        data = _to_bytes(table).to_pybytes()
+        self.rows.append({"round": number, "name": name, "data": data})
+
+    def put(self, player: InTask) -> None:
+        """Put all results into a table of the player's bucket."""
+        schema = pa.schema({"round": pa.int64(), "name": pa.string(), "data": pa.large_binary()})
+        data = _to_bytes(pa.Table.from_pylist(self.rows, schema))
+        player.tables[0][_RESULTS] = {"bytes": np.frombuffer(data, np.uint8)}
 
 
-def _left(number: int, name: str, table: pa.Table) -> pa.RecordBatch:
-    """Return a row of :data:`_OUTPUT` with a table that a round leaves."""
+def _to_bytes(table: pa.Table) -> pa.Buffer:
+    """Return a table as a stream of Arrow."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    data = sink.getvalue()
-    values = [0, 0, False, name, len(table), None, data, 0, 1]
-    arrays = [
-        pa.array([data.to_pybytes() if value is data else value], one.type)
-        for value, one in zip(values, to_arrow_schema(ROWS), strict=True)
-    ]
-    return _with_round(pa.RecordBatch.from_arrays(arrays, schema=to_arrow_schema(ROWS)), number)
+    return sink.getvalue()
 
 
-def _with_round(rows: pa.RecordBatch, number: int | None) -> pa.RecordBatch:
-    """Return rows of `ROWS` as rows of :data:`_OUTPUT`."""
-    rounds = pa.array([number] * rows.num_rows, pa.int64())
-    return pa.RecordBatch.from_arrays([*rows.columns, rounds], schema=to_arrow_schema(_OUTPUT))
+def _read_results(tables: BucketTables) -> list[tuple[int, str, pa.Table]]:
+    """Take the results that a job has put beside the tables: round, name and table of each."""
+    ((_, _, packed),) = tables.take(_RESULTS)
+    rows = pa.ipc.open_stream(pa.py_buffer(packed["bytes"])).read_all().to_pylist()
+    return [(row["round"], row["name"], pa.ipc.open_stream(row["data"]).read_all()) for row in rows]
 
 
-def _read_left(left: pa.Table, rounds: range) -> list[RoundLeft]:
-    """Return what rounds have left, in their order.
-
-    Raises
-    ------
-    InputError
-        The first of them cannot be played.
-    """
+def _read_rounds(tables: BucketTables) -> list[RoundLeft]:
+    """Take the results of the rounds of a job, in their order."""
     found: dict[int, dict[str, pa.Table]] = {}
-    for row in left.to_pylist():
-        table = pa.ipc.open_stream(row["data"]).read_all()
-        found.setdefault(row["round"], {})[row["name"]] = table
+    for number, name, table in _read_results(tables):
+        found.setdefault(number, {})[name] = table
     done = []
     for _, of in sorted(found.items()):
-        if _REFUSED in of:
-            what = of[_REFUSED].column("what")[0].as_py()
-            raise InputError("round", rounds[0], f"cannot be played: {what}")
         names, values = of.pop(_MEASURES).to_pydict().values()
         seconds = of.pop(_SECONDS).column("value")[0].as_py()
         played = Played(dict(zip(names, values, strict=True)), seconds)
@@ -289,36 +262,3 @@ def _read_left(left: pa.Table, rounds: range) -> list[RoundLeft]:
         columns = {name: outcomes.column(name).to_numpy() for name in outcomes.column_names}
         done.append(RoundLeft(played, of, outcomes=columns, **more))
     return done
-
-
-def _every(buckets: int) -> Column:
-    """Return the numbers of all buckets, in a row each."""
-    return F.lit(0) if buckets == 1 else F.explode(F.sequence(F.lit(0), F.lit(buckets - 1)))
-
-
-def _event_rows(events: DataFrame) -> DataFrame:
-    """Return events (`schemas.EVENTS`) as rows of :data:`_INPUT`; lazy."""
-    nothing = [F.lit(None).cast(one.dataType).alias(one.name) for one in ROWS]
-    return events.select(*nothing, *event_columns(events))
-
-
-def _events_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Return ``round, node, event, group`` of rows of :data:`_INPUT`."""
-    names = EVENT.names
-    parts = [
-        batch.select(names).filter(pc.is_null(batch.column("name")))
-        for batch in batches
-        if batch.column("name").null_count
-    ]
-    return pa.Table.from_batches(parts, schema=to_arrow_schema(EVENT))
-
-
-def _rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the world among rows of :data:`_INPUT`; nothing is copied."""
-    for batch in batches:
-        rows = batch.select(ROWS.names)
-        if not batch.column("name").null_count:
-            yield rows
-            continue
-        for at in np.flatnonzero(batch.column("name").is_valid()):
-            yield rows.slice(int(at), 1)

@@ -69,8 +69,7 @@ class OnDriver:
     @property
     def rows(self) -> DataFrame:
         """`ROWS` of the world; lazy."""
-        buckets = range(self._ring.layout.buckets)
-        own = pa.Table.from_batches(self._state.rows(self._next, buckets))
+        own = pa.Table.from_batches(self._state.rows(self._next))
         return self._tables.rows().unionByName(local_frame(self._ring.layout.spark, own))
 
     def play(

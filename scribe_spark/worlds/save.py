@@ -13,11 +13,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
-from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.packing import Columns, concatenate
+from scribe_spark.engine.rows import pack_rows, read_rows
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.lives import Lives
 from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.schemas import ROWS
 from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
 from scribe_spark.scribe.state import PREFIX
 from scribe_spark.worlds.live_systems import OF_SYSTEM
@@ -59,10 +60,10 @@ def read_header(rows: DataFrame) -> WorldHeader:
     return WorldHeader(**{name: int(column[0]) for name, column in row.read().items()})
 
 
-def lives_rows(
-    bounds: np.ndarray, buckets: Iterable[int], lives: Lives, incarnation: np.ndarray, number: int
-) -> Iterator[pa.RecordBatch]:
-    """Yield the tables of buckets that players do not keep: `ROWS`.
+def lives_tables(
+    bounds: np.ndarray, bucket: int, lives: Lives, incarnation: np.ndarray, number: int
+) -> dict[str, Columns]:
+    """Return the tables of a bucket that players do not keep.
 
     Parameters
     ----------
@@ -72,13 +73,22 @@ def lives_rows(
     number : int
         The round that is played next.
     """
-    header = WorldHeader(len(bounds) - 1, number)
-    for bucket in buckets:
-        own = slice(bounds[bucket], bounds[bucket + 1])
-        of_bucket = {name: array[own] for name, array in lives.arrays().items()}
-        yield from pack_rows(bucket, bucket, True, LIVES, of_bucket)
-        yield from pack_rows(bucket, bucket, True, INCARNATIONS, {"round": incarnation[own]})
-        yield from pack_rows(bucket, bucket, True, HEADER, header.columns())
+    own = slice(bounds[bucket], bounds[bucket + 1])
+    return {
+        LIVES: {name: array[own] for name, array in lives.arrays().items()},
+        INCARNATIONS: {"round": incarnation[own]},
+        HEADER: WorldHeader(len(bounds) - 1, number).columns(),
+    }
+
+
+def lives_rows(
+    bounds: np.ndarray, lives: Lives, incarnation: np.ndarray, number: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of :func:`lives_tables` of all buckets: `ROWS`."""
+    for bucket in range(len(bounds) - 1):
+        tables = lives_tables(bounds, bucket, lives, incarnation, number)
+        for name, columns in tables.items():
+            yield from pack_rows(bucket, bucket, True, name, columns)
 
 
 def read_lives(rows: DataFrame) -> Lives:

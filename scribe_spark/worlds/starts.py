@@ -80,9 +80,7 @@ def start_rows(
         digits = bucket_digits(rules.b, initial, routers, cores)
         tables = perfect_tables(ring, underlay, rules.b, rules.leaf_set, digits, initial)
     lives, incarnation = Lives.of(len(known), live, entered), np.full(len(known), NEVER)
-    more = pa.Table.from_batches(
-        lives_rows(ring.bounds, range(ring.layout.buckets), lives, incarnation, 0)
-    )
+    more = pa.Table.from_batches(lives_rows(ring.bounds, lives, incarnation, 0))
     rows, _ = materialise(tables.unionByName(local_frame(ring.layout.spark, more)))
     if arrived is not None:
         arrived.release()

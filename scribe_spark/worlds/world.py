@@ -335,7 +335,7 @@ class World:
         return views.view(self._driver.rows, self._ring, kernel, wanted, self._groups)
 
     def route(self, messages: DataFrame) -> DataFrame:
-        """Route messages by what nodes know now: `schemas.LOOKUPS`, a row for each message; lazy.
+        """Route messages by what nodes know now: `schemas.LOOKUPS`, a row for each message.
 
         Nothing changes: dead nodes that a message meets stay in tables.
 

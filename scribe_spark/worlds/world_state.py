@@ -49,7 +49,7 @@ from scribe_spark.worlds.live_groups import (
 from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.live_tree import LiveTree, find_live_tree, live_tree_measures
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
-from scribe_spark.worlds.save import HEADER, INCARNATIONS, LIVES, lives_rows
+from scribe_spark.worlds.save import HEADER, INCARNATIONS, LIVES, lives_rows, lives_tables
 from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, trees_of
 
 
@@ -256,18 +256,21 @@ class WorldState:
             *(self.player, number, of_nodes, of_groups, self._groups, self._incarnation.rounds)
         )
 
-    def rows(self, number: int, buckets: range) -> Iterator[pa.RecordBatch]:
-        """Return what the player does not keep as tables, by bucket: `ROWS`.
+    def rows(self, number: int) -> Iterator[pa.RecordBatch]:
+        """Return the tables that the player does not keep, as rows of all buckets: `ROWS`.
 
         Parameters
         ----------
         number : int
             The round that is played next.
-        buckets : range
-            The buckets that are wanted.
         """
-        player, rounds = self.player, self._incarnation.rounds
-        return lives_rows(player.given.bounds, buckets, player.lives, rounds, number)
+        player = self.player
+        return lives_rows(player.given.bounds, player.lives, self._incarnation.rounds, number)
+
+    def tables(self, number: int, bucket: int) -> dict[str, Columns]:
+        """Return the tables of a bucket that the player does not keep, as of :meth:`rows`."""
+        bounds, lives = self.player.given.bounds, self.player.lives
+        return lives_tables(bounds, bucket, lives, self._incarnation.rounds, number)
 
     def release(self) -> None:
         """Free the player's tables."""

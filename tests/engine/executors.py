@@ -7,13 +7,13 @@ import signal
 import sys
 from pathlib import Path
 
+import numpy as np
 import psutil
-import pyarrow as pa
 from pyspark.sql import functions as F
 
 from scribe_spark.config import Execution
-from scribe_spark.engine.barrier import play_in_tasks, run_again_where_lost, why_no_tasks
-from scribe_spark.runtime.blocks import materialise
+from scribe_spark.engine.barrier import run_in_tasks, why_no_tasks
+from scribe_spark.engine.rows import pack_rows, read_rows
 from scribe_spark.runtime.session import session
 
 folder = Path(sys.argv[1])
@@ -31,14 +31,15 @@ def work(exchange, batches):
         found, notes = exchange.swap(parts, b"%d" % sum(numbers))
         assert [part.size for part in found.values()] == [300_000] * exchange.size
     (folder / f"{exchange.rank} at {exchange._server.address.host}").touch()
-    yield pa.RecordBatch.from_pydict({"sum": [sum(map(int, notes))]})
+    found = {"sum": np.array([sum(map(int, notes))])}
+    yield from pack_rows(exchange.rank, exchange.rank, True, "found", found)
 
 
 if __name__ == "__main__":
     spark = session(Execution(out=str(folder / "out"), master="local-cluster[2,1,1024]"), nodes=100)
     print(why_no_tasks(spark, 2), "|", why_no_tasks(spark, 3))
     rows = spark.range(100).withColumn("bucket", (F.col("id") % 2).cast("int"))
-    frame = play_in_tasks(rows, 2, work, "sum long")
-    table, count = run_again_where_lost(lambda: materialise(frame))
-    print([row["sum"] for row in table.collect()], count)
+    table, listed = run_in_tasks(rows, 2, work, ["name"])
+    found = read_rows(table.toArrow().to_batches())
+    print([int(row.read()["sum"][0]) for row in found], len(listed))
     spark.stop()

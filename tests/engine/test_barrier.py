@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
@@ -18,19 +19,19 @@ from pyspark.sql import functions as F
 from scribe_spark.engine import barrier
 from scribe_spark.engine.barrier import (
     own_address,
-    play_in_tasks,
     run_again_where_lost,
+    run_in_tasks,
     why_no_tasks,
 )
+from scribe_spark.engine.on_spark import BucketTables, Layout
+from scribe_spark.engine.rows import pack_rows, read_rows
 from scribe_spark.errors import InputError, RunError
 from scribe_spark.runtime import slots as slots_of
-from scribe_spark.runtime.blocks import materialise_and_read, release
+from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
-from scribe_spark.runtime.sessions import abilities
+from scribe_spark.runtime.sessions import abilities, local_frame
 from scribe_spark.runtime.slots import slots
 from scribe_spark.runtime.tricks import VARIABLE
-
-SCHEMA = "task long, rows long, pid long"
 
 
 def rows_of(spark, tasks=2):
@@ -40,8 +41,6 @@ def rows_of(spark, tasks=2):
 def swapping(swaps=5, at=None, what=None):
     """Return work: a few swaps; at one of them something happens, to task 1."""
 
-    names = [field.split()[0] for field in SCHEMA.split(", ")]
-
     def work(exchange, batches):
         rows = sum(map(len, batches))
         for number in range(swaps):
@@ -49,18 +48,19 @@ def swapping(swaps=5, at=None, what=None):
                 what()
             _, notes = exchange.swap({}, b"%d" % rows)
         everywhere = sum(map(int, notes))
-        row = [exchange.rank, everywhere, os.getpid()]
-        yield pa.RecordBatch.from_arrays([pa.array([value]) for value in row], names)
+        row = {"task": exchange.rank, "rows": everywhere, "pid": os.getpid()}
+        columns = {name: np.array([value]) for name, value in row.items()}
+        yield from pack_rows(exchange.rank, exchange.rank, True, "seen", columns)
 
     return work
 
 
 def played(spark, work, tasks=2, **options):
-    frame = play_in_tasks(rows_of(spark, tasks), tasks, work, SCHEMA, **options)
-    table, read = run_again_where_lost(lambda: materialise_and_read(frame, ["*"]))
-    assert table.count() == tasks
+    table, _ = run_in_tasks(rows_of(spark, tasks), tasks, work, ["name"], **options)
+    rows = sorted(read_rows(table.toArrow().to_batches()), key=lambda row: row.bucket)
     release(table)
-    return read.sort_by("task").to_pylist()
+    assert len(rows) == tasks
+    return [{name: column[0] for name, column in row.read().items()} for row in rows]
 
 
 def test_tasks_swap_in_spark_and_leave_nothing_behind(spark):
@@ -79,20 +79,54 @@ def test_one_task_needs_no_barrier(spark):
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
-def test_an_error_of_the_work_is_one_line_and_not_tried_again(spark, tmp_path, tasks):
+@pytest.mark.parametrize("is_input", [True, False])
+def test_an_error_of_the_work_is_one_line_and_not_tried_again(spark, tmp_path, tasks, is_input):
     def work(exchange, batches):
         exchange.swap({}, b"")
+        yield from pack_rows(exchange.rank, 0, True, "made", {"n": np.arange(3)})
+        (tmp_path / str(time.time_ns())).touch()
         if exchange.rank == tasks - 1:
-            (tmp_path / str(time.time_ns())).touch()
-            raise InputError("nodes", 7, "are too few")
+            raise InputError("nodes", 7, "are too few") if is_input else ZeroDivisionError("!")
         while True:
             exchange.swap({}, b"")
-        yield
 
-    with pytest.raises(RunError, match=r"^nodes = 7: are too few$") as failed:
+    line = "nodes = 7: are too few" if is_input else "ZeroDivisionError: !"
+    with pytest.raises(InputError if is_input else RunError, match=f"^{line}$") as failed:
         played(spark, work, tasks)
     assert "in work" in str(failed.value.__cause__)  # the traceback
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(tmp_path.iterdir())) == tasks
+
+
+@pytest.mark.parametrize("buckets", [1, 2])
+def test_tables_are_as_before_where_a_program_fails(spark, buckets, tmp_path):
+    """A program of a run or a world that fails is played once."""
+
+    def fail(player, beside):
+        (tmp_path / f"{player.first} {time.time_ns()}").touch()
+        player.tables[0]["seen"] = {"n": np.arange(3)}
+        player.agree(True)
+        raise KeyError("no such node")
+
+    def double(player, beside):
+        first = player.tables[0]["seen"]["n"]
+        player.tables[0]["seen"] = {"n": first * 2 + beside.column("more").to_numpy()}
+
+    layout = Layout(spark, buckets, buckets)
+    first = [
+        row
+        for bucket in range(buckets)
+        for row in pack_rows(bucket, bucket, True, "seen", {"n": np.array([bucket])})
+    ]
+    tables = BucketTables(layout, local_frame(spark, pa.Table.from_batches(first)))
+    with pytest.raises(RunError, match=r"^KeyError: ['\"]no such node['\"]$"):
+        tables.play_in_tasks(fail, "a program that fails")
+    assert len(list(tmp_path.iterdir())) == buckets
+    tables.play_in_tasks(
+        double, "another", beside=spark.range(5, 6).withColumnRenamed("id", "more")
+    )
+    assert [table["n"].tolist() for *_, table in tables.read("seen")] == [[5], [7]][:buckets]
+    tables.release()
+    layout.release()
 
 
 def test_a_killed_task_makes_all_begin_again(spark, tmp_path):
@@ -105,21 +139,28 @@ def test_a_killed_task_makes_all_begin_again(spark, tmp_path):
     assert (tmp_path / "died").exists()
 
 
-def test_a_task_that_never_answers_is_lost(spark, tmp_path):
-    def stop():
-        (tmp_path / str(os.getpid())).touch()
-        os.kill(os.getpid(), signal.SIGSTOP)
+def test_a_task_that_never_answers_is_lost_and_all_begin_again(spark, tmp_path):
+    def stop_once():
+        if not list(tmp_path.iterdir()):
+            (tmp_path / str(os.getpid())).touch()
+            os.kill(os.getpid(), signal.SIGSTOP)
 
-    frame = play_in_tasks(rows_of(spark), 2, swapping(9, 4, stop), SCHEMA, patience=1.0)
-    line = (
-        r"^tasks were lost in each of 1 runs: task 1 of 2 at 127.0.0.1:\d+ has not answered for 1 s"
-    )
-    started = time.monotonic()
-    with pytest.raises(RunError, match=line):
-        run_again_where_lost(frame.toArrow, tries=1)
-    assert time.monotonic() - started < 30
+    rows = played(spark, swapping(9, 4, stop_once), patience=1.0)
+    assert [row["rows"] for row in rows] == [30, 30]
     (stopped,) = map(int, (path.name for path in tmp_path.iterdir()))
     assert gone(stopped)
+
+
+def test_an_action_is_run_again_where_it_loses_tasks():
+    runs = []
+
+    def lose():
+        runs.append("run")
+        raise RuntimeError("...\nPeerLost: task 1 of 2 has not answered for 1 s\n...")
+
+    with pytest.raises(RunError, match=r"^tasks were lost again and again: task 1 of 2 has"):
+        run_again_where_lost(lose, 3)
+    assert len(runs) == 3
 
 
 def gone(pid):
@@ -143,7 +184,8 @@ def test_a_cancelled_job_ends_its_tasks(spark, tmp_path):
             exchange.swap({1 - exchange.rank: [bytes(100_000)]}, b"")
         yield
 
-    frame = play_in_tasks(rows_of(spark), 2, swap_for_ever, SCHEMA)
+    def play():
+        return run_in_tasks(rows_of(spark), 2, swap_for_ever, ["name"])
 
     def interrupt(job):
         end = time.monotonic() + 60
@@ -154,7 +196,7 @@ def test_a_cancelled_job_ends_its_tasks(spark, tmp_path):
         raise KeyboardInterrupt
 
     with suppress(KeyboardInterrupt), concurrent_jobs(spark) as submit:
-        job = submit(lambda: run_again_where_lost(frame.toArrow))
+        job = submit(play)
         interrupt(job)
     assert "cancel" in str(job.exception())
     for path in tmp_path.iterdir():

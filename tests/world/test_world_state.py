@@ -10,7 +10,7 @@ from living_groups import world_of
 from oracle.scribe_living.cases import random_world
 from world_states import Played
 
-from scribe_spark.engine import on_spark as engine_rows
+from scribe_spark.engine import rows as engine_rows
 from scribe_spark.engine.between_tasks import play_in_threads
 
 ROUNDS = 9
