@@ -151,7 +151,7 @@ def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
 
 def meant(name: str, known: Collection[str]) -> str:
     """Return a question for the known name that is like a wrong one; empty where none is."""
-    near = difflib.get_close_matches(name[:_LONGEST_VALUE], known, n=1)
+    near = difflib.get_close_matches(name[:_LONGEST_VALUE], known, n=1, cutoff=0.7)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
