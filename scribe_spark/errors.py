@@ -151,8 +151,9 @@ def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
 
 def meant(name: str, known: Collection[str]) -> str:
     """Return a question for the known name that is like a wrong one; empty where none is."""
-    near = difflib.get_close_matches(name[:_LONGEST_VALUE], known, n=1, cutoff=0.7)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    near = difflib.get_close_matches(name[:_LONGEST_VALUE], known, n=1)
+    alike = [found for found in near if found[0] == name[0] or len(found) <= len(name) + 1]
+    return f"; did you mean {alike[0]!r}?" if alike else ""
 
 
 def _choice(known: Collection[str]) -> str:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Files that are opened for writing elsewhere: all are in folders of random names.
 IN_FOLDERS_OF_OURS = {
     "scribe_spark/core/paths.py",
-    "scribe_spark/engine/on_spark.py",
+    "scribe_spark/engine/rows.py",
     "scribe_spark/runtime/arrow_writer.py",
     "scribe_spark/runtime/connect_server.py",
     "scribe_spark/runtime/distribute.py",
