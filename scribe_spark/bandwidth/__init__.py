@@ -8,9 +8,7 @@ on buckets.  docs/rules.md, W1 to W8.
 
 from scribe_spark.bandwidth.bucket import Setting
 from scribe_spark.bandwidth.setting import (
-    FORWARDS,
     INTERLEAVED,
-    PUBLISHES,
     ROOMS,
     SERIAL,
     Discipline,
@@ -23,10 +21,8 @@ from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, Windows, pla
 __all__ = [
     "ARRIVALS",
     "COPIES",
-    "FORWARDS",
     "INTERLEAVED",
     "LINKS",
-    "PUBLISHES",
     "ROOMS",
     "SERIAL",
     "Discipline",

@@ -18,9 +18,7 @@ import numpy as np
 from scribe_spark.bandwidth.downlinks import Downlinks
 from scribe_spark.bandwidth.growing import Calendar
 from scribe_spark.bandwidth.setting import (
-    FORWARDS,
     INTERLEAVED,
-    PUBLISHES,
     ROOMS,
     Discipline,
     Links,
@@ -49,7 +47,8 @@ _ARRIVES, _ENDS, _PUBLICATION, _PLACE, _BACK, _SENDER, _HOPS, _START = range(8)
 _WIDTH = 8
 
 #: The columns of first copies.
-_AT, _OF, _AT_PLACE, _FROM, _AFTER = range(5)
+_AT, _OF, _AT_PLACE, _FROM, _AFTER, _FROM_LINK = range(6)
+_FIRST_WIDTH = 6
 
 
 @dataclass(frozen=True)
@@ -183,11 +182,11 @@ class Bucket:
         self._limited = bool((given.nodes.down > 0).any() and (given.publications.size > 0).any())
         width = _WIDTH + len(given.carried)
         self._coming, self._complete = Calendar(width), Calendar(width)
-        self._enqueued = Calendar(5 + len(given.carried))
+        self._enqueued = Calendar(_FIRST_WIDTH + len(given.carried))
         # 4. rule W1
         mine = self._mine
         source = key_of([given.publications.room[mine], given.publications.source[mine]], size)
-        rows = np.full((len(mine), 5 + len(given.carried)), NONE, dtype=np.int64)
+        rows = np.full((len(mine), _FIRST_WIDTH + len(given.carried)), NONE, dtype=np.int64)
         rows[:, _AT], rows[:, _OF] = given.publications.at_us[mine], mine
         rows[:, _AT_PLACE], rows[:, _AFTER] = find_sorted(self.places, source), 0
         self._has[self._place_base[mine] + rows[:, _AT_PLACE]] = True
@@ -261,7 +260,7 @@ class Bucket:
         self._has[slot[row]] = True
         self._copies.append(np.column_stack([came, np.zeros(len(came), dtype=np.int64)]))
         self._copies[-1][row, -1] = 1
-        columns = [_ENDS, _PUBLICATION, _PLACE, _SENDER, _HOPS]
+        columns = [_ENDS, _PUBLICATION, _PLACE, _SENDER, _HOPS, _BACK]
         first = came[row][:, columns + [_WIDTH + n for n in range(len(self.given.carried))]]
         self._arrivals.append(first)
         waits = self.given.nodes.validation_us[self._node[first[:, _AT_PLACE]]]
@@ -276,7 +275,7 @@ class Bucket:
         first = first[self.given.publications.size[first[:, _OF]] >= least]
         of, link = self._links_of(first[:, _AT_PLACE])
         links = self.links
-        told = (links.kind[link] & FORWARDS > 0) & (links.peer[link] != first[of, _FROM])
+        told = links.mesh[link] & (link != first[of, _FROM_LINK])
         told &= self._back[link] >= 0
         of, link = of[told], link[told]
         return {
@@ -335,19 +334,20 @@ class Bucket:
     def _sends(self, first: np.ndarray, of: np.ndarray, link: np.ndarray) -> np.ndarray:
         """Return on which links nodes send: bool."""
         links, given = self.links, self.given
-        kind = np.where(first[of, _AFTER] > 0, FORWARDS, PUBLISHES)
-        sends = links.kind[link] & kind > 0
+        published = given.publications
+        floods = (first[:, _AFTER] == 0) & published.flood[first[:, _OF]]
+        sends = links.mesh[link] | floods[of]
         if given.discipline.spares:
-            peer = links.peer[link]
-            sends &= peer != first[of, _FROM]
-            sends &= peer != given.publications.source[first[of, _OF]]
+            sends &= link != first[of, _FROM_LINK]
+            to_source = links.peer[link] == published.source[first[of, _OF]]
+            sends &= ~(to_source & (links.to_room[link] == published.room[first[of, _OF]]))
         if given.rule is not None:
             named = {"group": links.room[link] // ROOMS, "node": links.node[link]}
             edges = {**named, "peer": links.peer[link]}
             edges |= {name: column[link] for name, column in self._extra.items()}
             label = {**named, "at_us": first[of, _AT], "sender": first[of, _FROM]}
             label |= {"hops": first[of, _AFTER]}
-            label |= {name: first[of, 5 + n] for n, name in enumerate(given.carried)}
+            label |= {name: first[of, _FIRST_WIDTH + n] for n, name in enumerate(given.carried)}
             sends &= given.rule(label, edges)
         return sends
 
@@ -379,7 +379,7 @@ class Bucket:
             "at_us": rows[:, _AT],
             "hops": rows[:, _AFTER],
             "sender": rows[:, _FROM],
-            **{name: rows[:, 5 + n] for n, name in enumerate(self.given.carried)},
+            **{name: rows[:, _FIRST_WIDTH + n] for n, name in enumerate(self.given.carried)},
         }
 
     def copies(self) -> dict[str, np.ndarray]:

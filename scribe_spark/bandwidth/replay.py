@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.bandwidth.runs import Clock, clock_of
-from scribe_spark.bandwidth.setting import FORWARDS, PUBLISHES, ROOMS
+from scribe_spark.bandwidth.setting import ROOMS
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
 from scribe_spark.core.arrays import find_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
@@ -71,7 +71,7 @@ class _Read:
             "to_room": room,
             "peer": peer,
             "delay_us": self.clock.delay(node, peer),
-            "kind": np.full(len(node), FORWARDS | PUBLISHES, dtype=np.int8),
+            "mesh": np.ones(len(node), dtype=bool),
             "order": peer,
         }
 
@@ -136,7 +136,7 @@ def _deliver(stages: Any, made: Multicast, from_source: bool) -> Batches:
     members = Batches.of(stages.memberships, ["group", "node"])
     sent.append(ring.messages(members, _MEMBER, "node", group))
     tables = stages.own(BucketTables(ring.layout, union_tables(sent)))
-    published = clock.publications(np.arange(len(number)), source, relayed)
+    published = clock.publications(np.arange(len(number)), source, relayed=relayed)
     called = f"{made.system} with bandwidth"
     clock.play(tables, published, _Read(clock), _Write(source, len(ring)), called)
 

@@ -19,6 +19,7 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Inbox, Tables
+from scribe_spark.node_classes import NodeClasses
 from scribe_spark.underlay.protocol import Kernel
 
 if TYPE_CHECKING:  # not on executors
@@ -44,7 +45,8 @@ class Clock:
         Of the underlay.
     lan_us : int
     size, up, down, validation_us : int
-        Bytes of a publication; bits per second; a time.
+        Bytes of a publication; bits per second and a time, where a class says nothing else.
+    classes : NodeClasses
     discipline : Discipline
     """
 
@@ -56,6 +58,7 @@ class Clock:
     up: int
     down: int
     validation_us: int
+    classes: NodeClasses
     discipline: Discipline
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -66,15 +69,22 @@ class Clock:
     def nodes(self) -> Nodes:
         """Return the rates of all nodes."""
         number = self.facts.ring.node
-        rates = (self.up, self.down, self.validation_us)
-        return Nodes(number, *(np.full(len(number), rate, dtype=np.int64) for rate in rates))
+        rates = self.classes.rates(number, self.up, self.down, self.validation_us)
+        return Nodes(number, *rates)
 
     def publications(
-        self, topic: np.ndarray, source: np.ndarray, relayed: np.ndarray | None = None
+        self, topic: np.ndarray, source: np.ndarray, **more: np.ndarray | bool
     ) -> Publications:
-        """Return a publication of each topic at time 0."""
+        """Return a publication of each topic at time 0.
+
+        Parameters
+        ----------
+        topic, source : ndarray of int64
+        **more
+            As of `Publications.of`.
+        """
         zero = np.zeros(len(topic), dtype=np.int64)
-        return Publications.of(zero, topic, source, zero + self.size, relayed)
+        return Publications.of(zero, topic, source, zero + self.size, **more)
 
     def play(
         self,
@@ -151,5 +161,6 @@ def clock_of(stages: Any, **discipline: Any) -> Clock:
     return Clock(
         *(ring.facts, ring.bounds, underlay.kernel, underlay.lan_us),
         *(config.size, config.up, config.down, config.validation_us),
+        NodeClasses.of(stages.config),
         Discipline(**rules | discipline),
     )

@@ -18,11 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import Rows, codes, whole_numbers
+from scribe_spark.core.arrays import Rows, flags, whole_numbers
 from scribe_spark.engine.packing import Columns
-
-#: What a link serves: copies of nodes that pass a publication on, or copies of its source.
-FORWARDS, PUBLISHES = 1, 2
 
 #: How an uplink is shared by the copies of a batch; rules W4 and W4'.
 INTERLEAVED, SERIAL = "interleaved", "serial"
@@ -87,8 +84,8 @@ class Links(Rows):
         The place that receives.
     delay_us : ndarray of int64
         At least 1.
-    kind : ndarray of int8
-        :data:`FORWARDS`, :data:`PUBLISHES`, or their sum.
+    mesh : ndarray of bool
+        Whether all nodes send on the link; else it is for sources that flood.
     order : ndarray of int64
         The place of the link in a batch, where the discipline does not draw it.
     """
@@ -98,7 +95,7 @@ class Links(Rows):
     to_room: np.ndarray = field(default_factory=whole_numbers)
     peer: np.ndarray = field(default_factory=whole_numbers)
     delay_us: np.ndarray = field(default_factory=whole_numbers)
-    kind: np.ndarray = field(default_factory=codes)
+    mesh: np.ndarray = field(default_factory=flags)
     order: np.ndarray = field(default_factory=whole_numbers)
 
 
@@ -110,8 +107,10 @@ class Publications:
     ----------
     at_us, topic, source, size : ndarray of int64, shape (P,)
         When a source publishes, and how many bytes.
-    relayed : bool
-        Whether sources stand in the rooms of the way to the root.
+    relayed : ndarray of bool, shape (P,)
+        Whether the source's place is on the way to the root.
+    flood : ndarray of bool, shape (P,)
+        Whether the source sends on all links; else on those of the mesh.
     """
 
     at_us: np.ndarray
@@ -119,6 +118,7 @@ class Publications:
     source: np.ndarray
     size: np.ndarray
     relayed: np.ndarray
+    flood: np.ndarray
 
     def __len__(self) -> int:
         return len(self.at_us)
@@ -130,13 +130,13 @@ class Publications:
         topic: np.ndarray,
         source: np.ndarray,
         size: np.ndarray,
-        relayed: np.ndarray | None = None,
+        relayed: np.ndarray | bool = False,
+        flood: np.ndarray | bool = False,
     ) -> Publications:
         """Return publications in any order as those of their numbers."""
         order = np.lexsort((source, topic, at_us))
-        if relayed is None:
-            relayed = np.zeros(len(order), dtype=bool)
-        return cls(*(column[order] for column in (at_us, topic, source, size, relayed)))
+        columns = (*(at_us, topic, source, size), *(np.asarray(one) for one in (relayed, flood)))
+        return cls(*(np.broadcast_to(column, order.shape)[order] for column in columns))
 
     @property
     def room(self) -> np.ndarray:

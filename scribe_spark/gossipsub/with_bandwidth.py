@@ -15,7 +15,7 @@ import numpy as np
 
 from scribe_spark.bandwidth import ARRIVALS as FIRST_COPIES
 from scribe_spark.bandwidth import COPIES as ALL_COPIES
-from scribe_spark.bandwidth import FORWARDS, PUBLISHES, ROOMS
+from scribe_spark.bandwidth import ROOMS
 from scribe_spark.bandwidth.runs import Clock, clock_of
 from scribe_spark.core.arrays import find_sorted, read_table
 from scribe_spark.core.keys import key_of
@@ -51,23 +51,20 @@ class _Meshes:
 
     def __call__(self, tables: Tables, inbox: Inbox) -> Columns:
         """See `bandwidth.runs.Read`."""
-        space, flood = self.topics.space, self.topics.rules.flood_publish
-        key = read_table(Links, tables, MESH).key
-        kind = np.full(len(key), FORWARDS if flood else FORWARDS | PUBLISHES, dtype=np.int8)
-        if flood:
+        space, key = self.topics.space, read_table(Links, tables, MESH).key
+        mesh = np.ones(len(key), dtype=bool)
+        if self.topics.rules.flood_publish:
             source = np.sort(key_of([self.messages.topic, self.messages.source], space.size))
             known = space.at(read_table(Links, tables, CONNECTIONS), source)
-            row = find_sorted(key, known)
-            kind[row[row >= 0]] |= PUBLISHES
-            known = known[row < 0]
+            known = known[find_sorted(key, known) < 0]
             key = np.concatenate([key, known])
-            kind = np.concatenate([kind, np.full(len(known), PUBLISHES, dtype=np.int8)])
+            mesh = np.concatenate([mesh, np.zeros(len(known), dtype=bool)])
         topic, node, peer = space.split(key)
         room = topic * ROOMS
         delay_us = self.clock.delay(node, peer)
         order = np.zeros(len(key), dtype=np.int64)
         columns = {"room": room, "node": node, "to_room": room, "peer": peer}
-        return {**columns, "delay_us": delay_us, "kind": kind, "order": order}
+        return {**columns, "delay_us": delay_us, "mesh": mesh, "order": order}
 
 
 @dataclass(frozen=True)
@@ -128,7 +125,8 @@ def publish_with_bandwidth(
     announces = rules.idontwant and config.size >= config.idontwant_bytes
     clock = clock_of(stages, idontwant=0 if announces else None)
     clock = replace(clock, validation_us=clock.validation_us or rules.processing_us)
-    published = clock.publications(messages.topic, messages.source)
+    flood = rules.flood_publish
+    published = clock.publications(messages.topic, messages.source, flood=flood)
     read, write = _Meshes(clock, topics, messages), _Write(topics, messages, announces)
     clock.play(tables, published, read, write, "GossipSub PUBLISH with bandwidth")
     return publish_lazily(play, topics, messages)
