@@ -49,6 +49,9 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--sizes", type=_sizes, metavar="N,N,...", help="one benchmark per N")
+    parser.add_argument(
+        "--engines", metavar="jobs,tasks", help="one benchmark per engine, side by side"
+    )
     parser.add_argument("--repeat", type=_whole, default=1, metavar="K", help="medians of K runs")
     parser.add_argument("--json", default="bench.json", metavar="FILE", help="[bench.json]")
     parser.add_argument(
@@ -79,15 +82,22 @@ def main(arguments: Sequence[str]) -> int:
         _stop(str(error))
     if given.remote is not None:  # whose log is the server's
         flags, given.no_event_log = [*flags, "--remote", given.remote], True
-    chosen = [["--nodes", str(size)] for size in given.sizes or []] or [[]]
+    sizes = [["--nodes", str(size)] for size in given.sizes or []] or [[]]
+    engines = [["--engine", one] for one in (given.engines or "").split(",") if one] or [[]]
+    chosen = [[*size, *engine] for size in sizes for engine in engines]
     # all of them are looked at before the first one runs
     resolved = [resolve([*flags, *size]) for size in chosen]
     bench: dict[str, Any] = {"machine": machine(), "config": resolved[0], "sizes": []}
     for size, config in zip(chosen, resolved, strict=True):
         result = measure([*flags, *size], given.repeat, not given.no_event_log, given.folder)
         about = {name: config.get(name) for name in ("nodes", "groups", "seed")}
+        # runs without rounds are jobs unless tasks are asked for
+        about["engine"] = "tasks" if config["engine"] == "tasks" else "jobs"
         bench["sizes"].append({**about, **result})
-    different = {size["nodes"]: size["seconds"] for size in bench["sizes"]}
+    first = bench["sizes"][0]["engine"]
+    different = {
+        size["nodes"]: size["seconds"] for size in bench["sizes"] if size["engine"] == first
+    }
     growth = None
     if len(different) > 1:
         growth = round(growth_exponent(list(different), list(different.values())), 3)

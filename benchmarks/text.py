@@ -26,7 +26,8 @@ def _size_text(size: Mapping[str, Any]) -> list[str]:
     each = ", ".join(f"{seconds:.1f}" for seconds in size["each"])
     runs = f" (median of {each})" if len(size["each"]) > 1 else ""
     groups = "members from a table" if size["groups"] is None else f"G = {size['groups']:,}"
-    lines = [f"N = {size['nodes']:,}, {groups}: {size['seconds']:.1f} s{runs}"]
+    about = f"N = {size['nodes']:,}, {groups}, in {size['engine']}"
+    lines = [f"{about}: {size['seconds']:.1f} s{runs}"]
     calibrations = f"{size['calibrations']:.1f} calibrations of {size['calibration']:.2f} s"
     lines += [f"that is {calibrations}, taken before and after"]
     lines += [f"temporary files and tables: {_gib(size['peak_disk'])} GiB of disk at most", ""]

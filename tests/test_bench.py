@@ -226,7 +226,8 @@ from pathlib import Path
 flags = sys.argv[1:]
 nodes = int(flags[len(flags) - flags[::-1].index("--nodes")])
 if "--dry-run" in flags:
-    print(f"nodes = {nodes}\\ngroups = 2\\nseed = 1")
+    engine = flags[flags.index("--engine") + 1] if "--engine" in flags else "auto"
+    print(f"nodes = {nodes}\\ngroups = 2\\nseed = 1\\nengine = '{engine}'")
     sys.exit()
 say = lambda line: print(line, file=sys.stderr, flush=True)
 out = Path(flags[flags.index("--out") + 1])
@@ -277,6 +278,15 @@ def test_several_sizes_several_times(stand_in, capsys):
     assert "N = 200, G = 2" in told
     assert "growth exponent" in told
     assert "JOIN 0" in told
+
+
+def test_both_engines_side_by_side(stand_in, capsys):
+    words = ["--sizes", "20,30", "--engines", "jobs,tasks", "--no-event-log"]
+    assert bench.main([*words, "--json", str(stand_in)]) == 0
+    sizes = json.loads(stand_in.read_text())["sizes"]
+    both = [(size["nodes"], size["engine"]) for size in sizes]
+    assert both == [(20, "jobs"), (20, "tasks"), (30, "jobs"), (30, "tasks")]
+    assert "N = 30, G = 2, in tasks" in capsys.readouterr().out
 
 
 def test_without_the_event_log(stand_in, capsys):

@@ -97,12 +97,18 @@ def test_timings_are_written_from_benchmarks(tmp_path):
             "peak_rss": 2**31, "peak_pss": 3 * 2**29, "peak_disk": 2**30,
             "phases": [{"name": "trees", **step}],
             "supersteps": [{"loop": "JOIN", "round": 1, **step}]}  # fmt: skip
-    bench = {"config": {"master": "local[2]"}, "sizes": [size], "growth_exponent": None}
+    sizes = [size | {"engine": engine} for engine in ("jobs", "tasks")]
+    bench = {"config": {"master": "local[2]"}, "sizes": sizes, "growth_exponent": None}
     (tmp_path / "bench.json").write_text(json.dumps(bench))
     page = ROOT / "docs" / "performance.md"
-    made = write_docs.pages(None, [str(tmp_path / "bench.json")])[page]
-    assert "| 1,000 | 15 | `local[2]` | 12 | 2.50 | 5.0 | 2.0 | 1.5 | 1.0 |" in made
-    assert "| phase, seconds | 1,000 |\n|---|---|\n| trees | 0.2 |" in made
+    pages = write_docs.pages(None, [str(tmp_path / "bench.json")])
+    both = "| nodes | groups | `--engine jobs` | `--engine tasks` |\n|---|---|---|---|"
+    assert f"{both}\n| 1,000 | 15 | 12 s (5.0) | 12 s (5.0) |" in pages[ROOT / "README.md"]
+    made = pages[page]
+    for engine in ("jobs", "tasks"):
+        assert f"| 1,000 | 15 | {engine} | `local[2]` | 12 | 2.50 | 5.0 | 2.0 | 1.5 | 1.0 |" in made
+    heads = "| phase, seconds | 1,000 (jobs) | 1,000 (tasks) |"
+    assert f"{heads}\n|---|---|---|\n| trees | 0.2 | 0.2 |" in made
     assert "| trees | 0.25 | 5 | 2 | 3.0 |" in made
     assert "| JOIN 1 | 0.25 | 5 | 2 | 3.0 |" in made
     assert made.splitlines()[:3] == page.read_text().splitlines()[:3]

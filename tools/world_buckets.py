@@ -4,7 +4,7 @@ Each world is a process of its own, watched from outside: the proportional set s
 driver, of the largest other Python process, of the JVMs, and of all together.  Its seconds stand
 beside a calibration of the same minutes.
 
-    python -m tools.world_buckets --nodes 300000 --buckets 1,4 --write
+    python -m tools.world_buckets --nodes 300000 --buckets 1,2 --engine tasks,jobs --write
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ FLAGS = {
 }
 
 COLUMNS = (
-    *("nodes", "buckets", "master", "seconds", "calibration, s", "round 0", "a later round"),
+    *("nodes", "buckets", "engine", "master", "seconds", "calibration, s"),
+    *("round 0", "a later round"),
     *("supersteps", "messages", "their bytes", "driver", "largest worker", "JVMs", "all", "disk"),
 )
 
@@ -48,13 +49,14 @@ def main() -> None:
     """Play the worlds; print a row for each, and write them into the documentation if asked."""
     options = _options()
     rows = [
-        row_of(options.nodes, int(buckets), options.rounds, options.master)
+        row_of(options.nodes, int(buckets), engine, options.rounds, options.master)
         for buckets in options.buckets.split(",")
+        for engine in options.engine.split(",")
     ]
     if options.write:
         text = DOCS.read_text("utf-8")
         old = text.partition(MARKS[0])[2].partition(MARKS[1])[0].splitlines()[2:]
-        mine = {tuple(row.split("|")[1:4]): row for row in (*old, *rows)}
+        mine = {tuple(row.split("|")[1:5]): row for row in (*old, *rows)}
         text = with_lines(text, MARKS, [*table(COLUMNS, []), *mine.values()])
         replace_file(DOCS, text.encode())
 
@@ -63,24 +65,25 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=300_000)
     parser.add_argument("--buckets", default="1,4")
+    parser.add_argument("--engine", default="tasks", help="tasks, jobs or tasks,jobs [tasks]")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--write", action="store_true")
     return parser.parse_args()
 
 
-def row_of(nodes: int, buckets: int, rounds: int, master: str) -> str:
+def row_of(nodes: int, buckets: int, engine: str, rounds: int, master: str) -> str:
     """Play a world; return its row of the table."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out")
         flags = {"--nodes": str(nodes), "--rounds": str(rounds), "--master": master, **FLAGS}
-        flags |= {"--buckets": str(buckets), "--out": str(out)}
+        flags |= {"--buckets": str(buckets), "--engine": engine, "--out": str(out)}
         flags |= {"--groups": str(min(1500, nodes // 60))}
         calibration = calibrate()
         command = [sys.executable, "-m", "scribe_spark.cli", "world"]
         seen = watch([*command, *(word for flag in flags.items() for word in flag)])
         if seen.code:
-            raise SystemExit(f"buckets {buckets}: exit code {seen.code}")
+            raise SystemExit(f"{buckets} buckets in {engine}: exit code {seen.code}")
         costs = json.loads(Path(out, "manifest.json").read_text())["world"].get("costs", {})
     most = seen.largest() or TreeMemory()
     gib = [f"{size / 2**30:.2f} GiB" for size in (most.driver, most.worker, most.jvm, most.pss)]
@@ -93,7 +96,7 @@ def row_of(nodes: int, buckets: int, rounds: int, master: str) -> str:
     first, *later = seconds_of_rounds(line for _, line in seen.lines)
     seconds = [f"{seen.seconds:.0f}", f"{calibration:.1f}", f"{first:.1f}"]
     seconds.append(f"{statistics.median(later):.1f}")
-    cells = [f"{nodes:,}", str(buckets), f"`{master}`", *seconds, *told, *gib]
+    cells = [f"{nodes:,}", str(buckets), engine, f"`{master}`", *seconds, *told, *gib]
     row = table(COLUMNS, [[*cells, f"{seen.disk / 2**30:.1f} GiB"]])[-1]
     print(row, flush=True)
     return row

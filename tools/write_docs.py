@@ -29,7 +29,7 @@ from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
 from scribe_spark.systems import all_systems, described
 from scribe_spark.worlds.summary import measure_of, summary_units
 from tools.columns import COLUMNS
-from tools.pages import with_lines
+from tools.pages import table, with_lines
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -46,6 +46,12 @@ _BENCHES = (
     "<!-- benchmarks: written by `make docs BENCH='bench.json ...'` -->\n",
     "<!-- end of benchmarks -->\n",
 )
+
+_README_BENCHES = (
+    "<!-- engines: written by `make docs BENCH='bench.json ...'` -->\n",
+    "<!-- end of engines -->\n",
+)
+_ENGINES = ("jobs", "tasks")
 
 #: The rows of the README's table: experiment and metric.
 _README_ROWS = (
@@ -330,16 +336,16 @@ def example_with(text: str, out: str) -> str:
 def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
     """``docs/performance.md`` with its tables of benchmarks."""
     lines = [
-        "| N | groups | Spark master | seconds | calibration, s | calibrations "
+        "| N | groups | engine | Spark master | seconds | calibration, s | calibrations "
         "| RSS, GiB | PSS, GiB | disk, GiB |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     steps = _phases([size for bench in benches for size in bench["sizes"]])
     for bench in benches:
+        master = bench["config"]["master"]
         for size in bench["sizes"]:
-            master = bench["config"]["master"]
             cells = (
-                *(f"{size['nodes']:,}", f"{size['groups']:,}", f"`{master}`"),
+                *(f"{size['nodes']:,}", f"{size['groups']:,}", size["engine"], f"`{master}`"),
                 *(f"{size['seconds']:.0f}", f"{size['calibration']:.2f}"),
                 f"{size['calibrations']:.1f}",
                 *(f"{size[peak] / 2**30:.1f}" for peak in ("peak_rss", "peak_pss", "peak_disk")),
@@ -351,9 +357,30 @@ def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
     return with_lines(text, _BENCHES, lines + steps)
 
 
+def engines_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
+    """Return the README with the seconds of both engines side by side."""
+    found = {
+        (size["nodes"], size["groups"], size["engine"]): size
+        for bench in benches
+        for size in bench["sizes"]
+    }
+    sizes = list(dict.fromkeys((nodes, groups) for nodes, groups, _ in found))
+    rows = [
+        [f"{nodes:,}", f"{groups:,}", *(_seconds(found.get((nodes, groups, e))) for e in _ENGINES)]
+        for nodes, groups in sizes
+    ]
+    header = ["nodes", "groups", *(f"`--engine {engine}`" for engine in _ENGINES)]
+    return with_lines(text, _README_BENCHES, table(header, rows))
+
+
+def _seconds(size: Mapping[str, Any] | None) -> str:
+    """Return the seconds of a run and their number of calibrations; empty where it is not there."""
+    return "" if size is None else f"{size['seconds']:.0f} s ({size['calibrations']:.1f})"
+
+
 def _phases(sizes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Seconds of each phase, side by side for all sizes."""
-    heads = [f"{size['nodes']:,}" for size in sizes]
+    """Return the seconds of each phase, side by side for all sizes and engines."""
+    heads = [f"{size['nodes']:,} ({size['engine']})" for size in sizes]
     lines = ["", "| phase, seconds | " + " | ".join(heads) + " |", "|---" * (1 + len(sizes)) + "|"]
     for phases in zip(*[size["phases"] for size in sizes], strict=True):
         cells = [phases[0]["name"], *(f"{phase['seconds']:.1f}" for phase in phases)]
@@ -418,6 +445,7 @@ def pages(paper: str | None, benches: Sequence[str], example: str | None = None)
         page = ROOT / "docs" / "performance.md"
         found = [json.loads(Path(bench).read_text("utf-8")) for bench in benches]
         made[page] = performance_with(page.read_text("utf-8"), found)
+        made[readme] = engines_with(made.get(readme) or readme.read_text("utf-8"), found)
     return made
 
 

@@ -135,7 +135,7 @@ class LivingRun(Simulation):
         check_start(config.overlay.kind)
         super().__init__(spark, config, progress=progress, shares=shares)
         self.application = application
-        self.buckets = buckets or buckets_of(self._of_world, spark)
+        self.buckets = buckets or buckets_of(self._of_world, spark, engine)
         self.engine = engine_of(engine, spark, self.buckets)
         self._network = Simulation(spark, network_of(config), progress=progress, shares=self)
 

@@ -113,7 +113,8 @@ class _WorldRun:
         if buckets is None and saved is not None:
             buckets = int(saved.get("buckets", 1))
         if buckets is None:
-            buckets = buckets_of(self.config, self.simulation.spark)
+            spark, engine = self.simulation.spark, self.execution.engine
+            buckets = buckets_of(self.config, spark, engine)
             if buckets > 1:
                 self.progress.note(f"rounds: nodes in {buckets} buckets")
         self.buckets = buckets

@@ -1,8 +1,8 @@
 """The default number of buckets of a world.
 
-One bucket has no superstep to wait for, but one core and one process' memory.  Several play at the
-same time, and each round waits for dozens of small Spark jobs.  The figures are those of
-docs/performance.md, "One bucket or several", which `python -m tools.world_buckets` measures.
+One bucket has no superstep to wait for, but one core and one process' memory.  Several buckets are
+played at the same time.  In tasks a superstep of several buckets costs an exchange between the
+tasks; as jobs it costs a small Spark job.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import WorldConfig
+from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.runtime.memory import memory_limit
 from scribe_spark.runtime.sessions import parallelism
 
@@ -23,7 +24,7 @@ class RoundCosts:
     Attributes
     ----------
     one : float
-        Seconds a node in one bucket, on one core.
+        Seconds a node in one bucket.
     floor : float
         Seconds of the supersteps of several buckets, however few nodes there are.
     each : float
@@ -42,27 +43,49 @@ class RoundCosts:
         return cores > 1 and self.floor + self.each * nodes / cores < self.one * nodes
 
 
-#: Of the table (only how they compare matters); the bytes are those of a million nodes.
-WITH_GROUPS = RoundCosts(one=10e-6, floor=5.7, each=29e-6, bytes=13_000)
+#: The costs by engine: with groups, and of Pastry alone (a fiftieth of the kernels' time, a quarter
+#: of the supersteps).  They are fitted to a table of docs/performance.md, which the command `python
+#: -m tools.world_buckets --engine tasks,jobs --write` measures; only how they compare matters.  The
+#: bytes are those of a million nodes.
+COSTS: dict[str, tuple[RoundCosts, RoundCosts]] = {
+    "tasks": (
+        RoundCosts(one=8e-6, floor=0.1, each=10e-6, bytes=13_000),
+        RoundCosts(one=0.2e-6, floor=0.03, each=0.3e-6, bytes=1_000),
+    ),
+    "jobs": (
+        RoundCosts(one=10e-6, floor=5.7, each=29e-6, bytes=13_000),
+        RoundCosts(one=0.2e-6, floor=1.4, each=0.6e-6, bytes=1_000),
+    ),
+}
 
-#: Pastry alone: a fiftieth of the kernels' time, a quarter of the supersteps.
-WITHOUT_GROUPS = RoundCosts(one=0.2e-6, floor=1.4, each=0.6e-6, bytes=1_000)
-
-#: Of the memory, what the nodes that are played at a time may take; the rest is the JVM's.
+#: The share of the memory for the nodes that are played at a time; the rest is the JVM's.
 _SHARE = 0.75
 
 
-def buckets_of(config: WorldConfig, spark: SparkSession) -> int:
-    """Return in how many buckets the nodes of a config's world are."""
-    costs = WITH_GROUPS if config.scribe.has_groups else WITHOUT_GROUPS
-    return choose_buckets(config.overlay.nodes, parallelism(spark), memory_limit(), costs)
+def buckets_of(config: WorldConfig, spark: SparkSession, engine: str = "auto") -> int:
+    """Return the number of buckets of a config's world.
+
+    Parameters
+    ----------
+    engine : str
+        ``auto``, ``tasks`` or ``jobs``; ``auto`` is tasks where as many as buckets can stay.
+    """
+    nodes, cores, memory = config.overlay.nodes, parallelism(spark), memory_limit()
+    kind = 0 if config.scribe.has_groups else 1
+    if engine != "jobs":
+        buckets = choose_buckets(nodes, cores, memory, COSTS["tasks"][kind])
+        if engine == "tasks":  # all buckets are in memory, however many
+            return min(buckets, cores)
+        if why_no_tasks(spark, buckets) is None:
+            return buckets
+    return choose_buckets(nodes, cores, memory, COSTS["jobs"][kind])
 
 
 def choose_buckets(nodes: int, cores: int, memory: int, costs: RoundCosts) -> int:
-    """Return in how many buckets the nodes of a world are.
+    """Return the number of buckets for some nodes.
 
-    One, unless a bucket for each core is faster, or the nodes have no room in one; then so many
-    that those that are played at a time have.
+    It is one, unless a bucket for each core is faster, or the nodes have no room in one bucket.
+    There are then as many as give the nodes that are played at a time room.
 
     Parameters
     ----------
@@ -73,9 +96,12 @@ def choose_buckets(nodes: int, cores: int, memory: int, costs: RoundCosts) -> in
 
     Examples
     --------
-    >>> choose_buckets(10_000, 2, 24 * 2**30, WITH_GROUPS)
+    >>> with_groups, _ = COSTS["tasks"]
+    >>> choose_buckets(10_000, 2, 24 * 2**30, with_groups)
     1
-    >>> choose_buckets(3_000_000, 2, 24 * 2**30, WITH_GROUPS)
+    >>> choose_buckets(100_000, 2, 24 * 2**30, with_groups)
+    2
+    >>> choose_buckets(3_000_000, 2, 24 * 2**30, with_groups)
     5
     """
     room = _SHARE * memory

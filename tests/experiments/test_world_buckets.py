@@ -6,16 +6,19 @@ import pytest
 
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.errors import InputError
+from scribe_spark.experiments import world_buckets
 from scribe_spark.experiments.records import names_of_save
 from scribe_spark.experiments.run_world import other_slot
-from scribe_spark.experiments.world_buckets import WITH_GROUPS, WITHOUT_GROUPS, choose_buckets
+from scribe_spark.experiments.world_buckets import COSTS, buckets_of, choose_buckets
 from scribe_spark.experiments.world_setup import _refuse_other_buckets
 from scribe_spark.worlds.save import VERSION
 
 GIB = 2**30
 
+WITH_GROUPS, _ = COSTS["jobs"]
 
-@pytest.mark.parametrize("costs", [WITH_GROUPS, WITHOUT_GROUPS])
+
+@pytest.mark.parametrize("costs", COSTS["jobs"])
 def test_one_bucket_where_nodes_are_few_and_on_one_core(costs):
     assert choose_buckets(1_000, 64, 24 * GIB, costs) == 1
     for nodes in (1_000, 100_000, 300_000):
@@ -39,6 +42,28 @@ def test_as_many_as_have_room(cores):
         buckets = choose_buckets(nodes, cores, 24 * GIB, WITH_GROUPS)
         assert buckets >= max(2, cores)
         assert cores * nodes / buckets * WITH_GROUPS.bytes <= 0.75 * 24 * GIB
+
+
+@pytest.mark.parametrize(
+    ("engine", "nodes", "tasks_can_stay", "buckets"),
+    [
+        ("auto", 1_000, True, 1),
+        ("auto", 100_000, True, 2),
+        ("tasks", 100_000, True, 2),
+        ("auto", 100_000, False, 1),  # jobs would be slower
+        ("jobs", 100_000, True, 1),
+        ("auto", 3_000_000, False, 5),
+        ("jobs", 3_000_000, True, 5),
+        ("tasks", 3_000_000, True, 2),  # as many as there are cores: all tasks stay
+    ],
+)
+def test_the_costs_are_those_of_the_engine(monkeypatch, engine, nodes, tasks_can_stay, buckets):
+    monkeypatch.setattr(world_buckets, "parallelism", lambda spark: 2)
+    monkeypatch.setattr(world_buckets, "memory_limit", lambda: 24 * GIB)
+    stays = tasks_can_stay
+    monkeypatch.setattr(world_buckets, "why_no_tasks", lambda _, b: None if stays or b == 1 else "")
+    config = WorldConfig(nodes=nodes, groups=15, rounds=4)
+    assert buckets_of(config, None, engine) == buckets
 
 
 def test_what_was_saved_goes_on_with_its_buckets():
