@@ -82,6 +82,10 @@ class NodeClasses:
         """
         return share_of(draws.bits_np(self.seed, "class", nodes), self.shares)
 
+    def says(self, field: str) -> bool:
+        """Return whether a class says a field (as of :meth:`values`)."""
+        return any(value != _UNSAID for value in self.said[field])
+
     def values(self, field: str, nodes: np.ndarray, default: Any) -> np.ndarray:
         """Return what the classes of nodes say: int64, in base units.
 
@@ -96,7 +100,7 @@ class NodeClasses:
             The value of nodes whose class says nothing.
         """
         usual = np.broadcast_to(np.asarray(default, dtype=np.int64), nodes.shape)
-        if not self.names:
+        if not self.says(field):
             return usual.copy()
         said = np.array(self.said[field], dtype=np.int64)[self.of_nodes(nodes)]
         return np.where(said == _UNSAID, usual, said)

@@ -309,8 +309,9 @@ def _gossipsub(stages: Any) -> Multicast:
 
 def _live_gossipsub(config: Any) -> SystemOnBuckets:
     from scribe_spark.gossipsub.round import live_gossipsub
+    from scribe_spark.node_classes import NodeClasses
 
-    return live_gossipsub(config.gossipsub)
+    return live_gossipsub(config.gossipsub, NodeClasses.of(config))
 
 
 def _heartbeat(config: Any) -> float:

@@ -668,3 +668,14 @@ def test_ctrl_c_in_a_shell(tmp_path):
     _, err = program.communicate(timeout=60)
     assert program.returncode == 130
     assert err.count("\n") == 1
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    """As with ``scribe-spark topology FILE | head -1``."""
+    program = "from scribe_spark.cli.output import tell; input(); tell('a'); tell('b')"
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([sys.executable, "-c", program], **pipes) as process:
+        process.stdout.close()
+        process.stdout = None
+        _, err = process.communicate(b"\n", timeout=60)
+    assert (process.returncode, err) == (0, b"")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -12,11 +15,23 @@ from scribe_spark.redaction import redacted
 
 def tell(line: str, *, err: bool = False) -> None:
     """Print a line on stdout, or stderr."""
-    click.echo(redacted(line), err=err)
+    with _nobody_may_read(err=err):
+        click.echo(redacted(line), err=err)
 
 
 def tell_toml(fields: Mapping[str, Any]) -> None:
     """Print a config as a TOML file."""
     from scribe_spark.config import write_toml  # which takes a while to load
 
-    click.echo(write_toml(redacted(dict(fields))), nl=False)
+    with _nobody_may_read():
+        click.echo(write_toml(redacted(dict(fields))), nl=False)
+
+
+@contextmanager
+def _nobody_may_read(*, err: bool = False) -> Iterator[None]:
+    """Within it, and from then on, a reader that has gone (``| head``) is no error."""
+    try:
+        yield
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, (sys.stderr if err else sys.stdout).fileno())

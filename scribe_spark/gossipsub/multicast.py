@@ -25,6 +25,7 @@ from scribe_spark.gossipsub.account import (
     KEPT_KINDS,
     Account,
 )
+from scribe_spark.gossipsub.degrees import with_classes
 from scribe_spark.gossipsub.mesh import Topics, TopicsProgram, building
 from scribe_spark.gossipsub.publication import (
     ANSWERS,
@@ -39,6 +40,7 @@ from scribe_spark.gossipsub.subscribers import Directory, SharedDirectory
 from scribe_spark.gossipsub.with_bandwidth import publish_with_bandwidth
 from scribe_spark.multicast import CONTROL, DELIVERIES, PAYLOAD, STATE, TIME, Multicast
 from scribe_spark.multicast import COPIES as COPY_ROWS
+from scribe_spark.node_classes import NodeClasses
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays
 from scribe_spark.underlay.protocol import Kernel
@@ -64,7 +66,7 @@ def multicast(stages: Any) -> Multicast:
     directory = Directory.of(place, len(number), size)
     arrays = {"place": directory.place, "offsets": directory.offsets}
     shared = stages.own(_Shared(*distribute_arrays(stages.spark, **arrays)))
-    rules = config.filled().for_tasks()
+    rules = with_classes(config, NodeClasses.of(stages.config))
     subscribers = SharedDirectory((shared.place, shared.offsets), size)
     known = (ring.facts, number, subscribers, rules, underlay.kernel, underlay.lan_us)
     topics = Topics(ring.bounds, *known, stages.config.seed)

@@ -40,6 +40,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+from scribe_spark.gossipsub.degrees import with_classes
 from scribe_spark.gossipsub.links import BackOff, Links
 from scribe_spark.gossipsub.live_publication import (
     BY_MESSAGE,
@@ -86,6 +87,7 @@ from scribe_spark.living import (
     notes_copies,
 )
 from scribe_spark.multicast import TIME
+from scribe_spark.node_classes import NodeClasses
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.gossipsub import GossipSubConfig
@@ -162,9 +164,9 @@ class LiveGossipSub(SystemOnBuckets):
         return done
 
 
-def live_gossipsub(config: GossipSubConfig) -> LiveGossipSub:
+def live_gossipsub(config: GossipSubConfig, classes: NodeClasses | None = None) -> LiveGossipSub:
     """Return the system that lives in a world of this config, by discovery `dial`."""
-    return LiveGossipSub(config.filled().for_tasks(), config.clock)
+    return LiveGossipSub(with_classes(config, classes), config.clock)
 
 
 def play_heartbeat(

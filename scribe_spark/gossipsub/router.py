@@ -20,6 +20,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import distinct, divided, expand, index_in_run
 from scribe_spark.gossipsub.choosing import Names, in_order, least
+from scribe_spark.gossipsub.degrees import Degrees, degrees
 from scribe_spark.gossipsub.links import DIALLED, BackOff, Links, Space
 from scribe_spark.gossipsub.score import score
 
@@ -68,8 +69,7 @@ class Router:
         ndarray of int64
             Keys of the links that they GRAFT; these are in their meshes.
         """
-        wanted = np.full(len(place), self.rules.d)
-        return self._graft("gossipsub join", place, wanted, heartbeat)
+        return self._graft("gossipsub join", place, self._wished(place).d, heartbeat)
 
     def heartbeat(self, place: np.ndarray, heartbeat: int) -> tuple[np.ndarray, np.ndarray]:
         """Nodes maintain their meshes; rule G7.
@@ -79,22 +79,26 @@ class Router:
         grafted, pruned : ndarray of int64
             Keys of links; they are in the meshes of the nodes, or out of them and in back-off.
         """
-        rules = self.rules
+        wished = self._wished(place)
         degree = self.space.count(self.mesh, place)
-        few = degree < rules.d_low
-        grafted = self._graft("gossipsub graft", place[few], rules.d - degree[few], heartbeat)
+        few = degree < wished.low
+        grafted = self._graft("gossipsub graft", place[few], (wished.d - degree)[few], heartbeat)
         pruned = self._prune(place, heartbeat)
         degree, outbound = self._degrees(place)
-        lacking = np.flatnonzero((degree >= rules.d_low) & (outbound < rules.d_out))
-        wanted = rules.d_out - outbound[lacking]
+        lacking = np.flatnonzero((degree >= wished.low) & (outbound < wished.out))
+        wanted = (wished.out - outbound)[lacking]
         more = self._graft("gossipsub outbound", place[lacking], wanted, heartbeat, DIALLED)
         return np.concatenate([grafted, more]), pruned
 
     def unsettled(self, place: np.ndarray) -> np.ndarray:
         """Return the places of some whose meshes a heartbeat may change."""
-        rules, (degree, outbound) = self.rules, self._degrees(place)
-        too_many = degree >= rules.d_high + (not rules.prune_at_d_high)
-        return place[(degree < rules.d_low) | (outbound < rules.d_out) | too_many]
+        wished, (degree, outbound) = self._wished(place), self._degrees(place)
+        too_many = degree >= wished.high + (not self.rules.prune_at_d_high)
+        return place[(degree < wished.low) | (outbound < wished.out) | too_many]
+
+    def _wished(self, place: np.ndarray) -> Degrees:
+        """Return the degrees that the nodes of places wish."""
+        return degrees(self.rules, place % self.space.size, self.names.node)
 
     def _graft(
         self, purpose: str, place: np.ndarray, wanted: np.ndarray, heartbeat: int, way: int = 0
@@ -130,10 +134,12 @@ class Router:
         """PRUNE meshes that are too large."""
         rules, size = self.rules, self.space.size
         first, last = self.space.rows(self.mesh, place)
-        many = last - first >= rules.d_high + (not rules.prune_at_d_high)
+        wished = self._wished(place)
+        many = last - first >= wished.high + (not rules.prune_at_d_high)
         if not many.any():
             return _NOBODY
         of, row = expand(first[many], last[many])
+        d, out = wished.d[many], wished.out[many]
         topic, node = divided(place[many], size)
         peer = self.mesh.key[row] % size
         bits = self.names.bits_of_peers("gossipsub keep", heartbeat, topic, node, of, peer)
@@ -142,9 +148,9 @@ class Router:
         # the outbound ones of the quota first, then all others
         outbound = (self.mesh.way[row] & DIALLED) > 0
         quota = np.zeros(len(row), dtype=bool)
-        quota[outbound] = index_in_run(of[outbound]) < rules.d_out
+        quota[outbound] = index_in_run(of[outbound]) < out[of[outbound]]
         order = np.lexsort((~quota, of))
-        dropped = row[order[index_in_run(of[order]) >= rules.d]]
+        dropped = row[order[index_in_run(of[order]) >= d[of[order]]]]
         key = self.mesh.key[dropped]
         self.mesh.drop(dropped)
         self.take_back_off(key, heartbeat + rules.prune_backoff)
@@ -211,7 +217,8 @@ class Router:
         before = self.space.count(self.mesh, places)[of[order]] + index_in_run(of[order])
         # whom the node has dialled is taken into a full mesh, too
         inbound = (way[open_rows[order]] & DIALLED) == 0
-        refused[open_rows[order[(before >= self.rules.d_high) & inbound]]] = True
+        full = before >= self._wished(places).high[of[order]]
+        refused[open_rows[order[full & inbound]]] = True
         self.mesh.insert(key[~refused], way=way[~refused])
         self.take_back_off(key[refused], heartbeat + self.rules.prune_backoff)
         return key[refused]

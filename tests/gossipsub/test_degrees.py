@@ -1,0 +1,83 @@
+"""Degrees of meshes by the classes of nodes: GRAFT, PRUNE and refusals at the class's bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scribe_spark.config import RunConfig
+from scribe_spark.config.gossipsub import GossipSubConfig
+from scribe_spark.gossipsub.choosing import Names
+from scribe_spark.gossipsub.degrees import degrees, with_classes
+from scribe_spark.gossipsub.links import DIALLED, Links, Space, turned_way
+from scribe_spark.gossipsub.router import Router
+from scribe_spark.node_classes import NodeClasses
+
+COUNT = 40
+GOSSIPSUB = GossipSubConfig(d=6, d_low=4, d_high=12, d_out=2)
+
+
+def rules_of(degree: int | None):
+    """Rules with which every node is of a class that has this degree."""
+    one = {"name": "all", "share": 1.0} | ({} if degree is None else {"degree": degree})
+    return with_classes(GOSSIPSUB, NodeClasses.of(RunConfig(classes=[one])))
+
+
+def router_of(degree: int | None, in_mesh: int) -> Router:
+    """A router whose node 0 has dialled all others, and has some of them in its mesh."""
+    key = np.arange(1, COUNT)
+    connections, mesh = Links(), Links()
+    connections.insert(key, way=np.full(len(key), DIALLED, np.int8))
+    mesh.insert(key[:in_mesh], way=np.full(in_mesh, DIALLED, np.int8))
+    names = Names(np.array([1]), np.arange(COUNT), 5)
+    return Router(rules_of(degree), names, Space(COUNT), connections, mesh)
+
+
+@pytest.mark.parametrize(
+    ("degree", "wished"),
+    [
+        (None, (6, 4, 12, 2)),
+        (6, (6, 4, 12, 2)),
+        (20, (20, 18, 26, 2)),
+        (3, (3, 1, 9, 0)),
+        (1, (1, 1, 7, 0)),
+    ],
+)
+def test_bounds_move_with_the_degree(degree, wished):
+    nodes = np.arange(3)
+    found = degrees(rules_of(degree), nodes, nodes)
+    assert [column.tolist() for column in found] == [[value] * 3 for value in wished]
+
+
+def test_nodes_have_the_degree_of_their_class():
+    classes = NodeClasses.of(RunConfig(classes=[
+        {"name": "many", "share": 0.5, "degree": 20}, {"name": "usual", "share": 0.5}
+    ]))  # fmt: skip
+    number = np.arange(100) * 7
+    found = degrees(with_classes(GOSSIPSUB, classes), np.array([3, 9, 50, 51]), number)
+    is_many = classes.of_nodes(number[[3, 9, 50, 51]]) == 0
+    assert (found.d == np.where(is_many, 20, 6)).all()
+
+
+@pytest.mark.parametrize(("degree", "grafted"), [(None, 6), (20, 20), (3, 3)])
+def test_a_node_grafts_up_to_its_degree(degree, grafted):
+    assert len(router_of(degree, 0).join(np.array([0]), 0)) == grafted
+    assert len(router_of(degree, 0).heartbeat(np.array([0]), 1)[0]) == grafted
+
+
+@pytest.mark.parametrize(("degree", "left"), [(None, 6), (20, 25), (3, 3)])
+def test_a_node_prunes_down_to_its_degree(degree, left):
+    router = router_of(degree, 25)
+    assert (len(router.unsettled(np.array([0]))) == 1) is (left < 25)
+    router.heartbeat(np.array([0]), 1)
+    assert len(router.mesh) == left
+
+
+@pytest.mark.parametrize(("degree", "taken"), [(None, 12), (20, 26), (3, 9)])
+def test_a_full_node_refuses(degree, taken):
+    router = router_of(degree, 0)
+    key = np.arange(1, COUNT)
+    way = turned_way(np.full(len(key), DIALLED, np.int8))
+    refused = router.take_grafts(key, way, 1)
+    assert len(router.mesh) == taken
+    assert len(refused) == len(key) - taken
