@@ -45,5 +45,7 @@ def test_a_size_without_limits_changes_nothing(spark, source):
     given |= {"gossipsub_processing_ms": 20.0}
     before = tables(spark, **given)
     after = tables(spark, **given, message_size="128KB")
-    assert {name: after[name] == rows for name, rows in before.items()} == dict.fromkeys(before, True)
+    assert {name: after[name] == rows for name, rows in before.items()} == dict.fromkeys(
+        before, True
+    )
     assert "gossipsub copies" in before and "scribe_lazy deliveries" in before
