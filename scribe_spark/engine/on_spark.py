@@ -291,7 +291,7 @@ class BucketTables:
         count, folder = self.layout.buckets, self.layout.folder
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            rows: list[list[_Row]] = [[] for _ in range(count)]
+            rows: list[list[Row]] = [[] for _ in range(count)]
             for row in read_rows(batches):
                 rows[row.bucket].append(row)
             held = [_tables_of(mine) for mine in rows]
