@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
+from scribe_spark.config.bandwidth import BandwidthConfig
 from scribe_spark.config.bayeux import BayeuxConfig
 from scribe_spark.config.can import CanConfig
 from scribe_spark.config.drawn_groups import refuse_misfits, refuse_places
@@ -25,6 +26,7 @@ from scribe_spark.config.section import Location, Section
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
 from scribe_spark.core.key_limits import refuse_groups
+from scribe_spark.core.units import parse_rate
 from scribe_spark.errors import InputError
 
 #: The sections of a run, in order.
@@ -32,6 +34,7 @@ SECTIONS: dict[str, type[Section]] = {
     "overlay": OverlayConfig,
     "groups": GroupsConfig,
     "topology": TopologyConfig,
+    "bandwidth": BandwidthConfig,
     "trees": TreesConfig,
     "bayeux": BayeuxConfig,
     "flooding": FloodingConfig,
@@ -80,6 +83,7 @@ class RunConfig(NetworkConfig):
     }
 
     groups: GroupsConfig = GroupsConfig()
+    bandwidth: BandwidthConfig = BandwidthConfig()
     trees: TreesConfig = TreesConfig()
     bayeux: BayeuxConfig = BayeuxConfig()
     flooding: FloodingConfig = FloodingConfig()
@@ -113,6 +117,41 @@ class RunConfig(NetworkConfig):
             self.refuse_groups(groups.count, memberships)
         if self.has_system("can"):
             self.can.refuse_nodes(nodes)
+        return self
+
+    @model_validator(mode="after")
+    def _bandwidth_can_be_played(self) -> RunConfig:
+        if not self.bandwidth.on:
+            return self
+        with_sizes = f"with message_size = {self.bandwidth.message_size}"
+        for one in self.classes:
+            for rate in (one.up, one.down):
+                if rate is not None:
+                    self.bandwidth.refuse_slow(parse_rate(rate), f"{rate} (class {one.name})")
+        if self.has_rounds:
+            remedy = "applies to runs without rounds; leave it out"
+            raise InputError("message_size", self.bandwidth.message_size, remedy)
+        wrong: list[tuple[str, Any, Any, str]] = [
+            ("source", self.groups.source, "routed", "give root or direct")
+        ]
+        if self.has_system("bayeux"):
+            several = max(self.bayeux.partitions, 2)
+            wrong += [("bayeux_partitions", self.bayeux.partitions, several, "give 1")]
+        for system in ("can", "gossipsub"):
+            if self.has_system(system):
+                clock = getattr(self, system).clock
+                wrong += [(f"{system}_clock", clock, "hops", "give time")]
+        for name, value, fault, remedy in wrong:
+            if value == fault:
+                raise InputError(name, value, f"cannot be {with_sizes}; {remedy}")
+        if self.has_system("gossipsub") and self.gossipsub.loss:
+            raise InputError("gossipsub_loss", self.gossipsub.loss, f"must be 0 {with_sizes}")
+        for system in ("can", "gossipsub"):
+            if self.has_system(system) and self.bandwidth.validation_us:
+                took = getattr(self, system).processing_ms
+                if took:
+                    remedy = "is the same time as validation; leave out one of them"
+                    raise InputError(f"{system}_processing_ms", took, remedy)
         return self
 
     def refuse_groups(self, groups: int, memberships: int, members: str | None = None) -> None:

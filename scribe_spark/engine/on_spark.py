@@ -270,6 +270,42 @@ class BucketTables:
         with describe_jobs(layout.spark, name):
             self._accept(_Made.read(*run_in_tasks(rows, layout.buckets, work, _seen())))
 
+    def play_in_one_task(
+        self,
+        orchestrate: Callable[[list[tuple[Tables, Inbox]]], None],
+        name: str,
+        first: DataFrame | None = None,
+    ) -> None:
+        """Let one task change the tables of all buckets.
+
+        Parameters
+        ----------
+        orchestrate : callable
+            ``orchestrate(buckets)`` changes the tables of all buckets, each with the messages that
+            have come for it; picklable.
+        name : str
+            Names the job.
+        first : DataFrame, optional
+            As of :meth:`play`.
+        """
+        count, folder = self.layout.buckets, self.layout.folder
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            rows: list[list[_Row]] = [[] for _ in range(count)]
+            for row in read_rows(batches):
+                rows[row.bucket].append(row)
+            held = [_tables_of(mine) for mine in rows]
+            tables = [_readable(mine) for mine in held]
+            inboxes = [_inbox_of(mine) for mine in rows]
+            del rows
+            orchestrate(list(zip(tables, inboxes, strict=True)))
+            for bucket in range(count):
+                yield from _rows_of(bucket, tables[bucket], held[bucket], folder)
+
+        with describe_jobs(self.layout.spark, name):
+            rows = self._with_constant(first).coalesce(1).mapInArrow(run, ROWS)
+            self._accept(_Made.of(self.layout.partition(rows)))
+
     def settle(self) -> None:
         """Compute the rows now, if nothing has been played."""
         if not self._owned:

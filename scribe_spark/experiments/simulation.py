@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import baselines, pastry, schemas, scribe
+from scribe_spark.bandwidth.replay import replayed
 from scribe_spark.config import RunConfig
 from scribe_spark.experiments.engines import engine_of
 from scribe_spark.experiments.handed_over import checked_variant, multicast_of, tree_edges
@@ -30,7 +31,7 @@ from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import MICROSECONDS
-from scribe_spark.systems import System, is_built_in, systems_of_run
+from scribe_spark.systems import LIVES, System, is_built_in, systems_of_run
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.checks import MOST_ROUTERS
 from scribe_spark.underlay.all_pairs import compute_routes, with_own_delays
@@ -397,8 +398,16 @@ class Simulation:
             A system hands over what cannot be measured, or in the name of another one.
         """
         users_first = sorted(self.asked_for, key=is_built_in)
-        made = {system.name: multicast_of(system, self) for system in users_first}
+        made = {system.name: self._timed(system) for system in users_first}
         return [made[system.name] for system in self.asked_for]
+
+    def _timed(self, system: System) -> Multicast:
+        """Build a system; trees have the deliveries of the clock with bandwidth, if it is on."""
+        made = multicast_of(system, self)
+        if not self.config.bandwidth.on or made.tree_edges is None or made.merged:
+            return made
+        from_root = system.name == LIVES or system.trees is not None
+        return replayed(self, made, from_source=not from_root)
 
     @property
     def trees(self) -> TreeGraph:

@@ -36,6 +36,7 @@ from scribe_spark.gossipsub.publication import (
     publish,
 )
 from scribe_spark.gossipsub.subscribers import Directory, SharedDirectory
+from scribe_spark.gossipsub.with_bandwidth import publish_with_bandwidth
 from scribe_spark.multicast import CONTROL, DELIVERIES, PAYLOAD, STATE, TIME, Multicast
 from scribe_spark.multicast import COPIES as COPY_ROWS
 from scribe_spark.runtime.batches import Batches
@@ -77,7 +78,10 @@ def multicast(stages: Any) -> Multicast:
         play(program, name)
         heartbeat = getattr(program, "heartbeat", -1) + 1
     messages = Messages(np.arange(len(number)), source, config.clock)
-    lazy = publish(play, topics, messages)
+    if stages.config.bandwidth.on:
+        lazy = publish_with_bandwidth(stages, play, tables, topics, messages)
+    else:
+        lazy = publish(play, topics, messages)
     play(Account(topics, heartbeat), "account")
     read = _Read(topics, underlay.kernel, tables, lazy, config.clock == TIME)
     return Multicast(

@@ -390,7 +390,7 @@ class Copies(PublicationProgram):
         self._mark_answers(arrivals, tables)
         mine = np.flatnonzero(arrivals.heartbeat == self.heartbeat)
         if self.topics.rules.idontwant:
-            self._note_idontwant(arrivals, mine[arrivals.hops[mine] > 0], tables)
+            self.note_idontwant(arrivals, mine[arrivals.hops[mine] > 0], tables)
         row, peer = self.sends(tables, arrivals, mine)
         message, node = divided(arrivals.key[row], self._size)
         hops = arrivals.hops[row]
@@ -418,7 +418,7 @@ class Copies(PublicationProgram):
             )
             tables[name] = {**came, "first": first}
 
-    def _note_idontwant(self, arrivals: Arrivals, mine: np.ndarray, tables: Tables) -> None:
+    def note_idontwant(self, arrivals: Arrivals, mine: np.ndarray, tables: Tables) -> None:
         """Note or count IDONTWANTs to all of a mesh but the first copy's sender; rule G11."""
         mesh = read_table(Links, tables, MESH)
         message, node = divided(arrivals.key[mine], self._size)
@@ -697,9 +697,23 @@ def publish(
     play : callable
         ``play(program, name)`` plays a program and returns how much was sent in each superstep.
     """
-    everything, nothing = np.arange(len(messages.topic)), whole_numbers()
+    everything = np.arange(len(messages.topic))
     play(Spread(topics, messages, 0, everything), "PUBLISH")
     play(Copies(topics, messages, 0), "copies")
+    return publish_lazily(play, topics, messages)
+
+
+def publish_lazily(
+    play: Callable[[TopicsProgram, str], list[int]], topics: Topics, messages: Messages
+) -> int:
+    """Play lazy heartbeats after a publication; return how many took place.
+
+    Parameters
+    ----------
+    play : callable
+        As of :func:`publish`.
+    """
+    nothing = whole_numbers()
     heartbeat = answered = 0
     while heartbeat - answered < topics.rules.mcache_gossip:
         lacking = play(Lacking(topics, messages, heartbeat + 1), "lacking")

@@ -1,0 +1,35 @@
+"""The clock with bandwidth: messages have sizes, and links take time to carry them.
+
+A copy waits for its sender's uplink, takes time there, travels for the delay between the two nodes
+and takes time on its receiver's downlink.  `setting` has what is given, `bucket` the state of the
+nodes of a bucket and the four steps of a window of time, `windows` the program that plays windows
+on buckets.  docs/rules.md, W1 to W8.
+"""
+
+from scribe_spark.bandwidth.bucket import Setting
+from scribe_spark.bandwidth.setting import (
+    INTERLEAVED,
+    ROOMS,
+    SERIAL,
+    Discipline,
+    Links,
+    Nodes,
+    Publications,
+)
+from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, Windows, play_windows
+
+__all__ = [
+    "ARRIVALS",
+    "COPIES",
+    "INTERLEAVED",
+    "LINKS",
+    "ROOMS",
+    "SERIAL",
+    "Discipline",
+    "Links",
+    "Nodes",
+    "Publications",
+    "Setting",
+    "Windows",
+    "play_windows",
+]

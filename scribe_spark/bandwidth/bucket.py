@@ -1,0 +1,417 @@
+"""The state of the nodes of a bucket, and the four steps of a window of time.
+
+A copy that starts at s is complete nowhere before s + L, with L the least delay and the least time
+that links take for a message, and only completions change what nodes do.  So everything that
+happens in the window from t to t + L follows from the copies that have started before t.
+
+References
+----------
+docs/rules.md, W1 to W8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.bandwidth.downlinks import Downlinks
+from scribe_spark.bandwidth.growing import Calendar
+from scribe_spark.bandwidth.setting import (
+    INTERLEAVED,
+    ROOMS,
+    Discipline,
+    Links,
+    Nodes,
+    Publications,
+    Rule,
+    transmission_us,
+)
+from scribe_spark.bandwidth.uplinks import Batches, Started, Uplinks
+from scribe_spark.core.arrays import (
+    NONE,
+    distinct,
+    expand,
+    find_sorted,
+    run_starts,
+)
+from scribe_spark.core.keys import common_keys, key_of
+from scribe_spark.engine.packing import Columns
+
+#: No node knows anything: later than any time.
+_NEVER = np.iinfo(np.int64).max
+
+#: Columns of copies on their way.  A copy arrives with its first byte at `_ARRIVES` and with its
+#: last one at `_ENDS`; `_BACK` is the receiver's link to the sender.
+_ARRIVES, _ENDS, _PUBLICATION, _PLACE, _BACK, _SENDER, _HOPS, _START = range(8)
+_WIDTH = 8
+
+#: The columns of first copies.
+_AT, _OF, _AT_PLACE, _FROM, _AFTER, _FROM_LINK = range(6)
+_FIRST_WIDTH = 6
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all buckets are given.
+
+    Attributes
+    ----------
+    nodes : Nodes
+    publications : Publications
+    discipline : Discipline
+    rule : callable or None
+        ``rule(first, links)``: on which links a node sends, given its first copy; None for all.
+    carried : tuple of str
+        Columns of links that copies carry to the receiver.
+    """
+
+    nodes: Nodes
+    publications: Publications
+    discipline: Discipline
+    rule: Rule | None = None
+    carried: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def least_time_us(self) -> int:
+        """Return a time that every copy takes at least on its two links."""
+        size = int(self.publications.size.min(initial=0))
+        ends = (transmission_us(size, rate) for rate in (self.nodes.up, self.nodes.down))
+        return max(int(taken.min(initial=0)) if len(taken) else 0 for taken in ends)
+
+
+class Bucket:
+    """The nodes of a bucket.
+
+    Parameters
+    ----------
+    given : Setting
+    columns : Columns
+        The links of the bucket's nodes (`Links`), and others by which the rule decides.
+    first, last : int
+        The positions of the bucket's nodes.
+    """
+
+    def __init__(self, given: Setting, columns: Columns, first: int, last: int) -> None:
+        self.given, self.first, size = given, first, len(given)
+        order = np.lexsort((columns["peer"], key_of([columns["room"], columns["node"]], size)))
+        columns = {name: column[order] for name, column in columns.items()}
+        self.links = Links.from_columns(columns)
+        extra = set(columns) - set(Links.__dataclass_fields__)
+        self._extra = {name: columns[name] for name in sorted(extra)}
+        self._tail = key_of([self.links.room, self.links.node], size)
+        source = given.publications.source
+        self._mine = np.flatnonzero((source >= first) & (source < last))
+        self._copies: list[np.ndarray] = []
+        self._arrivals: list[np.ndarray] = []
+
+    # --- before the first window: both ends of a link tell each other its numbers
+
+    def offer(self) -> dict[str, np.ndarray]:
+        """Return what receivers are told of this bucket's links."""
+        links = self.links
+        number = np.arange(len(links))
+        return {"room": links.to_room, "from_room": links.room, "tail": links.node, "link": number}
+
+    def answer(self, node: np.ndarray, offered: Columns) -> dict[str, np.ndarray]:
+        """Return where receivers are, and their links to the senders.
+
+        Parameters
+        ----------
+        node : ndarray of int64
+            The receiver of each link.
+        """
+        given, size = self.given, len(self.given)
+        head = key_of([offered["room"], node], size)
+        published = given.publications
+        sources = key_of([published.room[self._mine], published.source[self._mine]], size)
+        self.places = distinct(np.concatenate([self._tail, head, sources]))
+        back = np.full(len(head), NONE, dtype=np.int64)
+        if given.discipline.held_back and len(self._tail):
+            back = self._ways_back(head, offered["from_room"], offered["tail"])
+        place = find_sorted(self.places, head)
+        return {"link": offered["link"], "place": place, "back": back}
+
+    def _ways_back(self, place: np.ndarray, room: np.ndarray, peer: np.ndarray) -> np.ndarray:
+        """Return the links from some places to peers in rooms; :data:`NONE` where there is none."""
+        links, size = self.links, len(self.given)
+        rooms = 1 + int(max(links.to_room.max(), room.max(initial=0)))
+        here = find_sorted(self.places, self._tail), links.to_room, links.peer
+        there = find_sorted(self.places, place), room, peer
+        mine, wanted = common_keys((len(self.places), rooms, size), here, there)
+        order = np.argsort(mine, kind="stable")
+        mine = mine[order]
+        row = np.minimum(np.searchsorted(mine, wanted), len(mine) - 1)
+        return np.where(mine[row] == wanted, order[row], NONE)
+
+    def begin(self, answered: Columns | None, window_us: int, least_delay_us: int) -> None:
+        """Note the answers, and let sources publish.
+
+        Parameters
+        ----------
+        window_us : int
+            L.
+        least_delay_us : int
+            The least delay of all links of all buckets.
+        """
+        given, links, size = self.given, self.links, len(self.given)
+        self.window_us, self._least_delay_us = window_us, least_delay_us
+        self._head, self._back = (np.full(len(links), NONE, dtype=np.int64) for _ in range(2))
+        if answered is not None:
+            self._head[answered["link"]] = answered["place"]
+            self._back[answered["link"]] = answered["back"]
+        # 1. the links of each place
+        self._first_link = np.searchsorted(self._tail, self.places)
+        self._end_link = np.searchsorted(self._tail, self.places, side="right")
+        self._room, self._node = np.divmod(self.places, size)
+        # 2. numbers of (publication, place) and (publication, link): by publication
+        topic = given.publications.topic
+        self._place_base, places = _bases(self._room // ROOMS, topic)
+        self._link_base, slots = _bases(links.room // ROOMS, topic)
+        self._has = np.zeros(places, dtype=bool)
+        holds = given.discipline.held_back
+        self._known = np.full(slots if holds else 0, _NEVER, dtype=np.int64)
+        # 3. queues
+        node = self._node
+        self._link_of = node - node.min(initial=0) if given.discipline.shared else None
+        count = int(self._link_of.max(initial=-1)) + 1 if self._link_of is not None else len(node)
+        self.uplinks = Uplinks(count, given.discipline.uplink == INTERLEAVED)
+        self._downlinks = Downlinks(count)
+        self._limited = bool((given.nodes.down > 0).any() and (given.publications.size > 0).any())
+        width = _WIDTH + len(given.carried)
+        self._coming, self._complete = Calendar(width), Calendar(width)
+        self._enqueued = Calendar(_FIRST_WIDTH + len(given.carried))
+        # 4. rule W1
+        mine = self._mine
+        source = key_of([given.publications.room[mine], given.publications.source[mine]], size)
+        rows = np.full((len(mine), _FIRST_WIDTH + len(given.carried)), NONE, dtype=np.int64)
+        rows[:, _AT], rows[:, _OF] = given.publications.at_us[mine], mine
+        rows[:, _AT_PLACE], rows[:, _AFTER] = find_sorted(self.places, source), 0
+        self._has[self._place_base[mine] + rows[:, _AT_PLACE]] = True
+        self._arrivals.append(rows)
+        self._enqueued.add(rows[:, _AT] // window_us, rows)
+
+    def first_window(self) -> int | None:
+        """Return the first window in which something happens here."""
+        waits = self._coming, self._complete, self._enqueued, self.uplinks
+        return min((due for one in waits if (due := one.first()) is not None), default=None)
+
+    # --- steps 1 and 2 of a window
+
+    def receive(self, window: int, copies: np.ndarray | None) -> dict[str, np.ndarray]:
+        """Take copies, those on their way too; return the IDONTWANTs of first copies.
+
+        Parameters
+        ----------
+        copies : ndarray of int64 or None
+            Those that have started since the last window.
+        """
+        if copies is not None:
+            self._coming.add(self.due(copies), copies)
+        self._scan(window, self._coming.take(window))
+        came = self._complete.take(window)
+        if not len(came):
+            return {}
+        self._note(came)
+        return self._unwanted(self._firsts(came))
+
+    def due(self, copies: np.ndarray) -> np.ndarray:
+        """Return the windows before whose ends no earlier copy can arrive any more."""
+        return (copies[:, _ARRIVES] - self._least_delay_us) // self.window_us + 1
+
+    def _scan(self, window: int, copies: np.ndarray) -> None:
+        """Rule W5: the times at which copies are complete, in place of those of their last byte."""
+        if not len(copies):
+            return
+        if self._limited:
+            given = self.given
+            place = copies[:, _PLACE]
+            downlink = place if self._link_of is None else self._link_of[place]
+            keys = copies[:, _SENDER], copies[:, _PUBLICATION], copies[:, _ARRIVES], downlink
+            order = np.lexsort(keys)
+            copies, downlink = copies[order], downlink[order]
+            size = given.publications.size[copies[:, _PUBLICATION]]
+            takes_us = transmission_us(size, given.nodes.down[self._node[copies[:, _PLACE]]])
+            done = self._downlinks.take(downlink, copies[:, _ARRIVES], takes_us)
+            copies[:, _ENDS] = np.maximum(copies[:, _ENDS], done)
+        self._complete.add(np.maximum(copies[:, _ENDS] // self.window_us, window), copies)
+
+    def _note(self, came: np.ndarray) -> None:
+        """Rule W7: note what the receivers of complete copies know of the senders."""
+        back = came[:, _BACK] >= 0
+        if back.any():
+            came = came[back]
+            self._know(came[:, _PUBLICATION], came[:, _BACK], came[:, _ENDS])
+
+    def _know(self, publication: np.ndarray, link: np.ndarray, at_us: np.ndarray) -> None:
+        slot = self._link_base[publication] + link
+        self._known[slot] = np.minimum(self._known[slot], at_us)
+
+    def _firsts(self, came: np.ndarray) -> np.ndarray:
+        """Rule W6: the first copies of those that are complete; nodes enqueue then."""
+        slot = self._place_base[came[:, _PUBLICATION]] + came[:, _PLACE]
+        row = np.flatnonzero(~self._has[slot])
+        ranks = [came[row, _WIDTH + n] for n in reversed(range(len(self.given.carried)))]
+        ranks += [came[row, one] for one in (_SENDER, _HOPS, _ENDS)]
+        row = row[np.lexsort((*ranks, slot[row]))]
+        row = row[run_starts(slot[row])]
+        self._has[slot[row]] = True
+        self._copies.append(np.column_stack([came, np.zeros(len(came), dtype=np.int64)]))
+        self._copies[-1][row, -1] = 1
+        columns = [_ENDS, _PUBLICATION, _PLACE, _SENDER, _HOPS, _BACK]
+        first = came[row][:, columns + [_WIDTH + n for n in range(len(self.given.carried))]]
+        self._arrivals.append(first)
+        waits = self.given.nodes.validation_us[self._node[first[:, _AT_PLACE]]]
+        self._enqueued.add((first[:, _AT] + waits) // self.window_us, first)
+        return first
+
+    def _unwanted(self, first: np.ndarray) -> dict[str, np.ndarray]:
+        """Rule W7: the IDONTWANTs of nodes to all peers but the sender of the first copy."""
+        least = self.given.discipline.idontwant
+        if least is None:
+            return {}
+        first = first[self.given.publications.size[first[:, _OF]] >= least]
+        of, link = self._links_of(first[:, _AT_PLACE])
+        links = self.links
+        told = links.mesh[link] & (link != first[of, _FROM_LINK])
+        told &= self._back[link] >= 0
+        of, link = of[told], link[told]
+        return {
+            "peer": links.peer[link],
+            "publication": first[of, _OF],
+            "link": self._back[link],
+            "at_us": first[of, _AT] + links.delay_us[link],
+        }
+
+    def _links_of(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return expand(self._first_link[place], self._end_link[place])
+
+    # --- steps 3 and 4 of a window
+
+    def send(self, window: int, unwanted: Columns | None) -> tuple[np.ndarray, np.ndarray]:
+        """Enqueue batches and start copies; return the receivers and the copies."""
+        if unwanted is not None:
+            self._know(unwanted["publication"], unwanted["link"], unwanted["at_us"])
+        self._enqueue(self._enqueued.take(window))
+        return self._leave(self.uplinks.start(window, self.window_us, self._when_known))
+
+    def _when_known(self, publication: np.ndarray, link: np.ndarray) -> np.ndarray:
+        if not len(self._known):
+            return np.full(len(link), _NEVER)
+        return self._known[self._link_base[publication] + link]
+
+    def _enqueue(self, first: np.ndarray) -> None:
+        """Rule W2: the batches of nodes that have got their first copies, or publish."""
+        if not len(first):
+            return
+        given, place = self.given, first[:, _AT_PLACE]
+        node, publication = self._node[place], first[:, _OF]
+        uplink = place if self._link_of is None else self._link_of[place]
+        waits = np.where(first[:, _AFTER] > 0, given.nodes.validation_us[node], 0)
+        at_us = first[:, _AT] + waits
+        order = np.lexsort((publication, at_us, uplink))
+        first, uplink, at_us = first[order], uplink[order], at_us[order]
+        place, node, publication = place[order], node[order], publication[order]
+        of, link = self._links_of(place)
+        sends = self._sends(first, of, link)
+        of, link = of[sends], link[sends]
+        if given.discipline.seed is None:
+            rank = self.links.order[link]
+        else:
+            key = publication[of], node[of], self.links.peer[link]
+            rank = given.discipline.order_of(given.nodes.number, *key)
+        in_turn = np.lexsort((rank, of))  # links of a place are in the order of the receivers
+        of, link = of[in_turn], link[in_turn]
+        copies = np.bincount(of, minlength=len(first))
+        takes_us = transmission_us(given.publications.size[publication], given.nodes.up[node])
+        can_be_held = np.bincount(of[self._back[link] >= 0], minlength=len(first)) > 0
+        whole = ~can_be_held | (takes_us == 0)
+        batches = Batches(uplink, publication, at_us, takes_us, first[:, _AFTER], copies, whole)
+        self.uplinks.enqueue(batches.take(copies > 0), link, self.window_us)
+
+    def _sends(self, first: np.ndarray, of: np.ndarray, link: np.ndarray) -> np.ndarray:
+        """Return on which links nodes send: bool."""
+        links, given = self.links, self.given
+        published = given.publications
+        floods = (first[:, _AFTER] == 0) & published.flood[first[:, _OF]]
+        sends = links.mesh[link] | floods[of]
+        if given.discipline.spares:
+            sends &= link != first[of, _FROM_LINK]
+            to_source = links.peer[link] == published.source[first[of, _OF]]
+            sends &= ~(to_source & (links.to_room[link] == published.room[first[of, _OF]]))
+        if given.rule is not None:
+            named = {"group": links.room[link] // ROOMS, "node": links.node[link]}
+            edges = {**named, "peer": links.peer[link]}
+            edges |= {name: column[link] for name, column in self._extra.items()}
+            label = {**named, "at_us": first[of, _AT], "sender": first[of, _FROM]}
+            label |= {"hops": first[of, _AFTER]}
+            label |= {name: first[of, _FIRST_WIDTH + n] for n, name in enumerate(given.carried)}
+            sends &= given.rule(label, edges)
+        return sends
+
+    def _leave(self, started: Started) -> tuple[np.ndarray, np.ndarray]:
+        """Return the receivers of copies that have started, and the copies."""
+        link = started.link
+        copies = np.empty((len(link), _WIDTH + len(self.given.carried)), dtype=np.int64)
+        copies[:, _ARRIVES] = started.start_us + self.links.delay_us[link]
+        copies[:, _ENDS] = copies[:, _ARRIVES] + started.spans_us
+        copies[:, _PUBLICATION], copies[:, _PLACE] = started.publication, self._head[link]
+        copies[:, _BACK], copies[:, _SENDER] = self._back[link], self.links.node[link]
+        copies[:, _HOPS], copies[:, _START] = started.hops + 1, started.start_us
+        for n, name in enumerate(self.given.carried):
+            copies[:, _WIDTH + n] = self._extra[name][link]
+        return self.links.peer[link], copies
+
+    # --- results
+
+    def arrivals(self) -> dict[str, np.ndarray]:
+        """Return the first copies, by publication, room and node; those of sources too."""
+        rows = np.concatenate(self._arrivals)
+        self._arrivals.clear()
+        rows = rows[np.lexsort((rows[:, _AT_PLACE], rows[:, _OF]))]
+        place = rows[:, _AT_PLACE]
+        return {
+            "publication": rows[:, _OF],
+            "room": self._room[place],
+            "node": self._node[place],
+            "at_us": rows[:, _AT],
+            "hops": rows[:, _AFTER],
+            "sender": rows[:, _FROM],
+            **{name: rows[:, _FIRST_WIDTH + n] for n, name in enumerate(self.given.carried)},
+        }
+
+    def copies(self) -> dict[str, np.ndarray]:
+        """Return all copies, by publication, room, node and sender."""
+        width = _WIDTH + len(self.given.carried) + 1
+        rows = np.concatenate([np.empty((0, width), dtype=np.int64), *self._copies])
+        self._copies.clear()
+        rows = rows[np.lexsort((rows[:, _SENDER], rows[:, _PLACE], rows[:, _PUBLICATION]))]
+        place = rows[:, _PLACE]
+        return {
+            "publication": rows[:, _PUBLICATION],
+            "room": self._room[place],
+            "node": self._node[place],
+            "sender": rows[:, _SENDER],
+            "sent_us": rows[:, _START],
+            "at_us": rows[:, _ENDS],
+            "hops": rows[:, _HOPS],
+            "first": rows[:, -1] > 0,
+            **{name: rows[:, _WIDTH + n] for n, name in enumerate(self.given.carried)},
+        }
+
+
+def _bases(topic: np.ndarray, published: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return what is added to an index to get its number for a publication, and how many there are.
+
+    Parameters
+    ----------
+    topic : ndarray of int64
+        Of rows, ascending.
+    published : ndarray of int64, shape (P,)
+        The topic of each publication.
+    """
+    first, last = np.searchsorted(topic, published), np.searchsorted(topic, published, side="right")
+    ends = np.cumsum(last - first)
+    return ends - (last - first) - first, int(ends[-1]) if len(ends) else 0

@@ -1,0 +1,51 @@
+"""The queues at downlinks: bytes that have come, first come first served; rule W5."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark.core.arrays import index_in_run, run_starts
+
+
+class Downlinks:
+    """The downlinks of a bucket.
+
+    Parameters
+    ----------
+    count : int
+        How many downlinks there are.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = np.zeros(count, dtype=np.int64)
+
+    def take(self, downlink: np.ndarray, at_us: np.ndarray, takes_us: np.ndarray) -> np.ndarray:
+        """Return when downlinks have done with copies.
+
+        Parameters
+        ----------
+        downlink : ndarray of int64
+            Ascending; the copies of each in the order in which they come.
+        at_us : ndarray of int64
+            When the first byte of each is there; not before those of earlier calls.
+        takes_us : ndarray of int64
+            How long the downlink takes for each.
+        """
+        starts = run_starts(downlink)
+        if not len(starts):
+            return at_us
+        count = np.diff(starts, append=len(downlink))
+        # copy i is done at the greatest of (at_us + the times of all copies from there to i)
+        total = np.cumsum(takes_us)
+        greatest = at_us - (total - takes_us)
+        greatest[starts] = np.maximum(
+            greatest[starts], self._free[downlink[starts]] - (total - takes_us)[starts]
+        )
+        rank, step = index_in_run(downlink), 1
+        while step < count.max():  # each step doubles how far back a copy looks
+            row = np.flatnonzero(rank >= step)
+            greatest[row] = np.maximum(greatest[row], greatest[row - step])
+            step *= 2
+        done = greatest + total
+        self._free[downlink[starts]] = done[starts + count - 1]
+        return done

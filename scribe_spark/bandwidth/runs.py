@@ -1,0 +1,166 @@
+"""The clock of a run: what the config says of it, and where it is played on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyspark.sql import DataFrame
+
+from scribe_spark.bandwidth.bucket import Setting
+from scribe_spark.bandwidth.setting import Discipline, Nodes, Publications, Rule
+from scribe_spark.bandwidth.windows import LINKS, play_windows
+from scribe_spark.engine.barrier import why_no_tasks
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.program import Inbox, Tables
+from scribe_spark.node_classes import NodeClasses
+from scribe_spark.underlay.protocol import Kernel
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.engine.between_tasks import Exchange
+
+#: ``read(tables, inbox)``: the links of a bucket (`Links`, with other columns for a rule).
+Read = Callable[[Tables, Inbox], Columns]
+
+#: ``write(tables, inbox)``: make other tables of a bucket of `windows.ARRIVALS` and
+#: `windows.COPIES`.
+Write = Callable[[Tables, Inbox], None]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The clock with bandwidth of a run; picklable.
+
+    Attributes
+    ----------
+    facts : KnowsRing
+    bounds : ndarray of int64, shape (B + 1,)
+    kernel : Kernel
+        Of the underlay.
+    lan_us : int
+    size, up, down, validation_us : int
+        Bytes of a publication; bits per second and a time, where a class says nothing else.
+    classes : NodeClasses
+    discipline : Discipline
+    """
+
+    facts: KnowsRing
+    bounds: np.ndarray
+    kernel: Kernel
+    lan_us: int
+    size: int
+    up: int
+    down: int
+    validation_us: int
+    classes: NodeClasses
+    discipline: Discipline
+
+    def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return D between nodes, at least 1, in microseconds: int64."""
+        router = self.facts.ring.router
+        return np.maximum(self.kernel.delays(router[a], router[b]) + 2 * self.lan_us, 1)
+
+    def nodes(self) -> Nodes:
+        """Return the rates of all nodes."""
+        number = self.facts.ring.node
+        rates = self.classes.rates(number, self.up, self.down, self.validation_us)
+        return Nodes(number, *rates)
+
+    def publications(
+        self, topic: np.ndarray, source: np.ndarray, **more: np.ndarray | bool
+    ) -> Publications:
+        """Return a publication of each topic at time 0.
+
+        Parameters
+        ----------
+        topic, source : ndarray of int64
+        **more
+            As of `Publications.of`.
+        """
+        zero = np.zeros(len(topic), dtype=np.int64)
+        return Publications.of(zero, topic, source, zero + self.size, **more)
+
+    def play(
+        self,
+        tables: BucketTables,
+        publications: Publications,
+        read: Read,
+        write: Write,
+        called: str,
+        first: DataFrame | None = None,
+        rule: Rule | None = None,
+        carried: tuple[str, ...] = (),
+    ) -> None:
+        """Play publications in tasks that keep their buckets, or else all buckets in one task.
+
+        Parameters
+        ----------
+        tables : BucketTables
+        publications : Publications
+        read, write : callable
+            Make links of a bucket's tables and messages, and tables of first copies and copies.
+        called : str
+            Names the job.
+        first : DataFrame, optional
+            Messages that have come for buckets (`ROWS`).
+        rule, carried
+            As of `Setting`.
+        """
+        played = partial(_play, self, publications, read, write, rule, carried)
+        if why_no_tasks(tables.layout.spark, tables.layout.buckets) is None:
+
+            def keep(bucket: int, mine: Tables, inbox: Inbox, exchange: Exchange) -> None:
+                played([(mine, inbox)], exchange)
+
+            tables.play_in_tasks(keep, called, first)
+        else:
+            tables.play_in_one_task(played, called, first)
+
+
+def _play(
+    clock: Clock,
+    publications: Publications,
+    read: Read,
+    write: Write,
+    rule: Rule | None,
+    carried: tuple[str, ...],
+    buckets: Sequence[tuple[Tables, Inbox]],
+    exchange: Exchange | None = None,
+) -> None:
+    for tables, inbox in buckets:
+        tables[LINKS] = read(tables, inbox)
+    given = Setting(clock.nodes(), publications, clock.discipline, rule, carried)
+    play_windows(InTask([tables for tables, _ in buckets], exchange), clock.bounds, given)
+    for tables, inbox in buckets:
+        write(tables, inbox)
+
+
+def clock_of(stages: Any, **discipline: Any) -> Clock:
+    """Return the clock of a run.
+
+    Parameters
+    ----------
+    stages : Simulation
+        See `systems.System`.
+    **discipline
+        What the system says: `Discipline.held_back`, ...
+    """
+    config, overlay = stages.config.bandwidth, stages.overlay
+    ring, underlay = overlay.ring, overlay.underlay
+    rules = {
+        "uplink": config.uplink_order,
+        "shared": config.links == "shared",
+        "seed": stages.config.seed,
+    }
+    return Clock(
+        *(ring.facts, ring.bounds, underlay.kernel, underlay.lan_us),
+        *(config.size, config.up, config.down, config.validation_us),
+        NodeClasses.of(stages.config),
+        Discipline(**rules | discipline),
+    )

@@ -1,0 +1,179 @@
+"""The queues at uplinks: batches of copies, first come first served; rules W3 and W4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.bandwidth.growing import Calendar, Growing
+from scribe_spark.core.arrays import NONE, Rows, expand, index_in_run, run_starts
+
+
+@dataclass
+class Batches(Rows):
+    """Batches of copies.
+
+    Attributes
+    ----------
+    uplink, publication : ndarray of int64
+    at_us : ndarray of int64
+        When the batch is enqueued.
+    takes_us : ndarray of int64
+        How long the uplink takes for one copy alone.
+    hops : ndarray of int64
+        Of the sender's first copy.
+    copies : ndarray of int64
+        How many copies the batch has, at least one.
+    whole : ndarray of bool
+        Whether all copies start together or none of them can be held back.
+    """
+
+    uplink: np.ndarray
+    publication: np.ndarray
+    at_us: np.ndarray
+    takes_us: np.ndarray
+    hops: np.ndarray
+    copies: np.ndarray
+    whole: np.ndarray
+
+
+@dataclass
+class Started(Rows):
+    """Copies that have started.
+
+    Attributes
+    ----------
+    link, publication, hops : ndarray of int64
+    start_us : ndarray of int64
+        When the copy begins to leave.
+    spans_us : ndarray of int64
+        How long the copy takes at the uplink.
+    """
+
+    link: np.ndarray
+    publication: np.ndarray
+    hops: np.ndarray
+    start_us: np.ndarray
+    spans_us: np.ndarray
+
+
+#: ``known(publication, link)``: when senders know that receivers have publications.
+Known = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class Uplinks:
+    """The queues of the uplinks of a bucket.
+
+    Parameters
+    ----------
+    count : int
+        How many uplinks there are.
+    interleaved : bool
+        Whether the copies of a batch share the uplink; else each takes all of it, in turn.
+    """
+
+    def __init__(self, count: int, interleaved: bool) -> None:
+        self._interleaved = interleaved
+        self._free = np.zeros(count, dtype=np.int64)
+        self._head, self._tail = (np.full(count, NONE, dtype=np.int64) for _ in range(2))
+        names = "at_us", "publication", "takes_us", "hops", "whole", "next", "first", "end"
+        self._batches = Growing(*names)
+        self._links = Growing("link")
+        self._waiting = Calendar(1)
+        self.held_back = 0
+
+    def first(self) -> int | None:
+        """Return the first window in which an uplink starts a copy."""
+        return self._waiting.first()
+
+    def enqueue(self, batches: Batches, link: np.ndarray, window_us: int) -> None:
+        """Add batches to the queues.
+
+        Parameters
+        ----------
+        batches : Batches
+            By uplink, time and publication.
+        link : ndarray of int64
+            Of the copies, batch by batch.
+        window_us : int
+            How long a window lasts.
+        """
+        if not len(batches):
+            return
+        ends = self._links.count + np.cumsum(batches.copies)
+        self._links.add(len(link), link=link)
+        number = self._batches.add(
+            len(batches),
+            at_us=batches.at_us,
+            publication=batches.publication,
+            takes_us=batches.takes_us,
+            hops=batches.hops,
+            whole=batches.whole,
+            next=NONE,
+            first=ends - batches.copies,
+            end=ends,
+        )
+        starts = run_starts(batches.uplink)
+        inner = np.ones(len(number), dtype=bool)
+        inner[starts] = False
+        self._batches["next"][number[np.flatnonzero(inner) - 1]] = number[inner]
+        uplink, last = batches.uplink[starts], np.append(starts[1:], len(number)) - 1
+        tail = self._tail[uplink]
+        queued = tail >= 0
+        self._batches["next"][tail[queued]] = number[starts[queued]]
+        self._head[uplink[~queued]] = number[starts[~queued]]
+        self._tail[uplink] = number[last]
+        self._wait(uplink[~queued], window_us)
+
+    def start(self, window: int, window_us: int, known: Known) -> Started:
+        """Return the copies that start in a window; rule W4 or W4'."""
+        end_us = (window + 1) * window_us
+        active, started = self._waiting.take(window)[:, 0], []
+        while len(active):
+            at_us = self._starts(active)
+            now = at_us < end_us
+            self._wait(active[~now], window_us)
+            active = active[now]
+            if len(active):
+                started.append(self._turn(active, at_us[now], known))
+                active = active[self._head[active] >= 0]
+        return Started.join(_NOTHING, *started)
+
+    def _starts(self, uplink: np.ndarray) -> np.ndarray:
+        """Return when the heads of the queues of some uplinks start."""
+        return np.maximum(self._batches["at_us"][self._head[uplink]], self._free[uplink])
+
+    def _wait(self, uplink: np.ndarray, window_us: int) -> None:
+        self._waiting.add(self._starts(uplink) // window_us, uplink[:, None])
+
+    def _turn(self, uplink: np.ndarray, at_us: np.ndarray, known: Known) -> Started:
+        """Start the next copy of each uplink, or its next batch."""
+        batches, batch = self._batches, self._head[uplink]
+        first, end = batches["first"][batch], batches["end"][batch]
+        if not self._interleaved:
+            end = np.where(batches["whole"][batch] > 0, end, first + 1)
+        # 1. held back are the copies that are known to be superfluous before the start
+        of, row = expand(first, end)
+        link, publication = self._links["link"][row], batches["publication"][batch]
+        sent = known(publication[of], link) >= at_us[of]
+        self.held_back += len(sent) - int(np.count_nonzero(sent))
+        of, link = of[sent], link[sent]
+        # 2. the others take the uplink
+        takes_us, count = batches["takes_us"][batch], np.bincount(of, minlength=len(uplink))
+        start_us, spans_us = at_us[of], takes_us[of]
+        if self._interleaved:
+            spans_us = spans_us * count[of]
+        else:
+            start_us = start_us + index_in_run(of) * spans_us
+        self._free[uplink] = at_us + count * takes_us
+        # 3. what is next
+        batches["first"][batch] = end
+        done = end == batches["end"][batch]
+        self._head[uplink[done]] = batches["next"][batch[done]]
+        self._tail[uplink[self._head[uplink] < 0]] = NONE
+        return Started(link, publication[of], batches["hops"][batch][of], start_us, spans_us)
+
+
+_NOTHING = Started(*(np.empty(0, dtype=np.int64) for _ in range(5)))

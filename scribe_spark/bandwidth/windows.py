@@ -1,0 +1,152 @@
+"""The program that plays windows of time on buckets.
+
+Nodes exchange numbers of links first.  A window then takes two supersteps: copies are taken and
+IDONTWANTs sent; IDONTWANTs are taken and copies started.  Every bucket tells all others the first
+window in which it has something to do, and windows before that are jumped over.
+
+The state of a bucket is in memory between its supersteps, so the program is for players that keep
+their buckets; on Spark these are tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scribe_spark.bandwidth.bucket import Bucket, Setting
+from scribe_spark.bandwidth.setting import Links
+from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.player import Player
+from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+
+#: Tables of a bucket: links (`Links` and columns by which a rule decides); first copies; all
+#: copies.
+LINKS, ARRIVALS, COPIES = "clock links", "clock arrivals", "clock copies"
+
+#: A table that is there while windows are left.
+_GOES_ON = "clock goes on"
+
+_OFFER, _ANSWER, _DELAY, _NEXT, _COPY, _UNWANTED, _GO_ON = (
+    *("link offered", "link answered", "least delay", "next window", "copy", "IDONTWANT", "go on"),
+)
+
+#: So many supersteps are played at a time; a player takes more for messages that never end.
+_AT_ONCE = 5_000
+
+#: No window: later than any.
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Publications go along the links :data:`LINKS` of all buckets.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (B + 1,)
+    given : Setting
+    playing : dict
+        The buckets that are played here.
+    """
+
+    bounds: np.ndarray
+    given: Setting
+    playing: dict[int, _Playing] = field(default_factory=dict)
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        first, last = self.bounds[bucket : bucket + 2].tolist()
+        if first == last:
+            return {}
+        if bucket not in self.playing:
+            links = tables.pop(LINKS) if LINKS in tables else Links().to_columns()
+            everybody = np.unique(self.bounds[:-1][np.diff(self.bounds) > 0])
+            self.playing[bucket] = _Playing(Bucket(self.given, links, first, last), everybody)
+            return next(self.playing[bucket].turns)
+        playing = self.playing[bucket]
+        if not superstep:  # the windows go on
+            del tables[_GOES_ON]
+            return playing.waiting
+        try:
+            outbox = playing.turns.send(inbox)
+        except StopIteration:
+            tables[ARRIVALS], tables[COPIES] = playing.bucket.arrivals(), playing.bucket.copies()
+            del self.playing[bucket]
+            return {}
+        if superstep >= _AT_ONCE and _NEXT in outbox:  # so do all buckets
+            playing.waiting = outbox
+            tables[_GOES_ON] = {"bucket": np.array([bucket])}
+            return {}
+        return outbox
+
+
+class _Playing:
+    """A bucket and its turns.
+
+    Parameters
+    ----------
+    bucket : Bucket
+    everybody : ndarray of int64
+        A position in each bucket that has nodes.
+    """
+
+    def __init__(self, bucket: Bucket, everybody: np.ndarray) -> None:
+        self.bucket, self._everybody = bucket, everybody
+        self.turns = self._play()
+        self.waiting: Outbox = {}
+
+    def _play(self) -> Generator[Outbox, Inbox, None]:
+        """Yield what the bucket sends in each superstep; take what has come."""
+        bucket, links = self.bucket, self.bucket.links
+        # 1. both ends of a link tell each other its numbers
+        delay_us = self._to_all("delay_us", links.delay_us.min(initial=_NEVER))
+        inbox = yield {_OFFER: {AT: links.peer, **bucket.offer()}, _DELAY: delay_us}
+        offered = inbox.get(_OFFER, _NO_OFFER)
+        answer = bucket.answer(offered[AT], offered)
+        delay_us = inbox[_DELAY]["delay_us"].min()
+        least = 1 if delay_us == _NEVER else int(delay_us)
+        inbox = yield {_ANSWER: {AT: offered["tail"], **answer}, _GO_ON: self._to_itself()}
+        bucket.begin(inbox.get(_ANSWER), least + bucket.given.least_time_us(), least)
+        # 2. windows
+        sent: dict[str, Columns] = {}
+        due = _NEVER
+        while True:
+            found = bucket.first_window()
+            own = _NEVER if found is None else found
+            inbox = yield {_NEXT: self._to_all("window", min(due, own)), **sent}
+            window = int(inbox[_NEXT]["window"].min())
+            if window == _NEVER:
+                return
+            copies = inbox[_COPY]["copy"] if _COPY in inbox else None
+            unwanted = bucket.receive(window, copies)
+            inbox = yield {_UNWANTED: _at_peers(unwanted), _GO_ON: self._to_itself()}
+            peer, copies = bucket.send(window, inbox.get(_UNWANTED))
+            due = int(bucket.due(copies).min(initial=_NEVER))
+            sent = {_COPY: {AT: peer, "copy": copies}}
+
+    def _to_all(self, name: str, value: int) -> dict[str, np.ndarray]:
+        return {AT: self._everybody, name: np.full(len(self._everybody), value, dtype=np.int64)}
+
+    def _to_itself(self) -> dict[str, np.ndarray]:
+        return {AT: np.array([self.bucket.first], dtype=np.int64)}
+
+
+def _at_peers(unwanted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if not unwanted:
+        return {}
+    peer = unwanted.pop("peer")
+    return {AT: peer, **unwanted}
+
+
+_NO_OFFER = {name: whole_numbers() for name in (AT, "room", "from_room", "tail", "link")}
+
+
+def play_windows(player: Player, bounds: np.ndarray, given: Setting) -> None:
+    """Play all windows; the tables :data:`LINKS` become :data:`ARRIVALS` and :data:`COPIES`."""
+    program = Windows(bounds, given)
+    player.play(program)
+    while player.has(_GOES_ON):
+        player.play(program)

@@ -1,0 +1,132 @@
+"""A publication of each topic by the clock with bandwidth, in place of `publication.Spread`.
+
+References
+----------
+docs/rules.md, W1 to W7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from scribe_spark.bandwidth import ARRIVALS as FIRST_COPIES
+from scribe_spark.bandwidth import COPIES as ALL_COPIES
+from scribe_spark.bandwidth import ROOMS
+from scribe_spark.bandwidth.runs import Clock, clock_of
+from scribe_spark.core.arrays import find_sorted, read_table
+from scribe_spark.core.keys import key_of
+from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.program import Inbox, Tables
+from scribe_spark.gossipsub.links import Links
+from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, Topics, TopicsProgram
+from scribe_spark.gossipsub.publication import (
+    ARRIVALS,
+    COPIES,
+    Arrivals,
+    Copies,
+    Messages,
+    publish_lazily,
+)
+
+
+@dataclass(frozen=True)
+class _Meshes:
+    """Makes links of meshes, and of the connections of sources; picklable.
+
+    Attributes
+    ----------
+    clock : Clock
+    topics : Topics
+    messages : Messages
+    """
+
+    clock: Clock
+    topics: Topics
+    messages: Messages
+
+    def __call__(self, tables: Tables, inbox: Inbox) -> Columns:
+        """See `bandwidth.runs.Read`."""
+        space, key = self.topics.space, read_table(Links, tables, MESH).key
+        mesh = np.ones(len(key), dtype=bool)
+        if self.topics.rules.flood_publish:
+            source = np.sort(key_of([self.messages.topic, self.messages.source], space.size))
+            known = space.at(read_table(Links, tables, CONNECTIONS), source)
+            known = known[find_sorted(key, known) < 0]
+            key = np.concatenate([key, known])
+            mesh = np.concatenate([mesh, np.zeros(len(known), dtype=bool)])
+        topic, node, peer = space.split(key)
+        room = topic * ROOMS
+        delay_us = self.clock.delay(node, peer)
+        order = np.zeros(len(key), dtype=np.int64)
+        columns = {"room": room, "node": node, "to_room": room, "peer": peer}
+        return {**columns, "delay_us": delay_us, "mesh": mesh, "order": order}
+
+
+@dataclass(frozen=True)
+class _Write:
+    """Makes the tables of `publication` of those of the clock; picklable.
+
+    Attributes
+    ----------
+    announces : bool
+        Whether nodes announce publications by IDONTWANT.
+    """
+
+    topics: Topics
+    messages: Messages
+    announces: bool
+
+    def __call__(self, tables: Tables, inbox: Inbox) -> None:
+        """See `bandwidth.runs.Write`."""
+        size = self.topics.space.size
+        came, copies = tables.pop(FIRST_COPIES), tables.pop(ALL_COPIES)
+        none = np.zeros(len(came["node"]), dtype=np.int64)
+        key = key_of([came["publication"], came["node"]], size)
+        arrivals = Arrivals(key, came["at_us"], came["hops"], came["sender"], none, none)
+        tables[ARRIVALS] = arrivals.to_columns()
+        if self.announces:
+            told = np.flatnonzero(arrivals.hops > 0)
+            Copies(self.topics, self.messages, 0).note_idontwant(arrivals, told, tables)
+        tables[f"{COPIES} 0"] = {
+            "message": copies["publication"],
+            "node": copies["node"],
+            "sender": copies["sender"],
+            "sent": copies["sent_us"],
+            "hops": copies["hops"],
+            "first": copies["first"],
+            "lost": np.zeros(len(copies["node"]), dtype=bool),
+        }
+
+
+def publish_with_bandwidth(
+    stages: Any,
+    play: Callable[[TopicsProgram, str], list[int]],
+    tables: BucketTables,
+    topics: Topics,
+    messages: Messages,
+) -> int:
+    """Publish messages that have a size; return the lazy heartbeats that took place.
+
+    Parameters
+    ----------
+    stages : Simulation
+        Of a run.
+    play : callable
+        As of `publication.publish`.
+    tables : BucketTables
+        With the meshes.
+    """
+    config, rules = stages.config.bandwidth, topics.rules
+    announces = rules.idontwant and config.size >= config.idontwant_bytes
+    clock = clock_of(stages, idontwant=0 if announces else None)
+    clock = replace(clock, validation_us=clock.validation_us or rules.processing_us)
+    flood = rules.flood_publish
+    published = clock.publications(messages.topic, messages.source, flood=flood)
+    read, write = _Meshes(clock, topics, messages), _Write(topics, messages, announces)
+    clock.play(tables, published, read, write, "GossipSub PUBLISH with bandwidth")
+    return publish_lazily(play, topics, messages)

@@ -1,0 +1,56 @@
+"""Runs with the clock with bandwidth."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from scribe_spark import RunConfig
+from scribe_spark.experiments import Simulation
+from scribe_spark.runtime.batches import Batches
+
+NETWORK = {
+    "nodes": 120, "overlay": "perfect", "groups": 6, "transit_domains": 2, "transit_size": 2,
+    "stubs_per_transit": 2, "stub_size": 3,
+}  # fmt: skip
+SYSTEMS = "scribe,gossipsub,naive_unicast"
+
+DELIVERIES = ("group", "node", "hops", "delay_us")
+COPIES = ("group", "sender", "receiver", "kind", "hop", "sent_us", "first")
+
+
+def tables(spark, **given) -> dict[str, Counter]:
+    """Return the rows of deliveries and copies of each system."""
+    with Simulation(spark, RunConfig(**NETWORK | given)) as stages:
+        return {
+            f"{made.system} {name}": Counter(zip(*rows_of(table, columns), strict=True))
+            for made in stages.systems
+            for name, columns in (("deliveries", DELIVERIES), ("copies", COPIES))
+            if (table := getattr(made, name) if name == "deliveries" else made.handed_over(name))
+            is not None
+        }
+
+
+def rows_of(table, columns) -> list[list]:
+    """Return the columns of a table."""
+    found = Batches.of(table, list(columns)).frame.select(*columns).toArrow()
+    return [found.column(name).to_pylist() for name in columns]
+
+
+def test_a_size_without_limits_changes_nothing(spark):
+    given = {"systems": SYSTEMS, "variants": "lazy", "source": "direct"}
+    given |= {"gossipsub_processing_ms": 20.0}
+    before = tables(spark, **given)
+    after = tables(spark, **given, message_size="128KB")
+    assert {name for name, rows in before.items() if after[name] != rows} == set()
+    assert {"gossipsub copies", "scribe_lazy deliveries", "naive_unicast deliveries"} <= set(before)
+
+
+def test_trees_wait_for_uplinks(spark):
+    """One after the other, the last child of a source of so many members waits for all others."""
+    given = {"systems": "naive_unicast", "groups": 1, "uplink_order": "serial"}
+    given |= {"message_size": "1KB", "uplink": "8Mbit/s", "lan_delay_ms": 1.0}
+    found = tables(spark, **given)["naive_unicast deliveries"]
+    usual = tables(spark, systems="naive_unicast", groups=1, lan_delay_ms=1.0)
+    before = {row[:2]: row[3] for row in usual["naive_unicast deliveries"]}
+    waits = sorted(delay - before[group, node] for group, node, _, delay in found)
+    assert waits == [1000 * (place + 1) for place in range(len(before))]
