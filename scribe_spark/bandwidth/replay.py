@@ -27,7 +27,7 @@ from scribe_spark.multicast import DELIVERIES, Multicast
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import union_tables
 
-# kinds of messages
+# kinds of messages; members are a table, too
 _EDGE, _WAY, _MEMBER = "edge", "way to the root", "member"
 
 #: The table of a bucket's deliveries.
@@ -58,6 +58,7 @@ class _Read:
 
     def __call__(self, tables: Tables, inbox: Inbox) -> Columns:
         """See `runs.Read`."""
+        tables[_MEMBER] = dict(inbox.get(_MEMBER, _NO_EDGES))
         parts = [self._links(inbox[_EDGE], 0)] if _EDGE in inbox else []
         if _WAY in inbox:
             parts.append(self._links(inbox[_WAY], 1))
@@ -92,11 +93,10 @@ class _Write:
     source: np.ndarray
     size: int
 
-    def __call__(self, tables: Tables, inbox: Inbox) -> None:
+    def __call__(self, tables: Tables) -> None:
         """See `runs.Write`."""
-        came = tables.pop(ARRIVALS)
+        came, members = tables.pop(ARRIVALS), tables.pop(_MEMBER)
         del tables[COPIES]
-        members = inbox.get(_MEMBER, _NO_EDGES)
         wanted = np.sort(key_of([members["group"], members[AT]], self.size))
         group, relayed = np.divmod(came["room"], ROOMS)
         kept = (relayed == 0) & (came["node"] != self.source[group])
