@@ -54,3 +54,11 @@ def test_trees_wait_for_uplinks(spark):
     before = {row[:2]: row[3] for row in usual["naive_unicast deliveries"]}
     waits = sorted(delay - before[group, node] for group, node, _, delay in found)
     assert waits == [1000 * (place + 1) for place in range(len(before))]
+
+
+def test_one_task_plays_what_two_would(spark, monkeypatch):
+    given = {"systems": "scribe,gossipsub", "groups": 2, "message_size": "100KB"}
+    given |= {"uplink": "10Mbit/s", "downlink": "20Mbit/s", "validation": "5ms"}
+    in_tasks = tables(spark, **given)
+    monkeypatch.setattr("scribe_spark.bandwidth.runs.why_no_tasks", lambda *_: "no slots")
+    assert tables(spark, **given) == in_tasks
