@@ -168,13 +168,16 @@ class System:
         return self.requested or self.variant is not None
 
     def clock_of(self, config: Any) -> str:
-        """Return the clock by which copies arrive in a run."""
+        """Return the clock by which copies arrive in a run, and how it shares links, if it does."""
         found = self.clock(config) if callable(self.clock) else self.clock
         if found not in _CLOCKS:
             raise InputError(
                 "systems", self.name, f"has the clock {shown(found)}; give time or hops"
             )
-        return found
+        bandwidth = getattr(config, "bandwidth", None)
+        if bandwidth is None or not bandwidth.on or self.family == IP:
+            return found
+        return f"{found}: {bandwidth.in_words()}"
 
     def live(self, config: Any) -> SystemOnBuckets:
         """Return the system as it lives in a world; each round of a user's is checked.

@@ -28,7 +28,7 @@ PARTS = {
     "worlds in rounds": ("worlds", "living", "living_checks", "pending"),
     "Bayeux, CAN, flooding, GossipSub": (
         *("bayeux", "can", "flooding", "gossipsub"),
-        *("dissemination", "group_overlays"),
+        *("dissemination", "bandwidth", "group_overlays"),
     ),
     "Costa and Frey's reference tree": ("reference_tree",),
     "topologies and unicast routes": ("topology", "underlay"),

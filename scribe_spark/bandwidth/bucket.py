@@ -53,7 +53,7 @@ _FIRST_WIDTH = 6
 
 @dataclass(frozen=True)
 class Setting:
-    """What all buckets are given.
+    """The input of all buckets.
 
     Attributes
     ----------

@@ -18,16 +18,16 @@ from scribe_spark.bandwidth.setting import ROOMS
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
 from scribe_spark.core.arrays import find_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine.buckets import read_columns
 from scribe_spark.engine.facts import Facts, KnowsRing
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.program import AT, Inbox, Tables
+from scribe_spark.engine.views import Names, read_view
 from scribe_spark.multicast import DELIVERIES, Multicast
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import union_tables
 
-# kinds of messages
+# kinds of messages; members are a table, too
 _EDGE, _WAY, _MEMBER = "edge", "way to the root", "member"
 
 #: The table of a bucket's deliveries.
@@ -58,6 +58,7 @@ class _Read:
 
     def __call__(self, tables: Tables, inbox: Inbox) -> Columns:
         """See `runs.Read`."""
+        tables[_MEMBER] = dict(inbox.get(_MEMBER, _NO_EDGES))
         parts = [self._links(inbox[_EDGE], 0)] if _EDGE in inbox else []
         if _WAY in inbox:
             parts.append(self._links(inbox[_WAY], 1))
@@ -92,11 +93,10 @@ class _Write:
     source: np.ndarray
     size: int
 
-    def __call__(self, tables: Tables, inbox: Inbox) -> None:
+    def __call__(self, tables: Tables) -> None:
         """See `runs.Write`."""
-        came = tables.pop(ARRIVALS)
+        came, members = tables.pop(ARRIVALS), tables.pop(_MEMBER)
         del tables[COPIES]
-        members = inbox.get(_MEMBER, _NO_EDGES)
         wanted = np.sort(key_of([members["group"], members[AT]], self.size))
         group, relayed = np.divmod(came["room"], ROOMS)
         kept = (relayed == 0) & (came["node"] != self.source[group])
@@ -110,8 +110,9 @@ class _Write:
 
 
 def _deliver(stages: Any, made: Multicast, from_source: bool) -> Batches:
+    assert made.edges is not None
     clock = clock_of(stages, held_back=False, spares=False, seed=None)
-    ring, facts = stages.overlay.ring, clock.facts
+    ring, facts = stages.overlay.ring, stages.overlay.ring.facts
     listed = stages.multicast_groups.select("group", "root", "source").toArrow().sort_by("group")
     number = listed.column("group").to_numpy()
     root, source = (facts.positions(listed.column(n).to_numpy()) for n in ("root", "source"))
@@ -140,12 +141,5 @@ def _deliver(stages: Any, made: Multicast, from_source: bool) -> Batches:
     called = f"{made.system} with bandwidth"
     clock.play(tables, published, _Read(clock), _Write(source, len(ring)), called)
 
-    def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
-        return {
-            "group": number[some["group"]],
-            "node": facts.ring.node[some["node"]],
-            "hops": some["hops"].astype(np.int32),
-            "delay_us": some["delay_us"],
-        }
-
-    return read_columns(tables.rows(_DELIVERED), rows, DELIVERIES)
+    names = Names(facts, clock.kernel, number)
+    return read_view(tables.rows(_DELIVERED), names, DELIVERIES)

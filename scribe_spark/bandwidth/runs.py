@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -18,19 +18,28 @@ from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.program import Inbox, Tables
+from scribe_spark.engine.program import Inbox, Outbox, Tables
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.underlay.protocol import Kernel
-
-if TYPE_CHECKING:  # not on executors
-    from scribe_spark.engine.between_tasks import Exchange
 
 #: ``read(tables, inbox)``: the links of a bucket (`Links`, with other columns for a rule).
 Read = Callable[[Tables, Inbox], Columns]
 
-#: ``write(tables, inbox)``: make other tables of a bucket of `windows.ARRIVALS` and
-#: `windows.COPIES`.
-Write = Callable[[Tables, Inbox], None]
+#: ``write(tables)``: make other tables of a bucket of `windows.ARRIVALS` and `windows.COPIES`.
+Write = Callable[[Tables], None]
+
+
+@dataclass(frozen=True)
+class _ReadLinks:
+    """Nodes read their links; nothing is sent."""
+
+    bounds: np.ndarray
+    read: Read
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        tables[LINKS] = self.read(tables, inbox)
+        return {}
 
 
 @dataclass(frozen=True)
@@ -114,11 +123,7 @@ class Clock:
         """
         played = partial(_play, self, publications, read, write, rule, carried)
         if why_no_tasks(tables.layout.spark, tables.layout.buckets) is None:
-
-            def keep(bucket: int, mine: Tables, inbox: Inbox, exchange: Exchange) -> None:
-                played([(mine, inbox)], exchange)
-
-            tables.play_in_tasks(keep, called, first)
+            tables.play_in_tasks(lambda player, _: played(player), called, first)
         else:
             tables.play_in_one_task(played, called, first)
 
@@ -130,15 +135,13 @@ def _play(
     write: Write,
     rule: Rule | None,
     carried: tuple[str, ...],
-    buckets: Sequence[tuple[Tables, Inbox]],
-    exchange: Exchange | None = None,
+    player: InTask,
 ) -> None:
-    for tables, inbox in buckets:
-        tables[LINKS] = read(tables, inbox)
+    player.play(_ReadLinks(clock.bounds, read))
     given = Setting(clock.nodes(), publications, clock.discipline, rule, carried)
-    play_windows(InTask([tables for tables, _ in buckets], exchange), clock.bounds, given)
-    for tables, inbox in buckets:
-        write(tables, inbox)
+    play_windows(player, clock.bounds, given)
+    for tables in player.tables:
+        write(tables)
 
 
 def clock_of(stages: Any, **discipline: Any) -> Clock:

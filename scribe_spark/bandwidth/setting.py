@@ -1,4 +1,4 @@
-"""What the clock is given: nodes with their rates, links, publications, and the discipline.
+"""The input of the clock: nodes with their rates, links, publications, and the discipline.
 
 A *place* is a node in a topic; its key is ``room * n + node`` with n the number of nodes.  A topic
 has two rooms: its own, ``2 * topic``, and that of the nodes which pass a publication on to the
@@ -146,7 +146,7 @@ class Publications:
 
 @dataclass(frozen=True)
 class Discipline:
-    """How links are shared, and what nodes leave out.
+    """The rules by which copies share links and are left out.
 
     Attributes
     ----------

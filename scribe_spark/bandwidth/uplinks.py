@@ -158,7 +158,7 @@ class Uplinks:
         of, row = expand(first, end)
         link, publication = self._links["link"][row], batches["publication"][batch]
         sent = known(publication[of], link) >= at_us[of]
-        self.held_back += len(sent) - np.count_nonzero(sent)
+        self.held_back += len(sent) - int(np.count_nonzero(sent))
         of, link = of[sent], link[sent]
         # 2. the others take the uplink
         takes_us, count = batches["takes_us"][batch], np.bincount(of, minlength=len(uplink))

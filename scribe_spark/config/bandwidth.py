@@ -60,7 +60,7 @@ class BandwidthConfig(Section):
 
     @property
     def on(self) -> bool:
-        """Whether publications have a size."""
+        """True if publications have a size."""
         return self.message_size is not None
 
     @property

@@ -26,6 +26,7 @@ from scribe_spark.config.section import Location, Section
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
 from scribe_spark.core.key_limits import refuse_groups
+from scribe_spark.core.units import parse_rate
 from scribe_spark.errors import InputError
 
 #: The sections of a run, in order.
@@ -123,10 +124,16 @@ class RunConfig(NetworkConfig):
         if not self.bandwidth.on:
             return self
         with_sizes = f"with message_size = {self.bandwidth.message_size}"
+        for one in self.classes:
+            for rate in (one.up, one.down):
+                if rate is not None:
+                    self.bandwidth.refuse_slow(parse_rate(rate), f"{rate} (class {one.name})")
         if self.has_rounds:
             remedy = "applies to runs without rounds; leave it out"
             raise InputError("message_size", self.bandwidth.message_size, remedy)
-        wrong = [("source", self.groups.source, "routed", "give root or direct")]
+        wrong: list[tuple[str, Any, Any, str]] = [
+            ("source", self.groups.source, "routed", "give root or direct")
+        ]
         if self.has_system("bayeux"):
             several = max(self.bayeux.partitions, 2)
             wrong += [("bayeux_partitions", self.bayeux.partitions, several, "give 1")]

@@ -272,7 +272,7 @@ class BucketTables:
 
     def play_in_one_task(
         self,
-        orchestrate: Callable[[list[tuple[Tables, Inbox]]], None],
+        orchestrate: Callable[[InTask], None],
         name: str,
         first: DataFrame | None = None,
     ) -> None:
@@ -281,8 +281,7 @@ class BucketTables:
         Parameters
         ----------
         orchestrate : callable
-            ``orchestrate(buckets)`` changes the tables of all buckets, each with the messages that
-            have come for it; picklable.
+            ``orchestrate(player)``, the player of all buckets; picklable.
         name : str
             Names the job.
         first : DataFrame, optional
@@ -291,16 +290,15 @@ class BucketTables:
         count, folder = self.layout.buckets, self.layout.folder
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            rows: list[list[Row]] = [[] for _ in range(count)]
-            for row in read_rows(batches):
-                rows[row.bucket].append(row)
-            held = [_tables_of(mine) for mine in rows]
-            tables = [_readable(mine) for mine in held]
-            inboxes = [_inbox_of(mine) for mine in rows]
-            del rows
-            orchestrate(list(zip(tables, inboxes, strict=True)))
-            for bucket in range(count):
-                yield from _rows_of(bucket, tables[bucket], held[bucket], folder)
+            found = list(read_rows(batches))
+            held: list[dict[str, Row]] = [{} for _ in range(count)]
+            for row in found:
+                held[row.bucket] |= _tables_of([row])
+            player = InTask([_readable(mine) for mine in held], inbox=_inbox_of(found))
+            del found
+            orchestrate(player)
+            for bucket, tables in enumerate(player.tables):
+                yield from _rows_of(bucket, tables, held[bucket], folder)
 
         with describe_jobs(self.layout.spark, name):
             rows = self._with_constant(first).coalesce(1).mapInArrow(run, ROWS)

@@ -81,7 +81,7 @@ class _Write:
     messages: Messages
     announces: bool
 
-    def __call__(self, tables: Tables, inbox: Inbox) -> None:
+    def __call__(self, tables: Tables) -> None:
         """See `bandwidth.runs.Write`."""
         size = self.topics.space.size
         came, copies = tables.pop(FIRST_COPIES), tables.pop(ALL_COPIES)

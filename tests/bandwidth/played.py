@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ class Ordered(Discipline):
 def play_links(given: Setting, links: Columns, bounds: Sequence[int]) -> tuple[Columns, Columns]:
     """Play links on buckets; return first copies and all copies, by publication, place, sender."""
     tables = []
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, last in itertools.pairwise(bounds):
         mine = (links["node"] >= first) & (links["node"] < last)
         tables.append(Tables.of({LINKS: {name: column[mine] for name, column in links.items()}}))
     player = InTask(tables)
