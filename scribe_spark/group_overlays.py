@@ -64,8 +64,8 @@ __all__ = ["GroupOverlays", "Network", "Overlays"]
 #: death the others do not know yet.
 MEMBERS, SILENT = "members", "silent"
 
-#: A table of counts of a round, a row a group.
-_AGAIN = "copies again"
+#: Tables of a round: counts, a row a group; the edges of nodes, as keys (group, node).
+_AGAIN, _NEIGHBOURS = "copies again", "neighbours"
 
 # kinds of messages
 _QUITS, _JOINS, _MEMBER, _EDGE = "quits", "joins", "member", "edge"
@@ -154,6 +154,7 @@ class GroupOverlays(SystemOnBuckets):
     kept_in_buckets: ClassVar[Mapping[str, int]] = {MEMBERS: 0, SILENT: 0, EXPECTED: 0}
     kept: ClassVar[tuple[str, ...]] = (PUBLISHED,)
     member_table: ClassVar[str] = MEMBERS
+    state: ClassVar[Mapping[str, str]] = {"neighbours": _NEIGHBOURS}
     carried: ClassVar[tuple[str, ...]] = ()
     clock: str = TIME
     processing_us: int = 0
@@ -331,7 +332,15 @@ class Build(_Program):
         if _EDGE in inbox:
             edges = dict(inbox[_EDGE])
             tables[EDGES] = {"node": edges.pop(AT), **edges}
+            self._note_neighbours(tables)
         return {}
+
+    def _note_neighbours(self, tables: Tables) -> None:
+        """Note the edges of the first publication of each group."""
+        round, edges = self.round, tables[EDGES]
+        mine = find_sorted(round.multicasts().publication, edges["group"]) >= 0
+        group = round.published[edges["group"][mine]]
+        tables[_NEIGHBOURS] = {"key": key_of([group, edges["node"][mine]], round.size)}
 
     def _tell_members(self, tables: Tables) -> Outbox:
         round = self.round
@@ -433,6 +442,9 @@ class CountCopies(_Program):
             tables[DELIVERED] = {**rows, "delay_us": rows.pop("at_us")}
         if copies and notes_copies(self.measures):
             rows = of_multicasts(copies, "sender", "node", "hops", "at_us", "first")
+            router = round.facts.ring.router
+            delay_us = round.kernel.delays(router[rows["sender"]], router[rows["node"]])
+            rows["sent_us"] = rows.pop("at_us") - (delay_us + 2 * round.lan_us)
             tables[CARRIED] = {**rows, "to": rows.pop("node")}
 
 

@@ -51,7 +51,8 @@ Pairs = tuple[np.ndarray, np.ndarray]
 
 #: The tables of a bucket after a round whose multicasts are measured: the first copies that its
 #: nodes have got (``group, publication, node, hops, delay_us``); and copies that were sent, lost
-#: ones too (``group, publication, sender, to``), each in any one bucket.
+#: ones too (``group, publication, sender, to``), each in any one bucket.  In a run copies of a mesh
+#: have the columns ``hops, sent_us, first``, too.
 DELIVERED, CARRIED = "multicast deliveries", "multicast copies"
 
 #: Round numbers, one or many.
@@ -449,6 +450,9 @@ class SystemOnBuckets:
         multicasts of the system are not measured.
     merged : bool
         Whether routers duplicate packets: the routes of a publication's copies are merged.
+    state : mapping of str to str
+        The entries that nodes keep in a run: a name for users -> a table with a column ``key``,
+        whose rows are counted by (group, node).
     """
 
     kept_in_buckets: ClassVar[Mapping[str, int]]
@@ -456,6 +460,7 @@ class SystemOnBuckets:
     reads: ClassVar[tuple[str, ...]] = ()
     member_table: ClassVar[str] = ""
     merged: ClassVar[bool] = False
+    state: ClassVar[Mapping[str, str]] = {}
 
     @property
     def payload(self) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ class CheckedSystem(SystemOnBuckets):
         if not isinstance(self.system, SystemOnBuckets):
             kind = type(self.system).__name__
             raise self._fault(f"lives as a {kind}; give a SystemOnBuckets")
-        for name in ("kept_in_buckets", "kept", "reads", "member_table", "merged"):
+        for name in ("kept_in_buckets", "kept", "reads", "member_table", "merged", "state"):
             if not hasattr(self.system, name):
                 raise self._fault(f"has no {name}; see living.SystemOnBuckets")
             vars(self)[name] = getattr(self.system, name)

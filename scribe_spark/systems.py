@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scribe_spark.config.fields import WORLD_FIELDS, FieldRecord
+from scribe_spark.config.outside import add_section, remove_section
 from scribe_spark.config.trees import PLAIN
 from scribe_spark.core.registry import Registry
 from scribe_spark.errors import InputError, listed, meant, shown
@@ -28,6 +29,7 @@ from scribe_spark.errors import InputError, listed, meant, shown
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from scribe_spark.config.section import Section
     from scribe_spark.living import SystemOnBuckets
     from scribe_spark.multicast import Multicast
     from scribe_spark.scribe import Variant, VariantContext
@@ -72,7 +74,7 @@ class System:
         What figures call it.
     family : str
         :data:`TREE`, :data:`MESH`, :data:`UNICAST` or :data:`IP`: which measures make sense for it.
-    build : callable
+    build : callable, optional
         ``build(stages) -> Multicast``.  `stages` is the run's
         :class:`~scribe_spark.experiments.Simulation`: ``multicast_groups``, ``members``,
         ``underlay`` and the others.
@@ -89,6 +91,9 @@ class System:
         (:func:`tree_variant`).
     section : str or None
         The section of the config that is its own.
+    config : type, optional
+        The class of a user's section, a `config.section.Section`: runs and worlds have it by the
+        name `section`, or else by that of the system.
     clock : str or callable
         By which clock copies arrive, `multicast.TIME` or `multicast.HOPS`; or
         ``clock(config)``, which says so.  It is written beside every number of the system.
@@ -125,13 +130,14 @@ class System:
     name: str
     label: str
     family: str
-    build: Callable[[Any], Multicast]
+    build: Callable[[Any], Multicast] | None = None
     figures: tuple[str, ...] | None = None
     own_figures: Mapping[str, str] = field(default_factory=dict)
     requested: bool = False
     variant: str | None = None
     trees: Callable[[VariantContext], Variant] | None = None
     section: str | None = None
+    config: type[Section] | None = None
     clock: str | Callable[[Any], str] = _TIME
     control: bool = False
     over_pastry: bool = False
@@ -159,7 +165,8 @@ class System:
             raise ValueError(f"clock {shown(self.clock)} of {self.name} must be one of time, hops")
         for called in ("build", "trees", "world", "failure_costs"):
             made = getattr(self, called)
-            if not callable(made) and (made is not None or called == "build"):
+            needed = called == "build" and self.world is None
+            if not callable(made) and (made is not None or needed):
                 raise ValueError(f"{called} of {self.name} must be a function, not {shown(made)}")
 
     @property
@@ -483,11 +490,18 @@ def register_system(system: System) -> System:
     for other in () if system.name in _SYSTEMS else _SYSTEMS.values():
         if other.label == system.label:
             raise ValueError(f"{other.name} has the label {shown(other.label)}; take another one")
-    return _SYSTEMS.register(system)
+    registered = _SYSTEMS.register(system)
+    if system.config is not None:
+        add_section(system.section or system.name, system.config)
+    return registered
 
 
-#: Take a user's system out again: see `Registry.unregister`.
-unregister_system = _SYSTEMS.unregister
+def unregister_system(name: str) -> None:
+    """Remove a user's system, and its section; see `Registry.unregister`."""
+    system = _SYSTEMS.get(name)
+    _SYSTEMS.unregister(name)
+    if system is not None and system.config is not None:
+        remove_section(system.section or name)
 
 
 def all_systems() -> tuple[System, ...]:

@@ -29,7 +29,8 @@ NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stu
 @pytest.fixture(scope="module")
 def run(spark, tmp_path_factory) -> experiments.Run:
     """A small run with all examples."""
-    run_examples("Add a multicast system")
+    run_examples("Add a multicast system to runs")
+    run_examples("Add a multicast system to runs and worlds")
     run_examples("Add a tree variant")
     run_examples("Add a measure")
     run_examples("Add an overlay")
@@ -39,7 +40,8 @@ def run(spark, tmp_path_factory) -> experiments.Run:
             nodes=NODES,
             groups=4,
             overlay="fingers",
-            variants="star,circle",
+            variants="star,circle,random_tree",
+            random_tree_children=2,
             write_routing_table=True,
             **NETWORK,
         )
@@ -50,6 +52,7 @@ def run(spark, tmp_path_factory) -> experiments.Run:
     finally:
         unregister_system("chain")
         unregister_system("circle")
+        unregister_system("random_tree")
         unregister_system("scribe_star")
         unregister_measure("slowest")
         unregister_overlay("fingers")

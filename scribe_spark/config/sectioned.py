@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
+from pydantic import PrivateAttr
+
 from scribe_spark.config.flatten import flatten
 from scribe_spark.config.section import Section
 
@@ -15,7 +17,8 @@ class Sectioned(Section):
     Attributes
     ----------
     sections : dict of str to type
-        Of the class: the sections by name, in the order of flags and docs.
+        Of the class: the sections by name, in the order of flags and docs.  Those of users' systems
+        (`outside.add_section`) are no fields of the model; they are attributes all the same.
     elsewhere : dict of str to str
         Of the class: names that another kind of config has -> why this one has none.
     is_world : bool
@@ -25,6 +28,7 @@ class Sectioned(Section):
     sections: ClassVar[dict[str, type[Section]]] = {}
     elsewhere: ClassVar[dict[str, str]] = {}
     is_world: ClassVar[bool] = False
+    _outside: dict[str, Section] = PrivateAttr(default_factory=dict)
 
     def __init__(self, **given: Any) -> None:
         flat = self.flat_values(given)  # field name = flat name for what is in no section
@@ -32,7 +36,14 @@ class Sectioned(Section):
             section: model(**{n: flat.pop(f) for n, f in model.flat_names().items() if f in flat})
             for section, model in self.sections.items()
         }
-        super().__init__(**flat, **made)
+        fields = type(self).model_fields
+        super().__init__(**flat, **{name: one for name, one in made.items() if name in fields})
+        self._outside = {name: one for name, one in made.items() if name not in fields}
+
+    def __getattr__(self, name: str) -> Any:
+        if name in type(self).sections:
+            return self._outside.get(name) or type(self).sections[name]()
+        return super().__getattr__(name)  # type: ignore[misc]
 
     @classmethod
     def of(cls, *sources: Mapping[str, Any]) -> Self:
@@ -66,11 +77,13 @@ class Sectioned(Section):
 
     def flat(self) -> dict[str, Any]:
         """Flat name -> value of every field, in order; lists are lists."""
+        own = super().flat()
+        outside = {name: getattr(self, name) for name in self.sections if name not in own}
         return {
             name: value
-            for own, field in super().flat().items()
+            for key, field in {**own, **outside}.items()
             for name, value in (
-                field.flat() if isinstance(field, Section) else {own: field}
+                field.flat() if isinstance(field, Section) else {key: field}
             ).items()
         }
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.errors import shown
+from scribe_spark.experiments.round_in_run import play_round_0
 from scribe_spark.experiments.system_rows import Known, check_table
 from scribe_spark.measures.delay import first_copies
 from scribe_spark.multicast import EDGES, Multicast, conformed, refuse
@@ -35,6 +36,8 @@ def multicast_of(system: System, stages: Any) -> Multicast:
         It is anything else; or Spark finds a fault in the code that builds it.
     """
     with analysed("systems", system.name):
+        if system.build is None:
+            return play_round_0(system, stages)
         built = system.build(stages)
     if not isinstance(built, Multicast):
         raise refuse(system.name, f"build returns a {type(built).__name__}; return a Multicast")

@@ -90,7 +90,7 @@ class Simulation:
         self.progress = progress or Silent()
         same = shares is not None and shares.config.network_key == config.network_key
         self._shares = shares if same else None
-        self._in_tasks = engine == "tasks"
+        self.in_tasks = engine == "tasks"
         self.stages: dict[str, Any] = {}
         self._files, self._memory = Scope(), Scope()
 
@@ -123,7 +123,7 @@ class Simulation:
         InputError
             A table cannot be read, or says what cannot be; or tasks cannot stay.
         """
-        if self._in_tasks:
+        if self.in_tasks:
             buckets = bucket_count(self.spark, self.config.overlay.nodes)
             engine_of("tasks", self.spark, buckets)
         if self.config.knowledge is not None:
@@ -280,7 +280,7 @@ class Simulation:
     def _trees(self) -> scribe.Trees:
         """Every group created, every member joined; `create_routes` and `children` are read off."""
         built_from = self.overlay, self._groups, self.memberships, self.progress
-        return self._memory.own(scribe.build_trees(*built_from, in_tasks=self._in_tasks))
+        return self._memory.own(scribe.build_trees(*built_from, in_tasks=self.in_tasks))
 
     @stage
     def create_routes(self) -> DataFrame:

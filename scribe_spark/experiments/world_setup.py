@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 from pyspark.sql import DataFrame
 
 from scribe_spark.config import (
@@ -197,19 +198,24 @@ def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems
         own_rounds(config),
         round_seconds(config),
         _multicast_measures(simulation, config),
+        _capacities(simulation, config),
     )
+
+
+def _capacities(simulation: Simulation, config: WorldConfig) -> np.ndarray | None:
+    """Return the limits of children that a user gives the nodes, by their numbers."""
+    if config.trees.capacities is None:
+        return None
+    given = read_capacities(simulation.spark, config.trees.capacities, config.overlay.nodes)
+    return given.toArrow().sort_by("node").column("limit").to_numpy()
 
 
 def _limits_of(simulation: Simulation, config: WorldConfig) -> ChildLimits | None:
     """Return the limits of the nodes; None where no variant has limits."""
-    trees, limits = config.trees, None
+    trees = config.trees
     if not {"bottleneck", "lazy"}.intersection(trees.variants):
         return None
-    if trees.capacities is not None:
-        given = read_capacities(simulation.spark, trees.capacities, config.overlay.nodes)
-        rows = given.toArrow().sort_by("node")
-        limits = rows.column("limit").to_numpy()
-    return ChildLimits(trees.limit, limits)
+    return ChildLimits(trees.limit, _capacities(simulation, config))
 
 
 # --- refusals

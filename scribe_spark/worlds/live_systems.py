@@ -91,6 +91,8 @@ class LiveSystems:
         How long a round of the world lasts.
     multicasts : MulticastMeasures
         The measures of the multicasts of each round.
+    limits : ndarray of int64, optional
+        The limits of children that a user gives the nodes, by their numbers.
     """
 
     systems: Mapping[str, SystemOnBuckets] = field(default_factory=dict)
@@ -101,6 +103,7 @@ class LiveSystems:
     own: Mapping[str, OwnRounds] = field(default_factory=dict)
     seconds: float = NOMINAL_SECONDS
     multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
+    limits: np.ndarray | None = None
 
     def play(
         self,
@@ -129,6 +132,8 @@ class LiveSystems:
         due: list[pa.Table] = []
         joins = _allowed(groups, "join", group_events.join)
         publishes = _allowed(groups, "multicast", group_events.publish)
+        nodes = player.given.facts.ring.node
+        capacity = None if self.limits is None else self.limits[nodes]
         for name, system in self.systems.items():
             is_measured = self.link_stress.is_measured(number) and not system.merged
             tally = Tally((*system.payload, *system.control), in_buckets=is_measured)
@@ -153,6 +158,7 @@ class LiveSystems:
                 own=self.own.get(name, OwnRounds()),
                 measures=self.multicasts.names,
                 source=self.multicasts.source,
+                capacity=capacity,
             )
             of = {"payload": system.payload, "control": system.control} if is_measured else {}
             measure = partial(self._measure_multicasts, measures, name, system, player)

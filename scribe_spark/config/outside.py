@@ -1,0 +1,45 @@
+"""Sections of configs that a user's systems have: added to runs and worlds of this process."""
+
+from __future__ import annotations
+
+from scribe_spark.config import run, world
+from scribe_spark.config.fields import RUN_FIELDS, WORLD_FIELDS, fields_of
+from scribe_spark.config.section import Section
+from scribe_spark.errors import shown
+
+_CONFIGS = ((run.RunConfig, RUN_FIELDS), (world.WorldConfig, WORLD_FIELDS))
+
+_ADDED: dict[str, type[Section]] = {}
+
+
+def add_section(name: str, section: type[Section]) -> None:
+    """Add a section to the configs of runs and worlds; a second one of the name replaces it.
+
+    Flags of the command line are made of the fields that there are when a command begins.
+
+    Raises
+    ------
+    ValueError
+        The name, or a flat name of a field, is in use.
+    """
+    remove_section(name)
+    for config, fields in _CONFIGS:
+        taken = {*config.model_fields, *config.sections, *fields, *config.elsewhere}
+        for one in (name, *section.flat_names().values()):
+            if one in taken:
+                raise ValueError(f"{shown(one)} is a name in {config.__name__}; take another name")
+    for config, fields in _CONFIGS:
+        config.sections[name] = section
+        fields.update(fields_of(section, name))
+    _ADDED[name] = section
+
+
+def remove_section(name: str) -> None:
+    """Remove a section that was added; nothing happens if there is none of that name."""
+    section = _ADDED.pop(name, None)
+    if section is None:
+        return
+    for config, fields in _CONFIGS:
+        del config.sections[name]
+        for flat in section.flat_names().values():
+            del fields[flat]
