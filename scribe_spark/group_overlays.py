@@ -439,13 +439,13 @@ class CountCopies(_Program):
         if arrivals:
             arrivals = take(arrivals, arrivals["hops"] > 0)
             rows = of_multicasts(arrivals, "node", "hops", "at_us")
-            tables[DELIVERED] = {**rows, "delay_us": rows.pop("at_us")}
+            tables[DELIVERED] = {"delay_us": rows.pop("at_us"), **rows}
         if copies and notes_copies(self.measures):
             rows = of_multicasts(copies, "sender", "node", "hops", "at_us", "first")
             router = round.facts.ring.router
             delay_us = round.kernel.delays(router[rows["sender"]], router[rows["node"]])
             rows["sent_us"] = rows.pop("at_us") - (delay_us + 2 * round.lan_us)
-            tables[CARRIED] = {**rows, "to": rows.pop("node")}
+            tables[CARRIED] = {"to": rows.pop("node"), **rows}
 
 
 @dataclass(frozen=True)

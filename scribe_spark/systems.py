@@ -490,10 +490,9 @@ def register_system(system: System) -> System:
     for other in () if system.name in _SYSTEMS else _SYSTEMS.values():
         if other.label == system.label:
             raise ValueError(f"{other.name} has the label {shown(other.label)}; take another one")
-    registered = _SYSTEMS.register(system)
-    if system.config is not None:
+    if system.config is not None and not _SYSTEMS.is_built_in(system.name):
         add_section(system.section or system.name, system.config)
-    return registered
+    return _SYSTEMS.register(system)
 
 
 def unregister_system(name: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -21,6 +22,7 @@ from scribe_spark.config import (
 from scribe_spark.config.execution import PHASES, RUN_OUT
 from scribe_spark.config.flatten import flatten
 from scribe_spark.config.kinds import Kind
+from scribe_spark.config.outside import added_fields
 from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.core.extensions import import_extensions
@@ -158,6 +160,28 @@ IMPORT = Flag(
 )
 
 
+def import_first(arguments: Sequence[str]) -> None:
+    """Import the modules of ``--import`` before flags are made: they may add sections of fields.
+
+    Raises
+    ------
+    InputError
+    """
+    pairs = itertools.pairwise(arguments)
+    names = [name for flag, name in pairs if flag == "--import" and not name.startswith("--")]
+    names += [one.removeprefix("--import=") for one in arguments if one.startswith("--import=")]
+    if names:
+        import_extensions(names)
+
+
+def with_added(command: click.Command, name: str) -> click.Command:
+    """Return a command of runs or worlds with the flags of fields that extensions have added."""
+    if name in ("run", "sweep", "world"):
+        there = {param.name for param in command.params}
+        command.params += options(one for one in added_fields() if one.flat not in there)
+    return command
+
+
 def _names(value: Any) -> list[str]:
     """Return the modules that a file lists."""
     names = [value] if isinstance(value, str) else value
@@ -201,11 +225,12 @@ def sources(
     """
     flags = given_only(given)
     path, modules = flags.pop("config", None), flags.pop("imports", ())
+    read = {} if path is None else dict(read_toml(path))
+    # extensions may add sections
+    import_extensions([*_names(read.pop(_IMPORT, [])), *modules])
     sections: dict[str, type[Section]] = {**config.sections, "execution": Execution}
-    read = {} if path is None else read_toml(path)
-    own = [*config.own_fields(), *EXECUTION_FIELDS, *tables, _IMPORT]
+    own = [*config.own_fields(), *EXECUTION_FIELDS, *tables]
     file = flatten(read, sections, own, elsewhere=config.elsewhere)
-    import_extensions([*_names(file.pop(_IMPORT, [])), *modules])
     where = {n: v for n, v in (file | flags).items() if n in EXECUTION_FIELDS}
     file, flags = ({n: v for n, v in some.items() if n not in where} for some in (file, flags))
     return file, flags, Execution(**{"out": out} | where)

@@ -57,9 +57,11 @@ class _Program(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        from scribe_spark.cli import commands
+        from scribe_spark.cli import commands, flags
 
-        return getattr(commands, name.replace("-", "_")) if name in _COMMANDS else None
+        if name not in _COMMANDS:
+            return None
+        return flags.with_added(getattr(commands, name.replace("-", "_")), name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -71,6 +73,10 @@ class _Program(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         check_names([args[0]], _COMMANDS, "command")
+        if any(one.startswith("--import") for one in args):
+            from scribe_spark.cli.flags import import_first
+
+            import_first(args)
         return super().resolve_command(ctx, args)
 
 

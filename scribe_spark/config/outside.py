@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scribe_spark.config import run, world
-from scribe_spark.config.fields import RUN_FIELDS, WORLD_FIELDS, fields_of
+from scribe_spark.config.fields import RUN_FIELDS, WORLD_FIELDS, FieldRecord, fields_of
 from scribe_spark.config.section import Section
 from scribe_spark.errors import shown
 
@@ -32,6 +32,11 @@ def add_section(name: str, section: type[Section]) -> None:
         config.sections[name] = section
         fields.update(fields_of(section, name))
     _ADDED[name] = section
+
+
+def added_fields() -> list[FieldRecord]:
+    """Return the fields of all sections that were added."""
+    return [one for name, model in _ADDED.items() for one in fields_of(model, name).values()]
 
 
 def remove_section(name: str) -> None:

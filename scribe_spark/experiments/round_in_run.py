@@ -31,7 +31,6 @@ from scribe_spark.living import (
     SystemPlayer,
     play_own_rounds,
 )
-from scribe_spark.living_checks import faults_of_tasks
 from scribe_spark.measures.multicasts import Reached, SystemTables
 from scribe_spark.multicast import (
     CONTROL,
@@ -128,11 +127,10 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
     player = stages.own(OnSpark(tables, f"{system.label}, ", stages.progress))
     is_mesh = system.family == MESH
     orchestrate = partial(_play, system.name, live, given, ring.facts, ring.bounds, is_mesh)
-    with faults_of_tasks():
-        if stages.in_tasks:
-            player.play_in_tasks(orchestrate, "round 0")
-        else:
-            orchestrate(player)
+    if stages.in_tasks:
+        player.play_in_tasks(orchestrate, "round 0")
+    else:
+        orchestrate(player)
     names = Names(ring.facts, stages.underlay.kernel, number)
 
     def view(name: str, schema: str, make: Any = dict) -> Batches:

@@ -1,0 +1,301 @@
+"""The guide's random tree: a user's system in worlds and runs, on any buckets, by any engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from extending import run_examples
+from in_tasks import Jobs
+from living_groups import world_of
+from oracle.group_overlays import OverlaysCase, World, random_overlays
+from oracle.scribe_living.cases import random_world
+from world_states import Played
+
+from scribe_spark import RunConfig, WorldConfig, experiments
+from scribe_spark.config import Execution
+from scribe_spark.engine import Tables
+from scribe_spark.engine.between_tasks import play_in_threads
+from scribe_spark.engine.facts import RingInMemory, bucket_bounds
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.ring import Ring
+from scribe_spark.errors import InputError
+from scribe_spark.experiments import round_in_run
+from scribe_spark.living import SystemOnBuckets
+from scribe_spark.living_checks import CheckedSystem
+from scribe_spark.pastry.arrivals.observer import Observer
+from scribe_spark.systems import System, find_system, register_system, unregister_system
+from tests.can.played import LAN_US, draw_of
+from tests.world.test_group_overlays import Meshed, system_of
+
+
+@pytest.fixture(scope="module", autouse=True)
+def random_tree():
+    """The class of the guide's system."""
+    names = run_examples("Add a multicast system to runs and worlds")
+    yield names["RandomTree"]
+    unregister_system("random_tree")
+
+
+# --- worlds
+
+
+def rounds_of(tree: SystemOnBuckets, buckets: int, engine: type = InTask, exchange: Any = None):
+    """What each round of a small world leaves."""
+    world = world_of(replace(random_world(5, most=20, rounds=3)))
+    more = {"random_tree": CheckedSystem("random_tree", tree, {})}
+    return Played(world, buckets, exchange, more=more, engine=engine).play(saves=engine is InTask)
+
+
+def test_its_rounds_are_equal_on_any_buckets_in_tasks_and_in_jobs(random_tree):
+    one = rounds_of(random_tree(2), 1)
+    measures = [name for measures, *_ in one for name in measures if name.startswith("random_")]
+    assert {"random_tree.rad.median", "random_tree.children_entries.max"} <= {*measures}
+    for buckets in (2, 7):
+        assert rounds_of(random_tree(2), buckets) == one
+    assert rounds_of(random_tree(2), 2, Jobs) == one
+    tasks = play_in_threads(2, lambda exchange: rounds_of(random_tree(2), 2, exchange=exchange))
+    assert all(other == one for other in tasks)
+
+
+# --- round 0 in a run
+
+
+class RunOf:
+    """Round 0 of a system among the members of a case, whose group's first member publishes."""
+
+    def __init__(self, given: OverlaysCase, capacity: np.ndarray | None = None) -> None:
+        case = given.case
+        self.nodes = sorted(case.ids, key=case.ids.__getitem__)
+        ids = [case.ids[node] for node in self.nodes]
+        self.ring = Ring(
+            np.array([one >> 64 for one in ids], dtype=np.uint64),
+            np.array([one & (2**64 - 1) for one in ids], dtype=np.uint64),
+            np.array(self.nodes),
+            np.array([case.router[node] for node in self.nodes]),
+        )
+        at = {node: place for place, node in enumerate(self.nodes)}
+        delay, many = case.routes().delay, range(len(case.routers))
+        kernel = Meshed(np.array([[delay[a][b] for b in many] for a in many]), np.array(many))
+        self.number = np.array(sorted(case.keys), dtype=np.int64)
+        self.members = sorted(
+            (index, at[node])
+            for index, group in enumerate(self.number.tolist())
+            for node in case.members[group]
+        )
+        first = [min(n for g, n in self.members if g == index) for index in range(len(self.number))]
+        columns = np.array(self.members, dtype=np.int64).T
+        self.given = {
+            **{"group": self.number, "key_hi": None, "key_lo": None, "capacity": capacity},
+            **{"join": (columns[0], columns[1]), "source": "root", "seed": case.seed},
+            **{"publish": (np.arange(len(first)), np.array(first)), "kernel": kernel},
+            "lan_us": LAN_US,
+        }
+        self.sources = dict(enumerate(first))
+
+    def tables(
+        self, system: SystemOnBuckets, buckets: int, is_mesh: bool, engine=InTask, exchange=None
+    ):
+        """The rows that views are made of, by the name of the table."""
+        bounds = bucket_bounds(self.ring, buckets, 8)
+        mine = [Tables() for _ in range(buckets if exchange is None else 1)]
+        player = engine(mine) if exchange is None else InTask(mine, exchange)
+        facts = RingInMemory(self.ring)
+        round_in_run._play("it", system, self.given, facts, bounds, is_mesh, player)
+        names = ("copies", "deliveries", "state", "control")
+        found = player.gather(*(f"system/{name} of round 0" for name in names))
+        return {name.split()[0][7:]: rows(columns) for name, columns in found.items()}
+
+
+def rows(columns) -> list[tuple]:
+    """The rows of columns in order, the columns by their names."""
+    return sorted(zip(*(columns[name].tolist() for name in sorted(columns)), strict=True))
+
+
+@pytest.mark.parametrize("name", ["flooding", "can", "naive_unicast"])
+def test_round_0_in_a_run_is_the_oracles(name: str):
+    for seed in range(8):
+        given = replace(random_overlays(seed), events=[[]], clock="time")
+        run, case = RunOf(given), given.case
+        oracle = World(given, name, draw_of(case.seed))
+        oracle.alive = {*case.ids}
+        oracle.members = {group: {*members} for group, members in case.members.items()}
+        found = run.tables(system_of(name, given), (1, 2, 7)[seed % 3], is_mesh=True)
+        copies, deliveries = [], []
+        for index, group in enumerate(run.number.tolist()):
+            source = run.nodes[run.sources[index]]
+            spread = oracle._spread(group, source, {source})
+            copies += [
+                (c.first, index, c.hops, index, c.sender, c.sent_us, c.receiver)
+                for c in spread.copies
+            ]
+            deliveries += [
+                (one.at_us, index, one.hops, node)
+                for node, one in spread.first.items()
+                if node != source
+            ]
+        node = run.ring.node
+        assert sorted(copies) == sorted(
+            (*row[:4], int(node[row[4]]), row[5], int(node[row[6]]))
+            for row in found.get("copies", [])
+        )
+        assert sorted(deliveries) == sorted(
+            (*row[:3], int(node[row[3]])) for row in found.get("deliveries", [])
+        )
+
+
+def test_a_run_is_equal_on_any_buckets_in_tasks_and_in_jobs(random_tree):
+    run = RunOf(random_overlays(3))
+    for system, is_mesh in ((random_tree(2), False), (system_of("can", random_overlays(3)), True)):
+        one = run.tables(system, 1, is_mesh)
+        assert one.keys() >= {"copies", "deliveries", "state"}
+        for buckets in (2, 7):
+            assert run.tables(system, buckets, is_mesh) == one
+        assert run.tables(system, 2, is_mesh, Jobs) == one
+        tasks = play_in_threads(
+            2,
+            lambda exchange: run.tables(system, 2, is_mesh, exchange=exchange),  # noqa: B023
+        )
+        assert all(other == one for other in tasks)
+
+
+def test_its_tree_has_all_members_and_its_limits(random_tree):
+    given = random_overlays(3)
+    free = RunOf(given)
+    size = len(free.nodes)
+    for capacity in (None, np.random.default_rng(1).integers(1, 4, size)):
+        run = RunOf(given, capacity)
+        copies = run.tables(random_tree(2), 1, is_mesh=False)["copies"]
+        limit = np.full(size, 2) if capacity is None else capacity
+        for index, source in run.sources.items():
+            edges = [(row[4], row[6]) for row in copies if row[1] == index]
+            reached = {source, *(child for _, child in edges)}
+            assert reached == {node for group, node in run.members if group == index}
+            assert len(edges) == len(reached) - 1
+            # one neighbour more than children: the parent
+            degree = Counter(node for edge in edges for node in edge)
+            assert all(count <= limit[node] + 1 for node, count in degree.items())
+
+
+class Chatty(SystemOnBuckets):
+    """Counts a control message of each member, and measures its multicasts or not."""
+
+    payload, control = ("copy",), ("hello", "bye")
+    kept_in_buckets, kept = {}, ()
+
+    def __init__(self, inner: SystemOnBuckets, measures: bool = True) -> None:
+        self.inner, self.measures = inner, measures
+        self.member_table = inner.member_table
+
+    def play_round(self, player, kept, now):
+        done = self.inner.play_round(player, kept, replace(now, tally=Quiet(now.tally)))
+        player.play(Hello(player.bounds, now.tally.observer, now.join))
+        return done if self.measures else replace(done, multicasts=None)
+
+
+class Quiet:
+    """A tally that counts nothing."""
+
+    traffic = None
+
+    def __init__(self, tally) -> None:
+        self.observer = Observer(("payload",))
+
+    def take(self, taken) -> None:
+        pass
+
+
+class Hello:
+    """Each member of a group says bye to the next node."""
+
+    def __init__(self, bounds, observer, join) -> None:
+        self.bounds, self.observer, self.join = bounds, observer, join
+
+    def step(self, bucket, tables, inbox, superstep):
+        first, last = self.bounds[bucket : bucket + 2]
+        node = self.join[1]
+        mine = node[(node >= first) & (node < last)]
+        to = (mine + 1) % self.bounds[-1]
+        self.observer.send(tables, "bye", np.ones(len(mine), dtype=bool), mine, to)
+        return {}
+
+
+def test_control_messages_are_counted_by_kind_sender_and_receiver():
+    run, unicast = RunOf(random_overlays(3)), system_of("naive_unicast", random_overlays(3))
+    found = Counter()
+    for buckets in (1, 3):
+        found = run.tables(Chatty(unicast), buckets, is_mesh=False)["control"]
+        often = Counter(node for _, node in run.members)
+        size = len(run.nodes)
+        # group, kind, messages, receiver, sender
+        assert found == sorted((-1, 1, n, (at + 1) % size, at) for at, n in often.items())
+    with pytest.raises(InputError, match="systems = 'it': returns no multicasts in round 0"):
+        run.tables(Chatty(unicast, measures=False), 1, is_mesh=False)
+
+
+def test_a_mesh_without_columns_of_its_copies_is_refused():
+    class Short(type(flooders_system())):
+        def play_round(self, player, kept, now):
+            done = super().play_round(player, kept, now)
+            player.play(DropFirst(player.bounds))
+            return done
+
+    class DropFirst:
+        def __init__(self, bounds) -> None:
+            self.bounds = bounds
+
+        def step(self, bucket, tables, inbox, superstep):
+            copies = dict(tables.pop("multicast copies", {}))
+            copies.pop("first", None)
+            tables["multicast copies"] = copies
+            return {}
+
+    words = "systems = 'it': leaves copies without the column first, which those of a mesh need"
+    with pytest.raises(InputError, match=words):
+        RunOf(random_overlays(3)).tables(Short(), 1, is_mesh=True)
+
+
+def flooders_system() -> SystemOnBuckets:
+    return system_of("naive_unicast", random_overlays(3))
+
+
+# --- its section of the config
+
+
+def test_its_section_is_understood_everywhere(tmp_path):
+    for kind in (RunConfig, WorldConfig):
+        config = kind(random_tree_children=3, nodes=50)
+        assert config.random_tree.children == 3
+        assert config == kind(random_tree={"children": 3}, nodes=50) != kind(nodes=50)
+        assert config.replace(nodes=60).flat()["random_tree_children"] == 3
+        assert kind().random_tree.children == 4
+        with pytest.raises(InputError, match=r"random_tree_children = 0: must be at least 1"):
+            kind(random_tree_children=0)
+    from scribe_spark.cli import commands, flags
+
+    (tmp_path / "c.toml").write_text("[random_tree]\nchildren = 7\n")
+    command = flags.with_added(commands.run, "run")
+    given = ["--systems", "random_tree", "--out", str(tmp_path / "out"), "--dry-run"]
+    for more, found in (
+        (["--random-tree-children", "9"], 9),
+        (["--config", str(tmp_path / "c.toml")], 7),
+    ):
+        done = CliRunner().invoke(command, [*given, *more])
+        assert f"random_tree_children = {found}" in done.output
+    out = Execution(out=str(tmp_path / "out"))
+    config = RunConfig(systems="random_tree", nodes=30, leaf_set=8, topology="transit-stub")
+    experiments.check(config, out)
+
+
+def test_a_section_that_would_hide_another_is_refused():
+    section = find_system("random_tree").config
+    fault = pytest.raises(ValueError, match="'random_tree_children' is a name in RunConfig")
+    with fault:
+        register_system(System("other", "Other", "tree", world=lambda config: None, config=section))
+    assert find_system("other") is None
+    with pytest.raises(ValueError, match="build of neither must be a function, not None"):
+        System("neither", "Neither", "tree")
