@@ -164,8 +164,8 @@ def lines(seeds: int, nodes: Sequence[int]) -> list[str]:
         "",
         "### Receivers by hop",
         "",
-        "One topic of 1,000 nodes, each of which dials 25 unless said; D = 6 (4, 12), flood publishing, clock: "
-        f"hops. Mean and standard deviation of {seeds} seeds.",
+        "One topic of 1,000 nodes, each of which dials 25 unless said; D = 6 (4, 12), flood "
+        f"publishing, clock: hops. Mean and standard deviation of {seeds} seeds.",
         "",
         *table(
             ["members JOIN", "mesh degree", "hop 1", "hop 2", "hop 3", "hop 4", "hop 5"],

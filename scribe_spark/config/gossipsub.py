@@ -156,8 +156,8 @@ class GossipSubConfig(Section):
         default=0,
         ge=0,
         le=_MOST_DEGREE,
-        description="GossipSub: how many of these a subscriber dials before each heartbeat, so that "
-        "meshes form while nodes connect; 0: all at once",
+        description="GossipSub: how many of these a subscriber dials before each heartbeat, so "
+        "that meshes form while nodes connect; 0: all at once",
     )
     joins: Annotated[
         Literal["at_once", "waves", "unconnected"], Flat("gossipsub_joins"), _OF_RUNS

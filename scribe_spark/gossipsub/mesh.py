@@ -1,7 +1,9 @@
 """Connections and meshes of all topics, as programs on buckets of nodes.
 
 First subscribers dial (:class:`Dial`); then they JOIN, and heartbeats follow (:class:`Maintain`).
-Where dials are spread over heartbeats, subscribers go on to dial before each of them.  One superstep of each sends GRAFT and PRUNE, the next receives them and sends PRUNE to refused
+Where dials are spread over heartbeats, subscribers go on to dial before each heartbeat.
+
+A superstep of `Maintain` sends GRAFT and PRUNE, the next receives them and sends PRUNE to refused
 peers, the last receives these.  Runs and the rounds of worlds (:mod:`.round`) play the same
 programs.
 
@@ -49,8 +51,7 @@ CONNECTIONS, MESH, BACK_OFF, TOLD, GRAPH = "connections", "mesh", "back-off", "t
 #: where `dials_per_heartbeat` spreads dials over heartbeats.
 TO_DIAL = "to dial"
 
-#: The rows of places in the connections (`Runs`), from heartbeat to heartbeat of a round, as long as
-#: the connections stay as they are.
+#: The rows of places in the connections (`Runs`), which stay as long as the connections do.
 CONNECTED = "connected"
 
 #: Tables of a bucket from heartbeat to heartbeat of a round: places that a heartbeat may change,
@@ -209,13 +210,12 @@ class Dial(TopicsProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Dial; then accept the dials of others."""
-        space, topics = self.topics.space, self.topics
         if superstep:
             _connect(tables, CONNECTIONS, self.keys(inbox[_DIAL]), WAS_DIALLED)
             return {}
         connections = read_table(Links, tables, CONNECTIONS)
         key = self._drawn(bucket, tables, connections) if self.draws_anew else whole_numbers()
-        if topics.rules.dials_per_heartbeat:
+        if self.topics.rules.dials_per_heartbeat:
             key = self._next(tables, connections, key)
         else:
             key = key[~connections.has(key)]

@@ -215,7 +215,7 @@ class LiveTopic(Topic):
             del self.died[y]
 
     def discover(self, now: int, joining: list[int], begins_round: bool) -> None:
-        """Let those that have too few connections draw whom to dial, and all go on to dial (G19)."""
+        """Let those that have too few connections draw others, and all dial the next ones (G19)."""
         live = self.joined | set(joining)
         enough = min(self.settings.dials, len(live) - 1)
         drawing = [x for x in sorted(live) if len(self.peers(x)) < enough]
