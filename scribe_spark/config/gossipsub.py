@@ -74,6 +74,9 @@ _OF_RUNS = UsedWhen(
     "has no effect in worlds, where members JOIN as they come, and heartbeats do not end; leave it "
     "out",
 )
+_OF_DIALS = used_when(
+    lambda config: config.gossipsub.discovery == "dial", "--gossipsub-discovery dial"
+)
 _OF_WAVES = used_when(lambda config: config.gossipsub.joins == "waves", "--gossipsub-joins waves")
 
 
@@ -148,6 +151,13 @@ class GossipSubConfig(Section):
         le=_MOST_DEGREE,
         description="GossipSub: how many others each subscriber dials (all, where a topic has "
         "fewer), or each node for the graph, whose mean degree is twice that",
+    )
+    dials_per_heartbeat: Annotated[int, Flat("gossipsub_dials_per_heartbeat"), _OF_DIALS] = Field(
+        default=0,
+        ge=0,
+        le=_MOST_DEGREE,
+        description="GossipSub: how many of these a subscriber dials before each heartbeat, so "
+        "that meshes form while nodes connect; 0: all at once",
     )
     joins: Annotated[
         Literal["at_once", "waves", "unconnected"], Flat("gossipsub_joins"), _OF_RUNS
@@ -225,6 +235,12 @@ class GossipSubConfig(Section):
     def unsubscribe_backoff(self) -> int:
         """The same after a PRUNE of a node that leaves the topic."""
         return self._heartbeats("unsubscribe_backoff_ms")
+
+    @property
+    def dialling_heartbeats(self) -> int:
+        """Before how many heartbeats the subscribers of a run dial."""
+        at_once = self.dials_per_heartbeat or self.dials
+        return 1 if self.discovery == "graph" else math.ceil(self.dials / at_once)
 
     @property
     def heartbeat_us(self) -> int:

@@ -31,7 +31,7 @@ from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.gossipsub.choosing import least, sample_others
 from scribe_spark.gossipsub.links import Links, Runs
-from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH
+from scribe_spark.gossipsub.mesh import CONNECTED, CONNECTIONS, MESH
 from scribe_spark.gossipsub.noted import Noted, known_ways
 from scribe_spark.gossipsub.publication import (
     ANSWERS,
@@ -50,9 +50,6 @@ from scribe_spark.multicast import TIME
 #: round; counts of a heartbeat, by message and of the bucket.
 HELD, DEAD_ENDS = "held", "dead ends"
 BY_MESSAGE, COUNTED = "counted by message", "counted"
-
-#: The table of the rows of places in the connections (`Runs`).
-_CONNECTED = "connected"
 
 #: The table of the connections to nodes that lack a publication, and the message that tells of one.
 _LACKING, _LACKS = "lacking", "lacks"
@@ -174,10 +171,10 @@ class LiveGossip(Gossip):
         return find_sorted(places, place[alive]), peer[alive]
 
     def _connected(self, tables: Tables, connections: Links) -> Runs:
-        """Return the rows of each place in the connections, which stay as they are in a round."""
-        if _CONNECTED not in tables:
-            tables[_CONNECTED] = self.topics.space.runs(connections).to_columns()
-        return read_table(Runs, tables, _CONNECTED)
+        """Return the rows of each place in the connections, which `mesh.Dial` alone changes."""
+        if CONNECTED not in tables:
+            tables[CONNECTED] = self.topics.space.runs(connections).to_columns()
+        return read_table(Runs, tables, CONNECTED)
 
     def _told_that_matter(
         self, tables: Tables, connections: Links, mesh: Links, places: np.ndarray

@@ -1,7 +1,9 @@
 """Connections and meshes of all topics, as programs on buckets of nodes.
 
 First subscribers dial (:class:`Dial`); then they JOIN, and heartbeats follow (:class:`Maintain`).
-One superstep of each sends GRAFT and PRUNE, the next receives them and sends PRUNE to refused
+Where dials are spread over heartbeats, subscribers go on to dial before each heartbeat.
+
+A superstep of `Maintain` sends GRAFT and PRUNE, the next receives them and sends PRUNE to refused
 peers, the last receives these.  Runs and the rounds of worlds (:mod:`.round`) play the same
 programs.
 
@@ -19,11 +21,18 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import distinct, divided, expand, read_table, whole_numbers
+from scribe_spark.core.arrays import (
+    SortedTable,
+    distinct,
+    divided,
+    expand,
+    read_table,
+    whole_numbers,
+)
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.gossipsub.choosing import Names, sample_others
+from scribe_spark.gossipsub.choosing import Names, least, sample_others
 from scribe_spark.gossipsub.links import DIALLED, WAS_DIALLED, BackOff, Links, Space, turned_way
 from scribe_spark.gossipsub.router import Router
 from scribe_spark.gossipsub.subscribers import SUBSCRIBERS, KnowsSubscribers, Subscribers, dialled
@@ -37,6 +46,13 @@ if TYPE_CHECKING:  # not on executors
 #: in a run the GRAFTs and PRUNEs that came to them (one table for each play), and the connections
 #: of the one graph for all topics, as those of a topic 0.
 CONNECTIONS, MESH, BACK_OFF, TOLD, GRAPH = "connections", "mesh", "back-off", "told", "graph"
+
+#: Table of a bucket with the peers that its nodes have yet to dial (`SortedTable`, by link); only
+#: where `dials_per_heartbeat` spreads dials over heartbeats.
+TO_DIAL = "to dial"
+
+#: The rows of places in the connections (`Runs`), which stay as long as the connections do.
+CONNECTED = "connected"
 
 #: Tables of a bucket from heartbeat to heartbeat of a round: places that a heartbeat may change,
 #: and places that have received GRAFTs or PRUNEs in the heartbeat.
@@ -183,26 +199,59 @@ class Dial(TopicsProgram):
     Attributes
     ----------
     heartbeat : int
-        The round of a world; 0 in a run.
+        The number of the heartbeat that follows.
+    draws_anew : bool
+        Whether subscribers with few connections draw whom to dial; else they only go on to dial
+        the peers that they have drawn before (:data:`TO_DIAL`).
     """
 
     heartbeat: int = 0
+    draws_anew: bool = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Dial; then accept the dials of others."""
-        space, topics = self.topics.space, self.topics
         if superstep:
             _connect(tables, CONNECTIONS, self.keys(inbox[_DIAL]), WAS_DIALLED)
             return {}
-        directory, place = topics.subscribers.directory, topics.subscribers_of(bucket, tables).key
         connections = read_table(Links, tables, CONNECTIONS)
-        wanted = np.minimum(topics.rules.dials, directory.others(place))
-        place = place[space.count(connections, place) < wanted]
-        of, peer = dialled(topics.names, directory, place, topics.rules.dials, self.heartbeat)
-        key = space.key(place[of], peer)
-        key = key[~connections.has(key)]
+        key = self._drawn(bucket, tables, connections) if self.draws_anew else whole_numbers()
+        if self.topics.rules.dials_per_heartbeat:
+            key = self._next(tables, connections, key)
+        else:
+            key = key[~connections.has(key)]
         _connect(tables, CONNECTIONS, key, DIALLED)
         return {_DIAL: self.send(tables, _DIAL, key)}
+
+    def _drawn(self, bucket: int, tables: Tables, connections: Links) -> np.ndarray:
+        """Return the links to peers that subscribers with few connections draw: ascending."""
+        space, topics = self.topics.space, self.topics
+        directory, place = topics.subscribers.directory, topics.subscribers_of(bucket, tables).key
+        wanted = np.minimum(topics.rules.dials, directory.others(place))
+        few = space.count(connections, place) < wanted
+        if TO_DIAL in tables:
+            few &= space.count(read_table(SortedTable, tables, TO_DIAL), place) == 0
+        place = place[few]
+        of, peer = dialled(topics.names, directory, place, topics.rules.dials, self.heartbeat)
+        return space.key(place[of], peer)
+
+    def _next(self, tables: Tables, connections: Links, drawn: np.ndarray) -> np.ndarray:
+        """Return the links that subscribers dial in this heartbeat, and note those that remain."""
+        space, topics = self.topics.space, self.topics
+        to_dial = read_table(SortedTable, tables, TO_DIAL)
+        to_dial.insert(drawn)
+        topic, node, peer = space.split(to_dial.key)
+        subscribes = topics.subscribers.directory.has(topic * space.size + peer)
+        to_dial.keep(subscribes & ~connections.has(to_dial.key))
+        topic, node, peer = space.split(to_dial.key)
+        bits = topics.names.bits("gossipsub dial order", self.heartbeat, topic, node, peer)
+        places, of = np.unique(topic * space.size + node, return_inverse=True)
+        row = least(of, bits, np.full(len(places), topics.rules.dials_per_heartbeat))
+        key = to_dial.key[row]
+        to_dial.drop(row)
+        tables.pop(TO_DIAL, None)
+        if len(to_dial):
+            tables[TO_DIAL] = to_dial.to_columns()
+        return key
 
 
 @dataclass(frozen=True)
@@ -253,6 +302,7 @@ def _connect(tables: Tables, name: str, key: np.ndarray, way: int) -> None:
     links.way[row[row >= 0]] |= way
     links.insert(key[row < 0], way=way)
     tables[name] = links.to_columns()
+    tables.pop(CONNECTED, None)
 
 
 # --- meshes
@@ -405,7 +455,7 @@ def building(topics: Topics, config: GossipSubConfig) -> Iterator[tuple[str, Top
     """Yield the programs that connect subscribers and make their meshes, and what each is called.
 
     Connections come first, then waves of JOINs with heartbeats between them, then the heartbeats
-    (rule G4).
+    (rule G4).  Dials that are spread over heartbeats precede the JOINs and heartbeats of a number.
     """
     waves = config.join_waves if config.joins == "waves" else 1
     topics = replace(topics, waves=waves)
@@ -414,13 +464,13 @@ def building(topics: Topics, config: GossipSubConfig) -> Iterator[tuple[str, Top
         yield "meet", Meet(topics)
     else:
         yield "dial", Dial(topics)
-    for wave in range(waves):
-        if config.joins != "unconnected":
-            yield "JOIN", Maintain(topics, wave, joins=True)
-        if wave < waves - 1:
-            yield from heartbeat_of(topics, wave)
-    for heartbeat in range(waves - 1, waves - 1 + config.heartbeats):
-        yield from heartbeat_of(topics, heartbeat)
+    for heartbeat in range(waves - 1 + max(config.heartbeats, 1)):
+        if 0 < heartbeat < config.dialling_heartbeats:
+            yield "dial", Dial(topics, heartbeat, draws_anew=False)
+        if heartbeat < waves and config.joins != "unconnected":
+            yield "JOIN", Maintain(topics, heartbeat, joins=True)
+        if heartbeat < waves - 1 + config.heartbeats:
+            yield from heartbeat_of(topics, heartbeat)
 
 
 def heartbeat_of(topics: Topics, heartbeat: int) -> Iterator[tuple[str, TopicsProgram]]:

@@ -12,7 +12,8 @@ A heartbeat is programs on buckets, in the order of rule G16:
 The orchestrator keeps the list of publications that are told of or not due; all else is in buckets.
 
 Only the first heartbeat of a round of the world has events.  In the others 1 and 2 change nothing
-and are left out: after 2 every subscriber has as many connections as it wishes.  So is 3 but for
+and are left out: after 2 every subscriber has as many connections as it wishes.  (Where dials are
+spread over heartbeats, subscribers go on to dial.)  So is 3 but for
 the places that are not settled (`mesh.MaintainUnsettled`), and 4 where nobody tells of anything.
 
 References
@@ -56,6 +57,7 @@ from scribe_spark.gossipsub.mesh import (
     BACK_OFF,
     CONNECTIONS,
     MESH,
+    TO_DIAL,
     UNSETTLED,
     Dial,
     Maintain,
@@ -141,7 +143,7 @@ class LiveGossipSub(SystemOnBuckets):
         *("IHAVE", "IWANT", "IDONTWANT"),
     )
     kept_in_buckets: ClassVar[Mapping[str, int]] = {
-        **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF), 1),
+        **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF, TO_DIAL), 1),
         **dict.fromkeys((SUBSCRIBERS, HELD, UNSETTLED), 0),
     }
     kept: ClassVar[tuple[str, ...]] = (_PUBLISHED,)
@@ -190,6 +192,9 @@ def play_heartbeat(
         topics = replace(topics, subscribers=_directory(player, topics))
         player.play(Dial(topics, number))
         player.play(Maintain(topics, number, joins=True))
+    elif player.has(TO_DIAL):
+        topics = replace(topics, subscribers=_directory(player, topics))
+        player.play(Dial(topics, number, draws_anew=False))
     if now.begins_round or player.has(UNSETTLED):
         _maintain(player, topics, now)
     counts = {"by_iwant": 0.0}
@@ -418,6 +423,10 @@ class Go(TopicsProgram):
             read_table(Held, tables, HELD),
         )
         members.keep(~gone[members.key % size] & (find_sorted(quits, members.key) < 0))
+        if TO_DIAL in tables:
+            to_dial = read_table(SortedTable, tables, TO_DIAL)
+            to_dial.keep(find_sorted(members.key, to_dial.key // size) >= 0)
+            tables[TO_DIAL] = to_dial.to_columns()
         members.insert(joins, joined=self.number)
         held.keep(~gone[held.key % size])
         tables[SUBSCRIBERS], tables[HELD] = members.to_columns(), held.to_columns()

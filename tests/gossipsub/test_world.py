@@ -209,6 +209,8 @@ def compare(wanted, tables, sent, ring, numbers, number) -> None:
     assert mine == {(g, x) for g, seen in after.items() for x in seen.members}
     found = {(g, x, y, bool(way & 1)) for g, x, y, way in rows("connections", "way")}
     assert found == all_of(lambda seen: seen.connections), number
+    to_dial = rows("to dial") if "to dial" in tables else set()
+    assert to_dial == all_of(lambda seen: seen.to_dial), number
     assert rows("mesh") == all_of(lambda seen: seen.mesh), number
     assert rows("back-off", "until") == all_of(lambda seen: seen.backoffs), number
     all_seen = [seen for heartbeat in wanted for seen in heartbeat.values()]

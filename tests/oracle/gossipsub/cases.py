@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..random_cases import Case, random_case
 from .discovery import dialled_by_all
@@ -79,6 +79,12 @@ def random_settings(rng: random.Random) -> Settings:
     )
 
 
+def paced(settings: Settings, seed: int) -> Settings:
+    """Return the settings; in half of the cases dials are spread over heartbeats."""
+    rng = random.Random(f"gossipsub dials per heartbeat {seed}")
+    return replace(settings, dials_per_heartbeat=rng.choice([0, 0, 0, 1, 2, 5]))
+
+
 def random_gossip(seed: int) -> GossipCase:
     """Draw a case; a quarter of them has nodes that fail before the publication."""
     rng = random.Random(f"gossipsub {seed}")
@@ -91,4 +97,4 @@ def random_gossip(seed: int) -> GossipCase:
     others = sorted(case.ids.keys() - set(sources.values()))
     share = rng.choice([0, 0, 0, rng.choice([0.2, 0.5, 0.8])])
     dead = frozenset(rng.sample(others, int(share * len(others))))
-    return GossipCase(case, random_settings(rng), sources, dead)
+    return GossipCase(case, paced(random_settings(rng), seed), sources, dead)

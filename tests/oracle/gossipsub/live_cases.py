@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..living.draws import Plane, random_idents
 from ..scribe_living.cases import Story
 from ..scribe_living.groups import Access, Group
-from .cases import random_settings
+from .cases import paced, random_settings
 from .settings import Draw, Settings
 from .world import Event, LiveTopic, World
 
@@ -57,7 +57,7 @@ def random_live(seed: int, most: int = 60) -> LiveCase:
     story = Story(rng, idents, groups, present)
     story.tell(rounds, busy=rng.choice([0.0, 0.01, 0.03, 0.08]))
     settings = replace(
-        random_settings(rng),
+        paced(random_settings(rng), seed),
         discovery="dial",
         detection=rng.choice([0, 1, 1, 2, 3]),
         deadline=rng.choice([0, 2, 5]),

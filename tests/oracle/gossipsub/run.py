@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from .discovery import dialled_in_topic
 from .publication import PAYLOAD, Publication
 from .settings import Draw, Settings
 from .topic import Messages, Topic
@@ -71,12 +70,7 @@ def connect(topic: Topic, subscribers: Iterable[int], graph: set[tuple[int, int]
             if x in everybody and y in everybody:
                 topic.connect(x, y)
         return
-    for x in sorted(everybody):
-        for y in dialled_in_topic(
-            topic.number, x, everybody, topic.settings.dials, 0, topic.draw, topic.idents
-        ):
-            topic.connect(x, y)
-            topic.send(x, y, "dial")
+    topic.dial(0, everybody, sorted(everybody))
 
 
 def play(
@@ -104,6 +98,10 @@ def play(
     connect(topic, subscribers, graph)
     meshes, backoffs = [], []
 
+    def dial_more(h: int) -> None:
+        if h > 0 and graph is None:
+            topic.dial(h, subscribers, ())
+
     def note(h: int) -> None:
         meshes.append(topic.mesh_links())
         backoffs.append(topic.backoffs(h))
@@ -111,6 +109,7 @@ def play(
     h = 0
     waves = settings.join_waves if settings.joins == "waves" else 1
     for wave in range(waves):
+        dial_more(h)
         now = [x for x in subscribers if draw("gossipsub wave", number, x) % waves == wave]
         topic.join(now, h, graft=settings.joins != "unconnected")
         note(h)
@@ -118,7 +117,9 @@ def play(
             topic.heartbeat(h)
             note(h + 1)
             h += 1
-    for _ in range(settings.heartbeats):
+    for at in range(settings.heartbeats):
+        if at > 0:  # those of the first have dialled before their JOINs
+            dial_more(h)
         topic.heartbeat(h)
         h += 1
         note(h)

@@ -24,6 +24,7 @@ class Settings:
     gossip_factor: float = 0.25
     discovery: str = "dial"
     dials: int = 20
+    dials_per_heartbeat: int = 0
     joins: str = "at_once"
     join_waves: int = 1
     heartbeats: int = 10

@@ -208,6 +208,20 @@ def component(mesh: dict[int, set[int]], start: int) -> set[int]:
     return found
 
 
+def test_dials_are_spread_over_heartbeats() -> None:
+    """Of 12 that each of 30 nodes draws, 5 are dialled before each of three heartbeats."""
+    drawn = play(1, range(30), 0, replace(Settings(), dials=12), draw_of(1), IDS, lambda a, b: 10)
+    for heartbeats in (0, 1, 2, 3, 4):
+        settings = Settings(dials=12, dials_per_heartbeat=5, heartbeats=heartbeats)
+        topic = play(1, range(30), 0, settings, draw_of(1), IDS, lambda a, b: 10).topic
+        by_node = Counter(sender for sender, _, kind in topic.messages if kind == "dial")
+        assert max(by_node.values()) == min(5 * max(heartbeats, 1), 12)
+        ends = {frozenset(link[:2]) for link in topic.connections()}
+        wanted = {frozenset(link[:2]) for link in drawn.topic.connections()}
+        assert ends <= wanted
+        assert (ends == wanted) == (heartbeats >= 3)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_degrees_after_ten_quiet_heartbeats(seed: int) -> None:
     settings = Settings(d=4, d_low=3, d_high=6, d_out=1, dials=8, prune_backoff=3)

@@ -194,6 +194,7 @@ def test_the_worlds_have_what_can_happen() -> None:
                 seen["late"] += sum(name[0] < one.heartbeat for name, _ in one.deliveries)
                 seen["stranger"] += sum(name[2] not in one.members for name in one.published)
                 seen["back-off"] += bool(one.backoffs)
+                seen["to dial"] += bool(one.to_dial)
         for number, topic in run.topics.items():
             for result in publications(topic, run.seen[number]):
                 seen["lost"] += result.lost > 0
@@ -202,4 +203,5 @@ def test_the_worlds_have_what_can_happen() -> None:
     assert all(seen[kind] > 5 for kind in to_the_dead | {"dial", "IWANT"})
     assert all(seen[f"lost {kind}"] > 0 for kind in to_the_dead)
     assert seen["lost dial"] == seen["lost IWANT"] == 0
-    assert all(seen[one] > 5 for one in ("late", "stranger", "back-off", "lost", "in time"))
+    assert all(seen[one] > 5 for one in ("late", "stranger", "back-off", "to dial", "lost"))
+    assert seen["in time"] > 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
+from .discovery import dialled_in_topic
 from .settings import Draw, Settings, least
 
 #: (sender, receiver, kind) -> messages.
@@ -19,6 +20,8 @@ class Topic:
     connected : dict of x to dict of y to bool
         Whether the connection is outbound at x (x has dialled).
     mesh : dict of x to set of y
+    to_dial : dict of x to set of y
+        Whom x has drawn, but not dialled yet.
     backoff : dict of x to dict of y to int
         Up to which heartbeat (excluded).
     joined : set of x
@@ -32,6 +35,7 @@ class Topic:
     ) -> None:
         self.number, self.settings, self.draw, self.idents = number, settings, draw, idents
         self.connected: dict[int, dict[int, bool]] = {}
+        self.to_dial: dict[int, set[int]] = {}
         self.mesh: dict[int, set[int]] = {}
         self.backoff: dict[int, dict[int, int]] = {}
         self.joined: set[int] = set()
@@ -45,6 +49,22 @@ class Topic:
         """Connect two nodes; outbound at the dialler, at both where both have dialled (G2)."""
         self.connected.setdefault(dialler, {})[other] = True
         self.connected.setdefault(other, {}).setdefault(dialler, False)
+
+    def dial(self, h: int, among: Collection[int], drawing: Iterable[int]) -> None:
+        """Let nodes draw whom to dial, and all dial the next of those that they have drawn (G2)."""
+        for x in drawing:
+            dials, named = self.settings.dials, (self.draw, self.idents)
+            self.to_dial[x] = set(dialled_in_topic(self.number, x, among, dials, h, *named))
+        dialled = []
+        for x, drawn in sorted(self.to_dial.items()):
+            left = {y for y in drawn if y in among and y not in self.peers(x)}
+            count = self.settings.dials_per_heartbeat or len(left)
+            now = self.chosen("dial order", h, x, count, left)
+            self.to_dial[x] = left - set(now)
+            dialled += [(x, y) for y in now]
+        for x, y in dialled:
+            self.send(x, y, "dial")
+            self.connect(x, y)
 
     def peers(self, x: int) -> dict[int, bool]:
         """Return whom x is connected to, and whether the connection is outbound at x."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from .discovery import dialled_in_topic, sample
+from .discovery import sample
 from .publication import IDONTWANT, IHAVE, IWANT, PAYLOAD, Copy, Publication, asked, gossip_peers
 from .settings import Draw, Settings
 from .topic import Messages, Topic
@@ -37,6 +37,8 @@ class Snapshot:
     heartbeat, round : int
         Its number, and that of the world's round in which it begins.
     connections : set of (x, y, outbound at x)
+    to_dial : set of (x, y)
+        Whom x has drawn, but not dialled yet.
     mesh : set of (x, y)
     backoffs : set of (x, y, until) that hold in the next heartbeat
     deliveries : dict of (publication, node) to (hops, delay, first_from)
@@ -55,6 +57,7 @@ class Snapshot:
     members: set[int]
     published: list[Name]
     connections: set[tuple[int, int, bool]]
+    to_dial: set[tuple[int, int]]
     mesh: set[tuple[int, int]]
     backoffs: set[tuple[int, int, int]]
     deliveries: dict[tuple[Name, int], tuple[int, int, int]]
@@ -123,7 +126,12 @@ class LiveTopic(Topic):
     # --- A heartbeat ----------------------------------------------------------------------------
 
     def step(
-        self, now: int, number: int, events: Iterable[Event], live: Collection[int]
+        self,
+        now: int,
+        number: int,
+        events: Iterable[Event],
+        live: Collection[int],
+        begins_round: bool = True,
     ) -> Snapshot:
         """Play a heartbeat.
 
@@ -135,6 +143,8 @@ class LiveTopic(Topic):
             That of the world's round.
         live : collection of node
             Who lives after Pastry's events.
+        begins_round : bool
+            Whether it is the first of the world's round.
         """
         events = list(events)
         self.messages, self.lost = Counter(), Counter()
@@ -148,7 +158,7 @@ class LiveTopic(Topic):
         self.forget_the_dead(
             number, {node for _, node, kind, *_ in events if kind in COMING}
         )  # (2)
-        self.discover(now, joining)  # (3)
+        self.discover(now, joining, begins_round)  # (3)
         self.join(joining, now)  # (4)
         self.heartbeat(now)  # (5)
         spreads = self.gossip(now)  # (6)
@@ -168,7 +178,7 @@ class LiveTopic(Topic):
         prunes = [(x, y) for x in quitting for y in sorted(self.mesh_of(x))]
         unsubscribes = [(x, y) for x in quitting for y in sorted(self.peers(x))]
         for x in going:  # death ends everything a node knew (S3)
-            for state in (self.connected, self.mesh, self.backoff):
+            for state in (self.connected, self.to_dial, self.mesh, self.backoff):
                 state.pop(x, None)
             for held in self.held.values():
                 held.pop(x, None)
@@ -188,6 +198,7 @@ class LiveTopic(Topic):
             self.disconnect(x, y)
         for x in quitting:
             self.mesh.pop(x, None)
+            self.to_dial.pop(x, None)
             self.joined.discard(x)
 
     def disconnect(self, x: int, y: int) -> None:
@@ -203,22 +214,13 @@ class LiveTopic(Topic):
                 self.disconnect(x, y)
             del self.died[y]
 
-    def discover(self, now: int, joining: list[int]) -> None:
-        """Let those that have too few connections dial (G19)."""
+    def discover(self, now: int, joining: list[int], begins_round: bool) -> None:
+        """Let those that have too few connections draw others, and all dial the next ones (G19)."""
         live = self.joined | set(joining)
         enough = min(self.settings.dials, len(live) - 1)
-        dialled = [
-            (x, y)
-            for x in sorted(live)
-            if len(self.peers(x)) < enough
-            for y in dialled_in_topic(
-                self.number, x, live, self.settings.dials, now, self.draw, self.idents
-            )
-            if y not in self.peers(x)
-        ]
-        for x, y in dialled:
-            self.send(x, y, "dial")
-            self.connect(x, y)
+        drawing = [x for x in sorted(live) if len(self.peers(x)) < enough]
+        free = [x for x in drawing if begins_round and not self.to_dial.get(x)]
+        self.dial(now, live, free)
 
     # --- Publications ---------------------------------------------------------------------------
 
@@ -304,6 +306,7 @@ class LiveTopic(Topic):
             set(self.joined),
             [one.name for one in spreads if one.name[0] == now],
             self.connections(),
+            {(x, y) for x, ys in self.to_dial.items() for y in ys},
             self.mesh_links(),
             self.backoffs(now + 1),
             deliveries,
@@ -354,7 +357,7 @@ class World:
         while self.heartbeats * self.heartbeat_us < (number + 1) * self.round_us:
             found.append(
                 {
-                    group: topic.step(self.heartbeats, number, events, self.live)
+                    group: topic.step(self.heartbeats, number, events, self.live, not found)
                     for group, topic in self.topics.items()
                 }
             )
