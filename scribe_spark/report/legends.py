@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
 _MOST_COLUMNS = 4
 #: Of the width of the figure.
 _MARGIN = 0.01
+#: Size of a label at the end of a line, and its most characters.
+_LABEL, _LONGEST_LABEL = 7.5, 24
 
 
 def legend_above(figure: Figure, looks: Sequence[tuple[str, dict[str, Any]]]) -> None:
@@ -33,6 +37,48 @@ def legend_above(figure: Figure, looks: Sequence[tuple[str, dict[str, Any]]]) ->
         else:
             _cut(legend, figure.bbox.width * (1 - _MARGIN))
     _grow(figure, legend.get_window_extent().height / figure.dpi)
+
+
+def label_ends(axes: Axes, lines: Mapping[str, tuple[float, str]]) -> bool:
+    """Put the label of each line at the line's right end, where there is room for all of them.
+
+    The axes become narrower by the width of the longest label.
+
+    Parameters
+    ----------
+    lines : mapping of str to (float, str)
+        Label -> value at the right end, and colour.
+
+    Returns
+    -------
+    bool
+        False where ends are too near to one another, or labels too long: nothing is drawn then.
+    """
+    figure = axes.figure
+    heights = sorted(axes.transData.transform((0, y))[1] for y, _ in lines.values())
+    lowest = _LABEL * 1.15 * figure.dpi / 72
+    if any(above - below < lowest for below, above in itertools.pairwise(heights)):
+        return False
+    if max(map(len, lines)) > _LONGEST_LABEL:
+        return False
+    texts = [
+        axes.annotate(
+            label,
+            xy=(1, y),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            color=colour,
+            fontsize=_LABEL,
+            va="center",
+            annotation_clip=False,
+        )
+        for label, (y, colour) in lines.items()
+    ]
+    wide = max(text.get_window_extent().width for text in texts) / figure.bbox.width
+    left, bottom, _, high = axes.get_position().bounds
+    axes.set_position((left, bottom, 0.97 - left - wide, high))
+    return True
 
 
 def _legend(figure: Figure, looks: Sequence[tuple[str, dict[str, Any]]], columns: int) -> Legend:

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from scribe_spark.report.by_size import draw_by_size
+from scribe_spark.report.cards import run_cards
 from scribe_spark.report.catalogue import shown_figures
 from scribe_spark.report.comparison import (
     NOTABLE,
@@ -118,6 +119,7 @@ def render(
     html = fill_template(
         "template.html",
         facts=facts(manifest),
+        cards=run_cards(metrics),
         headlines=[row for section in compared_rows for row in headline(section)],
         compared=len(compared),
         near=sum(not difference.notable for difference in compared),

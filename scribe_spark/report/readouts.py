@@ -1,8 +1,9 @@
-"""Values under the pointer: parts of a drawing that say what they are while they are pointed at.
+"""Values under the pointer, a finger or the keys: parts of a drawing that say what they are.
 
-There is no script: a spot is a group of an area that nothing is drawn in and of words that are
-hidden, and a rule of the style sheet shows the words while the pointer is over the area.  So it
-works in the page and in the SVG file alone, and prints as if it were not there.
+A spot is a group of an area that nothing is drawn in and of words that are hidden.  A rule of the
+style sheet shows the words while the pointer is over the area, and after a touch, which gives the
+spot the focus.  So it works in the page and in the SVG file alone, and prints as if it were not
+there.  Arrow keys move the focus from spot to spot by a script of the page (``template.html``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
 #: Of every drawing; sizes are of its own units.
 STYLE = (
     ".spot .told { visibility: hidden; pointer-events: none; }"
-    " .spot:hover .told { visibility: visible; }"
+    " .spot:hover .told, .spot:focus .told { visibility: visible; }"
+    " .spot { outline: none; }"
     " .spot .area { fill: #000; fill-opacity: 0; stroke: none; }"
     " .told rect { fill: #fff; fill-opacity: .94; stroke: #59636e; stroke-width: .5; }"
     " .told path { fill: none; stroke: #333; stroke-width: .6; }"
@@ -72,8 +74,8 @@ def spot_svg(spot: Spot, width: float, height: float) -> str:
 
     Examples
     --------
-    >>> spot_svg(Spot('rect width="9" height="9"', 5, 5, [("<3>", "")]), 99, 99)[:41]
-    '<g class="spot"><rect width="9" height="9'
+    >>> spot_svg(Spot('rect width="9" height="9"', 5, 5, [("<3>", "")]), 99, 99)[:55]
+    '<g class="spot" tabindex="-1"><rect width="9" height="9'
     """
     lines = [(_cut(words), colour) for words, colour in spot.words]
     margin = _SWATCH if any(colour for _, colour in lines) else 0.0
@@ -92,7 +94,8 @@ def spot_svg(spot: Spot, width: float, height: float) -> str:
     place = f'x="{coordinate(x)}" y="{coordinate(y)}"'
     box = f'<rect {place} width="{coordinate(wide)}" height="{coordinate(high)}" rx="1.5"/>'
     return (
-        f'<g class="spot"><{spot.area} class="area"/><g class="told" visibility="hidden">'
+        f'<g class="spot" tabindex="-1"><{spot.area} class="area"/>'
+        '<g class="told" visibility="hidden">'
         f"{spot.marks}{box}{swatches}<text>{text}</text></g></g>\n"
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from scribe_spark.config.rounds import NOMINAL_SECONDS
-from scribe_spark.report.legends import legend_above
+from scribe_spark.report.cards import world_cards
+from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import as_mapping, facts, origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
@@ -25,11 +26,9 @@ from scribe_spark.report.world_panels import (
     system_panels,
 )
 
-if TYPE_CHECKING:
-    pass
-
 _MESSAGES, _LOST = "messages.", "messages.lost "
 _MOST_FREQUENT, _MOST_KINDS = "messages", 5
+_MOST_OPEN = 6  # figures of a section that are seen before it is opened
 _MOST_MARKERS = 30  # rounds up to which each has a marker
 
 
@@ -66,19 +65,22 @@ def render_world(
     length = as_mapping(manifest.get("round"))
     table = measures_by_round(rounds)
     seconds = float(length.get("seconds", NOMINAL_SECONDS))
-    sections: list[tuple[str, list[Any]]] = []
+    sections: list[tuple[str, list[Any], list[Any]]] = []
     shown: list[Panel] = []
     figures: dict[str, str] = {}
     for title, panels in (
-        ("Round by round", (*PANELS, _messages_panel(table))),
         ("Systems side by side", system_panels(table.columns)),
-        ("Trees", GROUP_PANELS),
+        ("Scribe's trees", GROUP_PANELS),
+        ("Nodes and lookups", (*PANELS, _messages_panel(table))),
         ("The reference tree", TREE_PANELS),
     ):
         lines = [(panel, _lines(panel, table, seconds)) for panel in panels]
         drawn = [(panel, *_draw(panel, those)) for panel, those in lines if those]
         if drawn:
-            sections.append((title, [(panel, words, Markup(svg)) for panel, words, svg in drawn]))
+            steady = {panel.name for panel, those in lines if those and _is_steady(those)}
+            drawn.sort(key=lambda one: one[0].name in steady)
+            told = [(panel, words, Markup(svg)) for panel, words, svg in drawn]
+            sections.append((title, told[:_MOST_OPEN], told[_MOST_OPEN:]))
             shown += [p for p in panels if p.name != _MOST_FREQUENT and not p.across]
             figures |= {f"round-{panel.name}": svg for panel, _, svg in drawn}
     scene = None if watched is None else scene_of(watched)
@@ -92,6 +94,7 @@ def render_world(
             *([("A round", as_text(length["has"]))] if "has" in length else []),
             *_costs(manifest),
         ],
+        cards=world_cards(table),
         sections=sections,
         has_groups=watched is not None,
         scene=scene,
@@ -109,6 +112,11 @@ def render_world(
         phases=[],
     )
     return Report(html, figures)
+
+
+def _is_steady(lines: Mapping[str, pd.Series]) -> bool:
+    """Return whether no line of a panel changes."""
+    return all(line.nunique() <= 1 for line in lines.values())
 
 
 def _lines(panel: Panel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:
@@ -149,7 +157,9 @@ def _draw(panel: Panel, lines: Mapping[str, pd.Series]) -> tuple[str, str]:
     name = f"round-{panel.name}"
     styles = system_styles(panel.systems.values())
     looks = {label: styles[system] for label, system in panel.systems.items()}
-    return words, draw_rounds(name, panel.title, words, lines, across=across, looks=looks)
+    return words, draw_rounds(
+        name, panel.title, words, lines, across=across, looks=looks, unit=panel.axis
+    )
 
 
 def _messages_panel(table: pd.DataFrame) -> Panel:
@@ -197,6 +207,7 @@ def draw_rounds(
     legend: bool = True,
     across: str = "round",
     looks: Mapping[str, dict[str, Any]] | None = None,
+    unit: str = "",
 ) -> str:
     """A drawing over the rounds.
 
@@ -210,13 +221,15 @@ def draw_rounds(
         What the horizontal axis is, if it is not the round.
     looks : mapping of str to dict, optional
         Label -> look of a line; by default lines look as their numbers say.
+    unit : str
+        Title of the vertical axis.
     """
     from matplotlib import style
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     with style.context(["default", RC]):
         figure = new_figure(4.6, 2.7)
-        axes = figure.add_axes((0.13, 0.17, 0.83, 0.78))
+        axes = figure.add_axes((0.15, 0.17, 0.81, 0.78))
         by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
         for label, line in lines.items():
             every = -(-len(line) // 10) if len(line) > _MOST_MARKERS else 1
@@ -225,13 +238,19 @@ def draw_rounds(
         values = np.concatenate([line.dropna().to_numpy(dtype=float) for line in lines.values()])
         axes.set_ylim(0, values.max() * 1.08 or 1)
         axes.set_xlabel(across)
+        axes.set_ylabel(unit)
         # of one round too
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
         whole = bool((values == np.round(values)).all())
         steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=steps, integer=whole, min_n_ticks=1))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short_number(round(v, 9))))
-        if legend and len(lines) > 1:
+        ends = {
+            label: (float(line.dropna().iloc[-1]), by_label[label]["color"])
+            for label, line in lines.items()
+            if len(line.dropna())
+        }
+        if legend and len(lines) > 1 and not (len(ends) == len(lines) and label_ends(axes, ends)):
             legend_above(figure, [(label, by_label[label]) for label in lines])
         told = [
             Line(

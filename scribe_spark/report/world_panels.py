@@ -37,6 +37,11 @@ class Panel:
     across: str = ""
     systems: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def axis(self) -> str:
+        """The unit, short enough for the vertical axis."""
+        return self.unit.partition(", ")[0]
+
 
 PANELS = (
     Panel("live", "Live nodes", "nodes", {"nodes.live": "live"}),

@@ -5,6 +5,7 @@ Figures are looked at as matplotlib has them when they are saved.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -87,7 +88,9 @@ def look(line: Line2D) -> tuple[str, str, str]:
 
 
 def check(figure: Figure, axes_lines: bool = True) -> dict[str, str]:
-    """Label -> colour of a figure's legend, which is where it should be."""
+    """Label -> colour of a figure's legend, or of the labels at its lines' ends."""
+    if not figure.legends:
+        return check_ends(figure)
     (legend,) = figure.legends
     box, whole = legend.get_window_extent(), figure.bbox
     assert box.x0 >= 0
@@ -108,6 +111,37 @@ def check(figure: Figure, axes_lines: bool = True) -> dict[str, str]:
     labels = [text.get_text() for text in legend.get_texts()]
     assert len({*labels}) == len(labels)
     return dict(zip(labels, (colour for colour, *_ in looks), strict=True))
+
+
+def check_ends(figure: Figure) -> dict[str, str]:
+    """Label -> colour of the labels at lines' ends: beside the axes, none over another one."""
+    (axes,) = figure.axes
+    boxes = sorted((text.get_window_extent() for text in axes.texts), key=lambda box: box.y0)
+    assert len(boxes) == len(axes.lines) > 1
+    for box in boxes:
+        assert box.x0 >= axes.get_window_extent().x1
+        assert box.x1 <= figure.bbox.width
+    assert all(one.y1 <= above.y0 + 2 for one, above in itertools.pairwise(boxes))
+    ends = {axes.transData.transform((0, line.get_ydata()[-1]))[1] for line in axes.lines}
+    found = {text.get_text(): text.get_color() for text in axes.texts}
+    middle = {
+        (text.get_window_extent().y0 + text.get_window_extent().y1) / 2 for text in axes.texts
+    }
+    assert np.allclose(sorted(ends), sorted(middle), atol=3)
+    assert set(found.values()) == {line.get_color() for line in axes.lines}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ends", "beside"),
+    [({"a": 1, "b": 9}, True), ({"a": 1, "b": 1.1}, False), ({"a": 1, "b" * 30: 9}, False)],
+)
+def test_lines_have_their_labels_at_their_ends_where_there_is_room(figures, ends, beside):
+    """Else there is a legend above the axes."""
+    draw_rounds("a", "t", "w", {label: pd.Series([5.0, end]) for label, end in ends.items()})
+    (figure,) = figures
+    assert bool(figure.legends) != beside
+    assert list(check(figure)) == list(ends)
 
 
 @pytest.mark.parametrize("count", [2, 5, 11, EVERY])

@@ -1,4 +1,4 @@
-"""Values under the pointer: every value is told, where it is, without a script."""
+"""Values under the pointer: every value is told, where it is, in the drawing itself."""
 
 from __future__ import annotations
 
@@ -51,13 +51,20 @@ def test_every_round_of_every_line_is_told():
     assert "left &lt;&amp;&gt;" in svg
 
 
+def test_a_touch_or_the_keys_show_a_value():
+    """A spot can have the focus, and the words of the one that has it are seen."""
+    svg = draw_rounds("x", "t", "w", {"a": pd.Series([1.0, 2.0])})
+    assert svg.count('<g class="spot" tabindex="-1">') == 2
+    assert ".spot:focus .told { visibility: visible; }" in svg
+
+
 def test_areas_lie_side_by_side_over_the_axes():
     svg = draw_rounds("x", "t", "w", {"a": pd.Series(np.arange(30.0))})
     areas = [area for area, _ in spots(svg)]
     left, width = ([float(a.get(name, "")) for a in areas] for name in ("x", "width"))
     assert np.allclose(np.array(left) + width, [*left[1:], left[-1] + width[-1]], atol=0.11)
-    # as wide as the axes: 0.83 of 4.6 inches
-    assert sum(width) == pytest.approx(0.83 * 4.6 * 72, abs=3)
+    # as wide as the axes: 0.81 of 4.6 inches
+    assert sum(width) == pytest.approx(0.81 * 4.6 * 72, abs=3)
 
 
 def test_values_too_close_to_be_pointed_at_are_thinned():

@@ -1,0 +1,180 @@
+"""The cards at the top of the pages of runs and worlds: a card for each system, a few numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from scribe_spark.report.series import label_of
+from scribe_spark.report.style import system_styles
+from scribe_spark.report.text import PERCENT, as_text, is_number
+from scribe_spark.systems import all_systems
+
+
+@dataclass(frozen=True)
+class Card:
+    """The main numbers of a system, or of the overlay.
+
+    Attributes
+    ----------
+    title, value, what : str
+        The system; its main number, and the meaning of that.
+    colour : str
+        The system's colour in the figures.
+    lines : sequence of (str, str)
+        Further numbers: meaning and value.
+    """
+
+    title: str
+    value: str
+    what: str
+    colour: str
+    lines: Sequence[tuple[str, str]]
+
+
+#: Measures of a system of a run, the main one first -> meaning and unit behind the number.
+_OF_RUNS: dict[str, tuple[str, str]] = {
+    "latency.p99": ("latency, 99 % of deliveries", " ms"),
+    "latency.p50": ("latency, half of the deliveries", " ms"),
+    "rad.median": ("RAD, median over the groups", ""),
+    "rad.largest": ("RAD, largest group", ""),
+    "link_stress.max": ("packets, busiest link", ""),
+    "messages": ("packets, all links", ""),
+    "children_entries.max": ("copies, busiest node", ""),
+    "duplicates.mean": ("duplicates a delivery", ""),
+    "state.max": ("entries kept, most", ""),
+}
+
+_OVERLAY_COLOUR = "#59636e"
+
+
+def run_cards(metrics: Iterable[Mapping[str, Any]]) -> list[Card]:
+    """Return a card for each system of a run; none of several runs together.
+
+    Parameters
+    ----------
+    metrics : iterable of mapping
+        The rows of ``metrics.json``.
+    """
+    rows = list(metrics)
+    if any(row.get("experiment") for row in rows):
+        return []
+    values = {str(row.get("name")): row.get("value") for row in rows}
+    return [
+        card
+        for system in _systems(values)
+        if (card := _card(system, {m: values.get(f"{system}.{m}") for m in _OF_RUNS}, _OF_RUNS))
+    ]
+
+
+def world_cards(table: pd.DataFrame) -> list[Card]:
+    """Return a card for the overlay's lookups, and one for each system of a world.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row for each round, a column for each measure.
+    """
+    cards = [_lookups(table)] if "lookups.right" in table else []
+    for system in _systems(table.columns):
+        numbers = _fates(table, system) | {
+            "rad.median": _mean(table, f"{system}.rad.median"),
+            "link_stress.payload.max": _most(table, f"{system}.link_stress.payload.max"),
+            "control": _mean(table, f"{system}.control"),
+        }
+        card = _card(system, numbers, _OF_WORLDS)
+        cards += [card] if card else []
+    return cards
+
+
+#: Numbers of a system of a world, the main one first -> meaning and unit behind the number.
+_OF_WORLDS: dict[str, tuple[str, str]] = {
+    "in_time": ("deliveries in time", PERCENT),
+    "late": ("late", PERCENT),
+    "lost": ("lost", PERCENT),
+    "duplicates": ("duplicates a delivery", ""),
+    "rad.median": ("RAD, median over the groups, mean over the rounds", ""),
+    "link_stress.payload.max": ("payloads, busiest link", ""),
+    "control": ("control messages a node and second", ""),
+}
+
+
+def _lookups(table: pd.DataFrame) -> Card:
+    right = table["lookups.right"].dropna()
+    lines = [
+        (what, as_text(value))
+        for what, value in (
+            ("hops, mean", _mean(table, "lookups.hops")),
+            ("live nodes, first round", _at(table, "nodes.live", 0)),
+            ("live nodes, last round", _at(table, "nodes.live", -1)),
+        )
+        if value is not None
+    ]
+    if len(right):
+        lines.insert(0, ("in the worst round", _percent(right.min())))
+    value = _percent(right.mean()) if len(right) else as_text(None)
+    return Card("Pastry", value, "lookups at the right root", _OVERLAY_COLOUR, lines)
+
+
+def _fates(table: pd.DataFrame, system: str) -> dict[str, float | None]:
+    """Return what became of the deliveries of a system, over all rounds: per cent of expected."""
+
+    def total(count: str) -> float:
+        name = f"{system}.publications.{count}"
+        return float(table[name].sum()) if name in table else 0.0
+
+    expected = total("expected")
+    if not expected:
+        return {}
+    delivered = total("in_time") + total("late")
+    shares = {fate: 100 * total(fate) / expected for fate in ("in_time", "late", "lost")}
+    return shares | {"duplicates": total("duplicates") / delivered if delivered else None}
+
+
+def _card(
+    system: str, numbers: Mapping[str, float | None], words: Mapping[str, tuple[str, str]]
+) -> Card | None:
+    """Return a system's card with those numbers that are there; None where there is none."""
+    known = [
+        (meaning, _shown(numbers[name]) + unit)
+        for name, (meaning, unit) in words.items()
+        if is_number(numbers.get(name))
+    ]
+    if not known:
+        return None
+    (what, value), *lines = known
+    colour = system_styles([system])[system]["color"]
+    return Card(label_of(system), value, what, colour, lines)
+
+
+def _shown(value: float | None) -> str:
+    """Return a number to three digits, whole numbers in full."""
+    whole = is_number(value) and abs(value) >= 1000
+    return as_text(value if whole or not is_number(value) else float(f"{value:.3g}"))
+
+
+def _percent(share: float) -> str:
+    return _shown(100 * share) + PERCENT
+
+
+def _systems(names: Iterable[str]) -> list[str]:
+    """Return the systems that measures belong to, in the order of the registry."""
+    there = {str(name).partition(".")[0] for name in names}
+    return [system.name for system in all_systems() if system.name in there]
+
+
+def _mean(table: pd.DataFrame, name: str) -> float | None:
+    line = table[name].dropna() if name in table else pd.Series(dtype=float)
+    return float(line.mean()) if len(line) else None
+
+
+def _most(table: pd.DataFrame, name: str) -> float | None:
+    line = table[name].dropna() if name in table else pd.Series(dtype=float)
+    return float(line.max()) if len(line) else None
+
+
+def _at(table: pd.DataFrame, name: str, place: int) -> float | None:
+    return float(table[name].iloc[place]) if name in table and len(table) else None
