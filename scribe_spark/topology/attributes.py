@@ -110,7 +110,9 @@ class _Reader:
         ids = [int(name) if str(name).isascii() and str(name).isdigit() else -1 for name in names]
         if min(ids) < 0 or max(ids) >= 2**63 or len({*ids}) < len(ids):
             ids = list(range(len(names)))
-            self.notes.append("node ids are no whole numbers: routers are numbered as in the file")
+            self.notes.append(
+                "node ids are not all whole numbers from 0 on: routers are numbered as in the file"
+            )
         return np.array(ids, dtype=np.int64), dict(zip(names, ids, strict=True))
 
     # --- delays
