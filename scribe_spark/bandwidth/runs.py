@@ -20,6 +20,7 @@ from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Inbox, Outbox, Tables
 from scribe_spark.node_classes import NodeClasses
+from scribe_spark.topology.hosts import Hosts
 from scribe_spark.underlay.protocol import Kernel
 
 #: ``read(tables, inbox)``: the links of a bucket (`Links`, with other columns for a rule).
@@ -56,6 +57,8 @@ class Clock:
     size, up, down, validation_us : int
         Bytes of a publication; bits per second and a time, where a class says nothing else.
     classes : NodeClasses
+    hosts : Hosts
+        What the network's file says of rates.
     discipline : Discipline
     """
 
@@ -68,6 +71,7 @@ class Clock:
     down: int
     validation_us: int
     classes: NodeClasses
+    hosts: Hosts
     discipline: Discipline
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -77,9 +81,9 @@ class Clock:
 
     def nodes(self) -> Nodes:
         """Return the rates of all nodes."""
-        number = self.facts.ring.node
-        rates = self.classes.rates(number, self.up, self.down, self.validation_us)
-        return Nodes(number, *rates)
+        ring = self.facts.ring
+        usual = {"up": self.up, "down": self.down, "validation_us": self.validation_us}
+        return Nodes(ring.node, *self.hosts.rates(self.classes, ring.node, ring.router, **usual))
 
     def publications(
         self, topic: np.ndarray, source: np.ndarray, **more: np.ndarray | bool
@@ -165,5 +169,6 @@ def clock_of(stages: Any, **discipline: Any) -> Clock:
         *(ring.facts, ring.bounds, underlay.kernel, underlay.lan_us),
         *(config.size, config.up, config.down, config.validation_us),
         NodeClasses.of(stages.config),
+        stages.graph.hosts,
         Discipline(**rules | discipline),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.flooding import MOST_COPIES
 from scribe_spark.core.paths import local_contents, probe_local
+from scribe_spark.core.units import canonical
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.lock import LOCK, refuse_locked
@@ -37,6 +38,8 @@ def check(config: RunConfig, execution: Execution) -> None:
     if not needs_spark(config.topology.kind):
         graph = load(config)
         check_routes(graph, config.topology.tie, config.seed)
+        for rate in graph.hosts.least_rates():
+            config.bandwidth.refuse_slow(rate, canonical("rate", rate))
         if config.has_system("can"):
             config.can.refuse_routers(len(graph.vertices))
     members, capacities = config.groups.members, config.trees.capacities

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
 from pyspark.sql import SparkSession
 
 from scribe_spark.core.paths import local_contents
@@ -17,11 +18,12 @@ from scribe_spark.experiments.records import Records, records_of
 from scribe_spark.experiments.run_trees import TABLES, read_trees
 from scribe_spark.inputs import is_local
 from scribe_spark.report import render
+from scribe_spark.report.parts import COLUMNS
 from scribe_spark.schemas import DISTRIBUTIONS
 
 #: What the report is drawn from.
 _METRICS = "metrics.json"
-_DISTRIBUTIONS, _GROUP_DELAY = "distributions", "group_delay"
+_DISTRIBUTIONS, _GROUP_DELAY, _BY_PART = "distributions", "group_delay", "by_part"
 _READ = (_DISTRIBUTIONS, _GROUP_DELAY, *TABLES)
 
 #: The columns of `schemas.GROUP_DELAY` that are drawn.
@@ -74,8 +76,17 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
         shown = {**manifest, "phases": [e for e in manifest["phases"] if e["name"] != REPORT]}
         spread = folder.collect(_DISTRIBUTIONS, DISTRIBUTIONS.names).to_pandas()
         delays = folder.collect(_GROUP_DELAY, DELAYS).to_pandas()
-        page = render(folder.read_json(_METRICS), shown, spread, read_trees(folder.collect), delays)
+        trees, by_part = read_trees(folder.collect), _by_part(folder, records)
+        page = render(folder.read_json(_METRICS), shown, spread, trees, delays, by_part=by_part)
         return folder.write_page(page)
+
+
+def _by_part(folder: Folder, records: Records) -> pd.DataFrame | None:
+    """Read the measures by class and region; None in runs without such."""
+    if _BY_PART not in records.tables:
+        return None
+    _refuse_damage(folder, _BY_PART, folder.verify_table(_BY_PART, records.tables[_BY_PART]))
+    return folder.collect(_BY_PART, COLUMNS).to_pandas()
 
 
 def _manifest(folder: Folder) -> tuple[dict[str, Any], Records]:

@@ -163,6 +163,8 @@ class _WorldRun:
         self.measured, self.publications, self.watched = {}, [], []
         self.simulation.saved.pop("nodes", None)  # they are written again
         with self.progress.phase("start"):
+            for line in self.simulation.graph.notes:
+                self.progress.note(line)
             tables = {
                 "routers": self.simulation.topology.routers(),
                 "links": self.simulation.topology.links(),

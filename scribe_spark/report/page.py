@@ -26,6 +26,7 @@ from scribe_spark.report.comparison import (
 from scribe_spark.report.drawing import draw, page_systems
 from scribe_spark.report.failures import COSTS, failure_rows, without_failures
 from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
+from scribe_spark.report.parts import parts_tables
 from scribe_spark.report.provenance import facts, origin, phases, settings
 from scribe_spark.report.series import series_of
 from scribe_spark.report.text import PERCENT
@@ -66,6 +67,7 @@ def render(
     distributions: pd.DataFrame,
     trees: RunTrees | None = None,
     delays: pd.DataFrame | None = None,
+    by_part: pd.DataFrame | None = None,
 ) -> Report:
     """Draw the figures and write the page.
 
@@ -87,6 +89,8 @@ def render(
         The trees that are drawn.
     delays : DataFrame, optional
         ``system, size, rad``: a row for each system and group, of all topologies.
+    by_part : DataFrame, optional
+        Measures by class and region, the columns `parts.COLUMNS`.
 
     Returns
     -------
@@ -132,6 +136,7 @@ def render(
         any_by_hops=any(row.by_hops for section in compared_rows for row in section.rows),
         failures=failure_rows(metrics),
         failure_costs=COSTS,
+        parts=parts_tables(by_part),
         overlays=OVERLAYS,
         published_numbers=numbers,
         met=met(numbers),

@@ -32,10 +32,17 @@ def as_spread(std: Any) -> str:
     return as_text(float(f"{std:.3g}")) if is_number(std) else ""
 
 
+def _entry(value: Any) -> str:
+    """An entry of a list; of a table in a list its keys and values."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {one}" for name, one in value.items()) + "}"
+    return str(value)
+
+
 def as_setting(value: Any) -> str:
     """A setting as it would be typed."""
     if isinstance(value, list):
-        return ",".join(map(str, value)) or ABSENT
+        return ",".join(map(_entry, value)) or ABSENT
     return ABSENT if value is None else str(value)
 
 

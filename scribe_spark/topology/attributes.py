@@ -110,7 +110,9 @@ class _Reader:
         ids = [int(name) if str(name).isascii() and str(name).isdigit() else -1 for name in names]
         if min(ids) < 0 or max(ids) >= 2**63 or len({*ids}) < len(ids):
             ids = list(range(len(names)))
-            self.notes.append("node ids are no whole numbers: routers are numbered as in the file")
+            self.notes.append(
+                "node ids are not all whole numbers from 0 on: routers are numbered as in the file"
+            )
         return np.array(ids, dtype=np.int64), dict(zip(names, ids, strict=True))
 
     # --- delays
@@ -287,15 +289,16 @@ class _Reader:
         if self._elements.is_directed:
             pairs = set(zip(links["src"], links["dst"], strict=True))
             alone = sum((dst, src) not in pairs for src, dst in pairs)
-            if alone:
-                self.notes.append(f"edges in one direction: {alone:,}; each gets its reverse")
-        losses = [
-            loss for _, _, values in self._elements.edges if (loss := values.get("packet_loss"))
-        ]
-        if losses:
             self.notes.append(
-                f"packet_loss of {len(losses):,} edges is ignored; --gossipsub-loss loses a share "
-                "of all copies"
+                f"the graph is directed; edges without a reverse: {alone:,}, which get one"
+            )
+        else:
+            self.notes.append("the graph is not directed: each edge is a link both ways")
+        losses = [self._loss(edge) for edge in self._elements.edges if "packet_loss" in edge[2]]
+        if any(losses):
+            self.notes.append(
+                f"packet_loss of {len(losses):,} edges ({min(losses):g} to {max(losses):g}) is "
+                "ignored; --gossipsub-loss loses a share of all copies"
             )
         for name, why in (
             ("jitter", "is ignored"),
@@ -303,6 +306,17 @@ class _Reader:
         ):
             if any(self._has(name)):
                 self.notes.append(f"{name} of edges {why}")
+
+    def _loss(self, edge: Any) -> float:
+        one, other, values = edge
+        try:
+            loss = float(values["packet_loss"])
+        except (TypeError, ValueError):
+            loss = np.nan
+        if not 0 <= loss <= 1:
+            found = f"{self._elements.name(one, other)}: packet_loss {shown(values['packet_loss'])}"
+            raise self._refused(f"{found} must be a number from 0 to 1")
+        return loss
 
     def _has(self, *names: str) -> Iterable[bool]:
         return (name in values for _, _, values in self._elements.edges for name in names)

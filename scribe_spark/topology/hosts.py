@@ -34,6 +34,11 @@ class Hosts:
     regions: tuple[str, ...] = ()
     region: np.ndarray | None = None
 
+    def least_rates(self) -> list[int]:
+        """Return the least rate up and the least down, as far as there are such."""
+        found = (rate[rate > 0] for rate in (self.up, self.down) if rate is not None)
+        return [int(rate.min()) for rate in found if len(rate)]
+
     def rates(
         self,
         classes: NodeClasses,

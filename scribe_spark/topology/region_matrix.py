@@ -239,7 +239,9 @@ class _Reader:
             shares = {}
         else:
             raise self._refused('needs "regions": a list of names, or an object of shares')
-        names = [str(name) for name in regions]
+        names = [*regions]
+        if not all(isinstance(name, str) for name in names):
+            raise self._refused("names of regions must be texts")
         rows = table if isinstance(table, list) else []
         lengths = [len(row) if isinstance(row, list) else 0 for row in rows]
         if lengths != [len(names)] * len(names):

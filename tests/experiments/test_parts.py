@@ -18,11 +18,17 @@ CLASSES = ({"name": "fast", "share": 0.25}, {"name": "slow", "share": 0.75})
 @pytest.fixture(scope="module")
 def tables(spark, tmp_path_factory):
     config = RunConfig(
-        nodes=150, groups=5, overlay="perfect", regions="continents", classes=CLASSES
+        nodes=150,
+        groups=5,
+        overlay="perfect",
+        regions="continents",
+        classes=CLASSES,
+        write_routing_table=True,
     )
     out = tmp_path_factory.mktemp("parts") / "run"
     experiments.run(spark, config, Execution(out=str(out)), phases=tuple(TABLE_PHASES)).close()
-    names = ("nodes", "deliveries", "node_stress", "link_stress", "by_part", "groups", "links")
+    names = ("nodes", "deliveries", "node_stress", "link_stress", "by_part", "groups")
+    names += ("routing_table",)
     return {name: pd.read_parquet(out / "tables" / name) for name in names}
 
 
@@ -44,6 +50,20 @@ def test_delays_between_nodes_are_the_matrix(tables):
     assert np.allclose(sent["delay_ms"], matrix.us[ends] / 1000 + 2 * 1.0)
     core = tables["link_stress"].query("kind == 'core' and system == 'naive_unicast'")
     assert core["packets"].sum() == (ends[0] != ends[1]).sum()
+
+
+def test_the_nearest_node_is_by_the_matrix(tables):
+    """A node of the own region is as far as the diagonal says, and not at no distance."""
+    us = read_matrix("continents", round_trip=False).us
+    nodes = tables["nodes"].sort_values("node", ignore_index=True)
+    key = nodes["id_hi"].to_numpy().view(np.uint64)
+    router, digit = nodes["router"].to_numpy(), key >> np.uint64(60)
+    entries = tables["routing_table"].query("row == 0")
+    assert len(entries) > 1_000
+    for node, col, entry in entries[["node", "col", "entry"]].itertuples(index=False):
+        among = np.flatnonzero(digit == col)
+        nearest = min(among, key=lambda one: (us[router[node], router[one]], key[one]))
+        assert entry == nearest
 
 
 @pytest.mark.parametrize("by", ["class", "region"])

@@ -103,7 +103,8 @@ def test_shadow_gives_delays_rates_and_self_loops(graph_of, name):
     for told in (
         "routers without a self-loop: 2;",
         "host_bandwidth_up: 20Mbit/s to 100Mbit/s; routers without it: 1",
-        "packet_loss of 1 edges is ignored; --gossipsub-loss",
+        "the graph is not directed: each edge is a link both ways",
+        "packet_loss of 2 edges (0 to 0.01) is ignored; --gossipsub-loss",
         "jitter of edges is ignored",
         "nodes are spread over all routers evenly",
     ):
@@ -129,7 +130,7 @@ def test_a_directed_graph_may_differ_by_direction(graph_of):
     ms = {(s, d): v for s, d, v in graph.edges[["src", "dst", "delay_ms"]].itertuples(index=False)}
     assert (ms[7, 9], ms[9, 7]) == (0.5, 9.0)
     assert ms[7, 5] == ms[5, 7] == 120.0
-    assert "edges in one direction: 2; each gets its reverse" in graph.notes
+    assert "the graph is directed; edges without a reverse: 2, which get one" in graph.notes
 
 
 def test_of_parallel_links_the_quickest_is_kept(graph_of):
@@ -233,6 +234,8 @@ def edge(text: str) -> str:
         (edge('latency "5 parsec"'), "a.gml", "must be a number and a unit (s, ms, us)"),
         (SHADOW.replace('"20 Mbit"', "20"), "a.gml",
          "node 7 (line 10): host_bandwidth_up 20 must have a unit, such as 50Mbit/s"),
+        (SHADOW.replace("packet_loss 0.01", "packet_loss 2"), "a.gml",
+         "edge 5 to 7 (line 18): packet_loss 2 must be a number from 0 to 1"),
         (SHADOW.replace('"20 Mbit"', '"0 Mbit"'), "a.gml", "must be above 0"),
         (SHADOW.replace("latency", "delay"), "a.gml",
          "edge 5 to 5 (line 17) has no latency; each edge needs latency (10 ms) or delay_ms, or "

@@ -173,6 +173,7 @@ def test_a_short_delay_is_noted(tmp_path):
         ('{"ms": [[1]]}', 'needs "regions"'),
         ('{"regions": ["a"]}', "needs one of ms, one_way_ms, rtt_ms"),
         ('{"regions": {"a": 0.5}, "ms": [[1]]}', "must sum to 1, but sum to 0.5"),
+        ('{"regions": [null], "ms": [[1]]}', "names of regions must be texts"),
         ("{", "is not JSON"),
         ("[]", "must be rows"),
         ("", "cannot be read as a matrix: it is empty"),
