@@ -24,6 +24,7 @@ from scribe_spark.report.comparison import (
 )
 from scribe_spark.report.drawing import draw, page_systems
 from scribe_spark.report.failures import COSTS, failure_rows, without_failures
+from scribe_spark.report.latencies import COLUMNS, latency_rows, latency_tiles, without_latencies
 from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
 from scribe_spark.report.provenance import facts, origin, phases, settings
 from scribe_spark.report.series import series_of
@@ -110,7 +111,7 @@ def render(
         after = [d.spec.measures[0] for d in drawn].index("rad") + 1
         parts = by_size.name, by_size.title, Markup(by_size.svg), by_size.caption, by_size.words
         figures.insert(after, _Figure(*parts))
-    compared_rows = sections(without_failures(metrics))
+    compared_rows = sections(without_latencies(without_failures(metrics)))
     differences = [row.difference for section in compared_rows for row in section.rows]
     compared = [difference for difference in differences if difference is not None]
     numbers = published_numbers(metrics)
@@ -128,6 +129,9 @@ def render(
         sections=compared_rows,
         fitted=any(row.fitted for section in compared_rows for row in section.rows),
         any_by_hops=any(row.by_hops for section in compared_rows for row in section.rows),
+        latency_tiles=latency_tiles(metrics),
+        latencies=latency_rows(metrics),
+        latency_columns=list(COLUMNS),
         failures=failure_rows(metrics),
         failure_costs=COSTS,
         overlays=OVERLAYS,
