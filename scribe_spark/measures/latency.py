@@ -20,12 +20,15 @@ from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.measures.histogram import Histogram, add_counts
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, every_system
 from scribe_spark.measures.percentiles import (
+    ARRIVED,
     COVERAGES,
+    IN_HOPS,
+    MS,
     NEVER,
     OVER_PUBLICATIONS,
-    PERCENTILES,
     THOUSANDTHS,
     coverage_numbers,
+    latency_names,
     latency_numbers,
     publication_latencies,
 )
@@ -33,9 +36,6 @@ from scribe_spark.multicast import HOPS
 from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.schemas import LATENCY, LATENCY_COUNTS
 from scribe_spark.systems import System, baseline
-
-#: Units of latencies: milliseconds, and hops besides for systems by the clock of hops.
-MS, IN_HOPS = "ms", "hops"
 
 #: What buckets leave, by system and unit.
 _PUBLICATIONS, _COUNTS = "publications", "counts"
@@ -176,17 +176,17 @@ def latency_counts(found: BySystem) -> pa.Table:
 
 def _collect(run: RunTables) -> dict[tuple[str, str], Latencies]:
     columns = ["system", "group", "hops", "delay_ms"]
-    by_hops = [s.name for s in run.systems if _may_have_hops(s) and _has_hops(s, run.config)]
+    by_hops = [
+        system.name
+        for system in run.systems
+        if system.may_go_by_hops and system.clock_of(run.config) == HOPS
+    ]
     return collect_latencies(run.batches("deliveries", columns), by_hops, run.buckets)
 
 
 def _may_have_hops(system: System) -> bool:
     """Systems have the metric whose clock may be that of hops."""
-    return callable(system.clock) or system.clock == HOPS
-
-
-def _has_hops(system: System, config: Any) -> bool:
-    return system.clock_of(config) == HOPS
+    return system.may_go_by_hops
 
 
 def _number(unit: str, name: str) -> Callable[[Found, str], float | None]:
@@ -200,7 +200,7 @@ def _number(unit: str, name: str) -> Callable[[Found, str], float | None]:
 #: Name of a number over all deliveries -> its words in definitions.
 _OVER_DELIVERIES = {
     "mean": "Mean",
-    **{f"p{q}": f"The {q}th percentile (nearest rank) of the" for q in PERCENTILES},
+    **{name: f"The {q}th percentile (nearest rank) of the" for name, q in ARRIVED.items()},
     "max": "Maximum",
 }
 
@@ -236,11 +236,6 @@ def _metrics_in(unit: str, systems: Callable[[System], bool]) -> tuple[Metric, .
         for name, words in ((name, _WORDS[name]) for name in OVER_PUBLICATIONS)
     ]
     return tuple(of)
-
-
-def latency_names(unit: str) -> tuple[str, str]:
-    """Return how the names of latencies and of times to a share begin."""
-    return ("latency_hops", "hops_to") if unit == IN_HOPS else ("latency", "time_to")
 
 
 LATENCY_MEASURE = Measure(

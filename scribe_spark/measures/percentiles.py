@@ -16,8 +16,11 @@ import numpy as np
 from scribe_spark.core.keys import order_of
 from scribe_spark.measures.histogram import Histogram
 
-#: Percentiles of what arrived.
-PERCENTILES = (50, 90, 95, 99)
+#: Percentiles of what arrived: name -> q.
+ARRIVED = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
+
+#: Units of latencies: milliseconds, and hops besides for systems by the clock of hops.
+MS, IN_HOPS = UNITS = "ms", "hops"
 
 #: Shares of the expected receivers, in percent.
 COVERAGES = (50, 90, 95, 99, 100)
@@ -30,6 +33,11 @@ NEVER = -1
 
 #: A microsecond or a hop's thousandth is so much of a millisecond or a hop.
 THOUSANDTHS = 1000
+
+
+def latency_names(unit: str) -> tuple[str, str]:
+    """Return how the names of latencies and of times to a share begin."""
+    return ("latency_hops", "hops_to") if unit == IN_HOPS else ("latency", "time_to")
 
 
 def rank_of(q: int, n: Any) -> Any:
@@ -85,14 +93,14 @@ def publication_latencies(
         "expected": expected,
         "reached": reached,
         "mean": np.where(reached > 0, (2 * total + some) // (2 * some), NEVER),
-        **{f"p{q}": ranked(rank_of(q, reached)) for q in PERCENTILES},
+        **{name: ranked(rank_of(q, reached)) for name, q in ARRIVED.items()},
         "max": ranked(reached),
         **{f"t{x}": ranked(rank_of(x, expected)) for x in COVERAGES},
     }
 
 
 def add_expected(group: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the groups, ascending, and the sums of the receivers that buckets expect."""
+    """Return the distinct groups, ascending, and the sum of what buckets count for each."""
     groups, which = np.unique(group, return_inverse=True)
     return groups, np.bincount(which, expected, len(groups)).astype(np.int64)
 
@@ -109,7 +117,7 @@ def latency_numbers(latencies: Histogram) -> dict[str, float]:
     if not n:
         return {}
     found = {"mean": (2 * int(latencies.sum) + n) // (2 * n)}
-    found |= {f"p{q}": latencies.nearest_rank(q) for q in PERCENTILES}
+    found |= {name: latencies.nearest_rank(q) for name, q in ARRIVED.items()}
     return {name: value / THOUSANDTHS for name, value in {**found, "max": latencies.max}.items()}
 
 

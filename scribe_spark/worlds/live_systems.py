@@ -91,6 +91,8 @@ class LiveSystems:
         How long a round of the world lasts.
     multicasts : MulticastMeasures
         The measures of the multicasts of each round.
+    by_hops : frozenset of str
+        The systems whose copies arrive by the clock of hops.
     """
 
     systems: Mapping[str, SystemOnBuckets] = field(default_factory=dict)
@@ -101,6 +103,7 @@ class LiveSystems:
     own: Mapping[str, OwnRounds] = field(default_factory=dict)
     seconds: float = NOMINAL_SECONDS
     multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
+    by_hops: frozenset[str] = frozenset()
 
     def play(
         self,
@@ -180,7 +183,8 @@ class LiveSystems:
         """Add the measures of the multicasts that a system has handed over."""
         if done.multicasts is None or not self.multicasts.names:
             return
-        of = SystemTables(name, done.multicasts, system.member_table, system.merged)
+        by_hops = name in self.by_hops
+        of = SystemTables(name, done.multicasts, system.member_table, system.merged, by_hops)
         given, there = player.given, player.lives.count_entered()
         buckets = SystemPlayer(player.engine, given.facts, given.bounds, f"{name}{OF_SYSTEM}")
         buckets.play(MeasureMulticasts(given, self.multicasts, of))
