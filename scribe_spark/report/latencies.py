@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
+
 from scribe_spark.report.comparison import experiment_of
 from scribe_spark.report.series import label_of
 from scribe_spark.report.text import as_text, is_number
@@ -44,6 +46,41 @@ class LatencyTile:
     system: str
     half: str
     others: str
+
+
+def latency_values(metrics: Sequence[Mapping[str, Any]], of: str = "") -> dict[str, Any]:
+    """Return the values for the templates of the tiles and of the table.
+
+    Parameters
+    ----------
+    metrics : sequence of mappings
+        ``name, value``, and perhaps ``experiment``.
+    of : str, optional
+        For the heading of the table: where the numbers are from.
+    """
+    return {
+        "latency_tiles": latency_tiles(metrics),
+        "latencies": latency_rows(metrics),
+        "latency_columns": list(COLUMNS),
+        "latency_of": of,
+    }
+
+
+def latencies_of_last_round(table: pd.DataFrame) -> dict[str, Any]:
+    """Return the values for the templates from the last round that has latencies.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row for each round, a column for each measure.
+    """
+    names = [name for name in table if _NAME.fullmatch(str(name))]
+    some = table[names].dropna(how="all")
+    if some.empty:
+        return latency_values([])
+    last = some.iloc[-1].dropna()
+    rows = [{"name": name, "value": float(value)} for name, value in last.items()]
+    return latency_values(rows, f" in round {some.index[-1]}, the last one with multicasts")
 
 
 def latency_rows(metrics: Iterable[Mapping[str, Any]]) -> list[LatencyRow]:

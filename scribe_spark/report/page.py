@@ -24,7 +24,7 @@ from scribe_spark.report.comparison import (
 )
 from scribe_spark.report.drawing import draw, page_systems
 from scribe_spark.report.failures import COSTS, failure_rows, without_failures
-from scribe_spark.report.latencies import COLUMNS, latency_rows, latency_tiles, without_latencies
+from scribe_spark.report.latencies import latency_values, without_latencies
 from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
 from scribe_spark.report.provenance import facts, origin, phases, settings
 from scribe_spark.report.series import series_of
@@ -129,9 +129,7 @@ def render(
         sections=compared_rows,
         fitted=any(row.fitted for section in compared_rows for row in section.rows),
         any_by_hops=any(row.by_hops for section in compared_rows for row in section.rows),
-        latency_tiles=latency_tiles(metrics),
-        latencies=latency_rows(metrics),
-        latency_columns=list(COLUMNS),
+        **latency_values(metrics),
         failures=failure_rows(metrics),
         failure_costs=COSTS,
         overlays=OVERLAYS,

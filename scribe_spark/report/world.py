@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.config.rounds import NOMINAL_SECONDS
+from scribe_spark.report.latencies import latencies_of_last_round
 from scribe_spark.report.legends import legend_above
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import as_mapping, facts, origin, settings
@@ -92,6 +93,7 @@ def render_world(
             *([("A round", as_text(length["has"]))] if "has" in length else []),
             *_costs(manifest),
         ],
+        **latencies_of_last_round(table),
         sections=sections,
         has_groups=watched is not None,
         scene=scene,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from scribe_spark.measures.latency import LATENCY_MEASURE
 from scribe_spark.report import render
 from scribe_spark.report.latencies import (
     COLUMNS,
+    latencies_of_last_round,
     latency_rows,
     latency_tiles,
     without_latencies,
@@ -47,6 +50,23 @@ def test_tiles_are_of_systems_that_forward():
     tiles = latency_tiles(METRICS)
     assert [tile.system for tile in tiles] == ["Scribe", "GossipSub"]
     assert (tiles[0].half, tiles[0].others) == ("150.2 ms", "p90 201, p99 300.5, max 411")
+
+
+def test_of_a_world_the_last_round_that_has_some():
+    rounds = pd.DataFrame(
+        {
+            "nodes.live": [9, 9, 9, 9],
+            "scribe.latency.p50": [None, 80, 81.5, None],
+            "scribe.latency.max": [None, 200, 220, None],
+            "scribe.time_to_100.median": [None, 110, None, None],
+        }
+    )
+    found = latencies_of_last_round(rounds)
+    assert found["latency_of"] == " in round 2, the last one with multicasts"
+    (row,) = found["latencies"]
+    cells = dict(zip(COLUMNS, row.cells, strict=True))
+    assert (cells["p50"], cells["max"], cells["100 %"]) == ("81.5", "220", ABSENT)
+    assert latencies_of_last_round(rounds[["nodes.live"]])["latencies"] == []
 
 
 def test_they_are_in_their_table_alone():
