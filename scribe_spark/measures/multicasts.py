@@ -454,13 +454,15 @@ class MeasureMulticasts(NodeProgram):
         expected, found = np.bincount(of), self._reached(tables, multicasts)
         of = np.flatnonzero(expected)
         columns = {"of": of, "expected": expected[of]}
-        sent = {_EXPECTED: {AT: multicasts.start[of], **columns}} if len(of) else {}
-        if not len(found):
-            return sent
-        columns = {"of": found.of, MS: found.delay_us}
-        if self.of.by_hops:
-            columns[IN_HOPS] = found.hops * THOUSANDTHS
-        return {**sent, _LATENCY: {AT: multicasts.start[found.of], **columns}}
+        sent: dict[str, Columns] = {}
+        if len(of):
+            sent[_EXPECTED] = {AT: multicasts.start[of], **columns}
+        if len(found):
+            columns = {"of": found.of, MS: found.delay_us}
+            if self.of.by_hops:
+                columns[IN_HOPS] = found.hops * THOUSANDTHS
+            sent[_LATENCY] = {AT: multicasts.start[found.of], **columns}
+        return sent
 
     def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
         """Note the latencies of the multicasts that begin in the bucket, and count them all."""
@@ -597,7 +599,7 @@ def _delay_numbers(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, 
     return found
 
 
-def _latencies(unit: str, taken: Mapping[str, Columns]) -> dict[str, float | None]:
+def _latencies(unit: str, taken: Mapping[str, Columns]) -> dict[str, float]:
     """Return percentiles of latencies, and times until shares of the members are reached."""
     rows = taken.get(f"latencies in {unit}", {})
     if not rows:

@@ -116,9 +116,10 @@ def latency_numbers(latencies: Histogram) -> dict[str, float]:
     n = latencies.total
     if not n:
         return {}
-    found = {"mean": (2 * int(latencies.sum) + n) // (2 * n)}
-    found |= {name: latencies.nearest_rank(q) for name, q in ARRIVED.items()}
-    return {name: value / THOUSANDTHS for name, value in {**found, "max": latencies.max}.items()}
+    mean = (2 * int(latencies.sum) + n) // (2 * n)
+    ends = {name: latencies.nearest_rank(q) for name, q in ARRIVED.items()}
+    found = {"mean": float(mean), **ends, "max": latencies.max}
+    return {name: value / THOUSANDTHS for name, value in found.items() if value is not None}
 
 
 def coverage_numbers(publications: Mapping[str, np.ndarray]) -> dict[str, float]:

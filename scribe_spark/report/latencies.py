@@ -66,6 +66,20 @@ def latency_values(metrics: Sequence[Mapping[str, Any]], of: str = "") -> dict[s
     }
 
 
+def links_in_words(resolved: Mapping[str, Any]) -> str:
+    """Return how links carry sizes, which latencies depend on most; empty without sizes.
+
+    Parameters
+    ----------
+    resolved : mapping
+        The flat names of the config -> their values.
+    """
+    if resolved.get("message_size") is None:
+        return ""
+    size, order, links = (resolved.get(n) for n in ("message_size", "uplink_order", "links"))
+    return f": {size}, {order} uplinks, {links} links"
+
+
 def latencies_of_last_round(table: pd.DataFrame) -> dict[str, Any]:
     """Return the values for the templates from the last round that has latencies.
 

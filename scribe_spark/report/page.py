@@ -24,9 +24,9 @@ from scribe_spark.report.comparison import (
 )
 from scribe_spark.report.drawing import draw, page_systems
 from scribe_spark.report.failures import COSTS, failure_rows, without_failures
-from scribe_spark.report.latencies import latency_values, without_latencies
+from scribe_spark.report.latencies import latency_values, links_in_words, without_latencies
 from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
-from scribe_spark.report.provenance import facts, origin, phases, settings
+from scribe_spark.report.provenance import as_mapping, facts, origin, phases, settings
 from scribe_spark.report.series import series_of
 from scribe_spark.report.text import PERCENT
 from scribe_spark.report.tree_figures import RunTrees, tree_figures
@@ -129,7 +129,7 @@ def render(
         sections=compared_rows,
         fitted=any(row.fitted for section in compared_rows for row in section.rows),
         any_by_hops=any(row.by_hops for section in compared_rows for row in section.rows),
-        **latency_values(metrics),
+        **latency_values(metrics, links_in_words(as_mapping(manifest.get("resolved")))),
         failures=failure_rows(metrics),
         failure_costs=COSTS,
         overlays=OVERLAYS,

@@ -75,5 +75,9 @@ def test_they_are_in_their_table_alone():
     page = render(METRICS + sample.metrics(), sample.manifest(), sample.distributions()).html
     assert page.count('id="latencies"') == 1
     assert "scribe.latency.p50" not in page
+    sizes = {"message_size": "128KB", "uplink_order": "serial", "links": "shared"}
+    manifest = {**sample.manifest(), "resolved": sizes}
+    page = render(METRICS + sample.metrics(), manifest, sample.distributions()).html
+    assert 'id="latencies">Latencies: 128KB, serial uplinks, shared links<' in page
     plain = render(sample.metrics(), sample.manifest(), sample.distributions()).html
     assert 'id="latencies"' not in plain
