@@ -51,8 +51,9 @@ Pairs = tuple[np.ndarray, np.ndarray]
 
 #: The tables of a bucket after a round whose multicasts are measured: the first copies that its
 #: nodes have got (``group, publication, node, hops, delay_us``); and copies that were sent, lost
-#: ones too (``group, publication, sender, to``), each in any one bucket.  In a run copies of a mesh
-#: have the columns ``hops, sent_us, first``, too.
+#: ones too (``group, publication, sender, to``; where copies to live nodes may be lost also
+#: ``lost``), each in any one bucket.  In a run copies of a mesh have the columns ``hops, sent_us,
+#: first``, too.
 DELIVERED, CARRIED = "multicast deliveries", "multicast copies"
 
 #: Round numbers, one or many.

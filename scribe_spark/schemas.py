@@ -45,6 +45,23 @@ NODE_STRESS = _schema(system=_STRING, node=_LONG, children_tables=_LONG, childre
 LINK_STRESS = _schema(system=_STRING, kind=_STRING, src=_LONG, dst=_LONG, packets=_LONG)
 GROUP_DELAY = _schema(system=_STRING, group=_LONG, size=_LONG, rad=_DOUBLE, rmd=_DOUBLE)
 
+#: Latencies of each publication of a system, in milliseconds (`unit` ``ms``) or hops (``hops``, of
+#: systems by the clock of hops): over the receivers reached, and the times until 50 to 100 % of the
+#: expected receivers have it.
+LATENCY = _schema(
+    system=_STRING,
+    group=_LONG,
+    publication=_LONG,
+    unit=_STRING,
+    expected=_LONG,
+    reached=_LONG,
+    **dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "max"), _DOUBLE),
+    **dict.fromkeys(("t50", "t90", "t95", "t99", "t100"), _DOUBLE),
+)
+
+#: The number of deliveries with each latency: above `value` - 1 and at most `value`.
+LATENCY_COUNTS = _schema(system=_STRING, unit=_STRING, value=_DOUBLE, count=_LONG)
+
 #: One row for each copy that a node sends to a node, by systems whose copies form no trees.
 COPIES = _schema(
     system=_STRING,
@@ -168,6 +185,8 @@ CONTRACT: dict[str, StructType] = {
     "node_stress": NODE_STRESS,
     "link_stress": LINK_STRESS,
     "group_delay": GROUP_DELAY,
+    "latency": LATENCY,
+    "latency_counts": LATENCY_COUNTS,
 }
 
 #: Those that a run leaves besides, of systems that hand them over.

@@ -186,6 +186,11 @@ class System:
             return found
         return f"{found}: {bandwidth.in_words()}"
 
+    @property
+    def may_go_by_hops(self) -> bool:
+        """Whether there is a config by which copies arrive by the clock of hops."""
+        return callable(self.clock) or self.clock == _HOPS
+
     def live(self, config: Any) -> SystemOnBuckets:
         """Return the system as it lives in a world; each round of a user's is checked.
 

@@ -134,6 +134,7 @@ class SystemBuckets:
         kernel: Kernel,
         lives: KnowsLives,
         names: tuple[str, ...] = ("delay", "node_stress"),
+        by_hops: bool = False,
     ) -> tuple[dict[str, float], Counter]:
         """Return some measures of a round's multicasts, and their copies.
 
@@ -145,7 +146,7 @@ class SystemBuckets:
         )
         measures = MulticastMeasures(names, lan_us=1000)
         name = "ip_multicast" if system.merged else "it"
-        of = SystemTables(name, done.multicasts, system.member_table, system.merged)
+        of = SystemTables(name, done.multicasts, system.member_table, system.merged, by_hops)
         player.play(MeasureMulticasts(given, measures, of))
         found = measures.measures(player.take(*MULTICASTS_MEASURED), of, len(self.ring))
         rows = player.gather(CARRIED).get(CARRIED, {})

@@ -58,4 +58,14 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "children": ("children", "most children of a key"),
     "assignment": ("", "which keys a host has: chord or pastry"),
     "count": ("", "how often the value occurs"),
+    "publication": ("", "number of a publication of the group: 0 in a run"),
+    "unit": ("", "ms or hops: the unit of latencies"),
+    "reached": ("deliveries", "members that get a publication"),
+    "mean": ("ms or hops", "mean latency of the members reached"),
+    **{f"p{q}": ("ms or hops", f"latency within which {q} % are") for q in (50, 90, 95, 99)},
+    "max": ("ms or hops", "greatest latency"),
+    **{
+        f"t{x}": ("ms or hops", f"time until {x} % of the expected members are reached")
+        for x in (50, 90, 95, 99, 100)
+    },
 }

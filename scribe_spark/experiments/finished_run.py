@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.schemas import MICROSECONDS
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,42 @@ class Run:
         """A table of the run, by its name in `schemas`."""
         with self._folder() as folder:
             return folder.read_table(name)
+
+    def arrivals(self) -> DataFrame:
+        """Return the first copy of each member: a view of `deliveries` and of what nodes sent.
+
+        Returns
+        -------
+        DataFrame
+            ``system, group, publication, node, arrival_us, hops, from``; ``from`` is NULL where the
+            copy came on the way from a source to the root.
+        """
+        keys = ["system", "group", "node"]
+        sender = self.table("tree_edges").select(
+            *keys[:2], F.col("child").alias("node"), F.col("parent").alias("from")
+        )
+        if "copies" in self._tables():
+            first = (
+                self.table("copies")
+                .where("first")
+                .select(*keys[:2], F.col("receiver").alias("node"), F.col("sender").alias("from"))
+            )
+            sender = sender.unionByName(first)
+        return (
+            self.table("deliveries")
+            .join(sender, keys, "left")
+            .select(
+                *keys[:2],
+                F.lit(0).cast("bigint").alias("publication"),
+                "node",
+                F.round(F.col("delay_ms") * MICROSECONDS).cast("bigint").alias("arrival_us"),
+                "hops",
+                "from",
+            )
+        )
+
+    def _tables(self) -> set[str]:
+        return {name for entry in self.manifest()["phases"] for name in entry["tables"]}
 
     def read_text(self, name: str) -> str:
         """A text of the run's folder, for example ``figures/figure-06-group-size.svg``."""

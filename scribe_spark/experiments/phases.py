@@ -22,6 +22,7 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.system_rows import check_rows
 from scribe_spark.measures.copies import control_messages, payload_copies
 from scribe_spark.measures.delay import group_delay
+from scribe_spark.measures.latency import LATENCY_MEASURE, latency_counts, latency_rows
 from scribe_spark.measures.measure import RunTables
 from scribe_spark.measures.metrics import (
     all_measures,
@@ -145,7 +146,10 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         preload()  # what the report will be drawn with, while tables are written
         spread = measure_distributions(run, replaced_figures(simulation.config))
         yield "distributions", schemas.arrow_table(spread, schemas.DISTRIBUTIONS)
-        simulation.stages["measured"] = collected.result(), spread
+        early = collected.result()
+        yield "latency", latency_rows(early[LATENCY_MEASURE.name])
+        yield "latency_counts", latency_counts(early[LATENCY_MEASURE.name])
+        simulation.stages["measured"] = early, spread
 
 
 def _metrics(simulation: Simulation) -> dict[str, Any]:
@@ -249,7 +253,7 @@ TABLE_PHASES: dict[str, Phase] = {
             "measures",
             (
                 *("node_stress", "link_stress", "control_stress", "group_delay", "by_part"),
-                "distributions",
+                *("distributions", "latency", "latency_counts"),
             ),
             _measures,
             _metrics,

@@ -24,6 +24,7 @@ from scribe_spark.experiments.plan import Plan, fields_of
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local
 from scribe_spark.measures.multicasts import MulticastMeasures
+from scribe_spark.multicast import HOPS
 from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, read_capacities
 from scribe_spark.scribe.limits import ChildLimits
@@ -199,6 +200,7 @@ def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems
         round_seconds(config),
         _multicast_measures(simulation, config),
         _capacities(simulation, config),
+        frozenset(system.name for system in systems if system.clock_of(config) == HOPS),
     )
 
 

@@ -52,7 +52,7 @@ class Noted:
         append(tables, DELIVERED, {"group": messages.topic[rows["publication"]], **rows})
 
     def note_copies(self, tables: Tables, messages: Messages, sent: Columns) -> None:
-        """Note copies that were sent in a heartbeat: ``message, sender, node``."""
+        """Note copies that were sent in a heartbeat: ``message, sender, node, lost``."""
         if not self.copies:
             return
         mine = self._measured(sent["message"])
@@ -60,6 +60,7 @@ class Noted:
             message = sent["message"][mine]
             ends = {"sender": sent["sender"][mine], "to": sent["node"][mine]}
             rows = {"group": messages.topic[message], "publication": message, **ends}
+            rows["lost"] = sent["lost"][mine]
             append(tables, CARRIED, rows)
 
     def _measured(self, message: np.ndarray) -> np.ndarray:

@@ -6,17 +6,21 @@ children.  Other systems say in tables of their own what they send and keep.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from scribe_spark.core.arrays import run_starts
+from scribe_spark.core.keys import order_of
 from scribe_spark.engine.exchange import add_rows, gather, meet, send
-from scribe_spark.engine.on_spark import ROWS
+from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
+from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.measures.distributions import histogram_metrics, values_of
-from scribe_spark.measures.histogram import Histogram
+from scribe_spark.measures.histogram import Histogram, add_counts
 from scribe_spark.measures.link_stress import packet_metrics
 from scribe_spark.measures.measure import (
     Distribution,
@@ -98,34 +102,94 @@ def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
 # --- duplicates
 
 
-def _collect_duplicates(run: RunTables) -> dict[str, dict[str, int]]:
-    """System -> ``copies`` of payload, and ``duplicates``, the copies that are no first ones."""
+@dataclass(frozen=True)
+class Duplicates:
+    """The copies of payload of a system.
+
+    Attributes
+    ----------
+    copies : int
+    duplicates : int
+        The copies that are no first ones.
+    of_receipts : Histogram
+        The number of receipts, which are first copies, with each number of duplicates.
+    """
+
+    copies: int
+    duplicates: int
+    of_receipts: Histogram
+
+
+def _collect_duplicates(run: RunTables) -> dict[str, Duplicates]:
+    """Count the copies that come to each node of each group; one Spark job."""
     if "copies" not in run:
         return {}
+    buckets = run.buckets
 
-    def sums(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):
             payload = batch.filter(pc.equal(batch.column("kind"), PAYLOAD))
-            late = len(payload) - (pc.sum(payload.column("first")).as_py() or 0)
-            row = {"system": [system], "copies": [len(payload)], "duplicates": [late]}
-            yield pa.RecordBatch.from_pydict(row)
+            names = ("group", "receiver", "first")
+            columns = {n: payload.column(n).cast(pa.int64()).to_numpy() for n in names}
+            columns["copies"] = np.ones(len(payload), dtype=np.int64)
+            added = _add_copies(columns)
+            yield from send(buckets, system, added["receiver"], added)
 
-    copies = run.batches("copies", ["system", "kind", "first"])
-    counted = copies.then(sums, "system string, copies bigint, duplicates bigint").frame
-    added = counted.toArrow().to_pandas().groupby("system").sum()
-    return {str(system): {n: int(row[n]) for n in added} for system, row in added.iterrows()}
+    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for bucket, come in gather(batches):
+            for system, columns in come.items():
+                added = _add_copies(columns)
+                late = added["copies"] - added["first"]
+                value, receipts = np.unique(late[added["first"] > 0], return_counts=True)
+                sums = {n: np.array([added[n].sum()]) for n in ("copies", "first")}
+                yield from pack_rows(bucket, bucket, True, f"{_SUMS} {system}", sums)
+                counts = {"value": value, "count": receipts}
+                yield from pack_rows(bucket, bucket, True, f"{_COUNTS} {system}", counts)
+
+    names = ["system", "group", "receiver", "kind", "first"]
+    sent = run.batches("copies", names).then(add, ROWS)
+    found = Batches.made(meet(sent, buckets), count, ROWS).frame.toArrow()
+    parts: dict[str, list[Columns]] = {}
+    for row in read_rows(found.to_batches()):
+        parts.setdefault(row.name, []).append(row.read())
+    tables = {name: concatenate(several) for name, several in parts.items()}
+    systems = sorted(name.removeprefix(f"{_SUMS} ") for name in tables if name.startswith(_SUMS))
+    return {system: _added(tables, system) for system in systems}
 
 
-def _duplicates(found: Found, system: str) -> float | None:
-    return found.collected.get("duplicates", {}).get(system, {}).get("duplicates")
+#: What buckets leave, by system.
+_SUMS, _COUNTS = "sums of", "counts of"
 
 
-def _duplicates_per_delivery(found: Found, system: str) -> float | None:
-    sums = found.collected.get("duplicates", {}).get(system)
-    if sums is None:
-        return None
-    first = sums["copies"] - sums["duplicates"]
-    return sums["duplicates"] / first if first else None
+def _add_copies(columns: Columns) -> dict[str, np.ndarray]:
+    """Return a row for each group and receiver, with sums of copies and of first ones."""
+    keys = ("group", "receiver")
+    order = order_of(*(columns[key] for key in keys))
+    ordered = take(columns, order)
+    start = run_starts(*(ordered[key] for key in keys))
+    sums = {n: np.add.reduceat(ordered[n], start) for n in ("first", "copies") if len(start)}
+    return {**take(ordered, start), **sums}
+
+
+def _added(tables: Mapping[str, Columns], system: str) -> Duplicates:
+    sums, counts = tables[f"{_SUMS} {system}"], tables[f"{_COUNTS} {system}"]
+    copies, first = (int(sums[name].sum()) for name in ("copies", "first"))
+    return Duplicates(copies, copies - first, add_counts(counts["value"], counts["count"]))
+
+
+def _of_duplicates(
+    number: Callable[[Duplicates], float | None],
+) -> Callable[[Found, str], float | None]:
+    def value(found: Found, system: str) -> float | None:
+        duplicates = found.collected.get("duplicates", {}).get(system)
+        return None if duplicates is None else number(duplicates)
+
+    return value
+
+
+def _per_delivery(found: Duplicates) -> float | None:
+    first = found.copies - found.duplicates
+    return found.duplicates / first if first else None
 
 
 DUPLICATES = Measure(
@@ -139,7 +203,7 @@ DUPLICATES = Measure(
             _SECTION,
             "Copies of a message that reach a node which has it already, over all groups; told of "
             "systems that hand over copies, not edges of trees.",
-            _duplicates,
+            _of_duplicates(lambda found: found.duplicates),
             forwards,
         ),
         Metric(
@@ -147,7 +211,24 @@ DUPLICATES = Measure(
             "copies",
             _SECTION,
             "Duplicates / first copies.",
-            _duplicates_per_delivery,
+            _of_duplicates(_per_delivery),
+            forwards,
+        ),
+        Metric(
+            "duplicates.p95",
+            "copies",
+            _SECTION,
+            "The 95th percentile (nearest rank) of the duplicates that reach a node after its "
+            "first copy of a message, over all first copies.",
+            _of_duplicates(lambda found: found.of_receipts.nearest_rank(95)),
+            forwards,
+        ),
+        Metric(
+            "duplicates.max",
+            "copies",
+            _SECTION,
+            "Maximum of the duplicates that reach a node after its first copy of a message.",
+            _of_duplicates(lambda found: found.of_receipts.max),
             forwards,
         ),
     ),

@@ -10,7 +10,7 @@ import numpy as np
 
 from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import concatenate
-from scribe_spark.measures.histogram import Histogram
+from scribe_spark.measures.histogram import Histogram, add_counts
 
 
 class Counts:
@@ -65,7 +65,4 @@ class Counted:
         if not self._columns:
             return Histogram()
         mine = self._columns["name"] == name
-        value, count = self._columns["value"][mine], self._columns["count"][mine]
-        values, which = np.unique(value, return_inverse=True)
-        counts = np.bincount(which, count, len(values)).astype(np.int64)
-        return Histogram(values.astype(float), counts)
+        return add_counts(self._columns["value"][mine], self._columns["count"][mine])

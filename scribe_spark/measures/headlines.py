@@ -4,7 +4,7 @@ from __future__ import annotations
 
 #: Measures of each system of a run, without the system's name.
 _OF_RUNS = (
-    *("latency.p50", "latency.p99", "time_to_99.median"),
+    *("latency.p50", "latency.p99", "time_to_50.median", "time_to_99.median"),
     *("rad.median", "rad.largest", "rmd.median", "rmd.largest", "rdp.mean", "depth.mean"),
     *("children_entries.mean", "children_entries.max"),
     *("link_stress.mean_existing", "link_stress.max", "messages"),
@@ -18,8 +18,9 @@ _OF_ALL_RUNS = ("pastry.hops.mean", "pastry.table_entries.mean")
 _OF_WORLDS = (
     *("publications.in_time", "publications.late", "publications.lost"),
     *("publications.duplicates", "multicasts.reached", "control", "orphans"),
-    *("latency.p50", "latency.p99", "rad.median", "rad.largest", "rmd.median", "rmd.largest"),
-    *("rdp.mean", "link_stress.payload.max"),
+    *("latency.p50", "latency.p99", "time_to_99.median"),
+    *("rad.median", "rad.largest", "rmd.median", "rmd.largest", "rdp.mean"),
+    *("link_stress.payload.max"),
 )
 
 #: Measures of the nodes and lookups of a world.

@@ -72,6 +72,19 @@ class Histogram:
         total = self.total if things is None else things
         return self.sum / total if total else None
 
+    def nearest_rank(self, q: int) -> float | None:
+        """The ceil(q n / 100)-th smallest of the n values; None of nothing.
+
+        Examples
+        --------
+        >>> few = Histogram(np.array([1.0, 4.0]), np.array([19, 1]))
+        >>> few.nearest_rank(95), few.nearest_rank(96), Histogram().nearest_rank(50)
+        (1.0, 4.0, None)
+        """
+        if not self:
+            return None
+        return float(self.values[np.searchsorted(self.at_most, -(-q * self.total // 100))])
+
     def median(self, things: int | None = None) -> float | None:
         """The median value: of an even number of things the mean of the two in the middle.
 
@@ -95,3 +108,17 @@ class Histogram:
         ends = np.cumsum(counts)
         middle = [values[np.searchsorted(ends, at, side="right")] for at in ((n - 1) // 2, n // 2)]
         return float(sum(middle) / 2)
+
+
+def add_counts(values: np.ndarray, counts: np.ndarray) -> Histogram:
+    """Return the histogram of counts that are added up, a value any number of times.
+
+    Examples
+    --------
+    >>> found = add_counts(np.array([3, 1, 3]), np.array([1, 5, 2]))
+    >>> found.values.tolist(), found.counts.tolist()
+    ([1.0, 3.0], [5, 3])
+    """
+    found, which = np.unique(values, return_inverse=True)
+    added = np.bincount(which, counts, len(found)).astype(np.int64)
+    return Histogram(found.astype(float), added)

@@ -22,6 +22,7 @@ from scribe_spark.measures.distributions import distributions, read_histograms
 from scribe_spark.measures.failures import FAILURES
 from scribe_spark.measures.group_size import GROUP_SIZE
 from scribe_spark.measures.joining import JOINING
+from scribe_spark.measures.latency import LATENCY_MEASURE
 from scribe_spark.measures.link_stress import LINK_STRESS
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, Size
 from scribe_spark.measures.network import NETWORK
@@ -35,7 +36,7 @@ from scribe_spark.systems import System, all_systems, find_system
 _MEASURES: Registry[Measure] = Registry(
     "measure",
     *(NETWORK, GROUP_SIZE, OVERLAY, CONVERGENCE, DELAY, NODE_STRESS, LINK_STRESS, JOINING),
-    *(DUPLICATES, STATE, CONTROL, FAILURES),
+    *(DUPLICATES, STATE, CONTROL, FAILURES, LATENCY_MEASURE),
 )
 
 

@@ -32,8 +32,24 @@ from scribe_spark.measures.formulas import (
     ratio_numbers,
     rdp_ratios,
 )
+from scribe_spark.measures.histogram import add_counts
 from scribe_spark.measures.packets_on_links import DOWN, UP, PacketsOnLinks, packets_of
+from scribe_spark.measures.percentiles import (
+    ARRIVED,
+    COVERAGES,
+    IN_HOPS,
+    MS,
+    OVER_PUBLICATIONS,
+    THOUSANDTHS,
+    UNITS,
+    add_expected,
+    coverage_numbers,
+    latency_names,
+    latency_numbers,
+    publication_latencies,
+)
 from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.systems import find_system
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.underlay.size import Size
 
@@ -46,6 +62,14 @@ _PACKETS = {
 
 _TABLES, _LIVE = ("children_tables", "children_entries"), "live nodes"
 
+
+def _latency_units(unit: str) -> dict[str, str]:
+    latency, time = latency_names(unit)
+    return {f"{latency}.{name}": unit for name in ("mean", *ARRIVED, "max")} | {
+        f"{time}_{x}.{name}": unit for x in COVERAGES for name in OVER_PUBLICATIONS
+    }
+
+
 #: The names that a config may ask for -> the measures of a system that each brings -> their units.
 _BY_NAME: dict[str, dict[str, str]] = {
     "delay": {
@@ -56,9 +80,11 @@ _BY_NAME: dict[str, dict[str, str]] = {
         "rdp.median": "x",
         **{f"rdp.{name}": "of members" for name in RDP_BOUNDS},
         **{f"depth.{of}": "hops" for of in ("mean", "max")},
+        **_latency_units(MS),
     },
     "node_stress": {
-        f"{name}.{of}": "per node" for name in _TABLES for of in ("mean", "median", "max")
+        **{f"{name}.{of}": "per node" for name in _TABLES for of in ("mean", "median", "max")},
+        **{f"duplicates.{of}": "copies" for of in ("mean", "p95", "max")},
     },
     "link_stress": _PACKETS,
 }
@@ -72,7 +98,10 @@ def multicast_units(system: str, beside: tuple[str, ...] = ()) -> dict[str, str]
     beside : tuple of str
         Systems of which only the packets on links are counted.
     """
-    own = {f"{system}.{name}": unit for some in _BY_NAME.values() for name, unit in some.items()}
+    known, kinds = find_system(system), [*_BY_NAME.values()]
+    if known is not None and known.may_go_by_hops:
+        kinds.append(_latency_units(IN_HOPS))
+    own = {f"{system}.{name}": unit for some in kinds for name, unit in some.items()}
     return own | {f"{other}.{name}": unit for other in beside for name, unit in _PACKETS.items()}
 
 
@@ -86,6 +115,8 @@ class HandsOver(Protocol):
         The baselines whose packets on links are counted for the same multicasts.
     merged : bool
         Whether routers duplicate packets, as of IP multicast.
+    by_hops : bool
+        Whether copies arrive by the clock of hops: latencies are given in hops, too.
     """
 
     @property
@@ -96,6 +127,9 @@ class HandsOver(Protocol):
 
     @property
     def merged(self) -> bool: ...
+
+    @property
+    def by_hops(self) -> bool: ...
 
     def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
         """Return the multicasts of the round, the same in each bucket."""
@@ -144,6 +178,7 @@ class SystemTables:
     member_table : str
         The table whose keys are (group, node) of its members.
     merged : bool
+    by_hops : bool
     beside : tuple of str
     """
 
@@ -151,6 +186,7 @@ class SystemTables:
     of_round: Multicasts
     member_table: str
     merged: bool = False
+    by_hops: bool = False
     beside: tuple[str, ...] = ()
 
     def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
@@ -280,11 +316,16 @@ class MulticastMeasures:
                 ends = {"mean": values.mean(live), "median": values.median(live)}
                 ends["max"] = values.max or 0
                 found |= {f"{name}.{end}": value for end, value in ends.items()}
+            again = counted.histogram(_DUPLICATES)
+            found["duplicates.mean"], found["duplicates.max"] = again.mean(), again.max
+            found["duplicates.p95"] = again.nearest_rank(95)
         if "delay" in self.names:
             found |= {"multicasts": len(multicasts)}
             if members := counted.total("members"):
                 found["multicasts.reached"] = counted.total("reached") / members
             found |= _delay_numbers(counted, taken)
+            for unit in (MS, IN_HOPS) if of.by_hops else (MS,):
+                found |= _latencies(unit, taken)
         found = {f"{of.system}.{name}": value for name, value in found.items()}
         if "link_stress" in self.names and len(multicasts):
             size = Size(nodes, self.routers, self.core_links)
@@ -297,15 +338,23 @@ class MulticastMeasures:
 
 #: The tables that :class:`MeasureMulticasts` leaves: counts (`Counts`); sums of the delays of each
 #: multicast; ratios of the delays in the largest group.
-MULTICASTS_MEASURED = _COUNTED, _DELAYS, _RATIOS = (
+MULTICASTS_MEASURED = _COUNTED, _DELAYS, _RATIOS, *_LATENCY_TABLES = (
     "measured multicasts",
     "delays of multicasts",
     "ratios of delays",
+    *(f"{what} in {unit}" for what in ("latencies", "counts of latencies") for unit in UNITS),
 )
 
+#: Names of counts.
+_DUPLICATES = "duplicates of receipts"
+
 #: Messages: members of groups in a bucket; a router with members of the multicast that begins at a
-#: node; how many copies a node has sent to a group.
-_MEMBERS, _ROUTER, _SENT = "members of groups", "router of members", "copies sent"
+#: node; how many copies a node has sent to a group, and how many have come to it; deliveries, and
+#: how many are expected, of the multicast that begins at a node.
+_MEMBERS, _ROUTER, _SENT, _CAME, _LATENCY, _EXPECTED = (
+    *("members of groups", "router of members", "copies sent", "copies that came"),
+    *("latency", "expected deliveries"),
+)
 
 
 @dataclass(frozen=True)
@@ -330,16 +379,22 @@ class MeasureMulticasts(NodeProgram):
         multicasts = self.of.multicasts(tables)
         if not superstep and "node_stress" in names:
             outbox[_SENT] = self._count_nodes(bucket, tables, multicasts, counts)
+            outbox[_CAME] = self._send_receipts(tables, multicasts)
         if not superstep and len(multicasts):
             if "delay" in names:
                 outbox[_MEMBERS] = self._count_delays(tables, multicasts, counts)
+                outbox |= self._send_latencies(tables, multicasts)
             if "link_stress" in names:
                 outbox[_ROUTER] = self._put_on_links(tables, multicasts, packets)
         if _SENT in inbox:
             came = inbox[_SENT]
             self._count_children(bucket, came["place"], came["copies"], counts)
+        if _CAME in inbox:
+            self._count_duplicates(inbox[_CAME], multicasts, counts)
         if _MEMBERS in inbox:
             self._note_ratios(tables, multicasts, inbox[_MEMBERS])
+        if _EXPECTED in inbox:
+            self._note_latencies(tables, inbox[_EXPECTED], inbox.get(_LATENCY, {}))
         if superstep and "link_stress" in names:
             packets.receive(bucket, inbox, counts)
             if _ROUTER in inbox:
@@ -392,6 +447,51 @@ class MeasureMulticasts(NodeProgram):
         if len(mine):
             ratio = rdp_ratios(mine.delay_us, self._base_us(multicasts, mine))
             append(tables, _RATIOS, {"group": mine.of, "ratio": ratio})
+
+    def _send_latencies(self, tables: Tables, multicasts: Multicasts) -> dict[str, Columns]:
+        """Return messages to the starts of multicasts: deliveries, and how many are expected."""
+        of, _ = other_members(multicasts, self.of.members(tables), self._size)
+        expected, found = np.bincount(of), self._reached(tables, multicasts)
+        of = np.flatnonzero(expected)
+        columns = {"of": of, "expected": expected[of]}
+        sent: dict[str, Columns] = {}
+        if len(of):
+            sent[_EXPECTED] = {AT: multicasts.start[of], **columns}
+        if len(found):
+            columns = {"of": found.of, MS: found.delay_us}
+            if self.of.by_hops:
+                columns[IN_HOPS] = found.hops * THOUSANDTHS
+            sent[_LATENCY] = {AT: multicasts.start[found.of], **columns}
+        return sent
+
+    def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
+        """Note the latencies of the multicasts that begin in the bucket, and count them all."""
+        groups, expected = add_expected(due["of"], due["expected"])
+        none = whole_numbers()
+        for unit in (MS, IN_HOPS) if self.of.by_hops else (MS,):
+            of, latency = came.get("of", none), came.get(unit, none)
+            rows = publication_latencies(of, latency, groups, expected)
+            value, count = np.unique(latency, return_counts=True)
+            append(tables, f"latencies in {unit}", rows)
+            append(tables, f"counts of latencies in {unit}", {"value": value, "count": count})
+
+    def _send_receipts(self, tables: Tables, multicasts: Multicasts) -> Columns:
+        """Return messages to the receivers of copies that are not lost: how many came."""
+        copies = self.of.copies(tables)
+        if self.of.merged or not copies:
+            return {}
+        if "lost" in copies:
+            copies = take(copies, ~copies["lost"])
+        sent = copies_of(multicasts, copies)
+        place, came = np.unique(key_of([sent["group"], sent["to"]], self._size), return_counts=True)
+        return {AT: place % self._size, "place": place, "copies": came} if len(place) else {}
+
+    def _count_duplicates(self, came: Columns, multicasts: Multicasts, counts: Counts) -> None:
+        """Count the live nodes that got a multicast, but its start, by their duplicates."""
+        place, copies = add_expected(came["place"], came["copies"])
+        group, node = np.divmod(place, self._size)
+        start = multicasts.start[find_sorted(multicasts.group, group)]
+        counts.add(_DUPLICATES, copies[self.given.is_alive(node) & (node != start)] - 1)
 
     def _put_on_links(
         self, tables: Tables, multicasts: Multicasts, packets: PacketsOnLinks
@@ -497,6 +597,19 @@ def _delay_numbers(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, 
         numbers = ratio_numbers(ratios["ratio"])
         found |= {f"rdp.{name}": value for name, value in numbers.items()}
     return found
+
+
+def _latencies(unit: str, taken: Mapping[str, Columns]) -> dict[str, float]:
+    """Return percentiles of latencies, and times until shares of the members are reached."""
+    rows = taken.get(f"latencies in {unit}", {})
+    if not rows:
+        return {}
+    (latency, time), counts = latency_names(unit), taken[f"counts of latencies in {unit}"]
+    numbers = latency_numbers(add_counts(counts["value"], counts["count"]))
+    times = coverage_numbers(rows)
+    return {f"{latency}.{name}": value for name, value in numbers.items()} | {
+        f"{time}_{name}": value for name, value in times.items()
+    }
 
 
 def _packet_numbers(system: str, counted: Counted, size: Size) -> dict[str, float | None]:

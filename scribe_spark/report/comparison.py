@@ -82,7 +82,7 @@ def sections(metrics: Iterable[Mapping[str, Any]]) -> list[Section]:
     grouped: dict[str, dict[str, list[Row]]] = {}
     for metric in metrics:
         figure = metric.get("figure")
-        of = grouped.setdefault(_experiment(metric), {})
+        of = grouped.setdefault(experiment_of(metric), {})
         of.setdefault("" if figure is None else str(figure), []).append(_row(metric))
 
     def order(figure: str) -> tuple[bool, float]:
@@ -95,8 +95,8 @@ def sections(metrics: Iterable[Mapping[str, Any]]) -> list[Section]:
     ]
 
 
-def _experiment(metric: Mapping[str, Any]) -> str:
-    """Its name for readers; empty for the rows of a single run."""
+def experiment_of(metric: Mapping[str, Any]) -> str:
+    """Return the name of a metric's experiment for readers; empty for the rows of one run."""
     return readable(str(metric.get("experiment") or ""))
 
 
@@ -127,7 +127,7 @@ def topologies(metrics: Iterable[Mapping[str, Any]]) -> list[Topologies]:
     for metric in metrics:
         seeds = as_mapping(metric.get("seeds"))
         if seeds:
-            title = _experiment(metric)
+            title = experiment_of(metric)
             table = tables.setdefault(title, Topologies(title, [], []))
             table.seeds.extend(seed for seed in seeds if seed not in table.seeds)
             values = [as_text(seeds.get(seed)) for seed in table.seeds]
@@ -139,7 +139,7 @@ def _row(metric: Mapping[str, Any]) -> Row:
     value, paper = metric.get("value"), metric.get("paper")
     name = str(metric.get("name") or "")
     return Row(
-        experiment=_experiment(metric),
+        experiment=experiment_of(metric),
         what=readable(name),
         name=name,
         measured=as_text(value),

@@ -25,9 +25,10 @@ from scribe_spark.report.comparison import (
 )
 from scribe_spark.report.drawing import draw, page_systems
 from scribe_spark.report.failures import COSTS, failure_rows, without_failures
+from scribe_spark.report.latencies import latency_values, links_in_words, without_latencies
 from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
 from scribe_spark.report.parts import parts_tables
-from scribe_spark.report.provenance import facts, origin, phases, settings
+from scribe_spark.report.provenance import as_mapping, facts, origin, phases, settings
 from scribe_spark.report.series import series_of
 from scribe_spark.report.text import PERCENT
 from scribe_spark.report.tree_figures import RunTrees, tree_figures
@@ -115,7 +116,7 @@ def render(
         after = [d.spec.measures[0] for d in drawn].index("rad") + 1
         parts = by_size.name, by_size.title, Markup(by_size.svg), by_size.caption, by_size.words
         figures.insert(after, _Figure(*parts))
-    compared_rows = sections(without_failures(metrics))
+    compared_rows = sections(without_latencies(without_failures(metrics)))
     differences = [row.difference for section in compared_rows for row in section.rows]
     compared = [difference for difference in differences if difference is not None]
     numbers = published_numbers(metrics)
@@ -134,6 +135,7 @@ def render(
         sections=compared_rows,
         fitted=any(row.fitted for section in compared_rows for row in section.rows),
         any_by_hops=any(row.by_hops for section in compared_rows for row in section.rows),
+        **latency_values(metrics, links_in_words(as_mapping(manifest.get("resolved")))),
         failures=failure_rows(metrics),
         failure_costs=COSTS,
         parts=parts_tables(by_part),

@@ -75,6 +75,9 @@ _OF_SYSTEMS = {
     "publications.lost": ("Lost", "deliveries"),
     "publications.duplicates": ("Duplicates", "deliveries"),
     "multicasts.reached": ("Members that multicasts reach", "share"),
+    "latency.p50": ("Latency, median over all deliveries", "ms"),
+    "latency.p99": ("Latency, 99th percentile over all deliveries", "ms"),
+    "time_to_99.median": ("Time to 99 % of the members, median over the groups", "ms"),
     "rad.median": ("RAD, median over the groups", "times"),
     "rad.largest": ("RAD of the largest group", "times"),
     "rmd.median": ("RMD, median over the groups", "times"),
@@ -208,6 +211,12 @@ GROUP_PANELS = (
         "messages on a directed link, in rounds in which it is measured",
         {"link_stress.payload.max": "payload", "link_stress.maintenance.max": "maintenance"},
         every_round=False,
+    ),
+    Panel(
+        "multicast-latency",
+        "Latency of multicasts, over all deliveries",
+        "ms",
+        {f"scribe.latency.{name}": name for name in ("p50", "p90", "p95", "p99", "max")},
     ),
     Panel(
         "multicast-delay",

@@ -93,6 +93,8 @@ class LiveSystems:
         The measures of the multicasts of each round.
     limits : ndarray of int64, optional
         The limits of children that a user gives the nodes, by their numbers.
+    by_hops : frozenset of str
+        The systems whose copies arrive by the clock of hops.
     """
 
     systems: Mapping[str, SystemOnBuckets] = field(default_factory=dict)
@@ -104,6 +106,7 @@ class LiveSystems:
     seconds: float = NOMINAL_SECONDS
     multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
     limits: np.ndarray | None = None
+    by_hops: frozenset[str] = frozenset()
 
     def play(
         self,
@@ -186,7 +189,8 @@ class LiveSystems:
         """Add the measures of the multicasts that a system has handed over."""
         if done.multicasts is None or not self.multicasts.names:
             return
-        of = SystemTables(name, done.multicasts, system.member_table, system.merged)
+        by_hops = name in self.by_hops
+        of = SystemTables(name, done.multicasts, system.member_table, system.merged, by_hops)
         given, there = player.given, player.lives.count_entered()
         buckets = SystemPlayer(player.engine, given.facts, given.bounds, f"{name}{OF_SYSTEM}")
         buckets.play(MeasureMulticasts(given, self.multicasts, of))

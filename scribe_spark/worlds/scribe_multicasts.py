@@ -64,6 +64,7 @@ class ScribeTables:
     system: str = _SCRIBE
     beside: tuple[str, ...] = BASELINES
     merged: bool = False
+    by_hops: bool = False
 
     def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
         """Return the first publication of each group that a root has taken.

@@ -12,7 +12,7 @@ from living_buckets import RecordingTally, SystemBuckets
 from oracle.bayeux.live_cases import LiveCase, random_live
 from oracle.bayeux.world import Bayeux, Snapshot, publications
 from oracle.living.overlay import Overlay
-from oracle.multicast_measures import delay_measures, node_stress
+from oracle.multicast_measures import delay_measures, duplicates, node_stress
 
 from scribe_spark.bayeux.live import LiveBayeux
 from scribe_spark.core.keys import key_parts
@@ -187,7 +187,9 @@ def multicasts(run: Bayeux, wanted: Snapshot, source: str) -> tuple[dict[str, fl
         carried.update((group, *ends) for ends in one.copies)
     found = delay_measures(starts, members, reached, lambda a, b: plane(a, b) + 2 * LAN_US)
     sent = ((group, sender) for group, sender, _ in carried.elements())
-    return found | node_stress(sent, run.overlay.live), carried
+    found |= node_stress(sent, run.overlay.live)
+    came = ((group, to) for group, _, to in carried.elements())
+    return found | duplicates(came, starts, run.overlay.live), carried
 
 
 def compare(

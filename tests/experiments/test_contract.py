@@ -35,6 +35,13 @@ PROMISED = """
 | `link_stress` | system STRING, kind STRING, src BIGINT, dst BIGINT, packets BIGINT |
 | `group_delay` | system STRING, group BIGINT, size BIGINT, rad DOUBLE, rmd DOUBLE |
 """
+PROMISED += (
+    "| `latency` | system STRING, group BIGINT, publication BIGINT, unit STRING, "
+    "expected BIGINT, reached BIGINT, "
+    "mean DOUBLE, p50 DOUBLE, p90 DOUBLE, p95 DOUBLE, p99 DOUBLE, max DOUBLE, "
+    "t50 DOUBLE, t90 DOUBLE, t95 DOUBLE, t99 DOUBLE, t100 DOUBLE |\n"
+    "| `latency_counts` | system STRING, unit STRING, value DOUBLE, count BIGINT |\n"
+)
 
 SYSTEMS = {"scribe", "ip_multicast", "naive_unicast"}
 
@@ -197,6 +204,30 @@ def test_rows_of_the_measures(tables):
     flat = delay[delay["system"] != "scribe"]
     assert (flat["rad"] == 1).all()
     assert (flat["rmd"] == 1).all()
+
+
+def test_latencies_and_arrivals(small, tables):
+    heard, edges, latency = (tables[name] for name in ("deliveries", "tree_edges", "latency"))
+    assert len(latency) == len(SYSTEMS) * SMALL["groups"]
+    assert set(latency["unit"]) == {"ms"}
+    assert (latency["expected"] == latency["reached"]).all()
+    groups = heard.groupby(["system", "group"])["delay_ms"]
+    last = latency.set_index(["system", "group"])
+    assert last["max"].to_dict() == last["t100"].to_dict() == groups.max().to_dict()
+    counts = tables["latency_counts"].groupby("system")["count"].sum()
+    assert counts.to_dict() == heard.groupby("system").size().to_dict()
+    values = {row["name"]: row["value"] for row in small.metrics()}
+    assert values["scribe.latency.max"] == heard.query("system == 'scribe'")["delay_ms"].max()
+    first = small.arrivals().toPandas()
+    assert first.columns.tolist() == [
+        *("system", "group", "publication", "node", "arrival_us", "hops", "from")
+    ]
+    assert len(first) == len(heard)
+    above = edges.set_index(["system", "group", "child"])["parent"]
+    assert first.set_index(["system", "group", "node"])["from"].to_dict() == {
+        key: above[key] for key in zip(heard["system"], heard["group"], heard["node"], strict=True)
+    }
+    assert sorted(first["arrival_us"] / 1000) == sorted(heard["delay_ms"])
 
 
 def test_metrics(small):

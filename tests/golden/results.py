@@ -38,6 +38,8 @@ TABLES: dict[str, tuple[str, ...] | None] = {
     "link_stress": ("system", "kind", "src", "dst", "packets"),
     "group_delay": ("system", "group", "size", "rad", "rmd"),
     "distributions": None,
+    "latency": None,
+    "latency_counts": None,
     # of worlds; what :mod:`worlds` adds begins with ``stepped``
     "events": ("round", "node", "event", "group"),
     "rounds": ("round", "system", "measure", "value"),

@@ -11,7 +11,7 @@ import pytest
 from living_buckets import RecordingTally, SystemBuckets
 from oracle.gossipsub.live_cases import LiveCase, random_live
 from oracle.gossipsub.world import Snapshot, World, publications
-from oracle.multicast_measures import delay_measures, node_stress
+from oracle.multicast_measures import delay_measures, duplicates, latencies, node_stress
 
 from scribe_spark import draws
 from scribe_spark.config.gossipsub import GossipSubConfig
@@ -114,7 +114,8 @@ def check(
 
         def measure(done, world=world, found=found):
             if measured:
-                found.append(world.measure(system, done, Delays(between), lives))
+                hops = settings.clock == "hops"
+                found.append(world.measure(system, done, Delays(between), lives, by_hops=hops))
 
         result = system.play_on(world.player(system), now, measure)
         wanted = oracle.step(number, case.events)
@@ -167,27 +168,29 @@ def multicasts(
     members = {group: snapshot.members for group, snapshot in wanted[-1].items()}
     reached: dict = {group: {} for group in names}
     carried: Counter = Counter()
+    came: list[tuple[int, int]] = []
     for group, name in names.items():
         ways = {name[2]: 0}  # by the clock of hops
         for beat, snapshots in enumerate(wanted):
-            came = {
+            first = {
                 node: had for (of, node), had in snapshots[group].deliveries.items() if of == name
             }
-            for node, (hops, at, sender) in sorted(came.items(), key=lambda one: one[1][0]):
+            for node, (hops, at, sender) in sorted(first.items(), key=lambda one: one[1][0]):
                 waits = settings.processing_us if sender != name[2] else 0
                 ways[node] = ways[sender] + waits + plane(sender, node)
                 by_time = settings.clock == "time"
                 spent = at + beat * settings.heartbeat_us if by_time else ways[node]
                 if node in members[group]:
                     reached[group][node] = hops, spent
-            carried.update(
-                (group, copy.sender, copy.receiver)
-                for of, copy in snapshots[group].copies
-                if of == name
-            )
+            copies = [copy for of, copy in snapshots[group].copies if of == name]
+            carried.update((group, copy.sender, copy.receiver) for copy in copies)
+            came += [(group, copy.receiver) for copy in copies if not copy.lost]
     starts = {group: name[2] for group, name in names.items()}
     found = delay_measures(starts, members, reached, plane)
     found |= node_stress(((group, sender) for group, sender, _ in carried.elements()), oracle.live)
+    found |= duplicates(came, starts, oracle.live)
+    if settings.clock == "hops":
+        found |= latencies(starts, members, reached, "hops")
     return found, carried
 
 
@@ -226,10 +229,11 @@ def test_worlds_equal_the_oracle(seed):
 
 def test_multicasts_have_every_measure():
     """Of worlds with deliveries by IWANT in later heartbeats of a round."""
-    units = multicast_units("it")
+    units = multicast_units("gossipsub")
     seen = {*check(BY_TIME, 2, blind=True), *check(BY_HOPS, 7)}
-    wanted = {name for name in units if "link_stress" not in name and name != "it.messages"}
-    assert {f"it.{name}" for name in seen} == wanted
+    no_delays = ("link_stress", "messages")
+    wanted = {name for name in units if name.split(".")[1] not in no_delays}
+    assert {f"gossipsub.{name}" for name in seen} == wanted
 
 
 @pytest.mark.parametrize(("seed", "buckets"), [(11, 1), (20, 2), (113, 7)])

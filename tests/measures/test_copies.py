@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 import pytest
-from oracle import measures
+from oracle import latency, measures
 from oracle.random_cases import Case, random_case
 from worlds import LAN_US, link_frame
 
@@ -48,13 +48,19 @@ class Rows:
         def pair() -> list[int]:
             return rng.sample(nodes, 2)
 
+        copies = [
+            (s, rng.randint(1, 3), *pair(), kind, kind == "payload" and rng.random() < 0.6)
+            for s in SYSTEMS
+            for kind in rng.choices(["payload", "ihave"], [3, 1], k=90)
+        ]
+        had: set[tuple] = set()
+        for at, (s, group, sender, receiver, kind, first) in enumerate(copies):
+            is_first = first and (s, group, receiver) not in had
+            had |= {(s, group, receiver)} if is_first else set()
+            copies[at] = (s, group, sender, receiver, kind, is_first)
         return cls(
             case,
-            [
-                (s, rng.randint(1, 3), *pair(), kind, kind == "payload" and rng.random() < 0.6)
-                for s in SYSTEMS
-                for kind in rng.choices(["payload", "ihave"], [3, 1], k=60)
-            ],
+            copies,
             [
                 ("mesh", rng.choice([None, 1, 2]), *pair(), rng.choice("ab"), rng.randint(1, 9))
                 for _ in range(40)
@@ -170,6 +176,12 @@ def test_numbers_of_duplicates_state_and_messages(run, rows):
         payload = [first for s, *_, kind, first in rows.copies if (s, kind) == (system, "payload")]
         assert values[system, "duplicates"] == len(payload) - sum(payload)
         assert values[system, "duplicates.mean"] == (len(payload) - sum(payload)) / sum(payload)
+        came = [
+            (g, to, f) for s, g, _, to, kind, f in rows.copies if (s, kind) == (system, "payload")
+        ]
+        of_receipts = latency.duplicates(came)
+        assert values[system, "duplicates.p95"] == latency.percentile(of_receipts, 95)
+        assert values[system, "duplicates.max"] == max(of_receipts) > 0
         kept: Counter = Counter()
         for s, node, _, _, entries in rows.state:
             kept[node] += entries * (s == system)

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from statistics import mean, median
 
+from . import latency
+
 #: (a, b) -> delay between two nodes
 Delay = Callable[[int, int], int]
 
@@ -30,9 +32,10 @@ def delay_measures(
     reached : mapping
         Group -> member, not the start -> hops and delay from the start.
     """
+    found = latencies(starts, members, reached, "time")
     reached = {group: came for group, came in reached.items() if came}
     others = sum(len(set(members.get(g, ())) - {start}) for g, start in starts.items())
-    found: dict[str, float] = {"multicasts": len(starts)}
+    found["multicasts"] = len(starts)
     if others:
         found["multicasts.reached"] = sum(map(len, reached.values())) / others
     if not reached:
@@ -56,6 +59,57 @@ def delay_measures(
         for name, bound in {"below_1": 1, "below_2_25": 2.25, "below_4": 4}.items():
             found[f"rdp.{name}"] = mean(ratio < bound for ratio in mine)
     return found
+
+
+def latencies(
+    starts: Mapping[int, int],
+    members: Mapping[int, Collection[int]],
+    reached: Mapping[int, Mapping[int, tuple[int, int]]],
+    clock: str,
+) -> dict[str, float]:
+    """Return percentiles of latencies, and times to shares, in ms or hops; as `delay_measures`."""
+    column, to, over = (1, 1000, "time_to") if clock == "time" else (0, 1, "hops_to")
+    came = {group: [way[column] for way in reached.get(group, {}).values()] for group in starts}
+    expected = {
+        group: len(set(members.get(group, ())) - {start}) for group, start in starts.items()
+    }
+    every = [value for values in came.values() for value in values]
+    name = "latency" if clock == "time" else "latency_hops"
+    numbers = latency.latencies(every)
+    if numbers["mean"] is not None and clock == "hops":
+        numbers["mean"] = latency.latencies([1000 * value for value in every])["mean"] / 1000
+    found = {f"{name}.{q}": value / to for q, value in numbers.items() if value is not None}
+    for x in latency.COVERAGES:
+        times = [
+            latency.coverage(came[group], count)[f"t{x}"]
+            for group, count in expected.items()
+            if count
+        ]
+        for q, value in latency.over_publications(times).items():
+            if value is not None:
+                found[f"{over}_{x}.{q}"] = value / to
+    return found
+
+
+def duplicates(
+    copies: Iterable[tuple[int, int]], starts: Mapping[int, int], live: Collection[int]
+) -> dict[str, float]:
+    """Return the numbers of the duplicates of live nodes, but the starts, that get a copy.
+
+    Parameters
+    ----------
+    copies : iterable of (group, receiver)
+        Those that are not lost by a draw.
+    """
+    came = Counter(copies)
+    again = [n - 1 for (group, node), n in came.items() if node in live and node != starts[group]]
+    if not again:
+        return {}
+    return {
+        "duplicates.mean": mean(again),
+        "duplicates.p95": latency.percentile(again, 95),
+        "duplicates.max": max(again),
+    }
 
 
 def node_stress(entries: Iterable[tuple[int, int]], live: Collection[int]) -> dict[str, float]:

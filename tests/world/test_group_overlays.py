@@ -10,7 +10,7 @@ import pytest
 from arriving import Kernel
 from living_buckets import RecordingTally, SystemBuckets
 from oracle.group_overlays import OverlaysCase, World, random_overlays
-from oracle.multicast_measures import delay_measures, node_stress
+from oracle.multicast_measures import delay_measures, duplicates, node_stress
 
 from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
 from scribe_spark.can.cans import Placement
@@ -150,6 +150,8 @@ def compare_multicasts(oracle, published, values, carried, number_of, ring) -> N
         values = {name: value for name, value in values.items() if "stress" not in name}
     else:
         told |= node_stress(entries, oracle.alive)
+        came = ((group, to) for group, _, to in copies.elements())
+        told |= duplicates(came, starts, oracle.alive)
     assert values == pytest.approx(told, rel=1e-8)
     places = {
         (int(number_of[g]), *map(int, ring.node[list(ends)])): n

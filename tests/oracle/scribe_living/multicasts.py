@@ -89,7 +89,16 @@ def node_stress_measures(run: Run) -> dict[str, float]:
     entries = [
         (group, node) for group, node, entry in run.scribe.all_entries() for _ in entry.children
     ]
-    found = measures.node_stress(entries, run.scribe.overlay.live)
+    live = run.scribe.overlay.live
+    found = measures.node_stress(entries, live)
+    sent = multicasts(run)
+    copies = [
+        (publication[1], to)
+        for publication, _, to in run.scribe.carried
+        if sent.get(publication[1], (None,))[0] == publication
+    ]
+    starts = {group: start for group, (_, start) in sent.items()}
+    found |= measures.duplicates(copies, starts, live)
     return {f"scribe.{name}": value for name, value in found.items()}
 
 

@@ -1,0 +1,246 @@
+"""Latency of every system of a run: percentiles, and times until a share of the members is reached.
+
+Deliveries meet by group in one Spark job; a bucket sorts the latencies of its groups, and the
+driver gets a row for each publication, and the number of deliveries with each latency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from scribe_spark.engine.exchange import gather, meet, send
+from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
+from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.measures.histogram import Histogram, add_counts
+from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, every_system
+from scribe_spark.measures.percentiles import (
+    ARRIVED,
+    COVERAGES,
+    IN_HOPS,
+    MS,
+    NEVER,
+    OVER_PUBLICATIONS,
+    THOUSANDTHS,
+    coverage_numbers,
+    latency_names,
+    latency_numbers,
+    publication_latencies,
+)
+from scribe_spark.multicast import HOPS
+from scribe_spark.runtime.batches import Batches, by_text
+from scribe_spark.schemas import LATENCY, LATENCY_COUNTS
+from scribe_spark.systems import System, baseline
+
+#: What buckets leave, by system and unit.
+_PUBLICATIONS, _COUNTS = "publications", "counts"
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """The latencies of a system in one unit.
+
+    Attributes
+    ----------
+    publications : Columns
+        From `publication_latencies`, in the order of groups.
+    counts : Histogram
+        The number of deliveries with each latency, in thousandths.
+    """
+
+    publications: Columns
+    counts: Histogram
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The numbers over all deliveries, and over publications (``50.median`` and so on)."""
+        return latency_numbers(self.counts) | coverage_numbers(self.publications)
+
+
+#: (system, unit) -> its latencies, in this order.
+BySystem = Mapping[tuple[str, str], Latencies]
+
+
+def collect_latencies(
+    deliveries: Batches, by_hops: Iterable[str] = (), buckets: int = 1
+) -> dict[tuple[str, str], Latencies]:
+    """Collect the latencies of every system, in one Spark job.
+
+    Expected receivers are those that IP multicast reaches: the members but the source.
+
+    Parameters
+    ----------
+    deliveries : Batches
+        ``system, group, hops, delay_ms``.
+    by_hops : iterable of str
+        The systems whose latencies are in hops, too.
+    buckets : int
+        The number of parts in which latencies are sorted.
+    """
+    base, counted_in_hops = _name(baseline().name, MS), frozenset(by_hops)
+
+    def spread(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for system, batch in by_text(batches, "system"):
+            group = batch.column("group").to_numpy()
+            in_ms = np.rint(batch.column("delay_ms").to_numpy() * THOUSANDTHS).astype(np.int64)
+            yield from send(buckets, _name(system, MS), group, {"group": group, "latency": in_ms})
+            if system in counted_in_hops:
+                hops = batch.column("hops").to_numpy().astype(np.int64) * THOUSANDTHS
+                columns = {"group": group, "latency": hops}
+                yield from send(buckets, _name(system, IN_HOPS), group, columns)
+
+    def sort(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for bucket, came in gather(batches):
+            if base not in came:
+                continue
+            groups, expected = np.unique(came[base]["group"], return_counts=True)
+            for name, columns in came.items():
+                latency = columns["latency"]
+                rows = publication_latencies(columns["group"], latency, groups, expected)
+                yield from pack_rows(bucket, bucket, True, f"{_PUBLICATIONS} {name}", rows)
+                value, count = np.unique(latency, return_counts=True)
+                counts = {"value": value, "count": count}
+                yield from pack_rows(bucket, bucket, True, f"{_COUNTS} {name}", counts)
+
+    sent = deliveries.then(spread, ROWS)
+    parts: dict[str, list[Columns]] = {}
+    for row in read_rows(
+        Batches.made(meet(sent, buckets), sort, ROWS).frame.toArrow().to_batches()
+    ):
+        parts.setdefault(row.name, []).append(row.read())
+    tables = {name: concatenate(several) for name, several in sorted(parts.items())}
+    found = {}
+    for name, rows in tables.items():
+        kind, system, unit = name.split(" ")
+        if kind == _PUBLICATIONS:
+            counts = tables[f"{_COUNTS} {system} {unit}"]
+            found[system, unit] = Latencies(
+                take(rows, np.argsort(rows["group"])),
+                add_counts(counts["value"], counts["count"]),
+            )
+    return found
+
+
+def _name(system: str, unit: str) -> str:
+    return f"{system} {unit}"
+
+
+def latency_rows(found: BySystem) -> pa.Table:
+    """Return `schemas.LATENCY` of a run."""
+    tables = []
+    for (system, unit), latencies in found.items():
+        rows = latencies.publications
+        columns: dict[str, Any] = {"system": [system] * len(rows["group"]), **rows}
+        columns["publication"] = np.zeros(len(rows["group"]), dtype=np.int64)
+        columns["unit"] = [unit] * len(rows["group"])
+        tables.append(_latency_table(columns))
+    return pa.concat_tables(tables or [to_arrow_schema(LATENCY).empty_table()])
+
+
+def _latency_table(columns: Mapping[str, Any]) -> pa.Table:
+    """Return rows of `schemas.LATENCY`: thousandths as ms or hops, what never happens as NULL."""
+    schema = to_arrow_schema(LATENCY)
+    arrays = []
+    for field in schema:
+        values = columns[field.name]
+        if pa.types.is_floating(field.type):
+            arrays.append(pa.array(values / THOUSANDTHS, field.type, mask=values == NEVER))
+        else:
+            arrays.append(pa.array(values, field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def latency_counts(found: BySystem) -> pa.Table:
+    """Return `schemas.LATENCY_COUNTS`: latencies rounded up to whole ms or hops."""
+    tables = []
+    for (system, unit), latencies in found.items():
+        values = np.ceil(latencies.counts.values / THOUSANDTHS)
+        whole = add_counts(values, latencies.counts.counts)
+        names = [[text] * len(whole.values) for text in (system, unit)]
+        tables.append(
+            pa.Table.from_arrays(
+                [*map(pa.array, names), pa.array(whole.values), pa.array(whole.counts)],
+                schema=to_arrow_schema(LATENCY_COUNTS),
+            )
+        )
+    return pa.concat_tables(tables or [to_arrow_schema(LATENCY_COUNTS).empty_table()])
+
+
+# --- what a run has of them
+
+
+def _collect(run: RunTables) -> dict[tuple[str, str], Latencies]:
+    columns = ["system", "group", "hops", "delay_ms"]
+    by_hops = [
+        system.name
+        for system in run.systems
+        if system.may_go_by_hops and system.clock_of(run.config) == HOPS
+    ]
+    return collect_latencies(run.batches("deliveries", columns), by_hops, run.buckets)
+
+
+def _may_have_hops(system: System) -> bool:
+    """Systems have the metric whose clock may be that of hops."""
+    return system.may_go_by_hops
+
+
+def _number(unit: str, name: str) -> Callable[[Found, str], float | None]:
+    def value(found: Found, system: str) -> float | None:
+        latencies = found.collected.get("latency", {}).get((system, unit))
+        return None if latencies is None else latencies.numbers.get(name)
+
+    return value
+
+
+#: Name of a number over all deliveries -> its words in definitions.
+_OVER_DELIVERIES = {
+    "mean": "Mean",
+    **{name: f"The {q}th percentile (nearest rank) of the" for name, q in ARRIVED.items()},
+    "max": "Maximum",
+}
+
+_WORDS = {"median": "Median", "p95": "The 95th percentile"}
+
+
+def _metrics_in(unit: str, systems: Callable[[System], bool]) -> tuple[Metric, ...]:
+    """Return the metrics of latencies in one unit."""
+    latency, time = latency_names(unit)
+    what = "hops from the source" if unit == IN_HOPS else "time from the publication"
+    of = [
+        Metric(
+            f"{latency}.{name}",
+            unit,
+            None,
+            f"{words} {what} to a first copy, over all deliveries.",
+            _number(unit, name),
+            systems,
+        )
+        for name, words in _OVER_DELIVERIES.items()
+    ]
+    of += [
+        Metric(
+            f"{time}_{x}.{name}",
+            unit,
+            None,
+            f"{words} (nearest rank), over publications, of the {what} until {x} % of the members "
+            "but the source have it; none if it is never so.",
+            _number(unit, f"{x}.{name}"),
+            systems,
+        )
+        for x in COVERAGES
+        for name, words in ((name, _WORDS[name]) for name in OVER_PUBLICATIONS)
+    ]
+    return tuple(of)
+
+
+LATENCY_MEASURE = Measure(
+    "latency",
+    collect=_collect,
+    early=True,
+    metrics=(*_metrics_in(MS, every_system), *_metrics_in(IN_HOPS, _may_have_hops)),
+)

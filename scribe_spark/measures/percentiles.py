@@ -1,0 +1,149 @@
+"""Latencies of publications: percentiles of what arrived, and times until a share is reached.
+
+All numbers are whole: latencies are microseconds, and hops count as thousands, so that both are
+thousandths of their unit (ms or hops).  Percentile q of n values is the nearest rank, the
+ceil(q n / 100)-th smallest value; no value lies between two others, so that results are the same to
+the bit whatever the order, the number of buckets and the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from scribe_spark.core.keys import order_of
+from scribe_spark.measures.histogram import Histogram
+
+#: Percentiles of what arrived: name -> q.
+ARRIVED = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
+
+#: Units of latencies: milliseconds, and hops besides for systems by the clock of hops.
+MS, IN_HOPS = UNITS = "ms", "hops"
+
+#: Shares of the expected receivers, in percent.
+COVERAGES = (50, 90, 95, 99, 100)
+
+#: The percentiles of times to a share, over publications: name -> q.
+OVER_PUBLICATIONS = {"median": 50, "p95": 95}
+
+#: The value of what never happens.
+NEVER = -1
+
+#: A microsecond or a hop's thousandth is so much of a millisecond or a hop.
+THOUSANDTHS = 1000
+
+
+def latency_names(unit: str) -> tuple[str, str]:
+    """Return how the names of latencies and of times to a share begin."""
+    return ("latency_hops", "hops_to") if unit == IN_HOPS else ("latency", "time_to")
+
+
+def rank_of(q: int, n: Any) -> Any:
+    """Return the rank of percentile q among n values (an int or an array), from 1; 0 of no value.
+
+    Examples
+    --------
+    >>> [rank_of(50, n) for n in (0, 1, 2, 3, 200)], rank_of(99, 200), rank_of(99, 201)
+    ([0, 1, 1, 2, 100], 198, 199)
+    """
+    return -(-q * n // 100)
+
+
+def publication_latencies(
+    group: np.ndarray, latency: np.ndarray, groups: np.ndarray, expected: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return what became of each publication, in the order of groups: int64 columns.
+
+    ``group, expected, reached, mean, p50, p90, p95, p99, max, t50, t90, t95, t99, t100``, in
+    thousandths; ``mean`` is rounded to the nearest one.  ``tX`` is the time until X % of the
+    expected receivers have the publication.  The value of what never happens is `NEVER`.
+
+    Parameters
+    ----------
+    group, latency : ndarray of int64, shape (n,)
+        Of each delivery, in any order.
+    groups, expected : ndarray of int64
+        The publications with an expected receiver, by their groups in ascending order, and how many
+        receivers are expected.
+
+    Examples
+    --------
+    >>> found = publication_latencies(
+    ...     np.array([7, 7, 7]), np.array([30, 10, 21]), np.array([7, 8]), np.array([4, 2]))
+    >>> {name: column.tolist() for name, column in found.items() if name in ("mean", "p50", "t90")}
+    {'mean': [20, -1], 'p50': [21, -1], 't90': [-1, -1]}
+    """
+    order = order_of(group, latency)
+    group, latency = group[order], latency[order]
+    first, end = (np.searchsorted(group, groups, side) for side in ("left", "right"))
+    reached = end - first
+    sums = np.r_[0, np.cumsum(latency)]
+
+    def ranked(rank: np.ndarray) -> np.ndarray:
+        there = (rank > 0) & (rank <= reached)
+        found = np.full(len(groups), NEVER, dtype=np.int64)
+        found[there] = latency[(first + rank - 1)[there]]
+        return found
+
+    total, some = sums[end] - sums[first], np.maximum(reached, 1)
+    return {
+        "group": groups,
+        "expected": expected,
+        "reached": reached,
+        "mean": np.where(reached > 0, (2 * total + some) // (2 * some), NEVER),
+        **{name: ranked(rank_of(q, reached)) for name, q in ARRIVED.items()},
+        "max": ranked(reached),
+        **{f"t{x}": ranked(rank_of(x, expected)) for x in COVERAGES},
+    }
+
+
+def add_expected(group: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct groups, ascending, and the sum of what buckets count for each."""
+    groups, which = np.unique(group, return_inverse=True)
+    return groups, np.bincount(which, expected, len(groups)).astype(np.int64)
+
+
+def latency_numbers(latencies: Histogram) -> dict[str, float]:
+    """Return mean and percentiles over all deliveries, in ms or hops; nothing of no delivery.
+
+    Parameters
+    ----------
+    latencies : Histogram
+        In thousandths.
+    """
+    n = latencies.total
+    if not n:
+        return {}
+    mean = (2 * int(latencies.sum) + n) // (2 * n)
+    ends = {name: latencies.nearest_rank(q) for name, q in ARRIVED.items()}
+    found = {"mean": float(mean), **ends, "max": latencies.max}
+    return {name: value / THOUSANDTHS for name, value in found.items() if value is not None}
+
+
+def coverage_numbers(publications: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Return the times to shares over publications, each counted once: in ms or hops.
+
+    A publication that never reaches a share counts as later than all others; what never happens is
+    left out.
+
+    Parameters
+    ----------
+    publications : mapping of str to ndarray of int64
+        ``t50`` to ``t100`` of :func:`publication_latencies`.
+
+    Examples
+    --------
+    >>> coverage_numbers({f"t{x}": np.array([3000, 1500, NEVER]) for x in COVERAGES})["50.median"]
+    3.0
+    """
+    found = {}
+    for x in COVERAGES:
+        times = publications[f"t{x}"]
+        known = np.sort(times[times != NEVER])
+        for name, q in OVER_PUBLICATIONS.items():
+            rank = int(rank_of(q, len(times)))
+            if 0 < rank <= len(known):
+                found[f"{x}.{name}"] = int(known[rank - 1]) / THOUSANDTHS
+    return found

@@ -1,0 +1,140 @@
+"""Latencies of all systems in one table, and the tiles of those whose nodes forward copies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from scribe_spark.report.comparison import experiment_of
+from scribe_spark.report.series import label_of
+from scribe_spark.report.text import as_text, is_number
+from scribe_spark.systems import MESH, TREE, find_system
+
+#: The head of each column of the table -> the metric.
+COLUMNS = {
+    "Mean": "latency.mean",
+    **{name: f"latency.{name}" for name in ("p50", "p90", "p95", "p99", "max")},
+    **{f"{x} %": f"time_to_{x}.median" for x in (50, 90, 95, 99, 100)},
+}
+
+#: The metrics of latencies, but those of duplicates, which are with the other numbers.
+_NAME = re.compile(
+    r"(?P<system>\w+)\.(?P<what>(latency|latency_hops)\.\w+|(time_to|hops_to)_\d+\.\w+)"
+)
+
+#: At most so many systems have a tile.
+_TILES = 4
+
+
+@dataclass(frozen=True)
+class LatencyRow:
+    """The latencies of a system in one unit: text."""
+
+    system: str
+    unit: str
+    cells: list[str]
+
+
+@dataclass(frozen=True)
+class LatencyTile:
+    """The latency of a system, in a few words."""
+
+    system: str
+    half: str
+    others: str
+
+
+def latency_values(metrics: Sequence[Mapping[str, Any]], of: str = "") -> dict[str, Any]:
+    """Return the values for the templates of the tiles and of the table.
+
+    Parameters
+    ----------
+    metrics : sequence of mappings
+        ``name, value``, and perhaps ``experiment``.
+    of : str, optional
+        For the heading of the table: where the numbers are from.
+    """
+    return {
+        "latency_tiles": latency_tiles(metrics),
+        "latencies": latency_rows(metrics),
+        "latency_columns": list(COLUMNS),
+        "latency_of": of,
+    }
+
+
+def links_in_words(resolved: Mapping[str, Any]) -> str:
+    """Return how links carry sizes, which latencies depend on most; empty without sizes.
+
+    Parameters
+    ----------
+    resolved : mapping
+        The flat names of the config -> their values.
+    """
+    if resolved.get("message_size") is None:
+        return ""
+    size, order, links = (resolved.get(n) for n in ("message_size", "uplink_order", "links"))
+    return f": {size}, {order} uplinks, {links} links"
+
+
+def latencies_of_last_round(table: pd.DataFrame) -> dict[str, Any]:
+    """Return the values for the templates from the last round that has latencies.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row for each round, a column for each measure.
+    """
+    names = [name for name in table if _NAME.fullmatch(str(name))]
+    some = table[names].dropna(how="all")
+    if some.empty:
+        return latency_values([])
+    last = some.iloc[-1].dropna()
+    rows = [{"name": name, "value": float(value)} for name, value in last.items()]
+    return latency_values(rows, f" in round {some.index[-1]}, the last one with multicasts")
+
+
+def latency_rows(metrics: Iterable[Mapping[str, Any]]) -> list[LatencyRow]:
+    """Return a row for each system and unit that has a latency."""
+    return [
+        LatencyRow(system, unit, [as_text(values.get(name)) for name in COLUMNS.values()])
+        for (system, unit, _), values in _values(metrics).items()
+    ]
+
+
+def latency_tiles(metrics: Iterable[Mapping[str, Any]]) -> list[LatencyTile]:
+    """Return the tiles of the first systems whose end nodes forward copies."""
+    found = []
+    for (label, unit, name), values in _values(metrics).items():
+        system = find_system(name)
+        if unit == "ms" and (system is None or system.family in (TREE, MESH)):
+            words = [f"{q} {as_text(values.get(f'latency.{q}'))}" for q in ("p90", "p99", "max")]
+            half = as_text(values["latency.p50"])
+            found.append(LatencyTile(label, f"{half} ms", ", ".join(words)))
+    return found[:_TILES]
+
+
+def _values(
+    metrics: Iterable[Mapping[str, Any]],
+) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """(label, unit, system) -> metric, named as those in ms -> value, of what has a latency."""
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for metric in metrics:
+        match = _NAME.fullmatch(str(metric.get("name")))
+        if match is None:
+            continue
+        name, what = match["system"], match["what"]
+        unit = "hops" if what.startswith(("latency_hops", "hops_to")) else "ms"
+        plain = what.replace("latency_hops", "latency").replace("hops_to", "time_to")
+        experiment = experiment_of(metric)
+        label = f"{experiment}. {label_of(name)}" if experiment else label_of(name)
+        found.setdefault((label, unit, name), {})[plain] = metric.get("value")
+    return {key: values for key, values in found.items() if is_number(values.get("latency.p50"))}
+
+
+def without_latencies(metrics: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the metrics that are not in that table."""
+    return [metric for metric in metrics if not _NAME.fullmatch(str(metric.get("name")))]
