@@ -96,8 +96,7 @@ class Bucket:
 
     def __init__(self, given: Setting, columns: Columns, first: int, last: int) -> None:
         self.given, self.first, size = given, first, len(given)
-        order = np.lexsort((columns["peer"], key_of([columns["room"], columns["node"]], size)))
-        columns = {name: column[order] for name, column in columns.items()}
+        columns = _by_place(columns, size)
         self.links = Links.from_columns(columns)
         extra = set(columns) - set(Links.__dataclass_fields__)
         self._extra = {name: columns[name] for name in sorted(extra)}
@@ -383,11 +382,10 @@ class Bucket:
         }
 
     def copies(self) -> dict[str, np.ndarray]:
-        """Return all copies, by publication, room, node and sender."""
+        """Return all copies, in any order."""
         width = _WIDTH + len(self.given.carried) + 1
         rows = np.concatenate([np.empty((0, width), dtype=np.int64), *self._copies])
         self._copies.clear()
-        rows = rows[np.lexsort((rows[:, _SENDER], rows[:, _PLACE], rows[:, _PUBLICATION]))]
         place = rows[:, _PLACE]
         return {
             "publication": rows[:, _PUBLICATION],
@@ -400,6 +398,17 @@ class Bucket:
             "first": rows[:, -1] > 0,
             **{name: rows[:, _WIDTH + n] for n, name in enumerate(self.given.carried)},
         }
+
+
+def _by_place(columns: Columns, size: int) -> Columns:
+    """Return links by room, node and peer."""
+    rooms = 1 + int(columns["room"].max(initial=0))
+    parts = [columns[name] for name in ("room", "node", "peer")]
+    (key,) = common_keys((rooms, size, size), parts)
+    if (key[1:] >= key[:-1]).all():
+        return columns
+    order = np.argsort(key, kind="stable")
+    return {name: column[order] for name, column in columns.items()}
 
 
 def _bases(topic: np.ndarray, published: np.ndarray) -> tuple[np.ndarray, int]:
