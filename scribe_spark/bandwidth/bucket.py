@@ -228,8 +228,8 @@ class Bucket:
             given = self.given
             place = copies[:, _PLACE]
             downlink = place if self._link_of is None else self._link_of[place]
-            keys = copies[:, _SENDER], copies[:, _PUBLICATION], copies[:, _ARRIVES], downlink
-            order = np.lexsort(keys)
+            ranks = copies[:, _SENDER], copies[:, _PUBLICATION], copies[:, _ARRIVES], downlink
+            order = np.lexsort((*copies[:, _WIDTH:].T[::-1], *ranks))
             copies, downlink = copies[order], downlink[order]
             size = given.publications.size[copies[:, _PUBLICATION]]
             takes_us = transmission_us(size, given.nodes.down[self._node[copies[:, _PLACE]]])
@@ -252,9 +252,8 @@ class Bucket:
         """Rule W6: the first copies of those that are complete; nodes enqueue then."""
         slot = self._place_base[came[:, _PUBLICATION]] + came[:, _PLACE]
         row = np.flatnonzero(~self._has[slot])
-        ranks = [came[row, _WIDTH + n] for n in reversed(range(len(self.given.carried)))]
-        ranks += [came[row, one] for one in (_SENDER, _HOPS, _ENDS)]
-        row = row[np.lexsort((*ranks, slot[row]))]
+        ranks = (came[row, one] for one in (_SENDER, _HOPS, _ENDS))
+        row = row[np.lexsort((*came[row, _WIDTH:].T[::-1], *ranks, slot[row]))]
         row = row[run_starts(slot[row])]
         self._has[slot[row]] = True
         self._copies.append(np.column_stack([came, np.zeros(len(came), dtype=np.int64)]))
