@@ -34,7 +34,7 @@ class _Neighbours:
 
     def __call__(self, tables: Tables, inbox: Inbox) -> Columns:
         """See `bandwidth.runs.Read`."""
-        edges = tables[EDGES] if EDGES in tables else _NO_EDGES
+        edges = tables.get(EDGES, _NO_EDGES)
         node, peer = edges["node"].astype(np.int64), edges["peer"].astype(np.int64)
         room = edges["group"].astype(np.int64) * ROOMS
         return {
