@@ -389,7 +389,9 @@ def copy_rows(program: Dissemination, copies: Columns) -> dict[str, Any]:
     copies : Columns
         The table :data:`ARRIVED_COPIES`.
     """
-    if program.clock == TIME:
+    if "sent_us" in copies:  # by the clock with bandwidth
+        sent_us = copies["sent_us"]
+    elif program.clock == TIME:
         router = program.facts.ring.router
         delay_us = program.kernel.delays(router[copies["sender"]], router[copies["node"]])
         sent_us = copies["at_us"] - (delay_us + 2 * program.lan_us)

@@ -107,6 +107,8 @@ class System:
     routes_to_key : bool
         Its trees are the overlay's routes from members to groupIds: how far routes go until they
         converge is read off them.
+    from_root : bool
+        Its copies begin at the root, to which any other source sends the message first.
     joins_after : str or None
         The system whose JOINs all come first: this one starts from its trees and sends more.
     limited : bool
@@ -143,6 +145,7 @@ class System:
     over_pastry: bool = False
     joins_by_edges: bool = False
     routes_to_key: bool = False
+    from_root: bool = False
     joins_after: str | None = None
     limited: bool = False
     world: Callable[[Any], SystemOnBuckets] | None = None
@@ -370,7 +373,7 @@ def tree_variant(
         variant = stages.variants[name]
         return stages.multicast(system, variant.edges, variant.trees)
 
-    return System(system, label, TREE, build, variant=name, trees=trees, **more)
+    return System(*(system, label, TREE, build), variant=name, trees=trees, from_root=True, **more)
 
 
 # --- the registry
@@ -385,6 +388,7 @@ _SYSTEMS: Registry[System] = Registry(
         ("7", "8", "9", "10", "12", "13", "14"),
         joins_by_edges=True,
         routes_to_key=True,
+        from_root=True,
         failure_costs=_rejoining,
     ),
     tree_variant(
@@ -423,6 +427,7 @@ _SYSTEMS: Registry[System] = Registry(
         section="bayeux",
         control=True,
         over_pastry=True,
+        from_root=True,
         world=_live_bayeux,
         world_measures={
             "entries.mean": "entries",

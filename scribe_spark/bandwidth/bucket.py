@@ -96,8 +96,7 @@ class Bucket:
 
     def __init__(self, given: Setting, columns: Columns, first: int, last: int) -> None:
         self.given, self.first, size = given, first, len(given)
-        order = np.lexsort((columns["peer"], key_of([columns["room"], columns["node"]], size)))
-        columns = {name: column[order] for name, column in columns.items()}
+        columns = _by_place(columns, size)
         self.links = Links.from_columns(columns)
         extra = set(columns) - set(Links.__dataclass_fields__)
         self._extra = {name: columns[name] for name in sorted(extra)}
@@ -229,8 +228,8 @@ class Bucket:
             given = self.given
             place = copies[:, _PLACE]
             downlink = place if self._link_of is None else self._link_of[place]
-            keys = copies[:, _SENDER], copies[:, _PUBLICATION], copies[:, _ARRIVES], downlink
-            order = np.lexsort(keys)
+            ranks = copies[:, _SENDER], copies[:, _PUBLICATION], copies[:, _ARRIVES], downlink
+            order = np.lexsort((*copies[:, _WIDTH:].T[::-1], *ranks))
             copies, downlink = copies[order], downlink[order]
             size = given.publications.size[copies[:, _PUBLICATION]]
             takes_us = transmission_us(size, given.nodes.down[self._node[copies[:, _PLACE]]])
@@ -253,9 +252,8 @@ class Bucket:
         """Rule W6: the first copies of those that are complete; nodes enqueue then."""
         slot = self._place_base[came[:, _PUBLICATION]] + came[:, _PLACE]
         row = np.flatnonzero(~self._has[slot])
-        ranks = [came[row, _WIDTH + n] for n in reversed(range(len(self.given.carried)))]
-        ranks += [came[row, one] for one in (_SENDER, _HOPS, _ENDS)]
-        row = row[np.lexsort((*ranks, slot[row]))]
+        ranks = (came[row, one] for one in (_SENDER, _HOPS, _ENDS))
+        row = row[np.lexsort((*came[row, _WIDTH:].T[::-1], *ranks, slot[row]))]
         row = row[run_starts(slot[row])]
         self._has[slot[row]] = True
         self._copies.append(np.column_stack([came, np.zeros(len(came), dtype=np.int64)]))
@@ -383,11 +381,10 @@ class Bucket:
         }
 
     def copies(self) -> dict[str, np.ndarray]:
-        """Return all copies, by publication, room, node and sender."""
+        """Return all copies, in any order."""
         width = _WIDTH + len(self.given.carried) + 1
         rows = np.concatenate([np.empty((0, width), dtype=np.int64), *self._copies])
         self._copies.clear()
-        rows = rows[np.lexsort((rows[:, _SENDER], rows[:, _PLACE], rows[:, _PUBLICATION]))]
         place = rows[:, _PLACE]
         return {
             "publication": rows[:, _PUBLICATION],
@@ -400,6 +397,17 @@ class Bucket:
             "first": rows[:, -1] > 0,
             **{name: rows[:, _WIDTH + n] for n, name in enumerate(self.given.carried)},
         }
+
+
+def _by_place(columns: Columns, size: int) -> Columns:
+    """Return links by room, node and peer."""
+    rooms = 1 + int(columns["room"].max(initial=0))
+    parts = [columns[name] for name in ("room", "node", "peer")]
+    (key,) = common_keys((rooms, size, size), parts)
+    if (key[1:] >= key[:-1]).all():
+        return columns
+    order = np.argsort(key, kind="stable")
+    return {name: column[order] for name, column in columns.items()}
 
 
 def _bases(topic: np.ndarray, published: np.ndarray) -> tuple[np.ndarray, int]:

@@ -47,11 +47,16 @@ class Calendar:
         """Add rows, each to its window."""
         if not len(window):
             return
+        least = int(window.min())
+        if least == int(window.max()):
+            self._due.setdefault(least, []).append(rows)
+            return
         order = np.argsort(window, kind="stable")
         window, rows = window[order], rows[order]
         starts = run_starts(window)
-        for due, some in zip(window[starts].tolist(), np.split(rows, starts[1:]), strict=True):
-            self._due.setdefault(due, []).append(some)
+        ends = [*starts[1:].tolist(), len(window)]
+        for due, first, end in zip(window[starts].tolist(), starts.tolist(), ends, strict=True):
+            self._due.setdefault(due, []).append(rows[first:end])
 
     def take(self, window: int) -> np.ndarray:
         """Return the rows that are due in a window, and forget them."""

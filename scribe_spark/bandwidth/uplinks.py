@@ -152,10 +152,13 @@ class Uplinks:
         """Start the next copy of each uplink, or its next batch."""
         batches, batch = self._batches, self._head[uplink]
         first, end = batches["first"][batch], batches["end"][batch]
+        one_each = False
         if not self._interleaved:
-            end = np.where(batches["whole"][batch] > 0, end, first + 1)
+            whole = batches["whole"][batch] > 0
+            one_each = not whole.any()
+            end = np.where(whole, end, first + 1)
         # 1. held back are the copies that are known to be superfluous before the start
-        of, row = expand(first, end)
+        of, row = (np.arange(len(first)), first) if one_each else expand(first, end)
         link, publication = self._links["link"][row], batches["publication"][batch]
         sent = known(publication[of], link) >= at_us[of]
         self.held_back += len(sent) - int(np.count_nonzero(sent))
@@ -165,7 +168,7 @@ class Uplinks:
         start_us, spans_us = at_us[of], takes_us[of]
         if self._interleaved:
             spans_us = spans_us * count[of]
-        else:
+        elif not one_each:
             start_us = start_us + index_in_run(of) * spans_us
         self._free[uplink] = at_us + count * takes_us
         # 3. what is next

@@ -19,6 +19,7 @@ from scribe_spark.can.joining import CONTROL as TAKEN
 from scribe_spark.can.joining import KINDS, NEIGHBOURS, JoinAndFlood, Joining, start_buckets
 from scribe_spark.can.points import Landmarks
 from scribe_spark.can.space import Space
+from scribe_spark.can.with_bandwidth import flood_with_bandwidth
 from scribe_spark.can.zones import KnowsZones, SharedZones
 from scribe_spark.config.can import CanConfig
 from scribe_spark.core.arrays import find_sorted
@@ -100,7 +101,11 @@ def multicast(stages: Any) -> Multicast:
         processing_us=round(config.can.processing_ms * MICROSECONDS),
     )
     tables = stages.own(BucketTables(ring.layout, start_buckets(ring)))
-    counts = tables.play(JoinAndFlood(join, flood), "CAN", stages.progress)
+    with_bandwidth = config.bandwidth.on
+    program = join if with_bandwidth else JoinAndFlood(join, flood)
+    counts = tables.play(program, "CAN", stages.progress)
+    if with_bandwidth:
+        flood_with_bandwidth(stages, tables, source, flood.processing_us)
     return Multicast(
         SYSTEM,
         None,

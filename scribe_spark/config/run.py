@@ -137,6 +137,7 @@ class RunConfig(NetworkConfig):
         if self.has_system("bayeux"):
             several = max(self.bayeux.partitions, 2)
             wrong += [("bayeux_partitions", self.bayeux.partitions, several, "give 1")]
+            wrong += [("bayeux_hops", self.bayeux.hops, "leaf_set", "give table")]
         for system in ("can", "gossipsub"):
             if self.has_system(system):
                 clock = getattr(self, system).clock

@@ -31,7 +31,7 @@ from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import MICROSECONDS
-from scribe_spark.systems import LIVES, System, is_built_in, systems_of_run
+from scribe_spark.systems import System, is_built_in, systems_of_run
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.checks import MOST_ROUTERS
 from scribe_spark.underlay.all_pairs import compute_routes, with_own_delays
@@ -406,8 +406,7 @@ class Simulation:
         made = multicast_of(system, self)
         if not self.config.bandwidth.on or made.tree_edges is None or made.merged:
             return made
-        from_root = system.name == LIVES or system.trees is not None
-        return replayed(self, made, from_source=not from_root)
+        return replayed(self, made, from_source=not system.from_root)
 
     @property
     def trees(self) -> TreeGraph:

@@ -12,7 +12,7 @@ NETWORK = {
     "nodes": 120, "overlay": "perfect", "groups": 6, "transit_domains": 2, "transit_size": 2,
     "stubs_per_transit": 2, "stub_size": 3,
 }  # fmt: skip
-SYSTEMS = "scribe,gossipsub,naive_unicast"
+SYSTEMS = "scribe,bayeux,flooding,can,gossipsub,naive_unicast"
 
 DELIVERIES = ("group", "node", "hops", "delay_us")
 COPIES = ("group", "sender", "receiver", "kind", "hop", "sent_us", "first")
@@ -38,11 +38,11 @@ def rows_of(table, columns) -> list[list]:
 
 def test_a_size_without_limits_changes_nothing(spark):
     given = {"systems": SYSTEMS, "variants": "lazy", "source": "direct"}
-    given |= {"gossipsub_processing_ms": 20.0}
+    given |= {"gossipsub_processing_ms": 20.0, "can_processing_ms": 3.0, "groups": 3}
     before = tables(spark, **given)
     after = tables(spark, **given, message_size="128KB")
     assert {name for name, rows in before.items() if after[name] != rows} == set()
-    assert {"gossipsub copies", "scribe_lazy deliveries", "naive_unicast deliveries"} <= set(before)
+    assert {"gossipsub copies", "can copies", "scribe_lazy deliveries"} <= set(before)
 
 
 def test_trees_wait_for_uplinks(spark):

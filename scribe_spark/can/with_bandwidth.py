@@ -1,0 +1,83 @@
+"""The floods of CAN multicast by the clock with bandwidth, in place of `Dissemination`.
+
+References
+----------
+docs/rules.md, C7 to C11, W1 to W6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from scribe_spark.bandwidth import ARRIVALS as FIRST_COPIES
+from scribe_spark.bandwidth import COPIES as ALL_COPIES
+from scribe_spark.bandwidth import ROOMS
+from scribe_spark.bandwidth.runs import Clock, clock_of
+from scribe_spark.can.flooding import goes_on
+from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES
+from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.program import Inbox, Tables
+
+_NO_EDGES = {name: whole_numbers() for name in ("group", "node", "peer", "face")}
+
+
+@dataclass(frozen=True)
+class _Neighbours:
+    """Makes links of the edges between neighbours; picklable."""
+
+    clock: Clock
+
+    def __call__(self, tables: Tables, inbox: Inbox) -> Columns:
+        """See `bandwidth.runs.Read`."""
+        edges = tables.get(EDGES, _NO_EDGES)
+        node, peer = edges["node"].astype(np.int64), edges["peer"].astype(np.int64)
+        room = edges["group"].astype(np.int64) * ROOMS
+        return {
+            "room": room,
+            "node": node,
+            "to_room": room,
+            "peer": peer,
+            "delay_us": self.clock.delay(node, peer),
+            "mesh": np.ones(len(node), dtype=bool),
+            "order": np.zeros(len(node), dtype=np.int64),
+            "face": edges["face"].astype(np.int64),
+        }
+
+
+def _write(tables: Tables) -> None:
+    """Make the tables of `Dissemination` of those of the clock."""
+    names = ("group", "node", "at_us", "hops", "sender", "face")
+    for ours, theirs, more in (
+        (FIRST_COPIES, ARRIVALS, ()),
+        (ALL_COPIES, ARRIVED_COPIES, ("first", "sent_us")),
+    ):
+        came = tables.pop(ours)
+        came = {**came, "group": came["room"] // ROOMS}
+        tables[theirs] = {name: came[name] for name in (*names, *more)}
+
+
+def flood_with_bandwidth(
+    stages: Any, tables: BucketTables, source: np.ndarray, processing_us: int
+) -> None:
+    """Flood the CAN of each group from its source with a publication that has a size.
+
+    Parameters
+    ----------
+    stages : Simulation
+        See `systems.System`.
+    tables : BucketTables
+        With the edges between neighbours.
+    source : ndarray of int64, shape (G,)
+    processing_us : int
+        Stands for the validation, where there is none.
+    """
+    clock = clock_of(stages, held_back=False, spares=False)
+    clock = replace(clock, validation_us=clock.validation_us or processing_us)
+    published = clock.publications(np.arange(len(source)), source)
+    read, called = _Neighbours(clock), "CAN with bandwidth"
+    clock.play(tables, published, read, _write, called, rule=goes_on, carried=("face",))
