@@ -10,8 +10,8 @@ import pandas as pd
 
 from scribe_spark.config.rounds import NOMINAL_SECONDS
 from scribe_spark.report.cards import world_cards
-from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.latencies import latencies_of_last_round
+from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import as_mapping, facts, origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly

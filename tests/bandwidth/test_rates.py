@@ -49,5 +49,5 @@ def test_the_clock_has_the_rates_of_the_file(config, down):
 def test_a_rate_of_the_file_that_is_too_slow_is_refused(config, tmp_path):
     execution = Execution(out=str(tmp_path / "out"))
     experiments.check(config, execution)
-    with pytest.raises(InputError, match="message_size = '1GB': takes more than .* at 1bit/s"):
+    with pytest.raises(InputError, match=r"message_size = '1GB': takes more than .* at 1bit/s"):
         experiments.check(config.replace(message_size="1GB"), execution)
