@@ -198,14 +198,14 @@ FAULTS = {
     ),
     "a GRAFT into a full mesh": Fault(
         "gossipsub/router.py",
-        "(before >= self.rules.d_high) & inbound",
-        "(before > self.rules.d_high) & inbound",
+        "full = before >= self._wished(places)",
+        "full = before > self._wished(places)",
         "tests/gossipsub/test_run.py",
     ),
     "a GRAFT too many": Fault(
         "gossipsub/router.py",
-        "few = degree < rules.d_low",
-        "few = degree <= rules.d_low",
+        "few = degree < wished.low",
+        "few = degree <= wished.low",
         "tests/gossipsub/test_run.py",
     ),
     "a later copy that is the first": Fault(
