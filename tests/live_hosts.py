@@ -32,7 +32,7 @@ class SmallTree(LiveTree):
 
     def hosts(self, player: Player) -> LiveHosts:
         """See `LiveTree`."""
-        return LiveHosts(player.given, ReferenceTree(self.bits, self.children), self.assignment)
+        return LiveHosts.of(player.given, ReferenceTree(self.bits, self.children), self.assignment)
 
 
 def ring_of(ids: Iterable[int]) -> Ring:

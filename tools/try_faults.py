@@ -198,14 +198,14 @@ FAULTS = {
     ),
     "a GRAFT into a full mesh": Fault(
         "gossipsub/router.py",
-        "(before >= self.rules.d_high) & inbound",
-        "(before > self.rules.d_high) & inbound",
+        "full = before >= self._wished(places)",
+        "full = before > self._wished(places)",
         "tests/gossipsub/test_run.py",
     ),
     "a GRAFT too many": Fault(
         "gossipsub/router.py",
-        "few = degree < rules.d_low",
-        "few = degree <= rules.d_low",
+        "few = degree < wished.low",
+        "few = degree <= wished.low",
         "tests/gossipsub/test_run.py",
     ),
     "a later copy that is the first": Fault(
@@ -329,15 +329,21 @@ FAULTS = {
     ),
     "a child that is its parent's parent": Fault(
         "worlds/views.py",
-        "number[parent], number[child]]",
-        "number[child], number[parent]]",
+        'children["key"], ("group", "parent", "child")',
+        'children["key"], ("group", "child", "parent")',
         "tests/world/test_world_groups.py",
     ),
     "a parent that is missing": Fault(
-        "worlds/views.py",
-        'mask=np.asarray(entries["parent"]) < 0)',
-        'mask=np.asarray(entries["parent"]) < -1)',
-        "tests/world/test_world_groups.py",
+        "engine/views.py",
+        "unknown = index < 0",
+        "unknown = index < -1",
+        "tests/engine/test_views.py",
+    ),
+    "a bucket that knows one host beyond its end": Fault(
+        "reference_tree/hash_table.py",
+        "_EACH_END = 2",
+        "_EACH_END = 1",
+        "tests/reference_tree/test_buckets.py",
     ),
     "a steady state that is too early": Fault(
         "worlds/steady.py",

@@ -238,8 +238,10 @@ def read_columns(
     return read_typed(rows, batches, schema)
 
 
-def arrow_schema(schema: str) -> pa.Schema:
-    """Return DDL of plain columns as a schema of Arrow; no session is needed."""
+def arrow_schema(schema: StructType | str) -> pa.Schema:
+    """Return a schema, or DDL of plain columns, as a schema of Arrow; no session is needed."""
+    if isinstance(schema, StructType):
+        return to_arrow_schema(schema)
     columns = [column.split() for column in schema.split(", ")]
     return pa.schema([(name, _ARROW[kind]) for name, kind in columns])
 

@@ -99,13 +99,15 @@ def _open_ring(names: tuple[str, ...]) -> Ring:
     return Ring(hi, lo, node, router)
 
 
-def distribute_facts(nodes: DataFrame, kernel: Kernel) -> Facts:
+def distribute_facts(nodes: DataFrame, kernel: Kernel | None = None) -> Facts:
     """Give every executor the facts of some nodes, once; to be freed by its ``release``.
 
     Parameters
     ----------
     nodes : DataFrame
         `schemas.NODES`.
+    kernel : Kernel, optional
+        Of the underlay: routers become its indices.
     """
 
     def sort(rows: pa.Table) -> dict[str, np.ndarray]:

@@ -77,18 +77,18 @@ class Ring(Rows):
             count = count + more
 
 
-def ring_of(rows: pa.Table, kernel: Kernel, *more: str) -> tuple[Ring, list[np.ndarray]]:
+def ring_of(rows: pa.Table, kernel: Kernel | None, *more: str) -> tuple[Ring, list[np.ndarray]]:
     """The nodes of a table in the order of their nodeIds, and more columns in the same order.
 
     Parameters
     ----------
     rows : pyarrow.Table
         ``node, id_hi, id_lo, router`` and the columns `more`.
-    kernel : Kernel
+    kernel : Kernel or None
         Of the underlay: routers become its indices.
     """
     names = ("id_hi", "id_lo", "node", "router", *more)
     hi, lo, node, router, *others = (rows.column(name).to_numpy() for name in names)
-    index = kernel.index(router).astype(np.int64)
+    index = router if kernel is None else kernel.index(router).astype(np.int64)
     ring = Ring(hi.view(np.uint64), lo.view(np.uint64), node, index)
     return ring.in_order(), [column[ring.by_rank] for column in others]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine.buckets import arrow_schema, read_together, read_typed
@@ -24,7 +25,7 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.underlay.protocol import Kernel
 
 #: The columns of nodes: positions in the rows of a bucket, numbers in a view.
-NODES = ("node", "parent", "child", "sender", "receiver", "source", "leaf", "entry")
+NODES = ("node", "parent", "child", "sender", "receiver", "source", "leaf", "entry", "owner")
 
 #: The columns of routers, which are not in the rows of a bucket -> those of their nodes.
 ROUTERS = {"router": "node", **{f"{node}_router": node for node in NODES}}
@@ -39,14 +40,14 @@ class Names:
     Attributes
     ----------
     facts : KnowsRing
-    kernel : Kernel
-        Of the underlay.
+    kernel : Kernel or None
+        Of the underlay; None where no view has routers.
     groups : ndarray of int64, shape (G,)
         The numbers of the groups, by index.
     """
 
     facts: KnowsRing
-    kernel: Kernel
+    kernel: Kernel | None
     groups: np.ndarray
 
     def batch(self, columns: Mapping[str, Any], wanted: pa.Schema) -> pa.RecordBatch:
@@ -70,6 +71,7 @@ class Names:
     def _array(self, columns: Mapping[str, Any], name: str, length: int) -> Any:
         if name in ROUTERS:
             ring = self.facts.ring
+            assert self.kernel is not None
             return self.kernel.ids(ring.router[columns[ROUTERS[name]]])
         column = columns[name]
         if name == "group":
@@ -90,7 +92,7 @@ def _named(numbers: np.ndarray, index: np.ndarray) -> pa.Array:
 def read_view(
     rows: DataFrame,
     names: Names,
-    schema: str,
+    schema: StructType | str,
     make: Callable[[Columns], Mapping[str, Any]] = dict,
 ) -> Batches:
     """Return tables of buckets as the rows of a view, for further kernels; lazy.
@@ -99,8 +101,8 @@ def read_view(
     ----------
     rows : DataFrame
         `ROWS`.
-    schema : str
-        The columns of the view, as DDL.
+    schema : StructType or str
+        The columns of the view.
     make : callable
         ``make(some)``: the columns that :meth:`Names.batch` names, of some rows of a bucket's
         table.

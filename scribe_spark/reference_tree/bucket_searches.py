@@ -15,9 +15,9 @@ from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import Numbers, halves_of
 from scribe_spark.engine import Columns, Inbox
 from scribe_spark.engine.program import AT
-from scribe_spark.reference_tree.buckets import Buckets
 from scribe_spark.reference_tree.climb import climb, climbs_from
 from scribe_spark.reference_tree.explore import branches_from, explore
+from scribe_spark.reference_tree.hash_table import HashTable
 from scribe_spark.reference_tree.packing import from_columns, to_columns
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Asked, Branches, Climbs
@@ -50,25 +50,20 @@ class CutRing(Protocol):
         ...
 
 
-def first_answers(buckets: Buckets, rings: Rings, node: np.ndarray) -> Iterator[Found]:
-    """Places of the hosts whose id is in a bucket, and searches that go on.
+def first_answers(hosts: HashTable, rings: Rings, own: np.ndarray, named: bool) -> Iterator[Found]:
+    """Places of the hosts of a bucket, and searches that go on.
 
     Parameters
     ----------
-    buckets : Buckets
     rings : Rings
         The keysets that have keys of the bucket.
-    node : ndarray of int64
-        Numbers of the hosts in it.
+    own : ndarray of int64
+        Positions of its hosts.
+    named : bool
+        Whether searches tell the keys that they ask for.
     """
-    for rows in in_pieces(_rows_of(rings, node)):
-        yield from _places(buckets, rings, rows)
-
-
-def _rows_of(rings: Rings, node: np.ndarray) -> np.ndarray:
-    """The rows of some hosts, each once: the owner of a bucket's last key may be there twice."""
-    _, once = np.unique(rings.node, return_index=True)
-    return np.sort(once[np.isin(rings.node[once], node)])
+    for rows in in_pieces(rings.rows_of(own)):
+        yield from _places(hosts, rings, rows, named)
 
 
 def _topmost(rings: Rings, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -81,11 +76,11 @@ def _topmost(rings: Rings, rows: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[Found]:
+def _places(hosts: HashTable, rings: Rings, rows: np.ndarray, named: bool) -> Iterator[Found]:
     """The places of some hosts of a bucket, as far as their searches go there; those that go on."""
-    tree, n = buckets.tree, len(rows)
+    tree, n = hosts.tree, len(rows)
     asker, node = np.arange(n), rings.node[rows]
-    up, down = _asked(buckets), _asked(buckets)
+    up, down = _asked(named), _asked(named)
     parents, climbing = climb(tree, rings, climbs_from(rings, rows, asker), up)
     found, exploring = explore(tree, rings, branches_from(tree, rings, rows, asker), down)
     parent, lookups = np.full(n, NONE), np.zeros(n, dtype=np.int64)
@@ -103,15 +98,15 @@ def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[Found]
         yield from _lookups(asked, purpose, node)
     climbing = replace(climbing, asker=node[climbing.asker])
     exploring = replace(exploring, asker=node[exploring.asker])
-    yield from onward(buckets, climbing, exploring)
+    yield from onward(hosts, climbing, exploring)
 
 
 def answer_searches(
-    buckets: Buckets, rings: Rings, climbs: Climbs | None, branches: Branches | None
+    hosts: HashTable, rings: Rings, climbs: Climbs | None, branches: Branches | None, named: bool
 ) -> Iterator[Found]:
     """Answers to the searches that have come to a bucket, and those that go on."""
-    tree, climbing, exploring = buckets.tree, None, None
-    up, down = _asked(buckets), _asked(buckets)
+    tree, climbing, exploring = hosts.tree, None, None
+    up, down = _asked(named), _asked(named)
     if climbs is not None:
         parents, climbing = climb(tree, rings, climbs, up)
         none = np.zeros(len(parents.asker), dtype=np.int64)
@@ -123,15 +118,15 @@ def answer_searches(
         yield ANSWER, _answer(node, none + NONE, none, asked)
     for asked_keys, purpose in ((up, PARENT), (down, CHILDREN_OF)):
         yield from _lookups(asked_keys, purpose)
-    yield from onward(buckets, climbing, exploring)
+    yield from onward(hosts, climbing, exploring)
 
 
 def _answer(node: np.ndarray, parent: np.ndarray, up: np.ndarray, down: np.ndarray) -> Columns:
     return {"node": node, "parent": parent, "parent_lookups": up, "child_lookups": down}
 
 
-def _asked(buckets: Buckets) -> list[Asked] | None:
-    return [] if buckets.name_lookups else None
+def _asked(named: bool) -> list[Asked] | None:
+    return [] if named else None
 
 
 def _lookups(

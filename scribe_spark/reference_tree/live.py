@@ -17,13 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core.arrays import NONE
-from scribe_spark.core.u128 import Numbers, from_halves
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.reference_tree.bucket_searches import arrived, in_pieces, onward
 from scribe_spark.reference_tree.climb import climb, climbs_from
+from scribe_spark.reference_tree.hash_table import HashTable
 from scribe_spark.reference_tree.links import Links
 from scribe_spark.reference_tree.packing import keysets_of_columns, to_keysets
 from scribe_spark.reference_tree.reconfiguration import (
@@ -54,38 +54,25 @@ _LINK = "link"
 
 
 @dataclass(frozen=True)
-class LiveHosts:
+class LiveHosts(HashTable):
     """The live nodes of a world as hosts of a hash table; see `reconfiguration.Dht`.
 
     Attributes
     ----------
     given : Given
         Of a round.
-    tree : ReferenceTree
-    assignment : str
-        ``chord`` or ``pastry``.
     """
 
     given: Given
-    tree: ReferenceTree
-    assignment: str
 
-    @property
-    def bounds(self) -> np.ndarray:
-        """See `Dht`."""
-        return self.given.bounds
+    @classmethod
+    def of(cls, given: Given, tree: ReferenceTree, assignment: str) -> LiveHosts:
+        """Return the live nodes of a round."""
+        return cls(given.facts, given.bounds, tree, assignment, given)
 
     def is_here(self, host: np.ndarray) -> np.ndarray:
         """See `Dht`."""
         return self.given.in_round.alive[host]
-
-    def at(self, key: Numbers) -> np.ndarray:
-        """See `Dht`: the first position of the bucket that answers for each key."""
-        at = np.zeros(len(key), dtype=np.int64)
-        for position in np.unique(self.bounds[1:-1]).tolist():
-            if 0 < position < self.bounds[-1]:
-                at[self.tree.number(self._id(position)) <= key] = position
-        return at
 
     def live(self, bucket: int) -> np.ndarray:
         """Return the live hosts of a bucket, ascending."""
@@ -94,29 +81,11 @@ class LiveHosts:
 
     def settled(self, bucket: int) -> Rings:
         """Return the keysets of the hosts that own keys of a bucket, which has nodes."""
-        known, live = self.given.facts.ring, self.given.in_round.live()
-        first, last = np.searchsorted(live, self.bounds[bucket : bucket + 2])
-        # a keyset's ends are made of two nodeIds each
-        some = live[np.unique(np.arange(first - 2, last + 2) % len(live))]
-        ids = from_halves(known.hi[some], known.lo[some], self.tree.bits)
-        ring = np.zeros(len(some), dtype=np.int64)
-        full = Rings.of(self.tree, self.assignment, ids, ring, some, 1)
-        return full.within(*self._range(bucket))
+        return self.rings(bucket, self.given.in_round.live())
 
     def keysets(self, bucket: int, tables: Tables) -> Rings:
         """See `Dht`."""
-        return keysets_of_columns(tables[KEYSETS], self._range(bucket), self.tree.bits)
-
-    def _range(self, bucket: int) -> tuple[Numbers, Numbers]:
-        """Return the first and the last key for which a bucket answers: from node to node."""
-        first, last = self.bounds[bucket : bucket + 2]
-        begin = self._id(first) if first else 0
-        end = 2**self.tree.bits if last == self.bounds[-1] else self._id(last)
-        return self.tree.number(begin), self.tree.number(end - 1)
-
-    def _id(self, position: int) -> int:
-        known = self.given.facts.ring
-        return int(known.hi[position]) << 64 | int(known.lo[position])
+        return keysets_of_columns(tables[KEYSETS], self.range(bucket), self.tree.bits)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ Costa and Frey, Section 4.1: "an abstract component with the ability to map keys
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -16,7 +14,7 @@ from scribe_spark.core.u128 import halves
 from scribe_spark.overlay import Application, Overlay
 from scribe_spark.progress import Progress
 from scribe_spark.reference_tree.bucket_searches import LOOKUP
-from scribe_spark.reference_tree.bucket_steps import cut_ring, search
+from scribe_spark.reference_tree.bucket_steps import search
 from scribe_spark.reference_tree.rings import CHORD
 from scribe_spark.reference_tree.rows import LOOKUPS
 from scribe_spark.reference_tree.tree import ReferenceTree
@@ -38,8 +36,7 @@ def lookups(
         As of :func:`.places.places`, which counts them.
     """
     tree = ReferenceTree(128, children)
-    cut, hosts = cut_ring(nodes, tree, assignment, buckets)
-    searched = search(replace(cut, name_lookups=True), hosts)
+    searched = search(nodes, tree, assignment, buckets, name_lookups=True)
     result, _ = materialise(searched.rows(LOOKUPS, LOOKUP))
     searched.release()
     return result

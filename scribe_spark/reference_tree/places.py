@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark.progress import Progress
 from scribe_spark.reference_tree.bucket_searches import ANSWER, PLACE
-from scribe_spark.reference_tree.bucket_steps import cut_ring, search
+from scribe_spark.reference_tree.bucket_steps import search
 from scribe_spark.reference_tree.rings import CHORD
 from scribe_spark.reference_tree.rows import COUNTS, PIECES, PLACES
 from scribe_spark.reference_tree.tree import ReferenceTree
@@ -47,7 +47,7 @@ def places(
     assignment : str
         Which keys a host has: ``chord`` or ``pastry``.
     buckets : int, optional
-        Into how many buckets of keys the ring is cut, about; places do not depend on it.
+        In how many buckets of the ring the hosts are; places do not depend on it.
     progress : Progress, optional
 
     Returns
@@ -62,15 +62,12 @@ def places(
         A parameter out of range, no hosts, more hosts than keys, ids that are equal or too large.
     """
     tree = ReferenceTree(bits, children)
-    spark = nodes.sparkSession
-    with describe_jobs(spark, "reference tree: keysets"):
-        cut, hosts = cut_ring(nodes, tree, assignment, buckets)
-    searched = search(cut, hosts, progress)
+    searched = search(nodes, tree, assignment, buckets, progress=progress)
     # hosts whose searches went to other buckets put their parts together
     found = searched.rows(PIECES, PLACE, ANSWER)
     whole = found.where("ended").select(PLACES.names)
     complete = whole.unionByName(put_together(found.where("ended IS NOT TRUE")))
-    with describe_jobs(spark, "reference tree: places"):
+    with describe_jobs(nodes.sparkSession, "reference tree: places"):
         result, _ = materialise(complete)
     searched.release()
     return result

@@ -167,11 +167,12 @@ class Trees:
     @property
     def _delays(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """A function of positions of nodes: the delays between them."""
-        names, lan_us = self.names, self.round.lan_us
+        given, lan_us = self.player.given, self.round.lan_us
+        facts, kernel = given.facts, given.kernel
 
         def delays(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-            router = names.facts.ring.router
-            return names.kernel.delays(router[one], router[other]) + 2 * lan_us
+            router = facts.ring.router
+            return kernel.delays(router[one], router[other]) + 2 * lan_us
 
         return delays
 

@@ -72,7 +72,7 @@ class LiveTree:
 
     def hosts(self, player: Player) -> LiveHosts:
         """Return the live hosts of the tree."""
-        return LiveHosts(player.given, ReferenceTree(128, self.children), self.assignment)
+        return LiveHosts.of(player.given, ReferenceTree(128, self.children), self.assignment)
 
 
 def find_live_tree(kept: LiveTree, player: Player) -> None:

@@ -276,7 +276,7 @@ def in_process(rank, pipe, patience, lost):
 
 
 @pytest.mark.parametrize(
-    ("lost", "patience", "reason"), [("SIGKILL", 30.0, "has gone"), ("SIGSTOP", 5.0, "for 5 s")]
+    ("lost", "patience", "reason"), [("SIGKILL", 30.0, "has gone"), ("SIGSTOP", 2.0, "for 2 s")]
 )
 def test_a_lost_process_is_named_soon(lost, patience, reason):
     context = multiprocessing.get_context("spawn")

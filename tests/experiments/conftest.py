@@ -108,6 +108,7 @@ def make(spark: SparkSession, tmp_path: Path) -> Callable[..., experiments.Run]:
         resume: bool = False,
         overwrite: bool = False,
         progress: Any = None,
+        engine: str = "auto",
         **changes: Any,
     ) -> experiments.Run:
         usual = {n: v for n, v in SMALL.items() if n != "groups" or "members" not in changes}
@@ -119,6 +120,7 @@ def make(spark: SparkSession, tmp_path: Path) -> Callable[..., experiments.Run]:
             partitions=partitions,
             resume=resume,
             overwrite=overwrite,
+            engine=engine,
         )
         experiments.check(config, execution)
         return experiments.run(spark, config, execution, phases, progress)

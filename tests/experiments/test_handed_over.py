@@ -389,7 +389,8 @@ def test_the_packages_own_systems_hand_over_what_they_should(make, monkeypatch, 
     checked = []
     monkeypatch.setattr(phases, "is_built_in", lambda system: checked.append(system.name))
     every = [s.name for s in all_systems()]
-    make(phases=experiments.PHASES[:3], nodes=30, groups=3, systems=",".join(every), **changes)
+    size = {"nodes": 30, "groups": 3, "gossipsub_heartbeats": 2, "systems": ",".join(every)}
+    make(phases=experiments.PHASES[:3], engine="tasks", **size, **changes)
     assert checked == every
 
 

@@ -3,52 +3,41 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from reference_tree.test_places import at_once, random_ids
 from scribe_spark.core.arrays import NONE
-from scribe_spark.core.u128 import from_halves
 from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
-from scribe_spark.engine.program import AT
+from scribe_spark.engine.ring import Ring
 from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.bucket_searches import ANSWER, PLACE
-from scribe_spark.reference_tree.bucket_steps import HOSTS, Search
-from scribe_spark.reference_tree.buckets import (
-    Buckets,
-    Ends,
-    _ends_of_partition,
-    bucket_bits,
-    bucket_of_key,
-)
+from scribe_spark.reference_tree.bucket_steps import Search
+from scribe_spark.reference_tree.hash_table import HashTable
 
 
 def by_buckets(ids: list[int], bits: int, children: int, assignment: str, buckets: int) -> list:
-    """Rows of `PLACES`, made as the supersteps make them."""
-    tree, n = ReferenceTree(bits, children), len(ids)
+    """Rows of `PLACES`, made as the supersteps make them; some buckets may have no hosts."""
+    tree, count = ReferenceTree(bits, children), len(ids)
     hi, lo = (
         np.array(half, np.uint64) for half in zip(*[divmod(k, 2**64) for k in ids], strict=True)
     )
-    first_bits = bucket_bits(tree, n, buckets)
-    bucket = bucket_of_key(tree, first_bits, from_halves(hi, lo, bits))
-    hosts = {"id_hi": hi.view(np.int64), "id_lo": lo.view(np.int64)}
-    ends = _ends_of_partition(pa.table({"bucket": bucket, "node": np.arange(n), **hosts}), bits)
-    assert not any(ends.column("wrong").to_pylist() + ends.column("again").to_pylist())
-    end_hi, end_lo = (ends.column(name).to_numpy().view(np.uint64) for name in hosts)
-    order = np.lexsort((end_lo, end_hi))
-    node = ends.column("node").to_numpy()
-    cut = Buckets(tree, assignment, first_bits, Ends(end_hi[order], end_lo[order], node[order]))
-
-    sent = {AT: bucket.astype(np.int64), "node": np.arange(n), **hosts}
-    tables = [Tables() for _ in range(2**first_bits)]
-    play(Search(cut), tables, {HOSTS: sent})
+    ring = Ring(hi, lo, np.arange(count), np.zeros(count, np.int64)).in_order()
+    bounds = np.sort(np.random.default_rng(count).integers(0, count + 1, buckets + 1))
+    bounds[[0, -1]] = 0, count
+    tables = [Tables() for _ in range(buckets)]
+    play(Search(HashTable(RingInMemory(ring), bounds, tree, assignment)), tables)
     found: dict[int, list] = {}
     for mine in tables:
         for name in (name for name in mine if name.startswith((PLACE, ANSWER))):
             for values in zip(*mine[name].values(), strict=True):
                 add(found, dict(zip(mine[name], map(int, values), strict=True)))
-    return sorted((node, *place) for node, place in found.items())
+    number = [*ring.node.tolist(), None]
+    return sorted(
+        (number[host], *place[:3], number[-1 if place[3] is None else place[3]], *place[4:])
+        for host, place in found.items()
+    )
 
 
 def add(found: dict[int, list], row: dict[str, int]) -> None:

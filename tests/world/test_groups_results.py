@@ -11,6 +11,8 @@ import pytest
 
 from scribe_spark.cli import main
 from scribe_spark.config import WorldConfig
+from scribe_spark.experiments import world_setup
+from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import check_world
 from tools import groups_results
 
@@ -55,6 +57,17 @@ def page_of(job, out):
 
 def test_commands_are_of_worlds(job, monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[2])  # their configs are the checkout's
+    graphs, load = {}, world_setup.load  # many have the same network
+
+    def load_once(config):
+        network = repr((config.topology, config.seed))
+        if network not in graphs:
+            graphs[network] = load(config)
+            check_routes(graphs[network], config.topology.tie, config.seed)
+        return graphs[network]
+
+    monkeypatch.setattr(world_setup, "load", load_once)
+    monkeypatch.setattr(world_setup, "check_routes", lambda *_: None)
     for name, command in job.EXPERIMENTS.items():
         if command:
             with pytest.raises(SystemExit) as end:
