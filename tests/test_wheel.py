@@ -100,7 +100,8 @@ def test_the_notebook_installs_the_wheel_and_its_code_is_python():
 
 @pytest.mark.slow
 def test_a_clean_environment_with_the_wheel_alone(tmp_path):
-    """Minutes: pip fetches Spark.  sdist, wheel out of the sdist, install, doctor, run, notebook."""
+    ours = "PYTHON", "SPARK", "PYSPARK"
+    clean = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
     home, work = tmp_path / "clean", tmp_path / "work"
     work.mkdir()
     venv.create(home, with_pip=True)
