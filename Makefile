@@ -178,6 +178,12 @@ wheel: $(VENV)/.run ## The wheel, and the same as a zip for spark-submit --py-fi
 	cp dist/scribe_spark-*.whl dist/scribe_spark.zip
 	rm -rf build
 
+.PHONY: dist
+dist: $(VENV)/.dist ## A release: the sdist and the wheel that an index takes, in dist/
+	rm -rf build dist
+	$(BIN)/python -m build --outdir dist .
+	rm -rf build
+
 .PHONY: setup
 setup: java $(VENV)/.run .jars/asked .jars/recorded ## Python packages into .venv, GraphFrames' jar into .jars
 
@@ -204,12 +210,13 @@ graphframes: java $(VENV)/.run ## Look for GraphFrames' jar again
 	@touch $@
 
 # One stamp a set of extras; they are installed again when setup.cfg changes.
-EXTRAS.run := topohub,connect
-EXTRAS.test := test,connect
-EXTRAS.cluster := test,cluster
-EXTRAS.lint := lint,test
+EXTRAS.run := spark,topohub,connect
+EXTRAS.test := spark,test,connect
+EXTRAS.cluster := spark,test,cluster
+EXTRAS.lint := spark,lint,test
+EXTRAS.dist := dist
 
-$(VENV)/.run $(VENV)/.test $(VENV)/.cluster $(VENV)/.lint: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
+$(VENV)/.run $(VENV)/.test $(VENV)/.cluster $(VENV)/.lint $(VENV)/.dist: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS.$*)]'
 	@touch $@
 

@@ -26,6 +26,9 @@ from scribe_spark.worlds.summary import measures_by_round, summarise, summary_un
 #: The files that a comparison leaves.
 PAGE, ROWS, JSON = "compare.html", "compare.csv", "compare.json"
 
+#: The table of deliveries by their latency.
+_COUNTS = "latency_counts"
+
 #: Differences of numbers that would be equal without rounding.
 _ROUNDING = 1e-9
 
@@ -258,8 +261,18 @@ def _run_side(folder: str, manifest: Mapping[str, Any]) -> Side:
         manifest,
         {row["name"]: row["value"] for row in metrics},
         {row["name"]: row["unit"] or "" for row in metrics},
-        distributions=_table(folder, "distributions"),
+        distributions=_distributions(folder),
     )
+
+
+def _distributions(folder: str) -> pd.DataFrame:
+    """Read how many things have each value; latencies among them, where they were counted."""
+    spread = _table(folder, "distributions")
+    if not (local_path(folder) / "tables" / _COUNTS).is_dir():
+        return spread
+    counts = _table(folder, _COUNTS)
+    of_time = counts[counts["unit"] == "ms"][["system", "value", "count"]]
+    return pd.concat([spread, of_time.assign(figure="latency", measure="latency")])
 
 
 def _world_side(folder: str, manifest: Mapping[str, Any]) -> Side:

@@ -17,13 +17,15 @@ from scribe_spark.experiments.phases import REPORT
 from scribe_spark.experiments.records import Records, records_of
 from scribe_spark.experiments.run_trees import TABLES, read_trees
 from scribe_spark.inputs import is_local
-from scribe_spark.report import render
+from scribe_spark.report import Latency, render
 from scribe_spark.report.parts import COLUMNS
 from scribe_spark.schemas import DISTRIBUTIONS
 
 #: What the report is drawn from.
 _METRICS = "metrics.json"
 _DISTRIBUTIONS, _GROUP_DELAY, _BY_PART = "distributions", "group_delay", "by_part"
+#: Read where a phase has written them.
+_LATENCY, _COUNTS = "latency", "latency_counts"
 _READ = (_DISTRIBUTIONS, _GROUP_DELAY, *TABLES)
 
 #: The columns of `schemas.GROUP_DELAY` that are drawn.
@@ -77,7 +79,8 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
         spread = folder.collect(_DISTRIBUTIONS, DISTRIBUTIONS.names).to_pandas()
         delays = folder.collect(_GROUP_DELAY, DELAYS).to_pandas()
         trees, by_part = read_trees(folder.collect), _by_part(folder, records)
-        page = render(folder.read_json(_METRICS), shown, spread, trees, delays, by_part=by_part)
+        latency = _latency(folder, records)
+        page = render(folder.read_json(_METRICS), shown, spread, trees, delays, by_part, latency)
         return folder.write_page(page)
 
 
@@ -87,6 +90,18 @@ def _by_part(folder: Folder, records: Records) -> pd.DataFrame | None:
         return None
     _refuse_damage(folder, _BY_PART, folder.verify_table(_BY_PART, records.tables[_BY_PART]))
     return folder.collect(_BY_PART, COLUMNS).to_pandas()
+
+
+def _latency(folder: Folder, records: Records) -> Latency | None:
+    """Read the deliveries by their latency; None where no phase has counted them."""
+    if not {_LATENCY, _COUNTS} <= records.tables.keys():
+        return None
+    for name in (_LATENCY, _COUNTS):
+        _refuse_damage(folder, name, folder.verify_table(name, records.tables[name]))
+    counts = folder.collect(_COUNTS, ("system", "unit", "value", "count")).to_pandas()
+    rows = folder.collect(_LATENCY, ("system", "unit", "expected")).to_pandas()
+    expected = rows[rows["unit"] == "ms"].groupby("system")["expected"].sum()
+    return Latency(counts, {str(name): float(number) for name, number in expected.items()})
 
 
 def _manifest(folder: Folder) -> tuple[dict[str, Any], Records]:

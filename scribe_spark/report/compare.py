@@ -23,6 +23,7 @@ from scribe_spark.report.style import RC, marked_style
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import ABSENT, PERCENT, as_setting, as_text, readable
 from scribe_spark.report.world import draw_rounds, line_words
+from scribe_spark.systems import find_system
 
 #: The measures whose distributions are drawn -> heading, axis, unit of the things, and whether the
 #: tail is drawn, on logarithmic axes, instead of the cumulative share.
@@ -197,7 +198,7 @@ def _card(row: Compared, names: Sequence[str]) -> dict[str, Any]:
     """Return the card of a measure: of the side that differs most from the base."""
     side = max(range(1, len(row.values)), key=lambda at: abs(row.percent(at) or 0))
     return {
-        "what": readable(row.measure),
+        "what": measure_in_words(row.measure),
         "value": as_text(row.values[side]),
         "unit": row.unit,
         "side": names[side],
@@ -205,6 +206,24 @@ def _card(row: Compared, names: Sequence[str]) -> dict[str, Any]:
         "percent": percent_text(row.percent(side)),
         "notable": row.most > NOTABLE,
     }
+
+
+def measure_in_words(measure: str) -> str:
+    """Return the name of a measure for readers, a system by its label.
+
+    Examples
+    --------
+    >>> measure_in_words("gossipsub.rad.median")
+    'GossipSub, RAD, median'
+    """
+    system, _, rest = measure.partition(".")
+    words = readable(measure)
+    return words if find_system(system) is None else f"{label_of(system)}, {_lower(readable(rest))}"
+
+
+def _lower(words: str) -> str:
+    """Return words that go on in a sentence; an abbreviation stays as it is."""
+    return words if words[:2].isupper() else words[:1].lower() + words[1:]
 
 
 def percent_text(percent: float | None) -> str:
@@ -224,7 +243,7 @@ def _cells(row: Compared) -> dict[str, Any]:
     """Return a row of the page's table as text."""
     sides = range(1, len(row.values))
     return {
-        "what": readable(row.measure),
+        "what": measure_in_words(row.measure),
         "name": row.measure,
         "unit": row.unit,
         "base": as_text(row.values[0]),
@@ -280,7 +299,7 @@ def _round_figures(
         }
         lines = {name: line for name, line in found.items() if len(line)}
         unit = next((side.units[measure] for side in sides if measure in side.units), "")
-        title = readable(measure) + (f" ({unit})" if unit else "")
+        title = measure_in_words(measure) + (f" ({unit})" if unit else "")
         drawing_name = "round-" + measure.replace(".", "-").replace("_", "-").replace(" ", "-")
         if len(lines) < 2 or _alike(lines):
             yield drawing_name, title, "", ""
@@ -358,12 +377,12 @@ def _draw(
 ) -> str:
     """Draw the shares of things over one another: with at most x, or at least x on log scales."""
     from matplotlib import style
-    from matplotlib.ticker import PercentFormatter
+    from matplotlib.ticker import FuncFormatter, NullFormatter, PercentFormatter
 
     looks = {label: {**look, "marker": None} for label, look in _looks(names).items()}
     with style.context(["default", RC]):
         figure = new_figure(4.6, 2.9)
-        axes = figure.add_axes((0.15, 0.16, 0.82, 0.8))
+        axes = figure.add_axes((0.17, 0.16, 0.8, 0.8))
         axes.set_xlabel(axis)
         told = []
         for label, of in found.items():
@@ -381,6 +400,8 @@ def _draw(
         if tail:
             axes.set(xscale="log", yscale="log")
             log_axis(axes, "x")
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}%"))
+            axes.yaxis.set_minor_formatter(NullFormatter())
         else:
             axes.set_ylim(0, 100)
             axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))

@@ -23,6 +23,7 @@ from scribe_spark.report.comparison import (
     sections,
     topologies,
 )
+from scribe_spark.report.coverage import draw_coverage
 from scribe_spark.report.drawing import draw, page_systems
 from scribe_spark.report.failures import COSTS, failure_rows, without_failures
 from scribe_spark.report.latencies import latency_values, links_in_words, without_latencies
@@ -62,6 +63,22 @@ class _Figure:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class Latency:
+    """Deliveries of a run by their latency.
+
+    Attributes
+    ----------
+    counts : DataFrame
+        ``system, unit, value, count``: deliveries by their latency, rounded up to whole `unit`.
+    expected : mapping of str to float
+        System -> members that are to get the message, over all groups.
+    """
+
+    counts: pd.DataFrame
+    expected: Mapping[str, float]
+
+
 def render(
     metrics: Sequence[Mapping[str, Any]],
     manifest: Mapping[str, Any],
@@ -69,6 +86,7 @@ def render(
     trees: RunTrees | None = None,
     delays: pd.DataFrame | None = None,
     by_part: pd.DataFrame | None = None,
+    latency: Latency | None = None,
 ) -> Report:
     """Draw the figures and write the page.
 
@@ -92,6 +110,8 @@ def render(
         ``system, size, rad``: a row for each system and group, of all topologies.
     by_part : DataFrame, optional
         Measures by class and region, the columns `parts.COLUMNS`.
+    latency : Latency, optional
+        Deliveries by their latency.
 
     Returns
     -------
@@ -116,6 +136,18 @@ def render(
         after = [d.spec.measures[0] for d in drawn].index("rad") + 1
         parts = by_size.name, by_size.title, Markup(by_size.svg), by_size.caption, by_size.words
         figures.insert(after, _Figure(*parts))
+    coverage = None
+    if latency is not None:
+        coverage = draw_coverage(latency.counts, latency.expected, page_systems(distributions))
+    if coverage is not None:
+        parts = (
+            coverage.name,
+            coverage.title,
+            Markup(coverage.svg),
+            coverage.caption,
+            coverage.words,
+        )
+        figures.insert(0, _Figure(*parts))
     compared_rows = sections(without_latencies(without_failures(metrics)))
     differences = [row.difference for section in compared_rows for row in section.rows]
     compared = [difference for difference in differences if difference is not None]

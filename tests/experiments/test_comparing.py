@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,27 @@ def test_differences():
     assert row.most == 50
     assert Compared("a", "", True, (None, 1.0)).most == 0
     assert Compared("a", "", True, (0.0, -1.0)).percent(1) == float("-inf")
+
+
+def test_axes_have_plain_numbers(base, tmp_path, call):
+    """Of a tail on logarithmic axes, too: no formula of matplotlib's is left as text."""
+    rows = pd.DataFrame(
+        [("10", "scribe", "link_stress", value, 10 - value) for value in (1, 9)],
+        columns=["figure", "system", "measure", "value", "count"],
+    )
+    for name, most in (("a", 9), ("b", 8)):
+        shutil.rmtree((folder := run_folder(tmp_path / name)) / "tables")
+        record = table(
+            folder, "distributions", rows[rows["value"] <= most].astype({"value": float})
+        )
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest["phases"][0]["tables"]["distributions"] = record
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert call("compare", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "out")[0] == 0
+    page = (tmp_path / "out" / "compare.html").read_text()
+    assert "Link stress: Scribe</h3>" in page
+    assert "mathdefault" not in page
+    assert "100%" in page
 
 
 def test_names_of_folders_tell_them_apart():

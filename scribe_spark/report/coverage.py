@@ -1,0 +1,122 @@
+"""Coverage over time: the share of the members that have the message, with percentiles marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.measures.histogram import Histogram
+from scribe_spark.report.legends import label_ends, legend_above
+from scribe_spark.report.readouts import Line, Readout
+from scribe_spark.report.series import label_of
+from scribe_spark.report.style import RC, system_styles
+from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.text import ABSENT, PERCENT, as_text
+from scribe_spark.systems import all_systems
+
+_NAME, _TITLE = "figure-coverage", "Coverage over time"
+_CAPTION = (
+    "Members that have the message after x ms, in per cent of those that are to get it, over all "
+    "groups: the cumulative distribution of latency. Dots are at 50, 90, 95 and 99 %."
+)
+
+#: The percentiles that are marked.
+_MARKED = (50, 90, 95, 99)
+
+
+@dataclass(frozen=True)
+class CoverageFigure:
+    """The drawing: its SVG, and in words what it shows."""
+
+    svg: str
+    words: str
+    name: str = _NAME
+    title: str = _TITLE
+    caption: str = _CAPTION
+
+
+def draw_coverage(
+    counts: pd.DataFrame, expected: Mapping[str, float], systems: set[str]
+) -> CoverageFigure | None:
+    """Draw a line for each system; None where no latency in ms was counted.
+
+    Parameters
+    ----------
+    counts : DataFrame
+        ``system, unit, value, count``: deliveries by their latency, rounded up to whole `unit`.
+    expected : mapping of str to float
+        System -> members that are to get the message, over all groups.
+    systems : set of str
+        The systems of the page.
+    """
+    from matplotlib import style
+    from matplotlib.ticker import PercentFormatter
+
+    of_time = counts[counts["unit"] == "ms"]
+    found = {str(name): _histogram(rows) for name, rows in of_time.groupby("system")}
+    registered = [system.name for system in all_systems()]
+    order = [name for name in registered if name in found]
+    order += sorted(found.keys() - set(registered))
+    if not order:
+        return None
+    looks = system_styles({*systems, *order})
+    shares = {name: 100 * found[name].at_most / _all(found, expected, name) for name in order}
+    words = " ".join(
+        f"{label_of(name)}: "
+        + ", ".join(
+            f"{percent}{PERCENT} {_when(found[name], shares[name], percent)}" for percent in _MARKED
+        )
+        + "."
+        for name in order
+    )
+    with style.context(["default", RC]):  # whatever the user's matplotlibrc says
+        figure = new_figure(4.5, 3.15)
+        axes = figure.add_axes((0.165, 0.135, 0.815, 0.83))
+        axes.set(xlabel="time since the message was sent (ms)", ylabel="members that have it (%)")
+        told, ends = [], {}
+        for name in order:
+            x, y, colour = found[name].values, shares[name], looks[name]["color"]
+            axes.plot(np.r_[0.0, x], np.r_[0.0, y], color=colour)
+            at = [np.searchsorted(y, percent) for percent in _MARKED if y[-1] >= percent]
+            axes.plot(x[at], y[at], color=colour, linestyle="", marker="o", markersize=3.5)
+            told.append(Line(label_of(name), colour, x, _at_most(found[name], x, y)))
+            ends[label_of(name)] = (float(y[-1]), colour)
+        for percent in _MARKED:
+            axes.axhline(percent, color="#888888", linewidth=0.5, linestyle=(0, (2, 2)), zorder=0)
+        axes.set_xlim(0, 1.02 * max(of.values[-1] for of in found.values()))
+        axes.set_ylim(0, 101)
+        axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
+        if len(order) > 1 and not label_ends(axes, ends):
+            legend_above(
+                figure, [(label_of(name), {"color": looks[name]["color"]}) for name in order]
+            )
+        readout = Readout(axes, told, lambda ms: f"within {as_text(ms)} ms", _percent)
+        return CoverageFigure(svg_element(figure, _NAME, _TITLE, words, [readout]), words)
+
+
+def _histogram(rows: pd.DataFrame) -> Histogram:
+    rows = rows.sort_values("value")
+    return Histogram(rows["value"].to_numpy(dtype=float), rows["count"].to_numpy(dtype=np.int64))
+
+
+def _all(found: Mapping[str, Histogram], expected: Mapping[str, float], name: str) -> float:
+    return expected.get(name) or found[name].total
+
+
+def _when(of: Histogram, shares: np.ndarray, percent: float) -> str:
+    """Return the time at which a share of the members has the message; never is a dash."""
+    if shares[-1] < percent:
+        return ABSENT
+    return f"within {as_text(of.values[np.searchsorted(shares, percent)])} ms"
+
+
+def _at_most(of: Histogram, x: np.ndarray, shares: np.ndarray):
+    total = of.total / shares[-1] if shares[-1] else 1.0
+    return lambda wanted: of.count_at_most(wanted) / total
+
+
+def _percent(value: float) -> str:
+    return as_text(float(f"{value:.4g}")) + PERCENT
