@@ -254,8 +254,8 @@ FAULTS = {
     ),
     "a first copy that is a duplicate": Fault(
         "measures/copies.py",
-        "late = len(payload) - (pc.sum",
-        "late = 1 * (pc.sum",
+        'late = added["copies"] - added["first"]',
+        'late = 1 * added["copies"]',
         "tests/measures/test_copies.py",
     ),
     "an RDP of other members": Fault(
