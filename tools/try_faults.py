@@ -255,7 +255,7 @@ FAULTS = {
     "a first copy that is a duplicate": Fault(
         "measures/copies.py",
         'late = added["copies"] - added["first"]',
-        'late = added["copies"]',
+        'late = 1 * added["copies"]',
         "tests/measures/test_copies.py",
     ),
     "an RDP of other members": Fault(

@@ -1,4 +1,4 @@
-"""The tables of the buckets as the tables that Bayeux hands over: numbers of nodes, ids of routers.
+"""The tables of the buckets as the tables that Bayeux hands over.
 
 References
 ----------
@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from scribe_spark import multicast
 from scribe_spark.bayeux.joining import BEGUN, JOIN, TREE
@@ -25,9 +24,9 @@ from scribe_spark.core.arrays import read_table
 from scribe_spark.core.keys import key_of, key_parts
 from scribe_spark.dissemination import EDGES
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.buckets import ends, read_columns
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.views import Names, read_view
 from scribe_spark.runtime.batches import Batches
 
 #: The kind of the state that a node keeps.
@@ -76,84 +75,58 @@ class HandedOver:
 
     def begun(self, tables: BucketTables) -> Batches:
         """Return ``session``: those whose root has got a JOIN."""
-        return self._read(tables, BEGUN, dict, "session bigint")
+        return self._view(tables, BEGUN, "session bigint")
 
     def edges(self, tables: BucketTables) -> Batches:
         """Return `multicast.EDGES`."""
-        return self._read(tables, EDGES, self._edges, multicast.EDGES)
+        return self._view(tables, EDGES, multicast.EDGES, self._edges)
 
     def copies(self, tables: BucketTables) -> Batches:
         """Return `multicast.COPIES`."""
-        return self._read(tables, COPIES, self._copies, multicast.COPIES)
+        return self._view(tables, COPIES, multicast.COPIES, _copies)
 
     def deliveries(self, tables: BucketTables) -> Batches:
         """Return `multicast.DELIVERIES`."""
-        return self._read(tables, DELIVERED, self._deliveries, multicast.DELIVERIES)
+        return self._view(tables, DELIVERED, multicast.DELIVERIES, _deliveries)
 
     def state(self, tables: BucketTables) -> Batches:
         """Return `multicast.STATE`."""
-        return self._read(tables, ENTRIES, self._entries, multicast.STATE)
+        return self._view(tables, ENTRIES, multicast.STATE, _entries)
 
     def control(self, tables: BucketTables) -> Batches:
         """Return `multicast.CONTROL`."""
         return Batches.union(
-            self._read(tables, f"{SENT} {kind}", partial(self._messages, kind), multicast.CONTROL)
+            self._view(tables, f"{SENT} {kind}", multicast.CONTROL, partial(self._messages, kind))
             for kind in (JOIN, TREE)
         )
 
-    @staticmethod
-    def _read(
-        tables: BucketTables, name: str, make: Callable[[Columns], Mapping[str, Any]], schema: str
+    def _view(
+        self,
+        tables: BucketTables,
+        name: str,
+        schema: str,
+        make: Callable[[Columns], Mapping[str, Any]] = dict,
     ) -> Batches:
-        return read_columns(tables.rows(name), lambda bucket, start, some: make(some), schema)
+        names = Names(self.sessions.facts, self.sessions.kernel, self.number)
+        return read_view(tables.rows(name), names, schema, make)
 
     def _edges(self, some: Columns) -> dict[str, Any]:
         # the column that the flood calls group has sessions
-        return {
-            "group": self._group_of(some["group"]),
-            **self._ends(parent=some["node"], child=some["peer"]),
-        }
-
-    def _copies(self, some: Columns) -> dict[str, Any]:
-        return {
-            "group": self.number[some["group"]],
-            **self._ends(sender=some["sender"], receiver=some["node"]),
-            "kind": _same(multicast.PAYLOAD, some["node"]),
-            "hop": some["hops"],
-            "sent_us": some["sent_us"],
-            "first": some["first"],
-        }
-
-    def _deliveries(self, some: Columns) -> dict[str, Any]:
-        return {
-            "group": self.number[some["group"]],
-            "node": self.sessions.facts.ring.node[some["node"]],
-            "hops": some["hops"],
-            "delay_us": some["at_us"],
-        }
-
-    def _entries(self, some: Columns) -> dict[str, Any]:
-        return {
-            "group": self.number[some["group"]],
-            "node": self.sessions.facts.ring.node[some["node"]],
-            "kind": _same(MEMBER_LIST, some["node"]),
-            "entries": some["entries"],
-        }
+        group = some["group"] // self.sessions.partitions
+        return {"group": group, "parent": some["node"], "child": some["peer"]}
 
     def _messages(self, kind: str, some: Columns) -> dict[str, Any]:
-        return {
-            "group": self._group_of(some["session"]),
-            **self._ends(sender=some["sender"], receiver=some["receiver"]),
-            "kind": _same(kind, some["sender"]),
-            "messages": some["messages"],
-        }
-
-    def _group_of(self, session: np.ndarray) -> np.ndarray:
-        return self.number[session // self.sessions.partitions]
-
-    def _ends(self, **positions: np.ndarray) -> dict[str, np.ndarray]:
-        return ends(self.sessions.facts.ring, self.sessions.kernel, **positions)
+        return {**some, "group": some["session"] // self.sessions.partitions, "kind": kind}
 
 
-def _same(kind: str, rows: np.ndarray) -> pa.Array:
-    return pa.repeat(pa.scalar(kind), len(rows))
+def _copies(some: Columns) -> dict[str, Any]:
+    renamed = {"receiver": some["node"], "hop": some["hops"]}
+    return {**some, **renamed, "kind": multicast.PAYLOAD}
+
+
+def _deliveries(some: Columns) -> dict[str, Any]:
+    return {**some, "delay_us": some["at_us"]}
+
+
+def _entries(some: Columns) -> dict[str, Any]:
+    return {**some, "kind": MEMBER_LIST}

@@ -7,11 +7,10 @@ JSAC 2002, Section V; NGC 2001, Section 4; docs/rules.md, C1 to C16.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from scribe_spark.can.cans import Placement, zones_of_groups
 from scribe_spark.can.flooding import goes_on
@@ -22,24 +21,20 @@ from scribe_spark.can.space import Space
 from scribe_spark.can.with_bandwidth import flood_with_bandwidth
 from scribe_spark.can.zones import KnowsZones, SharedZones
 from scribe_spark.config.can import CanConfig
-from scribe_spark.core.arrays import find_sorted
+from scribe_spark.core.arrays import NONE, find_sorted
 from scribe_spark.dissemination import Dissemination, read_copies, read_deliveries
 from scribe_spark.engine import Columns
-from scribe_spark.engine.buckets import read_typed
-from scribe_spark.engine.exchange import add_rows, gather
-from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.views import Names, view_together
 from scribe_spark.multicast import CONTROL, STATE, Multicast
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.schemas import MICROSECONDS
-from scribe_spark.underlay.protocol import Kernel, Underlay
 
 __all__ = ["SYSTEM", "multicast", "placement_of"]
 
 SYSTEM = "can"
-
-_ROWS_AT_ONCE = 2**17
 
 
 def placement_of(config: CanConfig, seed: int, routers: int) -> Placement:
@@ -106,62 +101,37 @@ def multicast(stages: Any) -> Multicast:
     counts = tables.play(program, "CAN", stages.progress)
     if with_bandwidth:
         flood_with_bandwidth(stages, tables, source, flood.processing_us)
+    names = Names(ring.facts, underlay.kernel, number)
     return Multicast(
         SYSTEM,
         None,
         read_deliveries(tables, flood, number),
         copies=read_copies(tables, flood, number),
-        state=_state(tables, known, ring.facts, number),
-        control=_control(tables, len(counts), ring.facts, underlay, number),
+        state=_state(tables, known, names),
+        control=_control(tables, len(counts), names),
     )
 
 
-def _state(tables: BucketTables, known: KnowsZones, facts: Facts, number: np.ndarray) -> Batches:
+def _state(tables: BucketTables, known: KnowsZones, names: Names) -> Batches:
     """`multicast.STATE`: how many neighbours each node has, in groups' CANs and in that of all."""
 
-    def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
+    def rows(bucket: int, tables: Mapping[str, Columns]) -> Iterator[dict[str, Any]]:
         zones = known.zones
-        zone, entries = np.unique(table["zone"], return_counts=True)
-        can = zones.can[zone]
-        group = pa.array(np.append(number, 0)[can], mask=can == len(number))
-        kind = pa.repeat(pa.scalar("neighbours"), len(zone))
-        columns = [group, pa.array(facts.ring.node[zones.node[zone]]), kind, pa.array(entries)]
-        yield pa.RecordBatch.from_arrays(columns, names=_names(STATE))
+        zone, entries = np.unique(tables[NEIGHBOURS]["zone"], return_counts=True)
+        group, node = zones.can[zone], zones.node[zone]
+        group = np.where(group == len(names.groups), NONE, group)
+        yield {"group": group, "node": node, "kind": "neighbours", "entries": entries}
 
-    return read_typed(tables.rows(NEIGHBOURS), rows, STATE)
+    return view_together(tables.rows(NEIGHBOURS), names, STATE, rows)
 
 
-def _control(
-    tables: BucketTables, supersteps: int, facts: Facts, underlay: Underlay, number: np.ndarray
-) -> Batches:
+def _control(tables: BucketTables, supersteps: int, names: Names) -> Batches:
     """`multicast.CONTROL`: CONTACT and JOIN messages that were taken."""
-    kernel = underlay.kernel
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _, found in gather(batches):
-            every = concatenate(found.values())
-            added = add_rows("messages", every, "kind", "group", "sender", "receiver")
-            yield from _control_rows(facts, kernel, number, added)
+    def rows(bucket: int, tables: Mapping[str, Columns]) -> Iterator[dict[str, Any]]:
+        every = concatenate(tables.values())
+        added = add_rows("messages", every, "kind", "group", "sender", "receiver")
+        yield {**added, "kind": np.array(KINDS)[added["kind"]]}
 
-    names = [f"{TAKEN} {superstep}" for superstep in range(supersteps)]
-    return Batches.made(tables.rows(*names), run, CONTROL)
-
-
-def _control_rows(
-    facts: Facts, kernel: Kernel, number: np.ndarray, messages: Columns
-) -> Iterator[pa.RecordBatch]:
-    """Yield typed rows of messages between positions."""
-    ring = facts.ring
-    for start in range(0, len(messages["group"]), _ROWS_AT_ONCE):
-        some = {name: column[start : start + _ROWS_AT_ONCE] for name, column in messages.items()}
-        ends = some["sender"], some["receiver"]
-        kind = pa.DictionaryArray.from_arrays(some["kind"].astype(np.int8), list(KINDS))
-        columns = [pa.array(number[some["group"]])]
-        columns += [pa.array(ring.node[end]) for end in ends]
-        columns += [pa.array(kernel.ids(ring.router[end])) for end in ends]
-        columns += [kind.cast(pa.string()), pa.array(some["messages"])]
-        yield pa.RecordBatch.from_arrays(columns, names=_names(CONTROL))
-
-
-def _names(schema: str) -> list[str]:
-    return [column.split()[0] for column in schema.split(", ")]
+    taken = [f"{TAKEN} {superstep}" for superstep in range(supersteps)]
+    return view_together(tables.rows(*taken), names, CONTROL, rows)

@@ -23,7 +23,7 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.settings import bucket_count
-from scribe_spark.underlay.protocol import Kernel, Underlay
+from scribe_spark.underlay.protocol import Underlay
 
 _NODES_AT_ONCE = 2**16
 _ROWS_AT_ONCE = 2**17
@@ -208,36 +208,6 @@ def tables_by_bucket(batches: Iterable[pa.RecordBatch]) -> dict[int, Tables]:
     return {bucket: Tables(read) for bucket, read in sorted(found.items())}
 
 
-def read_columns(
-    rows: DataFrame,
-    make: Callable[[int, int, dict[str, np.ndarray]], Mapping[str, np.ndarray | pa.Array]],
-    schema: str,
-    at_once: int = _ROWS_AT_ONCE,
-) -> Batches:
-    """Return tables of buckets as typed rows, for further kernels; lazy.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        `ROWS`.
-    make : callable
-        ``make(bucket, start, some)``: the columns of `schema`, numpy or Arrow, of some rows of a
-        bucket's table, from row `start` on.
-    schema : str
-        DDL.
-    at_once : int
-        How many rows of a table are made together.
-    """
-    wanted = arrow_schema(schema)
-
-    def batches(bucket: int, table: dict[str, np.ndarray]) -> Iterator[pa.RecordBatch]:
-        for start in range(0, count_rows(table), at_once):
-            some = {name: column[start : start + at_once] for name, column in table.items()}
-            yield batch_of(make(bucket, start, some), wanted)
-
-    return read_typed(rows, batches, schema)
-
-
 def arrow_schema(schema: StructType | str) -> pa.Schema:
     """Return a schema, or DDL of plain columns, as a schema of Arrow; no session is needed."""
     if isinstance(schema, StructType):
@@ -250,26 +220,3 @@ _ARROW = {
     **{"bigint": pa.int64(), "int": pa.int32(), "double": pa.float64()},
     **{"string": pa.string(), "boolean": pa.bool_()},
 }
-
-
-def batch_of(columns: Mapping[str, np.ndarray | pa.Array], wanted: pa.Schema) -> pa.RecordBatch:
-    """Return columns, numpy or Arrow, as a batch of a schema."""
-    arrays = [_array(columns[field.name], field.type) for field in wanted]
-    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
-
-
-def _array(column: np.ndarray | pa.Array, kind: pa.DataType) -> pa.Array:
-    return column.cast(kind) if isinstance(column, pa.Array) else pa.array(column, kind)
-
-
-def ends(ring: Ring, kernel: Kernel, **positions: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the columns of the ends of edges or messages: numbers of nodes, ids of their routers.
-
-    Parameters
-    ----------
-    **positions : ndarray of int64
-        Name of a column -> positions of nodes; that of their routers is called ``NAME_router``.
-    """
-    nodes = {name: ring.node[at] for name, at in positions.items()}
-    routers = {f"{name}_router": kernel.ids(ring.router[at]) for name, at in positions.items()}
-    return nodes | routers

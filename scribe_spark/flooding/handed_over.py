@@ -1,4 +1,4 @@
-"""The tables of the buckets as the tables that a flood hands over: numbers, and ids of routers.
+"""The tables of the buckets as the tables that a flood hands over.
 
 References
 ----------
@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns
-from scribe_spark.engine.buckets import arrow_schema, batch_of, ends, read_columns, read_together
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
+from scribe_spark.engine.views import Names, read_view, view_together
 from scribe_spark.flooding.flood import COPIES
 from scribe_spark.flooding.group_rings import kept_of, told
 from scribe_spark.multicast import CONTROL, DELIVERIES, EDGES, STATE
@@ -80,79 +81,67 @@ class HandedOver:
 
     # --- copies
 
-    @staticmethod
     def _copies(
+        self,
         tables: BucketTables,
         supersteps: int,
         make: Callable[[Columns], Mapping[str, Any]],
         schema: str,
     ) -> Batches:
         names = [f"{COPIES} {superstep}" for superstep in range(supersteps)]
-        return read_columns(tables.rows(*names), lambda bucket, start, some: make(some), schema)
+        return read_view(tables.rows(*names), self._names, schema, make)
 
     def _edges(self, some: Columns) -> dict[str, Any]:
-        return {
-            "group": self.number[some["group"]],
-            **self._ends(parent=some["sender"], child=some[AT]),
-        }
+        parent, child = self._position(some["sender"]), self._position(some[AT])
+        return {"group": some["group"], "parent": parent, "child": child}
 
     def _deliveries(self, some: Columns) -> dict[str, Any]:
-        return {
-            "group": self.number[some["group"]],
-            "node": self._node(some[AT]),
-            "hops": some["hops"],
-            "delay_us": some["at_us"],
-        }
+        return {**some, "node": self._position(some[AT]), "delay_us": some["at_us"]}
 
     # --- what nodes know
 
     def _of_nodes(
         self, known: DataFrame, make: Callable[[States], Mapping[str, Any]], schema: str
     ) -> Batches:
-        ring, bounds, wanted = self.facts, self.bounds, arrow_schema(schema)
+        ring, bounds = self.facts, self.bounds
 
-        def rows(bucket: int, tables: Mapping[str, Columns]) -> Iterator[pa.RecordBatch]:
+        def rows(bucket: int, tables: Mapping[str, Columns]) -> Iterator[Mapping[str, Any]]:
             states = States.of_tables(ring.ring, int(bounds[bucket]), tables)
             for start in range(0, len(states.own), _NODES_AT_ONCE):
-                yield batch_of(make(states.of(slice(start, start + _NODES_AT_ONCE))), wanted)
+                yield make(states.of(slice(start, start + _NODES_AT_ONCE)))
 
-        return read_together(known, rows, schema)
+        return view_together(known, self._names, schema, rows)
 
     def _state(self, states: States) -> dict[str, Any]:
         kept = kept_of(states)
         place = np.tile(states.own, len(kept))
         kind = np.repeat(list(kept), len(states.own))
         entries = np.concatenate(list(kept.values()))
-        there = entries > 0
-        return {
-            "group": self._group(place[there]),
-            "node": self._node(place[there]),
-            "kind": kind[there],
-            "entries": entries[there],
-        }
+        rows = {"group": self._group(place), "node": self._position(place)}
+        return take({**rows, "kind": kind, "entries": entries}, entries > 0)
 
     def _announcements(self, states: States) -> dict[str, Any]:
         teller, place = told(states)
         return {
             "group": self._group(place),
-            **self._ends(sender=teller, receiver=place),
-            "kind": pa.repeat(pa.scalar(ANNOUNCEMENT), len(place)),
+            "sender": self._position(teller),
+            "receiver": self._position(place),
+            "kind": ANNOUNCEMENT,
             "messages": np.ones(len(place), dtype=np.int64),
         }
 
-    # --- numbers and ids
+    # --- names
 
-    def _group(self, place: np.ndarray) -> np.ndarray | pa.Array:
-        """The group whose ring each place is in; NULL where the overlay is flooded."""
+    @property
+    def _names(self) -> Names:
+        return Names(self.overlay or self.facts, self.kernel, self.number)
+
+    def _group(self, place: np.ndarray) -> np.ndarray:
+        """The index of the group whose ring each place is in; NONE where the overlay is flooded."""
         if self.begins is None:
-            return pa.nulls(len(place), pa.int64())
-        return self.number[np.searchsorted(self.begins, place, side="right") - 1]
+            return np.full(len(place), NONE)
+        return np.searchsorted(self.begins, place, side="right") - 1
 
-    def _node(self, place: np.ndarray) -> np.ndarray:
-        if self.overlay is None or self.position is None:
-            return self.facts.ring.node[place]
-        return self.overlay.ring.node[open_array(self.position)[place]]
-
-    def _ends(self, **places: np.ndarray) -> dict[str, np.ndarray]:
-        nodes = {name: self._node(place) for name, place in places.items()}
-        return ends(self.facts.ring, self.kernel, **places) | nodes
+    def _position(self, place: np.ndarray) -> np.ndarray:
+        """The positions of places in the ring whose nodes are named."""
+        return place if self.position is None else open_array(self.position)[place]

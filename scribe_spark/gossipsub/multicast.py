@@ -7,17 +7,18 @@ docs/rules.md, G1 to G15.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
-from scribe_spark.engine.buckets import BucketRing, ends, read_columns
-from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
-from scribe_spark.engine.packing import Columns
+from scribe_spark.core.arrays import NONE
+from scribe_spark.core.keys import key_parts
+from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.packing import Columns, take
+from scribe_spark.engine.views import Names, read_view
 from scribe_spark.gossipsub.account import (
     JOINING,
     JOINING_KINDS,
@@ -70,7 +71,7 @@ def multicast(stages: Any) -> Multicast:
     subscribers = SharedDirectory((shared.place, shared.offsets), size)
     known = (ring.facts, number, subscribers, rules, underlay.kernel, underlay.lan_us)
     topics = Topics(ring.bounds, *known, stages.config.seed)
-    tables = stages.own(BucketTables(ring.layout, _empty(ring)))
+    tables = stages.own(BucketTables(ring.layout, ring.starts()))
 
     def play(program: TopicsProgram, name: str) -> list[int]:
         return tables.play(program, f"GossipSub {name}", stages.progress)
@@ -108,17 +109,6 @@ class _Shared:
         discard_arrays(self.place, self.offsets)
 
 
-def _empty(ring: BucketRing) -> DataFrame:
-    """Return a table in each bucket, so that all are played: `ROWS`."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for bucket in batch.column("bucket").to_pylist():
-                yield from pack_rows(bucket, bucket, True, "bucket", {"bucket": np.array([bucket])})
-
-    return ring.each_bucket().mapInArrow(run, ROWS)
-
-
 @dataclass(frozen=True)
 class _Read:
     """The tables of the buckets as typed rows.
@@ -143,19 +133,14 @@ class _Read:
 
     def deliveries(self) -> Batches:
         """Return `multicast.DELIVERIES`."""
-        topics, timed = self.topics, self.timed
+        size, delay = self.topics.space.size, "at" if self.timed else "way"
 
         def rows(table: Columns) -> dict[str, Any]:
-            heard = table["hops"] > 0
-            topic, node = np.divmod(table["key"][heard], topics.space.size)
-            return {
-                "group": topics.number[topic],
-                "node": topics.facts.ring.node[node],
-                "hops": table["hops"][heard].astype(np.int32),
-                "delay_us": table["at" if timed else "way"][heard],
-            }
+            heard = take(table, table["hops"] > 0)
+            place = key_parts(heard["key"], ("group", "node"), size)
+            return {**place, "hops": heard["hops"], "delay_us": heard[delay]}
 
-        return self._typed([ARRIVALS], rows, DELIVERIES)
+        return self._view([ARRIVALS], rows, DELIVERIES)
 
     def copies(self) -> Batches:
         """Return `multicast.COPIES`: payload, IDONTWANT, IHAVE, IWANT."""
@@ -167,37 +152,33 @@ class _Read:
         return Batches(tuple(one for part in parts for one in part.parts), parts[0].schema)
 
     def _copies(self, kind: str, names: list[str]) -> Batches:
-        topics, kernel, timed = self.topics, self.kernel, self.timed
+        timed = self.timed
 
         def rows(table: Columns) -> dict[str, Any]:
             count, sent = len(table["message"]), table.get("sent")
             nothing = np.zeros(count, dtype=np.int64)
             unknown = sent is None or not timed
             return {
-                "group": topics.number[table["message"]],
-                **ends(topics.facts.ring, kernel, sender=table["sender"], receiver=table["node"]),
-                "kind": pa.repeat(pa.scalar(kind), count),
-                "hop": table.get("hops", nothing).astype(np.int32),
+                "group": table["message"],
+                "sender": table["sender"],
+                "receiver": table["node"],
+                "kind": kind,
+                "hop": table.get("hops", nothing),
                 "sent_us": pa.nulls(count, pa.int64()) if unknown else sent,
                 "first": table.get("first", nothing > 0),
             }
 
-        return self._typed(names, rows, COPY_ROWS)
+        return self._view(names, rows, COPY_ROWS)
 
     def state(self) -> Batches:
         """Return `multicast.STATE`."""
-        topics = self.topics
+        size = self.topics.space.size
 
         def rows(table: Columns) -> dict[str, Any]:
-            topic, node = np.divmod(table["place"], topics.space.size)
-            return {
-                "group": topics.number[topic],
-                "node": topics.facts.ring.node[node],
-                "kind": pa.array(KEPT_KINDS).take(pa.array(table["kind"])),
-                "entries": table["entries"],
-            }
+            place = key_parts(table["place"], ("group", "node"), size)
+            return {**table, **place, "kind": np.array(KEPT_KINDS)[table["kind"]]}
 
-        return self._typed([KEPT], rows, STATE)
+        return self._view([KEPT], rows, STATE)
 
     def control(self, of_topics: bool) -> Batches:
         """Return `multicast.CONTROL`.
@@ -207,24 +188,23 @@ class _Read:
         of_topics : bool
             Whether nodes dial for each topic; else once for all.
         """
-        topics, kernel = self.topics, self.kernel
+        space = self.topics.space
 
         def rows(table: Columns) -> dict[str, Any]:
-            topic, node, peer = topics.space.split(table["key"])
+            topic, node, peer = space.split(table["key"])
             dialled = table["kind"] == JOINING_KINDS.index("dial")
             return {
-                "group": pa.array(topics.number[topic], mask=None if of_topics else dialled),
-                **ends(topics.facts.ring, kernel, sender=peer, receiver=node),
-                "kind": pa.array(JOINING_KINDS).take(pa.array(table["kind"])),
+                "group": topic if of_topics else np.where(dialled, NONE, topic),
+                "sender": peer,
+                "receiver": node,
+                "kind": np.array(JOINING_KINDS)[table["kind"]],
                 "messages": table["messages"],
             }
 
-        return self._typed([JOINING], rows, CONTROL)
+        return self._view([JOINING], rows, CONTROL)
 
-    def _typed(
-        self, names: list[str], rows: Callable[[Columns], dict[str, Any]], schema: str
+    def _view(
+        self, tables: list[str], rows: Callable[[Columns], dict[str, Any]], schema: str
     ) -> Batches:
-        def made(bucket: int, start: int, some: Columns) -> dict[str, Any]:
-            return rows(some)
-
-        return read_columns(self.tables.rows(*names), made, schema)
+        names = Names(self.topics.facts, self.kernel, self.topics.number)
+        return read_view(self.tables.rows(*tables), names, schema, rows)
