@@ -105,7 +105,7 @@ def test_all_but_overlays_work_in_runs_with_rounds(spark, run, tmp_path):
     assert run.metrics()  # what the fixture has registered is still there
     config = RunConfig(
         **{"nodes": 60, "overlay": "perfect", "leaf_set": 8, "replicas": 3, "groups": 4, **NETWORK},
-        **{"variants": "star,circle", "generator": "mass-failure", "share": 0.3},
+        **{"variants": "star,circle,random_tree", "generator": "mass-failure", "share": 0.3},
     )
     execution = Execution(out=str(tmp_path / "out"), master="local[2]", partitions=2)
     with experiments.run(spark, config, execution, experiments.PHASES[:-1]) as done:
@@ -113,7 +113,7 @@ def test_all_but_overlays_work_in_runs_with_rounds(spark, run, tmp_path):
         assert 30 < len(live) < 60
         by_scribe = rows(done, "deliveries", "scribe")
         assert len(by_scribe)
-        for system in ("chain", "circle", "scribe_star"):
+        for system in ("chain", "circle", "random_tree", "scribe_star"):
             heard = rows(done, "deliveries", system)
             assert set(heard["node"]) <= live
             assert sorted(zip(heard["group"], heard["node"], strict=True)) == sorted(

@@ -83,7 +83,7 @@ def test_a_row_for_each_system_in_each_world_that_is_there(tmp_path: Path) -> No
     assert gossip["duplicates a delivery"] == "4"
     assert gossip["control messages"] == "12.5"
     assert "*A round* is 30 s: of some systems." in text
-    assert "3 of 42 are there." in text
+    assert "3 of 48 are there." in text
     # rounds 1, 3, 4, ..., 7
     rounds = [number for number in range(1, looked_at + 1) if number != 2]
     largest = f"{2 + sum(rounds) / len(rounds):.3g}"
@@ -114,10 +114,11 @@ def test_under_churn_the_steady_state_counts_over_all_seeds(tmp_path: Path) -> N
 def test_the_same_events_for_all_systems(nodes: int) -> None:
     """Only the delivery and the systems differ between the worlds of a scenario and a seed."""
     commands = peers_living.commands(nodes, 5)
-    assert len(commands) == 3 * 10
+    assert len(commands) == 3 * 11
     for name, command in commands.items():
         scenario, _, seed = name.rsplit("-", 2)
         other = commands[f"{scenario}-reliable-{seed}"]
         differ = [one for one, two in zip(command, other, strict=True) if one != two]
-        assert differ in ([], ["best-effort"], ["best-effort", "scribe,gossipsub,bayeux"])
+        beside = ([systems] for systems in ("scribe,gossipsub,bayeux", "scribe,flooding,can"))
+        assert differ in ([], ["best-effort"], *(["best-effort", *one] for one in beside))
         assert command[command.index("--seed") + 1] == seed

@@ -1,4 +1,4 @@
-"""Scribe, GossipSub and Bayeux under the same failures and churn: a table and a figure.
+"""Scribe and other systems under the same failures and churn: a table and a figure.
 
 ``python -m tools.peers_living OUT [--only NAME ...] [--page docs/peers_living.md]``
 
@@ -79,12 +79,15 @@ _WORLDS = {
     "peers": ("best-effort", "scribe,gossipsub,bayeux", (1, 2)),
     "alone": ("best-effort", "scribe", (3, 4, 5)),
     "reliable": ("reliable", "scribe", (1, 2, 3, 4, 5)),
+    "flooded": ("best-effort", "scribe,flooding,can", (1,)),
 }
 
 _KINDS = {
     "scribe": _Kind("Scribe, best effort", "scribe", ("peers", "alone")),
     "gossipsub": _Kind("GossipSub", "gossipsub", ("peers",)),
     "bayeux": _Kind("Bayeux", "bayeux", ("peers",)),
+    "flooding": _Kind("Flooding over Pastry", "flooding", ("flooded",)),
+    "can": _Kind("CAN multicast", "can", ("flooded",)),
     "reliable": _Kind("Scribe, reliable", "scribe", ("reliable",)),
 }
 
@@ -203,8 +206,9 @@ class Seen:
 
     @property
     def of_pastry(self) -> pd.Series:
-        """Messages that keep the overlay, per live node and second; GossipSub needs none."""
-        return self._per_second(() if self.system == "gossipsub" else MESSAGE_KINDS)
+        """Messages that keep the overlay, per live node and second."""
+        stands_on_pastry = self.system in ("scribe", "bayeux")
+        return self._per_second(MESSAGE_KINDS if stands_on_pastry else ())
 
     def _per_second(self, kinds: Sequence[str]) -> pd.Series:
         sent = sum((of(self.measures, f"messages.{kind}") for kind in kinds), start=0.0)
@@ -356,7 +360,7 @@ def figure(found: dict[tuple[str, str], list[Seen]]) -> str:
                     axes.set(ylabel=heading)
                 if not place and not row:
                     axes.legend(fontsize=5.5, frameon=False, loc="lower right")
-        heading = "Deliveries in their round, and RAD: three systems under the same events"
+        heading = "Deliveries in their round, and RAD: systems under the same events"
         return svg_element(drawing, "peers-living", heading, "; ".join(words))
 
 
@@ -400,7 +404,7 @@ def page(out: Path, file: Path) -> str:
     longest = max(lengths, key=len, default="")
     return "\n".join(
         [
-            "# Scribe, GossipSub and Bayeux while nodes come and fail",
+            "# Scribe and other systems while nodes come and fail",
             "",
             "Written by `make peers-living` (`NODES=10000` is a smaller one). All systems live "
             "under the same events: the same nodes fail and arrive, the same members join, the "
@@ -458,7 +462,8 @@ def _legend(found: dict[tuple[str, str], list[Seen]]) -> Iterator[str]:
         "connections, for Bayeux JOIN, TREE, LEAVE and PRUNE. *Of Pastry*, per live node and "
         "second: what keeps the overlay on which Scribe and Bayeux stand (keep-alives of leaf sets "
         "above all), which every application on Pastry shares; GossipSub has no overlay but its "
-        "connections, and its discovery of peers is outside of the model. *Link stress* is in the "
+        "connections, and its discovery of peers is outside of the model. Flooding and CAN "
+        "multicast repair their overlays at no cost (rules O1 to O9). *Link stress* is in the "
         "rounds in which it was measured (every fifth), on each link that exists: of payload "
         "packets of one publication of each group, of control packets per second (Scribe's with "
         "Pastry's)."

@@ -23,6 +23,8 @@ ARRIVALS = "tests/pastry/test_arrivals_one_task.py"
 WORLD = "tests/pastry/test_living_round.py"
 TREES = "tests/scribe/test_trees.py"
 GROUPS = "tests/scribe_living/test_scribe_round.py"
+OVERLAYS = "tests/world/test_group_overlays.py"
+USERS = "tests/world/test_users_system.py"
 GOSSIP = "tests/gossipsub/test_world.py"
 BAYEUX = "tests/bayeux/test_world.py"
 MULTICASTS = "tests/scribe_living/test_multicast_measures.py"
@@ -239,6 +241,61 @@ FAULTS = {
         '"sent_us": came["sent_us"][message]',
         "tests/flooding/test_flooding.py",
     ),
+    # overlays of groups in rounds, and systems of users
+    "a round that forgets who is silent": Fault(
+        "group_overlays.py",
+        "silent = silent[~alive[silent % size] & ~known[silent % size]]",
+        "silent = silent[:0]",
+        OVERLAYS,
+    ),
+    "a round in which the dead forward": Fault(
+        "group_overlays.py",
+        "return take(sent, round.lives.alive[sent[AT]])",
+        "return sent",
+        OVERLAYS,
+    ),
+    "a round whose quitters stay": Fault(
+        "group_overlays.py",
+        "lives & (find_sorted(quits, members) < 0)",
+        "lives & (find_sorted(quits, members) < 9)",
+        OVERLAYS,
+    ),
+    "a round whose first receivers count as duplicates": Fault(
+        "group_overlays.py",
+        "arrives & ~copies",
+        "arrives & copies",
+        OVERLAYS,
+    ),
+    "a round whose flood skips rows": Fault(
+        "flooding/live.py", "at * rows + came + 1)", "at * rows + came + 2)", OVERLAYS
+    ),
+    "a round of CAN whose shallow zones know no deeper ones": Fault(
+        "flooding/over_can.py",
+        "deeper = zones.depth[neighbour] < zones.depth[zone]",
+        "deeper = zones.depth[neighbour] > zones.depth[zone]",
+        OVERLAYS,
+    ),
+    "a round that is due too early": Fault(
+        "pending.py",
+        "due = expected.key < (last + 1) * groups * size",
+        "due = expected.key < (last + 2) * groups * size",
+        OVERLAYS,
+    ),
+    "a round 0 whose sources are delivered to": Fault(
+        "measures/multicasts.py",
+        "mine = mine[node[mine] != multicasts.start[of[mine]]]",
+        "mine = mine[node[mine] >= 0]",
+        BAYEUX,
+    ),
+    "a round 0 that mistakes receivers": Fault(
+        "experiments/round_in_run.py", '"receiver": sent["to"]', '"receiver": sent["sender"]', USERS
+    ),
+    "a section that no config knows": Fault(
+        "config/sectioned.py",
+        "self._outside = {name: one for name, one in made.items() if name not in fields}",
+        "self._outside = {}",
+        USERS,
+    ),
     # measures
     "an RMD of the nearest member": Fault(
         "measures/delay_sums.py",
@@ -420,7 +477,7 @@ def main(words: list[str]) -> int:
     names = [name for name in FAULTS if not words or any(word in name.split() for word in words)]
     slipped = 0
     with tempfile.TemporaryDirectory() as folder:
-        for part in ("scribe_spark", "tests", "tools", "benchmarks", "data", "jobs"):
+        for part in ("scribe_spark", "tests", "tools", "benchmarks", "data", "docs", "jobs"):
             shutil.copytree(ROOT / part, Path(folder, part))
         for file in ("setup.cfg", "pyproject.toml", "pytest.ini"):
             if (ROOT / file).exists():

@@ -8,11 +8,11 @@ docs/rules.md, F1, F2, F5, O1 to O8.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from scribe_spark.engine.packing import Columns
+from scribe_spark.core.arrays import NONE, expand
+from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.ring import Ring
 from scribe_spark.flooding.group_rings import GroupRings, known_of_places
 from scribe_spark.group_overlays import GroupOverlays, Network, Overlays
@@ -20,7 +20,10 @@ from scribe_spark.group_overlays import GroupOverlays, Network, Overlays
 
 @dataclass(frozen=True)
 class LiveFlooding(GroupOverlays):
-    """Each group has a ring of perfect tables, whose entries get copies with their rows.
+    """Each group has a ring of perfect tables, by whose rows its publications go.
+
+    Every node has one other node to get a publication from, whoever is dead; so the edges of a
+    publication are a tree.
 
     Attributes
     ----------
@@ -30,26 +33,32 @@ class LiveFlooding(GroupOverlays):
 
     b: int
     leaf_set: int
-    carried: ClassVar[tuple[str, ...]] = ("row",)
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """See `GroupOverlays`."""
+        """Return the copies of each publication, level by level: rule F2."""
         nodes = len(network.ring)
         rings = GroupRings.of(overlays.group, overlays.node, len(overlays.number), nodes)
-        position, count = rings.position, len(rings.position)
-        known = network.ring.take(position)
+        cells = self._cells(rings, network)
+        place, row, digit = np.nonzero(cells >= 0)
+        entry, rows = cells[place, row, digit].astype(np.int64), cells.shape[1]
+        row_of_place = place * rows + row
+        publication = np.arange(len(overlays.of))
+        at = rings.find(overlays.of, overlays.source, nodes)
+        came = np.full(len(at), NONE)
+        levels = []
+        while len(at):
+            # entries of the rows below that by which the copy has come
+            begin = np.searchsorted(row_of_place, at * rows + came + 1)
+            which, chosen = expand(begin, np.searchsorted(row_of_place, (at + 1) * rows))
+            publication, sender = publication[which], at[which]
+            at, came = entry[chosen], row[chosen]
+            ends = {"node": rings.position[sender], "peer": rings.position[at]}
+            levels.append({"publication": publication, **ends})
+        return concatenate(levels)
+
+    def _cells(self, rings: GroupRings, network: Network) -> np.ndarray:
+        """Return the routing tables of all places, of the groups' rings: F1."""
+        count, known = len(rings.position), network.ring.take(rings.position)
         ring = Ring(known.hi, known.lo, np.arange(count), known.router)
         bounds = rings.begins, 0, count
-        cells = known_of_places(ring, *bounds, network.kernel, self.b, self.leaf_set // 2).cells
-        place, row, digit = np.nonzero(cells >= 0)
-        entries = {
-            "group": rings.group[place],
-            "node": position[place],
-            "peer": position[cells[place, row, digit]],
-            "row": row,
-        }
-        return overlays.each_publication(entries)
-
-    def forwards(self, first: Columns, edges: Columns) -> np.ndarray:
-        """Rule F2: a copy that came with a row goes to entries of the rows below; see `edges`."""
-        return edges["row"] > first["row"]
+        return known_of_places(ring, *bounds, network.kernel, self.b, self.leaf_set // 2).cells
