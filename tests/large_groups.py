@@ -22,6 +22,9 @@ class PlaneKernel:
 
     points: np.ndarray
 
+    def losses(self, a: np.ndarray, b: np.ndarray) -> None:
+        """No packet is lost."""
+
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Of pairs of routers."""
         return np.sqrt(((self.points[a] - self.points[b]) ** 2).sum(axis=1)).astype(np.int64)

@@ -54,6 +54,10 @@ class DrawnDelays:
         span = np.uint64(self.most_us - self.least_us + 1)
         return self.least_us + (bits % span).astype(np.int64)
 
+    def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+        """See :class:`KnowsDelays`."""
+        return None
+
 
 @dataclass(frozen=True)
 class Published:

@@ -36,6 +36,7 @@ from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.checks import MOST_ROUTERS
 from scribe_spark.underlay.all_pairs import compute_routes, with_own_delays
 from scribe_spark.underlay.hops import HopUnderlay
+from scribe_spark.underlay.losses import route_losses
 from scribe_spark.underlay.matrices import MatrixUnderlay
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.underlay.routable import check_routes
@@ -187,7 +188,10 @@ class Simulation:
             return self._files.own(HopUnderlay.of(self.spark, routers, graph.edges, lan_us))
         routes = compute_routes(self.spark, routers, graph.edges, config.topology.tie, config.seed)
         routes = with_own_delays(routes, graph.hosts.own_us)
-        return self._files.own(MatrixUnderlay.of(self.spark, routes, len(graph.edges), lan_us))
+        lost = graph.losses
+        loss = None if lost is None else route_losses(routes.pred, routes.routers, lost)
+        made = MatrixUnderlay.of(self.spark, routes, len(graph.edges), lan_us, loss)
+        return self._files.own(made)
 
     # --- overlay
 

@@ -62,9 +62,10 @@ _DIAL, _GRAFT, _PRUNE, _REFUSE = "dial", "GRAFT", "PRUNE", "refuse"
 
 
 class KnowsDelays(Protocol):
-    """Knows the delays between routers, in microseconds; see `underlay.Kernel`."""
+    """Knows the delays between routers, in microseconds, and the losses; see `underlay.Kernel`."""
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray: ...
+    def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None: ...
 
 
 @dataclass(frozen=True)

@@ -154,14 +154,26 @@ class PublicationProgram(TopicsProgram):
 
     def lost(self, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
         """Return which copies are lost: bool (rule G12)."""
-        loss, lost = self.topics.rules.loss, ~self.topics.is_alive(receiver)
-        if loss:
+        lost = ~self.topics.is_alive(receiver)
+        if self._loses:
             topic = self.messages.topic[message]
             bits = self.topics.names.bits("gossipsub loss", self.heartbeat, topic, sender, receiver)
             for number in self.messages.stamp:
                 bits = draws.more_bits(bits, number[message])
-            lost |= (bits >> np.uint64(11)) * 2.0**-53 < loss
+            lost |= (bits >> np.uint64(11)) * 2.0**-53 < self._loss(sender, receiver)
         return lost
+
+    @property
+    def _loses(self) -> bool:
+        """Whether any copy may be lost: of all a share, or by the routes of the network."""
+        nobody = np.empty(0, dtype=np.int64)
+        return self.topics.rules.loss > 0 or self.topics.kernel.losses(nobody, nobody) is not None
+
+    def _loss(self, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray | float:
+        """Return how likely copies are lost."""
+        loss, router = self.topics.rules.loss, self.topics.facts.ring.router
+        of_route = self.topics.kernel.losses(router[sender], router[receiver])
+        return loss if of_route is None else 1 - (1 - loss) * (1 - of_route)
 
     def links(
         self, table: Links, key: np.ndarray, but: np.ndarray
@@ -469,7 +481,7 @@ class Copies(PublicationProgram):
         receiver, sender = came[AT], came["sender"]
         back = self.delay(receiver, sender)
         copy = at + self.waits(hops) + back < came["sent"]
-        if self.topics.rules.loss:
+        if self._loses:
             copy &= ~self._lost_back(arrivals.heartbeat[row], came["message"], receiver, sender)
         if self.topics.rules.idontwant:
             copy |= (hops > 0) & (at + back < came["sent"])

@@ -94,7 +94,8 @@ def graph_of_elements(elements: Elements, source: str) -> Graph:
         router_frame(ids, x=x, y=y), links[~loops].reset_index(drop=True), source
     )
     reader.note_directions(links[~loops])
-    return Graph(graph.vertices, graph.edges, source, hosts, tuple(reader.notes))
+    losses = reader.losses(links)
+    return Graph(graph.vertices, graph.edges, source, hosts, losses, tuple(reader.notes))
 
 
 class _Reader:
@@ -294,12 +295,6 @@ class _Reader:
             )
         else:
             self.notes.append("the graph is not directed: each edge is a link both ways")
-        losses = [self._loss(edge) for edge in self._elements.edges if "packet_loss" in edge[2]]
-        if any(losses):
-            self.notes.append(
-                f"packet_loss of {len(losses):,} edges ({min(losses):g} to {max(losses):g}) is "
-                "ignored; --gossipsub-loss loses a share of all copies"
-            )
         for name, why in (
             ("jitter", "is ignored"),
             ("LinkSpeedRaw", "is ignored: links between routers have no rates here"),
@@ -307,10 +302,31 @@ class _Reader:
             if any(self._has(name)):
                 self.notes.append(f"{name} of edges {why}")
 
+    def losses(self, links: pd.DataFrame) -> pd.DataFrame | None:
+        """Return the losses of links, of parallel ones that of the quickest; None without any."""
+        given = ["packet_loss" in values for *_, values in self._elements.edges]
+        loss = [self._loss(edge) for edge in self._elements.edges]
+        if not any(loss):
+            return None
+        if len(self._elements.nodes) > MOST_ROUTERS:
+            self.notes.append(
+                f"packet_loss is ignored: there are more than {MOST_ROUTERS:,} routers"
+            )
+            return None
+        self.notes.append(
+            f"packet_loss of {sum(given):,} edges ({min(loss):g} to {max(loss):g}): GossipSub's "
+            "copies are lost by it, without --message-size; other systems lose none"
+        )
+        there = links.assign(loss=loss, given=0)
+        back = there.rename(columns={"src": "dst", "dst": "src"}).assign(given=1)
+        every = pd.concat([there, back]).sort_values(["src", "dst", "given", "delay_ms", "loss"])
+        kept = every.drop_duplicates(["src", "dst"])
+        return kept.loc[kept["loss"] > 0, ["src", "dst", "loss"]].reset_index(drop=True)
+
     def _loss(self, edge: Any) -> float:
         one, other, values = edge
         try:
-            loss = float(values["packet_loss"])
+            loss = float(values.get("packet_loss", 0))
         except (TypeError, ValueError):
             loss = np.nan
         if not 0 <= loss <= 1:

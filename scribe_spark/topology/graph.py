@@ -36,6 +36,9 @@ class Graph:
         Where it came from, for error messages.
     hosts : Hosts
         What is said of the nodes at the routers.
+    losses : DataFrame or None
+        ``src, dst, loss``: the share of packets that links lose, and from a router to itself what
+        is lost between two of its nodes; None where no link loses any.
     notes : tuple of str
         What a user should know of the way in which it was made, a line each.
     """
@@ -44,6 +47,7 @@ class Graph:
     edges: pd.DataFrame
     source: str = "graph"
     hosts: Hosts = NO_HOSTS
+    losses: pd.DataFrame | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -72,7 +72,7 @@ def graph_of_regions(
     edges = pd.DataFrame({"src": src, "dst": dst, "delay_ms": delay_ms, "weight": 1.0})
     shares = None if matrix.shares is None else matrix.shares[region] / sites
     hosts = Hosts(shares, us.diagonal().copy(), regions=matrix.names, region=region)
-    return Graph(router_frame(site, domain=region), edges, source, hosts, _notes(us, lan_us))
+    return Graph(router_frame(site, domain=region), edges, source, hosts, notes=_notes(us, lan_us))
 
 
 def _notes(us: np.ndarray, lan_us: int) -> tuple[str, ...]:

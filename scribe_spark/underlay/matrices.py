@@ -27,12 +27,15 @@ class MatrixKernel(RouterIds):
     delay, pred, exits, routers : str
         Names of the arrays: delay_us (R, R), predecessors (R, R), where routes leave pendant
         components (2, R), router ids (R,).
+    loss : str, optional
+        Name of the array of losses of routes (R, R), where links lose packets.
     """
 
     delay: str
     pred: str
     exits: str
     routers: str
+    loss: str | None = None
 
     def open(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """delay_us (R, R) int32; pred (R, R); router ids (R,)."""
@@ -57,6 +60,10 @@ class MatrixKernel(RouterIds):
             a.astype(np.int64) * len(delay) + b
         )  # one index a row takes a third of the time of two
         return delay.reshape(-1).take(flat).astype(np.int64)
+
+    def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        return None if self.loss is None else open_array(self.loss)[a, b]
 
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
@@ -87,22 +94,35 @@ class MatrixUnderlay:
 
     @classmethod
     def of(
-        cls, spark: SparkSession, routes: RouteMatrices, links: int, lan_us: int
+        cls,
+        spark: SparkSession,
+        routes: RouteMatrices,
+        links: int,
+        lan_us: int,
+        loss: np.ndarray | None = None,
     ) -> MatrixUnderlay:
-        """Give each executor the matrices once."""
+        """Give each executor the matrices once.
+
+        Parameters
+        ----------
+        loss : ndarray of float64, shape (R, R), optional
+            From :func:`~scribe_spark.underlay.losses.route_losses`.
+        """
         names = distribute_arrays(
             spark,
             delay=routes.delay_us,
             pred=routes.pred,
             exits=routes.exits,
             routers=routes.routers,
+            **({} if loss is None else {"loss": loss}),
         )
         return cls(MatrixKernel(*names), routes.routers, links, lan_us)
 
     def release(self) -> None:
         """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
         kernel = self.kernel
-        discard_arrays(kernel.delay, kernel.pred, kernel.exits, kernel.routers)
+        lossy = () if kernel.loss is None else (kernel.loss,)
+        discard_arrays(kernel.delay, kernel.pred, kernel.exits, kernel.routers, *lossy)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
         """See :class:`~scribe_spark.underlay.protocol.Underlay`."""

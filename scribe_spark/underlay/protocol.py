@@ -50,6 +50,12 @@ class Kernel(Protocol):
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Route delay in microseconds between router indices, row by row."""
 
+    def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+        """Share of packets lost on the routes between router indices: float64, row by row.
+
+        None in a network of which no loss is known.
+        """
+
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -104,6 +110,10 @@ class RouterIds:
     def ids(self, index: np.ndarray) -> np.ndarray:
         """See :class:`Kernel`."""
         return open_array(self.routers)[index]
+
+    def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+        """See :class:`Kernel`."""
+        return None
 
 
 class Underlay(Protocol):

@@ -52,6 +52,29 @@ def test_with_loss_iwant_brings_the_rest():
     assert len(late) > 0.98 * 420
 
 
+class Lossy(DrawnDelays):
+    """Routes between an even and an odd router lose every packet, or a third."""
+
+    share = 1.0
+
+    def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """See `DrawnDelays`."""
+        return np.where((a + b) % 2 == 1, self.share, 0.0)
+
+
+@pytest.mark.parametrize(("share", "loss"), [(1.0, 0.0), (1 / 3, 0.0), (1 / 3, 0.25)])
+def test_copies_are_lost_by_their_routes(share, loss, monkeypatch):
+    monkeypatch.setattr(Lossy, "share", share)
+    members = [np.arange(600)]
+    one = build_topics(GossipSubConfig(), 600, members, Lossy(1_000, 100_000, 1), 1)
+    copies = one.publish(loss=loss).copies
+    across = (copies["node"] + copies["sender"]) % 2 == 1
+    lost = copies["lost"]
+    assert np.mean(lost[~across]) == pytest.approx(loss, abs=0.03)
+    expected = 1 - (1 - share) * (1 - loss)
+    assert np.mean(lost[across]) == pytest.approx(expected, abs=0.03 if share < 1 else 0)
+
+
 def test_duplicates_are_degree_less_two_without_processing_time():
     """Each node sends to its mesh but the sender and the source."""
     one = topics([600], flood_publish=False)

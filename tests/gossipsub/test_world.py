@@ -43,6 +43,9 @@ class Delays:
     def delays(self, a, b):
         return self.of[a, b]
 
+    def losses(self, a, b):
+        """No packet is lost."""
+
 
 def ring_of(case: LiveCase) -> Ring:
     nodes = np.array(sorted(range(case.count), key=case.idents.get), dtype=np.int64)

@@ -14,6 +14,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.topology import load, needs_spark
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
+from scribe_spark.underlay.losses import route_losses
 
 #: As Shadow's documentation writes graphs: units in texts, a self-loop for hosts of one node.
 SHADOW = """graph [
@@ -104,7 +105,7 @@ def test_shadow_gives_delays_rates_and_self_loops(graph_of, name):
         "routers without a self-loop: 2;",
         "host_bandwidth_up: 20Mbit/s to 100Mbit/s; routers without it: 1",
         "the graph is not directed: each edge is a link both ways",
-        "packet_loss of 2 edges (0 to 0.01) is ignored; --gossipsub-loss",
+        "packet_loss of 2 edges (0 to 0.01): GossipSub's copies are lost by it",
         "jitter of edges is ignored",
         "nodes are spread over all routers evenly",
     ):
@@ -157,6 +158,19 @@ def test_rates_are_of_the_class_or_all_nodes_or_the_router(graph_of):
     rates = hosts.rates(classes, nodes, routers, down=7)
     assert (rates.up == np.where(is_fast, 10**9, hosts.up[routers])).all()
     assert (rates.down == 7).all()
+
+
+def test_a_route_loses_what_its_links_lose(graph_of):
+    text = SHADOW.replace('latency "500 us"', 'latency "500 us" packet_loss 0.5')
+    text = text.replace('latency "3 ms" packet_loss 0.0', 'latency "3 ms" packet_loss 0.25')
+    graph = graph_of(text, "a.gml")
+    ids = graph.vertices["id"].to_numpy()
+    links = LinkArrays.of(ids, graph.edges, "delay", 1)
+    pred = route_block(links, np.arange(len(ids)))[1]
+    far = 1 - 0.99 * 0.5  # 5 to 9 by 7
+    expected = [[0.25, 0.01, far], [0.01, 0, 0.5], [far, 0.5, 0]]
+    assert np.allclose(route_losses(pred, ids, graph.losses), expected)
+    assert graph_of(SHADOW.replace("packet_loss 0.01", ""), "a.gml").losses is None
 
 
 def test_nodes_may_have_shares(graph_of):

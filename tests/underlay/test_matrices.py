@@ -87,3 +87,16 @@ def test_packets_add_up_over_routes_and_merge_within_trees(spark):
 def counted(kernel, src: np.ndarray, dst: np.ndarray, packets: np.ndarray) -> dict:
     links = zip(kernel.ids(src).tolist(), kernel.ids(dst).tolist(), strict=True)
     return dict(zip(links, packets.tolist(), strict=True))
+
+
+def test_losses_of_routes_are_handed_out(spark):
+    one = worlds.worlds()[2]
+    ids, links = np.array(one.case.routers), worlds.link_frame(one.case)
+    routes = compute_routes(spark, ids, links, "delay", 1)
+    loss = np.random.default_rng(1).random((len(ids), len(ids)))
+    underlay = MatrixUnderlay.of(spark, routes, len(links), 500, loss)
+    a = np.arange(len(ids))
+    b = a[::-1]
+    assert np.array_equal(underlay.kernel.losses(a, b), loss[a, b])
+    underlay.release()
+    assert MatrixUnderlay.of(spark, routes, len(links), 500).kernel.losses(a, b) is None
