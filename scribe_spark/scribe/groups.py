@@ -65,31 +65,31 @@ class _Custody:
         The groups are 1 to this number.
     usual : int
         In how many groups a node is whose class does not say it.
-    nodes : int
+    nodes, at_once : int
+        How many nodes there are, and in a chunk.
     """
 
     classes: NodeClasses
     groups: int
     usual: int
     nodes: int
+    at_once: int
 
     @classmethod
     def of(cls, config: Any, section: Any) -> Self:
         """Return that of a config, by its section ``groups`` or ``scribe``."""
-        of_config = NodeClasses.of(config), section.count or 0, section.custody
-        return cls(*of_config, config.overlay.nodes)
+        groups = section.count or 0
+        at_once = max(_DRAWS_AT_ONCE // max(groups, 1), 1)
+        known = NodeClasses.of(config), groups, section.custody
+        return cls(*known, config.overlay.nodes, at_once)
 
     def starts(self) -> np.ndarray:
         """Return the first nodes of chunks of nodes: int64."""
-        return np.arange(0, self.nodes, self._at_once)
-
-    @property
-    def _at_once(self) -> int:
-        return max(_DRAWS_AT_ONCE // max(self.groups, 1), 1)
+        return np.arange(0, self.nodes, self.at_once)
 
     def chunk(self, start: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the groups and nodes of a chunk's members: int64; the nodes ascend."""
-        node = np.arange(start, min(start + self._at_once, self.nodes))
+        node = np.arange(start, min(start + self.at_once, self.nodes))
         count = np.minimum(self.classes.values("custody", node, self.usual), self.groups)
         shared = draws.bits_np(self.classes.seed, "custody", node)
         bits = draws.more_bits(shared[:, None], np.arange(1, self.groups + 1))
