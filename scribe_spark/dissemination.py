@@ -24,7 +24,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+from scribe_spark import draws
 from scribe_spark.core.arrays import (
     NONE,
     distinct,
@@ -58,6 +60,7 @@ __all__ = [
     "copy_rows",
     "delivery_rows",
     "disseminate",
+    "random_peers",
     "read_copies",
     "read_deliveries",
 ]
@@ -379,6 +382,54 @@ def disseminate(
     tables.play(program, "dissemination", progress)
     copies = read_copies(tables, program, number)
     return Spread(copies, read_deliveries(tables, program, number), tables)
+
+
+def random_peers(stages: Any, count: int, purpose: str = "random peers") -> DataFrame:
+    """Return edges from each member of a group, and its source, to random others of the group.
+
+    Parameters
+    ----------
+    stages : Simulation
+        The argument of a system's ``build``.
+    count : int
+        Peers of each node; a node of a group with fewer others has all of them.
+    purpose : str
+        The purpose of the draws, which are keyed by the seed, the purpose, the group and the node.
+
+    Returns
+    -------
+    DataFrame
+        ``group, node, peer, rank, delay_us``: each peer of a node once.  Ranks count the peers of a
+        node from 0 in random order; the delay is that of the edge.
+    """
+    sources = stages.multicast_groups.where("source IS NOT NULL").select(
+        "group", F.col("source").alias("node"), F.col("source_router").alias("router")
+    )
+    nodes = stages.members.select("group", "node", "router").unionByName(sources).distinct()
+    seed = stages.config.seed
+
+    def draw(table: pa.Table) -> pa.Table:
+        """Draw the peers of all nodes of a group."""
+        table = table.sort_by("node")
+        group, node = (table.column(name).to_numpy() for name in ("group", "node"))
+        shared = draws.bits_np(seed, purpose, group, node)
+        of, other = draws.sample_others(shared, np.full(len(node), len(node) - 1), count)
+        at = other + (other >= of)
+        order = np.lexsort((draws.more_bits(shared[of], node[at]), of))
+        of, at = of[order], at[order]
+        router = table.column("router").to_numpy()
+        return pa.table(
+            {
+                **{"group": group[of], "node": node[of], "peer": node[at]},
+                "rank": index_in_run(of),
+                **{"router": router[of], "peer_router": router[at]},
+            }
+        )
+
+    rows = "group bigint, node bigint, peer bigint, rank bigint, router bigint, peer_router bigint"
+    drawn = nodes.groupBy("group").applyInArrow(draw, rows)
+    timed = stages.underlay.delay(drawn, "router", "peer_router")
+    return timed.select("group", "node", "peer", "rank", "delay_us")
 
 
 def copy_rows(program: Dissemination, copies: Columns) -> dict[str, Any]:

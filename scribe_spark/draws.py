@@ -14,6 +14,7 @@ import numpy as np
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from scribe_spark.core.arrays import expand
 from scribe_spark.core.row_hash import SEED, hash_bytes, hash_longs
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "bits_np",
     "distinct_below",
     "more_bits",
+    "sample_others",
     "stream",
     "stream_at",
     "uniform",
@@ -133,3 +135,46 @@ def distinct_below(n: int, size: int, seed: int, purpose: str, row: int) -> np.n
 
 _EMPTY = np.empty(0, dtype=np.int64)
 _LOW_32 = np.uint64(2**32 - 1)
+
+
+def sample_others(
+    shared: np.ndarray, others: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return `count` of the others of each node, without repeats; all, if there are fewer.
+
+    Parameters
+    ----------
+    shared : ndarray of uint64, shape (n,)
+        The draw of each node, to which the step of the sampling is added.
+    others : ndarray of int64, shape (n,)
+        Among how many each chooses.
+
+    Returns
+    -------
+    of : ndarray of int64
+        The index of the node, ascending.
+    chosen : ndarray of int64
+        From 0 to `others` - 1, each once.
+
+    References
+    ----------
+    R. W. Floyd in J. Bentley: Programming pearls, a sample of brilliance, CACM 30(9), 1987.
+    """
+    few, many = np.flatnonzero(others <= count), np.flatnonzero(others > count)
+    of, every = expand(np.zeros(len(few), dtype=np.int64), others[few])
+    drawn = _floyd(shared[many], others[many], count)
+    whose = np.concatenate([few[of], np.repeat(many, count)])
+    order = np.argsort(whose, kind="stable")
+    return whose[order], np.concatenate([every, drawn.ravel()])[order]
+
+
+def _floyd(shared: np.ndarray, others: np.ndarray, count: int) -> np.ndarray:
+    """`count` of more `others` than that, in the order in which they are drawn: (n, count)."""
+    chosen = np.empty((len(shared), count), dtype=np.int64)
+    for column in range(count):
+        last = others - count + column
+        drawn = more_bits(shared, last) % (last + 1).astype(np.uint64)
+        place = drawn.astype(np.int64)
+        again = (chosen[:, :column] == place[:, None]).any(axis=1)
+        chosen[:, column] = np.where(again, last, place)
+    return chosen

@@ -110,6 +110,8 @@ class Multicast:
     control : DataFrame, Batches, callable or None
         :data:`CONTROL`.  None where joining is not modelled, or is read off the trees
         (`System.joins_by_edges`).
+    partial : bool
+        True where members may get no copy, as where nodes forward to some peers only.
     """
 
     system: str
@@ -120,6 +122,7 @@ class Multicast:
     copies: Made | None = None
     state: Made | None = None
     control: Made | None = None
+    partial: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no run can measure, before any work is done.

@@ -33,7 +33,8 @@ ALWAYS = {
     *("regions", "routes"),
 }
 OF_RUNS = ALWAYS | {
-    *("groups", "group_size", "group_ids", "members", "source", "variants", "systems", "classes"),
+    *("groups", "group_size", "custody", "group_ids", "members", "source", "variants", "systems"),
+    *("classes", "message_size"),
     *("write_routing_table", "write_knowledge", "knowledge"),
     # each of them makes rounds
     *("events", "generator", "initial", "access", "delivery"),

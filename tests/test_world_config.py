@@ -71,6 +71,7 @@ BAD = [
     ("access", " ", "must be a non-empty text"),
     ("access", "a.csv", "has no effect without groups; give groups or members"),
     ("rejoin", 1, "must be true or false"),
+    ("custody", -1, "must be at least 0"),
     ("replicas", 0, "must be at least 1"),
     ("parent_timeout", 0, "must be at least 1"),
     ("refresh", 0, "must be at least 1"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scribe_spark.config.node_class import NodeClass
 from scribe_spark.errors import InputError
 
 #: Members of all groups, and nodes, that can be numbered by int32.
@@ -36,11 +37,55 @@ def drawn_or_read(
     """
     if given.get("members") is None:
         return {n: v for n, v in given.items() if not (n in drawn and v is None)}
-    for name in (*drawn, "size"):
+    for name in (*drawn, "size", "custody"):
         if given.get(name) is not None:
             remedy = "is what the table of members says; leave out this, or members"
             raise InputError(flat[name], given[name], remedy)
     return {**given, **dict.fromkeys(drawn)}
+
+
+def refuse_two_sizes(size: int | None, custody: int | None) -> None:
+    """Refuse groups of a size whose nodes have a number of groups, too.
+
+    Raises
+    ------
+    InputError
+    """
+    if size is not None and custody is not None:
+        remedy = "has no effect beside custody, which says in how many groups a node is"
+        raise InputError("group_size", size, remedy)
+
+
+def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> None:
+    """Refuse classes of nodes that say in how many groups their nodes are where groups are drawn.
+
+    Raises
+    ------
+    InputError
+    """
+    for one in classes:
+        if one.custody is not None and custody is None:
+            remedy = "has no effect without custody; give that, too, for the classes that say none"
+            raise InputError(f"classes.custody of class {one.name}", one.custody, remedy)
+
+
+def custody_memberships(
+    count: int | None, custody: int, nodes: int, classes: Sequence[NodeClass]
+) -> int:
+    """About how many members all groups have together whose nodes are in `custody` of them.
+
+    Parameters
+    ----------
+    count : int, optional
+        Groups, G.
+    nodes : int
+        Overlay nodes, N.
+    classes : sequence of NodeClass
+        Their nodes may be in another number of groups.
+    """
+    most = count or 0
+    said = [(one.share, custody if one.custody is None else one.custody) for one in classes]
+    return round(nodes * sum(share * min(own, most) for share, own in said or [(1.0, custody)]))
 
 
 def estimated_memberships(

@@ -85,12 +85,30 @@ def _of_section(
         some = next(iter(model.model_fields))
         raise InputError(section, given, f"must be a table of fields, such as {some}")
     names = model.flat_names()
-    for name in given:
-        if name not in names and name in elsewhere:
-            raise InputError(f"{section}.{name}", given[name], elsewhere[name])
-    dotted = {f"{section}.{name}": names.get(name) for name in given}
-    check_names(dotted, [f"{section}.{name}" for name in names], what)
-    return {names[name]: value for name, value in given.items()}
+    # a field may have its flat name in its section, too
+    known = {**{flat: flat for flat in names.values()}, **names}
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        dotted = f"{section}.{name}"
+        if name not in known:
+            if name in elsewhere:
+                raise InputError(dotted, value, elsewhere[name])
+            if home := _home(name, sections):
+                raise InputError(dotted, value, f"is no field of [{section}]; give {home}")
+            check_names([dotted], [f"{section}.{one}" for one in names], what)
+        if known[name] in found:
+            raise InputError(known[name], value, "is given twice; leave one of them out")
+        found[known[name]] = value
+    return found
+
+
+def _home(flat: str, sections: Sections) -> str | None:
+    """Return the dotted name of the field with a flat name, in whatever section it is."""
+    for section, model in sections.items():
+        for name, its_flat in model.flat_names().items():
+            if its_flat == flat:
+                return f"{section}.{name}"
+    return None
 
 
 def _told(given: Section, model: type[Section]) -> dict[str, Any]:

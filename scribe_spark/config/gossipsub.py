@@ -10,6 +10,7 @@ ethereum/consensus-specs, specs/phase0/p2p-interface.md, "The gossip domain: gos
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -48,6 +49,20 @@ PRESETS = MappingProxyType(
         "ethereum": {**_SPEC, "d": 8, "d_low": 6, "heartbeat_ms": 700.0},
     }
 )
+
+
+def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by flat name; those that are None have the preset's values.
+
+    Parameters
+    ----------
+    settings : mapping of str to object
+        Of any config, or of a manifest.
+    """
+    values = PRESETS.get(str(settings.get("gossipsub_preset")), {})
+    names = GossipSubConfig.flat_names()
+    of_preset = {names[field]: value for field, value in values.items()}
+    return {n: of_preset.get(n) if value is None else value for n, value in settings.items()}
 
 
 def _check_given(value: Any, check: ValidatorFunctionWrapHandler) -> Any:

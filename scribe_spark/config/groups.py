@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from scribe_spark.config.drawn_groups import drawn_or_read, estimated_memberships
+from scribe_spark.config.drawn_groups import (
+    custody_memberships,
+    drawn_or_read,
+    estimated_memberships,
+    refuse_two_sizes,
+)
+from scribe_spark.config.node_class import NodeClass
 from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.section import Flat, Location, Section
 from scribe_spark.config.used_when import UsedWhen
@@ -23,8 +30,8 @@ _DRAWN: dict[str, Any] = {"count": 1_500, "zipf_exponent": 1.25}
 
 
 _OF_DRAWN_SIZES = UsedWhen(
-    lambda config: config.groups.size is None,
-    "has no effect beside group_size, which makes sizes equal; leave one of them out",
+    lambda config: config.groups.size is None and config.groups.custody is None,
+    "has no effect beside group_size or custody, which say other sizes; leave one of them out",
 )
 
 
@@ -43,6 +50,13 @@ class GroupsConfig(Section):
         ge=1,
         le=MOST_NODES,
         description="Every group has this many members, instead of the Zipf-like sizes",
+    )
+    custody: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_GROUPS,
+        description="Every node is a member of this many groups, which are drawn, instead of "
+        "groups of drawn sizes; a class of nodes may have another number (custody in [[classes]])",
     )
     zipf_exponent: Annotated[float | None, _OF_DRAWN_SIZES] = Field(
         default=_DRAWN["zipf_exponent"],
@@ -71,12 +85,21 @@ class GroupsConfig(Section):
         """Sizes are drawn, or a table's: None stands for those of the other way."""
         return drawn_or_read(given, _DRAWN, cls.flat_names())
 
-    def memberships(self, nodes: int) -> int:
+    @model_validator(mode="after")
+    def _one_way_to_sizes(self) -> GroupsConfig:
+        refuse_two_sizes(self.size, self.custody)
+        return self
+
+    def memberships(self, nodes: int, classes: Sequence[NodeClass] = ()) -> int:
         """About how many members all groups have together; 0 where a table says it.
 
         Parameters
         ----------
         nodes : int
             Overlay nodes, N.
+        classes : sequence of NodeClass
+            Those of the config.
         """
+        if self.custody is not None:
+            return custody_memberships(self.count, self.custody, nodes, classes)
         return estimated_memberships(self.count, self.size, self.zipf_exponent, nodes)

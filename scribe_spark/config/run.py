@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from scribe_spark.config.bandwidth import BandwidthConfig
 from scribe_spark.config.bayeux import BayeuxConfig
 from scribe_spark.config.can import CanConfig
-from scribe_spark.config.drawn_groups import refuse_misfits, refuse_places
+from scribe_spark.config.drawn_groups import refuse_lone_custody, refuse_misfits, refuse_places
 from scribe_spark.config.flooding import FloodingConfig
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.config.groups import MOST_MEMBERSHIPS, GroupsConfig
@@ -111,7 +111,8 @@ class RunConfig(NetworkConfig):
     @model_validator(mode="after")
     def _groups_fit(self) -> RunConfig:
         nodes, groups = self.overlay.nodes, self.groups
-        memberships = groups.memberships(nodes)
+        memberships = groups.memberships(nodes, self.classes)
+        refuse_lone_custody(groups.custody, self.classes)
         refuse_misfits(groups.count, groups.size, memberships, nodes, MOST_MEMBERSHIPS)
         if groups.count is not None:
             self.refuse_groups(groups.count, memberships)

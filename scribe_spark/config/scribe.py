@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from scribe_spark.config.drawn_groups import drawn_or_read, estimated_memberships
+from scribe_spark.config.drawn_groups import (
+    custody_memberships,
+    drawn_or_read,
+    estimated_memberships,
+    refuse_two_sizes,
+)
+from scribe_spark.config.node_class import NodeClass
 from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Flat, Location, Names, Section
@@ -40,8 +47,8 @@ _OF_RETURNS = used_when(
 _OF_PUBLICATIONS = used_when(has_publications, "--generator publications, or --events")
 _OF_RELIABLE = used_when(lambda config: config.scribe.delivery == "reliable", "--delivery reliable")
 _OF_DRAWN_SIZES = UsedWhen(
-    lambda config: config.scribe.size is None,
-    "has no effect beside group_size, which makes sizes equal; leave one of them out",
+    lambda config: config.scribe.size is None and config.scribe.custody is None,
+    "has no effect beside group_size or custody, which say other sizes; leave one of them out",
 )
 
 
@@ -132,6 +139,14 @@ class ScribeConfig(MaintenanceConfig):
         description="Worlds: every group has this many members at the start (it may be 0), instead "
         "of the Zipf-like sizes",
     )
+    custody: Annotated[int | None, _OF_GROUPS] = Field(
+        default=None,
+        ge=0,
+        le=MOST_WORLD_GROUPS,
+        description="Worlds: every node is a member of this many groups, which are drawn, instead "
+        "of groups of drawn sizes; a class of nodes may have another number (custody in "
+        "[[classes]])",
+    )
     zipf_exponent: Annotated[float | None, _OF_GROUPS, _OF_DRAWN_SIZES] = Field(
         default=_DRAWN["zipf_exponent"],
         ge=0.0,
@@ -192,6 +207,11 @@ class ScribeConfig(MaintenanceConfig):
         return drawn_or_read(given, _DRAWN, cls.flat_names())
 
     @model_validator(mode="after")
+    def _one_way_to_sizes(self) -> ScribeConfig:
+        refuse_two_sizes(self.size, self.custody)
+        return self
+
+    @model_validator(mode="after")
     def _of_groups(self) -> ScribeConfig:
         for name in ("access", "measures"):
             value = getattr(self, name)
@@ -205,12 +225,16 @@ class ScribeConfig(MaintenanceConfig):
         """Test for groups; without them there is no Scribe on the overlay."""
         return self.members is not None or bool(self.count)
 
-    def memberships(self, nodes: int) -> int:
-        """About how many members all groups have together at the start; 0 where a table says it.
+    def memberships(self, nodes: int, classes: Sequence[NodeClass] = ()) -> int:
+        """About how many members all groups have together; 0 where a table says it.
 
         Parameters
         ----------
         nodes : int
             Overlay nodes, N.
+        classes : sequence of NodeClass
+            Those of the config.
         """
+        if self.custody is not None:
+            return custody_memberships(self.count, self.custody, nodes, classes)
         return estimated_memberships(self.count, self.size, self.zipf_exponent, nodes)

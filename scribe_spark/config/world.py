@@ -9,7 +9,11 @@ from pydantic import model_validator
 from scribe_spark.config import run
 from scribe_spark.config.bayeux import LiveBayeuxConfig
 from scribe_spark.config.can import LiveCanConfig
-from scribe_spark.config.drawn_groups import refuse_misfits, refuse_missing_roots
+from scribe_spark.config.drawn_groups import (
+    refuse_lone_custody,
+    refuse_misfits,
+    refuse_missing_roots,
+)
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.config.groups import GroupsConfig
 from scribe_spark.config.live_tree import LiveTreeConfig
@@ -106,7 +110,11 @@ class WorldConfig(NetworkConfig):
             Of its trees; Scribe's own without one.
         """
         sections = TopologyConfig, OverlayConfig, EventsConfig, MaintenanceConfig, GroupsConfig
-        shared = {"seed", *(name for one in sections for name in one.flat_names().values())}
+        shared = {
+            "seed",
+            "classes",
+            *(name for one in sections for name in one.flat_names().values()),
+        }
         shared |= LiveTreesConfig.flat_names().keys() - {"variants", "systems"}
         given = {name: value for name, value in config.flat().items() if name in shared}
         given = {name: value for name, value in given.items() if value is not None}
@@ -153,7 +161,8 @@ class WorldConfig(NetworkConfig):
         if scribe.replicas > most:
             remedy = f"must be at most {most}, half of leaf_set: so far a node knows its neighbours"
             raise InputError("replicas", scribe.replicas, remedy)
-        memberships = scribe.memberships(nodes)
+        memberships = scribe.memberships(nodes, self.classes)
+        refuse_lone_custody(scribe.custody, self.classes)
         refuse_misfits(scribe.count, scribe.size, memberships, nodes, MOST_WORLD_MEMBERSHIPS)
         if scribe.count is not None:
             self.refuse_groups(scribe.count)

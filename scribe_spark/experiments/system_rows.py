@@ -284,14 +284,15 @@ def _pair_faults(made: Sequence[Multicast]) -> list[tuple[Column, str, str, str]
     begins = is_source | F.coalesce(F.col("node") == F.col("root"), F.lit(False))
     once = ~_among("system", [one.system for one in made if one.repeats])
     tree = _among("system", [one.system for one in made if one.tree_edges is not None])
+    all_members = ~_among("system", [one.system for one in made if one.partial])
     or_repeats = "give one, or say Multicast(..., repeats=True)"
     faults = [
         ((expected == 0) & (delivered > 0) & is_source, "delivered", "node",
          "this is the source, which gets no copy"),
         ((expected == 0) & (delivered > 0), "delivered", "node",
          "this is no member of the group, or the group has no source"),
-        ((expected > 0) & (delivered == 0), "delivered", "node",
-         "this member has no row"),
+        ((expected > 0) & (delivered == 0) & all_members, "delivered", "node",
+         "this member has no row; give one, or say Multicast(..., partial=True)"),
         ((delivered > 1) & once, "delivered", "node",
          "this member has {delivered} rows; " + or_repeats),
         (tree & (reached > 1) & once, "tree_edges", "child",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import expand, index_in_run
+from scribe_spark.core.arrays import index_in_run
 
 
 @dataclass(frozen=True)
@@ -122,46 +122,3 @@ def _likely(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
     if few.any():
         below |= few[of]
     return np.flatnonzero(below)
-
-
-def sample_others(
-    shared: np.ndarray, others: np.ndarray, count: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return `count` of the others of each node, without repeats; all, if there are fewer.
-
-    Parameters
-    ----------
-    shared : ndarray of uint64, shape (n,)
-        The draw of each node, to which the step of the sampling is added.
-    others : ndarray of int64, shape (n,)
-        Among how many each chooses.
-
-    Returns
-    -------
-    of : ndarray of int64
-        The index of the node, ascending.
-    chosen : ndarray of int64
-        From 0 to `others` - 1, each once.
-
-    References
-    ----------
-    R. W. Floyd in J. Bentley: Programming pearls, a sample of brilliance, CACM 30(9), 1987.
-    """
-    few, many = np.flatnonzero(others <= count), np.flatnonzero(others > count)
-    of, every = expand(np.zeros(len(few), dtype=np.int64), others[few])
-    drawn = _floyd(shared[many], others[many], count)
-    whose = np.concatenate([few[of], np.repeat(many, count)])
-    order = np.argsort(whose, kind="stable")
-    return whose[order], np.concatenate([every, drawn.ravel()])[order]
-
-
-def _floyd(shared: np.ndarray, others: np.ndarray, count: int) -> np.ndarray:
-    """`count` of more `others` than that, in the order in which they are drawn: (n, count)."""
-    chosen = np.empty((len(shared), count), dtype=np.int64)
-    for column in range(count):
-        last = others - count + column
-        drawn = draws.more_bits(shared, last) % (last + 1).astype(np.uint64)
-        place = drawn.astype(np.int64)
-        again = (chosen[:, :column] == place[:, None]).any(axis=1)
-        chosen[:, column] = np.where(again, last, place)
-    return chosen

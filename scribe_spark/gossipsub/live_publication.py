@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from scribe_spark import draws
 from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
@@ -29,7 +30,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.gossipsub.choosing import least, sample_others
+from scribe_spark.gossipsub.choosing import least
 from scribe_spark.gossipsub.links import Links, Runs
 from scribe_spark.gossipsub.mesh import CONNECTED, CONNECTIONS, MESH
 from scribe_spark.gossipsub.noted import Noted, known_ways
@@ -123,7 +124,7 @@ class Recall(Lacking):
         topic, source = self.messages.topic[message], self.messages.source[message]
         shared = names.bits("gossipsub fanout", self.heartbeat, topic, source)
         first, last = directory.offsets[topic], directory.offsets[topic + 1]
-        of, chosen = sample_others(shared, last - first, rules.dials)
+        of, chosen = draws.sample_others(shared, last - first, rules.dials)
         peer = directory.place[first[of] + chosen] % self._size
         self.topics.observe(tables, "dial", source[of], peer)
         if not rules.flood_publish:

@@ -32,7 +32,7 @@ from scribe_spark.core.arrays import (
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.gossipsub.choosing import Names, least, sample_others
+from scribe_spark.gossipsub.choosing import Names, least
 from scribe_spark.gossipsub.links import DIALLED, WAS_DIALLED, BackOff, Links, Space, turned_way
 from scribe_spark.gossipsub.router import Router
 from scribe_spark.gossipsub.subscribers import SUBSCRIBERS, KnowsSubscribers, Subscribers, dialled
@@ -268,7 +268,7 @@ class DialGraph(TopicsProgram):
         node = np.arange(*self.bounds[bucket : bucket + 2])
         shared = draws.bits_np(names.seed, "gossipsub graph", names.node[node])
         others = np.full(len(node), space.size - 1)
-        of, chosen = sample_others(shared, others, self.topics.rules.dials)
+        of, chosen = draws.sample_others(shared, others, self.topics.rules.dials)
         peer = chosen + (chosen >= node[of])
         key = space.key(node[of], peer)
         _connect(tables, GRAPH, key, DIALLED)

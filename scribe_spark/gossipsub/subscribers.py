@@ -16,6 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
+from scribe_spark import draws
 from scribe_spark.core.arrays import (
     SortedTable,
     distinct,
@@ -24,7 +25,7 @@ from scribe_spark.core.arrays import (
     offsets_of,
     whole_numbers,
 )
-from scribe_spark.gossipsub.choosing import Names, sample_others
+from scribe_spark.gossipsub.choosing import Names
 from scribe_spark.runtime.distribute import open_array
 
 #: The table of a bucket with the subscribers among its nodes.
@@ -159,6 +160,6 @@ def dialled(
     own = find_sorted(directory.place, place) - first
     others = directory.offsets[topic + 1] - first - 1
     shared = names.bits("gossipsub dial", heartbeat, topic, node)
-    of, chosen = sample_others(shared, others, count)
+    of, chosen = draws.sample_others(shared, others, count)
     chosen = chosen + (chosen >= own[of])
     return of, directory.place[first[of] + chosen] % directory.size

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scribe_spark.config.gossipsub import with_preset
 from scribe_spark.redaction import redacted
 from scribe_spark.report.text import ABSENT, as_duration, as_setting, as_text, is_number
 
@@ -32,7 +33,8 @@ def settings(manifest: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
     """Every setting, its value, and whether the user gave it."""
     given = redacted(_flat(as_mapping(manifest.get("config"))))
     resolved = redacted(_flat(as_mapping(manifest.get("resolved"))))
-    return [(key, as_setting(value), key in given) for key, value in {**given, **resolved}.items()]
+    shown = with_preset({**given, **resolved})
+    return [(key, as_setting(value), key in given) for key, value in shown.items()]
 
 
 def origin(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:

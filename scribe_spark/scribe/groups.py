@@ -9,7 +9,8 @@ group and subscriber for member.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from scribe_spark.core import u128
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, is_local, read_table
+from scribe_spark.node_classes import NodeClasses
 from scribe_spark.pastry.nodes import node_name
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
 from scribe_spark.runtime.batches import Batches
@@ -33,8 +35,11 @@ if TYPE_CHECKING:  # not on executors
 def group_sizes(config: RunConfig) -> np.ndarray:
     """Members of the groups of rank 1, 2, ...: int64, shape (G,).
 
-    gsize(r) = floor(N r**-1.25 + 0.5), or the same number for all.
+    gsize(r) = floor(N r**-1.25 + 0.5), or the same number for all, or as many as nodes choose
+    them.
     """
+    if config.groups.custody is not None:
+        return _Custody.of(config, config.groups).sizes()
     count, exponent = config.groups.count or 0, config.groups.zipf_exponent or 0.0
     if config.groups.size is not None:
         return np.full(count, config.groups.size, dtype=np.int64)
@@ -47,8 +52,97 @@ def drawn_members(nodes: int, size: int, seed: int, group: int) -> np.ndarray:
     return draws.distinct_below(nodes, size, seed, "members", group)
 
 
+@dataclass(frozen=True)
+class _Custody:
+    """Each node is a member of a number of groups; picklable, without pydantic.
+
+    A node is in the groups of least draw(``custody``, node, group).
+
+    Attributes
+    ----------
+    classes : NodeClasses
+    groups : int
+        The groups are 1 to this number.
+    usual : int
+        In how many groups a node is whose class does not say it.
+    nodes, at_once : int
+        How many nodes there are, and in a chunk.
+    """
+
+    classes: NodeClasses
+    groups: int
+    usual: int
+    nodes: int
+    at_once: int
+
+    @classmethod
+    def of(cls, config: Any, section: Any) -> Self:
+        """Return that of a config, by its section ``groups`` or ``scribe``."""
+        groups = section.count or 0
+        at_once = max(_DRAWS_AT_ONCE // max(groups, 1), 1)
+        known = NodeClasses.of(config), groups, section.custody
+        return cls(*known, config.overlay.nodes, at_once)
+
+    def starts(self) -> np.ndarray:
+        """Return the first nodes of chunks of nodes: int64."""
+        return np.arange(0, self.nodes, self.at_once)
+
+    def chunk(self, start: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the groups and nodes of a chunk's members: int64; the nodes ascend."""
+        node = np.arange(start, min(start + self.at_once, self.nodes))
+        count = np.minimum(self.classes.values("custody", node, self.usual), self.groups)
+        shared = draws.bits_np(self.classes.seed, "custody", node)
+        bits = draws.more_bits(shared[:, None], np.arange(1, self.groups + 1))
+        order = np.argsort(bits, axis=1, kind="stable")
+        chosen = np.arange(self.groups) < count[:, None]
+        return order[chosen] + 1, np.repeat(node, count)
+
+    def sizes(self) -> np.ndarray:
+        """Return how many members each group has: int64, shape (G,)."""
+        sizes = np.zeros(self.groups + 1, dtype=np.int64)
+        for start in self.starts().tolist():
+            sizes += np.bincount(self.chunk(start)[0], minlength=self.groups + 1)
+        return sizes[1:]
+
+
+_DRAWS_AT_ONCE = 2**21
+
+
+def custody_members(config: Any, section: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the groups and nodes of all members, in the order of groups and nodes: int64.
+
+    Parameters
+    ----------
+    config : RunConfig or WorldConfig
+    section : GroupsConfig or ScribeConfig
+        Its section with the groups.
+    """
+    custody = _Custody.of(config, section)
+    chunks = [custody.chunk(start) for start in custody.starts().tolist()]
+    group, node = (np.concatenate(columns) for columns in zip(*chunks, strict=True))
+    order = np.lexsort((node, group))
+    return group[order], node[order]
+
+
+def _draw_by_custody(spark: SparkSession, config: RunConfig) -> Batches:
+    custody = _Custody.of(config, config.groups)
+
+    def draw(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for start in batch.column("start").to_pylist():
+                group, node = custody.chunk(start)
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array(group), pa.array(node)], names=["group", "node"]
+                )
+
+    starts = local_frame(spark, pa.table({"start": custody.starts()})).repartition("start")
+    return Batches.made(starts, draw, schemas.MEMBERS)
+
+
 def draw_members(spark: SparkSession, config: RunConfig) -> Batches:
     """`schemas.MEMBERS`: distinct nodes for each group, drawn uniformly and independently; lazy."""
+    if config.groups.custody is not None:
+        return _draw_by_custody(spark, config)
     sizes = group_sizes(config)
     groups = pa.table({"group": np.arange(1, len(sizes) + 1), "size": sizes})
     n, seed = config.overlay.nodes, config.seed

@@ -16,6 +16,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.inputs import is_local
 from scribe_spark.scribe.groups import (
     check_members,
+    custody_members,
     drawn_members,
     group_sizes,
     make_groups,
@@ -160,6 +161,9 @@ def world_groups(
         members = _read(scribe.members, config, extent, spark)
         numbers = np.unique(members.pairs[0])
         config.refuse_groups(len(numbers), scribe.members)
+    elif scribe.custody is not None:
+        members = _by_custody(config, extent)
+        numbers = np.arange(1, (scribe.count or 0) + 1)
     else:
         members = _drawn(config, extent)
         numbers = np.arange(1, (scribe.count or 0) + 1)
@@ -193,6 +197,13 @@ def _read(
         )
         raise InputError("members", path, remedy)
     return GivenMembers((groups, nodes))
+
+
+def _by_custody(config: WorldConfig, extent: Extent) -> GivenMembers:
+    """Return the members that are alive at the start, and those that join when they arrive."""
+    groups, nodes = custody_members(config, config.scribe)
+    there = np.ones(len(nodes), dtype=bool) if rejoins(config) else nodes < extent.initial
+    return GivenMembers((groups[there], nodes[there]))
 
 
 def _drawn(config: WorldConfig, extent: Extent) -> DrawnMembers:

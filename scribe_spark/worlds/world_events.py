@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.config.drawn_groups import estimated_memberships, refuse_missing_roots
+from scribe_spark.config.drawn_groups import refuse_missing_roots
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import is_local
 from scribe_spark.runtime.blocks import materialise
@@ -94,7 +94,7 @@ def _check_roots(config: WorldConfig, groups: WorldGroups | None) -> None:
 def _is_large(config: WorldConfig) -> bool:
     """Return whether events are of drawn groups with many members, made by our own generators."""
     scribe, nodes = config.scribe, config.overlay.nodes
-    members = estimated_memberships(scribe.count, scribe.size, scribe.zipf_exponent, nodes)
+    members = scribe.memberships(nodes, config.classes)
     ours = all(g.generate.__module__.startswith("scribe_spark.") for g in chosen_generators(config))
     is_drawn = (config.world.events or scribe.members or scribe.access) is None
     return members >= MANY and is_drawn and ours

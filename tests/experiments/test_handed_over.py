@@ -191,20 +191,21 @@ MESHES: dict[str, tuple[dict[str, list[Cells]], str]] = {
 }  # fmt: skip
 
 
-def handed(system: str, mesh: bool, repeats: bool = False) -> Multicast:
+def handed(system: str, mesh: bool) -> Multicast:
     """What a system has said; its rows are saved ones."""
     made: dict[str, Any] = {"copies" if mesh else "tree_edges": lambda: None}
-    return Multicast(system, made.pop("tree_edges", None), lambda: None, repeats=repeats, **made)
+    said = {"repeats": system == "repeating", "partial": system == "partial"}
+    return Multicast(system, made.pop("tree_edges", None), lambda: None, **said, **made)
 
 
 def test_who_gets_too_much_or_nothing_is_found(spark, known):
     cases = PAIRS | MESHES
     good = {"tree": GOOD, "mesh": GOOD, "repeating": {
         "tree_edges": [*TREE_EDGES, edge(1, 2, 3)], "deliveries": [*DELIVERIES, DELIVERIES[2]],
-    }}  # fmt: skip
+    }, "partial": {"deliveries": DELIVERIES[:2] + DELIVERIES[3:]}}  # fmt: skip
     changes = {system: change for system, (change, _) in cases.items()} | good
     meshes = {*MESHES, "mesh"}
-    made = [handed(system, system in meshes, system == "repeating") for system in changes]
+    made = [handed(system, system in meshes) for system in changes]
     rows = {
         name: saved(
             spark, name,

@@ -7,6 +7,8 @@ import pytest
 from scribe_spark import RunConfig, WorldConfig
 from scribe_spark.config.gossipsub import PRESETS, GossipSubConfig
 from scribe_spark.errors import InputError
+from scribe_spark.report.provenance import settings
+from scribe_spark.report.text import ABSENT
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,16 @@ def test_a_preset_says_what_is_not_given():
     assert rules.heartbeat_us == 700_000
     # 60 s are 85.7 heartbeats of 0.7 s
     assert (rules.prune_backoff, rules.unsubscribe_backoff) == (86, 15)
+
+
+@pytest.mark.parametrize("kind", [RunConfig, WorldConfig])
+def test_a_page_shows_the_presets_values(kind):
+    """A world's section [gossipsub] takes flat names, too; what is given is shown as it is."""
+    config = kind(gossipsub={"gossipsub_preset": "ethereum", "gossipsub_d_high": 20})
+    shown = {key: value for key, value, _ in settings({"resolved": config.flat()})}
+    of_preset = {f"gossipsub_{name}" for name in PRESETS["ethereum"]}
+    assert {name for name in of_preset if shown[name] == ABSENT} == set()
+    assert (shown["gossipsub_d"], shown["gossipsub_d_high"]) == ("8", "20")
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 
+import keyed
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,12 +13,15 @@ import worlds
 from oracle.scribe import creator_rooted_group_id, group_id, gsize
 
 from scribe_spark import scribe
-from scribe_spark.config import RunConfig
+from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
+from scribe_spark.node_classes import NodeClasses
 from scribe_spark.pastry import draw_nodes
 from scribe_spark.schemas import MEMBERS
 from scribe_spark.scribe import groups as module
+from scribe_spark.worlds import world_groups
+from scribe_spark.worlds.rows import Extent
 
 #: Members of group 3 of seed 1, N = 50.
 GOLDEN_MEMBERS = [3, 7, 16, 18, 19, 24, 25, 29, 30, 34, 39, 41, 44]
@@ -49,6 +53,78 @@ def test_sizes_of_another_exponent_and_all_alike():
     assert steep.tolist() == [100, 25, 11, 6]
     assert scribe.group_sizes(RunConfig(nodes=100, groups=3, group_size=11)).tolist() == [11] * 3
     assert scribe.group_sizes(RunConfig(nodes=100, groups=0)).tolist() == []
+
+
+# --- custody: every node is in a number of groups -------------------------------------------------
+
+CLASSES = (
+    {"name": "all", "share": 0.2, "custody": 128},
+    {"name": "few", "share": 0.3, "custody": 2},
+    {"name": "usual", "share": 0.5},
+)
+
+
+def in_groups(config: RunConfig, groups: int, usual: int) -> set[tuple[int, int]]:
+    """Return the members, each node by itself: the groups of least draw (group, node)."""
+    nodes = range(config.overlay.nodes)
+    said = NodeClasses.of(config).values("custody", np.array(nodes), usual).tolist()
+
+    def least(node: int) -> list[int]:
+        def draw(group: int) -> int:
+            return keyed.bits(config.seed, "custody", node, group) % 2**64
+
+        return sorted(range(1, groups + 1), key=draw)[: said[node]]
+
+    return {(group, node) for node in nodes for group in least(node)}
+
+
+@pytest.mark.parametrize("at_once", [1, 100, 2**21])
+def test_nodes_choose_their_groups(spark, monkeypatch, at_once):
+    """A class of nodes may be in another number of them; chunks change nothing."""
+    monkeypatch.setattr(module, "_DRAWS_AT_ONCE", at_once)
+    config = RunConfig(nodes=40, groups=9, custody=3, classes=CLASSES, seed=7)
+    wanted = in_groups(config, 9, 3)
+    by_node = Counter(Counter(node for _, node in wanted).values())
+    assert by_node.keys() == {2, 3, 9}
+    group, node = module.custody_members(config, config.groups)
+    assert list(zip(group.tolist(), node.tolist(), strict=True)) == sorted(wanted)
+    sizes = Counter(group for group, _ in wanted)
+    assert scribe.group_sizes(config).tolist() == [sizes[rank] for rank in range(1, 10)]
+    if at_once == 100:
+        frame = scribe.draw_members(spark, config).frame
+        assert frame.schema == MEMBERS
+        rows = [tuple(row) for row in frame.collect()]
+        assert len(rows) == len(wanted)
+        assert set(rows) == wanted
+
+
+def test_nodes_of_a_world_choose_their_groups():
+    """Nodes that arrive later join when they arrive, where they join by themselves."""
+    given = {"nodes": 40, "initial": 30, "groups": 9, "custody": 3, "classes": CLASSES, "seed": 7}
+    for more, nodes in ({}, 30), ({"generator": "churn"}, 40):
+        config = WorldConfig(**given, **more)
+        found = world_groups(config, Extent(40, 5, 30))
+        pairs = set(zip(*(column.tolist() for column in found.members.pairs), strict=True))
+        wanted = in_groups(RunConfig(nodes=40, custody=3, classes=CLASSES, seed=7), 9, 3)
+        assert pairs == {(group, node) for group, node in wanted if node < nodes}
+        sizes = Counter(group for group, node in wanted if node < 30)
+        assert found.sizes(30).tolist() == [sizes[rank] for rank in range(1, 10)]
+
+
+@pytest.mark.parametrize("kind", [RunConfig, WorldConfig])
+def test_custody_is_the_only_way_to_sizes_and_is_estimated(kind):
+    for given, line in (
+        ({"custody": 3, "group_size": 4}, "group_size = 4: has no effect beside custody"),
+        ({"custody": 3, "members": "some.csv", "groups": None}, "custody = 3: is what the table"),
+        ({"classes": CLASSES}, "classes.custody of class all = 128: has no effect without custody"),
+        ({"custody": -1}, "custody = -1: must be at least 0"),
+    ):
+        with pytest.raises(InputError) as refused:
+            kind(**{"nodes": 40, "groups": 9} | given)
+        assert str(refused.value).startswith(line)
+    config = kind(nodes=1000, groups=9, custody=3, classes=CLASSES)
+    section = config.groups if kind is RunConfig else config.scribe
+    assert section.memberships(1000, config.classes) == 200 * 9 + 300 * 2 + 500 * 3
 
 
 # --- members --------------------------------------------------------------------------------------
