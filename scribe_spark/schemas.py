@@ -197,6 +197,15 @@ SYSTEMS_CONTRACT: dict[str, StructType] = {
     "control_stress": LINK_STRESS,
 }
 
+#: Bytes that nodes send and receive, in runs whose publications have a size.
+BYTES = _schema(
+    system=_STRING,
+    **dict.fromkeys(("node", "payload_up", "payload_down", "control_up", "control_down"), _LONG),
+)
+
+#: The tables that a run leaves besides, whose publications have a size.
+BYTES_CONTRACT: dict[str, StructType] = {"bytes": BYTES}
+
 #: A measure of the nodes of each class or region (`by` is ``class`` or ``region``): how many values
 #: there are, their mean, and percentiles by nearest rank.
 BY_PART = _schema(
@@ -309,6 +318,7 @@ WRITTEN: dict[str, StructType] = {
     ),
     **SYSTEMS_CONTRACT,
     **PARTS_CONTRACT,
+    **BYTES_CONTRACT,
     "copies": StructType([*COPIES.fields, *_ENDS, *_schema(first=BooleanType()).fields]),
     "control": StructType([*CONTROL.fields, *_ENDS]),
     "table_entries": TABLE_ENTRIES,

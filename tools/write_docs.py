@@ -117,8 +117,21 @@ With classes or regions of nodes `nodes` (of a world, too) has a further column 
 |---|---|
 """
 
+_ABOUT_BYTES = """
+## Bytes
+
+A run with `message_size` leaves:
+
+| table | columns |
+|---|---|
+"""
+
+_NOTES_OF_BYTES = """
+- Every node of every system has a row. A payload has the size of the publication, without headers; each copy counts at its sender (`up`) and its receiver (`down`); IP multicast's packets count at the source and at members. Control messages are those while members join and those of the publication: 27 bytes an IDONTWANT or IWANT, 61 an IHAVE, 39 a GRAFT, 41 a PRUNE (libp2p's protobufs, with a message id of 20 bytes and a topic of 32), any other one `control_size`.
+"""
+
 _NOTES_OF_PARTS = """
-- `by` is `class` or `region`; `measure` is `delay_ms` and `hops` of deliveries to the nodes of a part, or `children_tables` and `children_entries` of these nodes. Percentiles are by nearest rank: the ceil(q n / 100)-th least value. Any other table is split by a join with `nodes`.
+- `by` is `class` or `region`; `measure` is `delay_ms` and `hops` of deliveries to the nodes of a part, or `children_tables` and `children_entries` of these nodes, or the columns of `bytes`. Percentiles are by nearest rank: the ceil(q n / 100)-th least value. Any other table is split by a join with `nodes`.
 """
 
 _ABOUT_WORLDS = """
@@ -218,6 +231,7 @@ def tables_page() -> str:
     of_runs, of_worlds, of_trees = map(_table_rows, contracts)
     runs = _ABOUT_TABLES + of_runs + _TABLE_NOTES.rstrip("\n") + _NOTES_OF_ROUNDS
     runs += _ABOUT_SYSTEMS + _table_rows(schemas.SYSTEMS_CONTRACT) + _NOTES_OF_SYSTEMS
+    runs += _ABOUT_BYTES + _table_rows(schemas.BYTES_CONTRACT) + _NOTES_OF_BYTES
     runs += _ABOUT_PARTS + _table_rows(schemas.PARTS_CONTRACT) + _NOTES_OF_PARTS
     worlds = _ABOUT_WORLDS + of_worlds + _NOTES_OF_WORLDS
     return runs + worlds + _ABOUT_TREES + of_trees + _columns(contracts)

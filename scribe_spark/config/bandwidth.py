@@ -58,6 +58,12 @@ class BandwidthConfig(Section):
         "IDONTWANT",
     )
 
+    control_size: Annotated[Size, _OF_SIZES] = Field(
+        default="64B",
+        description="How large a control message is whose size no protocol states, such as "
+        "Scribe's JOIN: an assumption",
+    )
+
     @property
     def on(self) -> bool:
         """True if publications have a size."""
@@ -87,6 +93,11 @@ class BandwidthConfig(Section):
     def idontwant_bytes(self) -> int:
         """The least size of publications that nodes announce by IDONTWANT."""
         return units.parse_size(self.idontwant_size)
+
+    @property
+    def control_bytes(self) -> int:
+        """The size of a control message whose size no protocol states, in bytes."""
+        return units.parse_size(self.control_size)
 
     def in_words(self) -> str:
         """Return how links are shared, in words for people who read latencies."""

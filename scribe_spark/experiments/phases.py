@@ -24,6 +24,7 @@ from scribe_spark.measures.copies import control_messages, payload_copies
 from scribe_spark.measures.delay import group_delay
 from scribe_spark.measures.latency import LATENCY_MEASURE, latency_counts, latency_rows
 from scribe_spark.measures.measure import RunTables
+from scribe_spark.measures.message_bytes import node_bytes
 from scribe_spark.measures.metrics import (
     all_measures,
     collect,
@@ -141,6 +142,8 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         heard = run.batches("deliveries", ["system", "group", "delay_ms"])
         groups = run.batches("groups", ["group", "size"])
         yield "group_delay", group_delay(heard, groups, run.buckets)
+        if simulation.config.bandwidth.on:
+            yield "bytes", node_bytes(run)
         if parts := simulation.node_parts:
             yield "by_part", measures_by_part(run, parts)
         preload()  # what the report will be drawn with, while tables are written
@@ -253,7 +256,7 @@ TABLE_PHASES: dict[str, Phase] = {
             "measures",
             (
                 *("node_stress", "link_stress", "control_stress", "group_delay", "by_part"),
-                *("distributions", "latency", "latency_counts"),
+                *("distributions", "latency", "latency_counts", "bytes"),
             ),
             _measures,
             _metrics,

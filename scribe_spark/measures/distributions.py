@@ -123,6 +123,7 @@ def read_histograms(spread: pd.DataFrame) -> dict[tuple[str, str], Histogram]:
 _NUMBERS: dict[str, tuple[str, Callable[[Histogram], float | None]]] = {
     "mean": ("Mean", Histogram.mean),
     "median": ("Median", Histogram.median),
+    "p95": ("95th percentile (nearest rank) of", lambda histogram: histogram.nearest_rank(95)),
     "max": ("Maximum", lambda histogram: histogram.max),
 }
 
@@ -136,7 +137,7 @@ def histogram_metrics(
     numbers: Iterable[str],
     histogram: Callable[[Found, str], Histogram | None] | None = None,
 ) -> tuple[Metric, ...]:
-    """The metrics ``MEASURE.mean``, ``MEASURE.median`` and ``MEASURE.max`` of a distribution.
+    """The metrics ``MEASURE.mean``, ``.median``, ``.p95`` and ``.max`` of a distribution.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ def histogram_metrics(
     systems : callable
         Which systems have these metrics.
     numbers : iterable of str
-        Which of the three.
+        Which of the four.
     histogram : callable, optional
         ``histogram(found, system)``: by default that of the distribution `measure`.
     """

@@ -200,6 +200,8 @@ class Measure:
     early : bool
         It reads tables of the topology, overlay and trees phases only, so that it can run beside
         the jobs that make the tables of the measures phase.
+    used_when : callable or None
+        ``used_when(config)``: whether a run has the metrics; by default every run.
     """
 
     name: str
@@ -207,6 +209,7 @@ class Measure:
     distributions: tuple[Distribution, ...] = ()
     collect: Callable[[RunTables], Any] | None = None
     early: bool = False
+    used_when: Callable[[RunConfig], bool] | None = None
 
 
 # --- which systems have a metric

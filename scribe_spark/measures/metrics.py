@@ -25,6 +25,7 @@ from scribe_spark.measures.joining import JOINING
 from scribe_spark.measures.latency import LATENCY_MEASURE
 from scribe_spark.measures.link_stress import LINK_STRESS
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, Size
+from scribe_spark.measures.message_bytes import BYTES
 from scribe_spark.measures.network import NETWORK
 from scribe_spark.measures.node_stress import NODE_STRESS
 from scribe_spark.measures.overlay import OVERLAY
@@ -36,7 +37,7 @@ from scribe_spark.systems import System, all_systems, find_system
 _MEASURES: Registry[Measure] = Registry(
     "measure",
     *(NETWORK, GROUP_SIZE, OVERLAY, CONVERGENCE, DELAY, NODE_STRESS, LINK_STRESS, JOINING),
-    *(DUPLICATES, STATE, CONTROL, FAILURES, LATENCY_MEASURE),
+    *(DUPLICATES, STATE, CONTROL, FAILURES, LATENCY_MEASURE, BYTES),
 )
 
 
@@ -149,7 +150,7 @@ def metric_rows(
         is of no system.
     """
     rows = []
-    for metric, system in _metrics_of(systems):
+    for metric, system in _metrics_of(systems, config):
         name = metric.name if system is None else metric.name_of(system)
         value = metric.value(found) if system is None else metric.value(found, system.name)
         known = published.get(name, Published())
@@ -184,9 +185,13 @@ def metric_definitions(systems: tuple[System, ...] | None = None) -> dict[str, M
     }
 
 
-def _metrics_of(systems: tuple[System, ...]) -> Iterator[tuple[Metric, System | None]]:
+def _metrics_of(
+    systems: tuple[System, ...], config: RunConfig | None = None
+) -> Iterator[tuple[Metric, System | None]]:
     """Measure by measure, of each system by system; a metric of the run as a whole has none."""
     for measure in _MEASURES.values():
+        if config is not None and measure.used_when and not measure.used_when(config):
+            continue
         for system in systems:
             for metric in measure.metrics:
                 if metric.systems is not None and metric.systems(system):

@@ -33,6 +33,12 @@ SPLIT = {
     "children_entries": ("node_stress", "node", "children_entries"),
 }
 
+#: The same where publications have a size.
+_SPLIT_BYTES = {
+    f"bytes.{name}": ("bytes", "node", name)
+    for name in ("payload_up", "payload_down", "control_up", "control_down")
+}
+
 _COUNTED = "by string, part string, system string, measure string, value double, count bigint"
 _KEYS = ["by", "part", "system", "measure"]
 
@@ -115,7 +121,8 @@ def _name_of(parts: NodeParts, index: np.ndarray) -> pa.Array:
 def measures_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> pa.Table:
     """Return `schemas.BY_PART`: each measure of :data:`SPLIT` by system and part of the nodes."""
     counted = []
-    for measure, (name, node, value) in SPLIT.items():
+    split = SPLIT | (_SPLIT_BYTES if "bytes" in run else {})
+    for measure, (name, node, value) in split.items():
         rows = run.batches(name, ["system", node, value])
         counted += [rows.then(_count(one, measure, node, value), _COUNTED) for one in parts]
     every = Batches.union(counted).frame.toArrow().to_pandas()

@@ -1,0 +1,159 @@
+"""Bytes of nodes and router links, of runs whose publications have a size.
+
+A payload has the size of the publication, without headers of TCP/IP.  Sizes of control messages are
+those of libp2p's protobufs, where they are known, else the config's `control_size`.
+
+References
+----------
+libp2p/specs, pubsub: the messages RPC, ControlMessage, ControlIHave, ControlIWant, ControlGraft,
+ControlPrune, ControlIDontWant.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark.measures.distributions import histogram_metrics, values_of
+from scribe_spark.measures.measure import (
+    Distribution,
+    Found,
+    Measure,
+    Metric,
+    RunTables,
+    every_system,
+)
+from scribe_spark.multicast import PAYLOAD
+from scribe_spark.runtime.batches import Batches
+from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
+
+#: The section of the paper that compares Scribe with other systems.
+_SECTION = "V"
+
+#: Bytes of an RPC with one control message, a message id of 20 bytes (an SHA-256 that is cut, as
+#: Ethereum has it) and a topic of 32: each field is a tag, a length and its bytes, and the RPC
+#: begins with its length.
+CONTROL_BYTES = {"IDONTWANT": 27, "IWANT": 27, "IHAVE": 61, "GRAFT": 39, "PRUNE": 41}
+
+_COUNTS = ("payload_up", "payload_down", "control_up", "control_down")
+
+
+def node_bytes(run: RunTables) -> DataFrame:
+    """Return `schemas.BYTES`: the bytes of every node and system, zeros included; lazy.
+
+    Parameters
+    ----------
+    run : RunTables
+        With `link_stress`; its config says the size of publications.
+    """
+    assert run.config is not None
+    config, links = run.config.bandwidth, run["link_stress"]
+    sent = F.col("packets") * config.size
+    # an edge of these trees is a JOIN, too, which went the other way
+    of_joins = F.col("system").isin([one.name for one in run.systems if one.joins_by_edges])
+    joined = F.when(of_joins, F.col("packets") * config.control_bytes)
+    up, down = links.where(links["kind"] == LAN_UP), links.where(links["kind"] == LAN_DOWN)
+    every = F.explode(F.array(*(F.lit(one.name) for one in run.systems))).alias("system")
+    counted = [
+        _rows(run["nodes"].select("node", every), "node"),
+        _rows(up, "src", payload_up=sent, control_down=joined),
+        _rows(down, "dst", payload_down=sent, control_up=joined),
+    ]
+    for name, messages in (("control", F.col("messages")), ("copies", F.lit(1))):
+        if name in run:
+            others = run[name].where(F.col("kind") != PAYLOAD)
+            taken = messages * _bytes_of_kind(config.control_bytes)
+            counted.append(_rows(others, "sender", control_up=taken))
+            counted.append(_rows(others, "receiver", control_down=taken))
+    added = reduce(DataFrame.unionAll, counted).groupBy("system", "node")
+    return added.agg(*(F.sum(name).alias(name) for name in _COUNTS))
+
+
+def _rows(table: DataFrame, node: str, **counts: Column) -> DataFrame:
+    """Return bytes of nodes in rows of a table; 0 of what is not given."""
+    zero = F.lit(0)
+    columns = (F.coalesce(counts.get(name, zero), zero).cast("bigint") for name in _COUNTS)
+    named = (column.alias(name) for name, column in zip(_COUNTS, columns, strict=True))
+    return table.select("system", F.col(node).alias("node"), *named)
+
+
+def _bytes_of_kind(other: int) -> Column:
+    """Return the bytes of a control message by the column ``kind``."""
+    kinds = F.when(F.lit(False), 0)
+    for kind, size in CONTROL_BYTES.items():
+        kinds = kinds.when(F.col("kind") == kind, size)
+    return kinds.otherwise(other)
+
+
+def _values(column: str):
+    def values(run: RunTables) -> Batches | None:
+        return values_of(run, "bytes", column) if "bytes" in run else None
+
+    return values
+
+
+def _on_core_links(run: RunTables) -> Batches | None:
+    """Return the payload bytes of core links that carry some."""
+    if "bytes" not in run or run.config is None:
+        return None
+    size = run.config.bandwidth.size
+
+    def values(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        packets = batch.column("packets").to_numpy().astype(np.float64)
+        return {"system": batch.column("system"), "value": pa.array(packets * size)}
+
+    rows = run.batches("link_stress", ["system", "kind", "packets"]).among("kind", [CORE])
+    return rows.each(values, "system string, value double")
+
+
+def _core(number: str, words: str) -> Metric:
+    """Return a metric of core links, those without bytes included."""
+
+    def value(found: Found, system: str) -> float | None:
+        carried = found.histograms.get((system, "core_bytes"))
+        if carried is None:
+            return None
+        return carried.max if number == "max" else carried.mean(found.size.core_links)
+
+    definition = f"{words} payload bytes of a directed core link, over all of them."
+    return Metric(f"core_bytes.{number}", "B", _SECTION, definition, value, every_system)
+
+
+_NODE_BYTES = {
+    "bytes.up": ("payload_up", "payload bytes that a node sends, over all nodes"),
+    "bytes.down": ("payload_down", "payload bytes that a node receives, over all nodes"),
+    "control_bytes.up": (
+        "control_up",
+        "bytes of control messages that a node sends, over all nodes",
+    ),
+    "control_bytes.down": (
+        *("control_down", "bytes of control messages that a node receives, over all nodes"),
+    ),
+}
+
+BYTES = Measure(
+    "bytes",
+    used_when=lambda config: config.bandwidth.on,
+    distributions=(
+        *(
+            Distribution(name, _SECTION, _values(column))
+            for name, (column, _) in _NODE_BYTES.items()
+        ),
+        Distribution("core_bytes", _SECTION, _on_core_links),
+    ),
+    metrics=(
+        *(
+            metric
+            for name, (_, what) in _NODE_BYTES.items()
+            for metric in histogram_metrics(
+                name, "B", _SECTION, what, every_system, ("mean", "p95", "max")
+            )
+        ),
+        _core("mean", "Mean"),
+        _core("max", "Greatest"),
+    ),
+)
