@@ -304,6 +304,21 @@ def test_reliable_delivery_loses_nothing_and_trees_reach_everybody(finished):
             assert tree.set_index("node").at[node, "root"]
 
 
+def test_latencies_of_the_last_round_are_those_of_its_deliveries(finished):
+    latency, heard, last = (
+        table(finished, "latency"),
+        table(finished, "deliveries"),
+        CONFIG.world.rounds - 1,
+    )
+    assert {*latency["publication"]} == {last}
+    reached = latency.set_index(["system", "group"])["reached"]
+    assert reached[reached > 0].to_dict() == heard.groupby(["system", "group"]).size().to_dict()
+    rounds = table(finished, "rounds").query("round == @last").set_index("measure")["value"]
+    assert rounds["scribe.latency.max"] == heard.query("system == 'scribe'")["delay_ms"].max()
+    counts = table(finished, "latency_counts").query("system == 'scribe'")["count"].sum()
+    assert counts == reached["scribe"].sum()
+
+
 def test_watched_trees_are_told_from_a_failure_to_its_repair(finished):
     trees = table(finished, "watched_trees")
     assert trees["round"].min() == CONFIG.world.event_round
