@@ -58,7 +58,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "children": ("children", "most children of a key"),
     "assignment": ("", "which keys a host has: chord or pastry"),
     "count": ("", "how often the value occurs"),
-    "publication": ("", "number of a publication of the group: 0 in a run"),
+    "publication": ("", "number of a publication of the group: 0 in a run, the round in a world"),
     "unit": ("", "ms or hops: the unit of latencies"),
     "reached": ("deliveries", "members that get a publication"),
     "mean": ("ms or hops", "mean latency of the members reached"),

@@ -148,6 +148,8 @@ def _given(resolved: Mapping[str, Any]) -> dict[str, Any]:
 
 #: Metric -> head of its column.
 _COLUMNS = {
+    "latency.p50": "latency, p50, ms",
+    "latency.p99": "p99, ms",
     "rad.median": "RAD, median",
     "rad.largest": "largest group",
     "rmd.median": "RMD, median",
@@ -266,8 +268,8 @@ README_MARKS = ("<!-- peers: written by `make peers` -->\n", "<!-- end of peers 
 #: The runs whose rows README has, and its columns.
 _README_RUNS = ("scribe", "bayeux", "can", "flooding", "gossipsub")
 _README_COLUMNS = (
-    *("rad.median", "rad.largest", "link_stress.max", "messages", "duplicates.mean"),
-    *("join_messages.max", "state.max"),
+    *("latency.p50", "latency.p99", "rad.median", "rad.largest", "link_stress.max", "messages"),
+    *("duplicates.mean", "join_messages.max", "state.max"),
 )
 
 
@@ -278,7 +280,7 @@ def readme_lines(out: Path) -> list[str]:
     config = there[0].manifest["resolved"]
     names = list(_COLUMNS)
     heads = [_COLUMNS[name] for name in _README_COLUMNS]
-    heads[1:3] = "RAD, largest group", "link stress, max"
+    heads[3:5] = "RAD, largest group", "link stress, max"
     rows = []
     for peer in there:
         label, *cells, _ = _row(peer, peer.system, "")

@@ -144,7 +144,7 @@ A world leaves `routers`, `links` and `nodes`, and these, the last three of them
 """
 
 _NOTES_OF_WORLDS = """
-- With `--measures delay` or `link_stress` a world leaves `tree_edges` and `deliveries`, too, with the columns of a run's, of the multicasts of its last round (rule S25): Scribe's payloads that crossed an edge and the members that they reached, and for the baselines all other members. So the tables of a world of one round are those of a run.
+- With `--measures delay` or `link_stress` a world leaves `tree_edges` and `deliveries`, too, with the columns of a run's, of the multicasts of its last round (rule S25): Scribe's payloads that crossed an edge and the members that they reached, and for the baselines all other members. So the tables of a world of one round are those of a run. It leaves `latency` and `latency_counts` of these deliveries, too, whose `publication` is the round; `rounds` has the percentiles of every round and system.
 - `memberships` has the trees after the last round; `parent` is NULL at the root and at nodes that wait for a parent.
 - `watched_trees` has a few small trees (of the eight groups whose number of members at the start is nearest to 14; of at most 64 nodes) in the rounds in which something befell them: when a node with children has died, the tree `before` and `after` that round (`moment`), then after each round up to the first without an orphan. A node that died in the round is there with `alive` false and the parent that it had. An `orphan` is no root, and no live node is its parent and has it as a child.
 """

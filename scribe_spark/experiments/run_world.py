@@ -28,9 +28,16 @@ from scribe_spark.experiments.world_setup import (
     plan_world,
     protocols_of,
 )
+from scribe_spark.measures.latency import (
+    LATENCY_COLUMNS,
+    collect_latencies,
+    latency_counts,
+    latency_rows,
+)
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import is_lost_block
 from scribe_spark.systems import living_systems
 from scribe_spark.worlds import Played, World, world_events
@@ -263,9 +270,13 @@ class _WorldRun:
         if world.number == self.config.world.rounds and world.measures_ways:
             edges = world.tree_edges.orderBy("system", "group", "parent", "child")
             delivered = world.deliveries.orderBy("system", "group", "node")
+            rows = Batches.of(world.deliveries, LATENCY_COLUMNS)
+            found = collect_latencies(rows, buckets=self.buckets)
             tables = tables | {
                 "tree_edges": self.work.write_table("tree_edges", edges),
                 "deliveries": self.work.write_table("deliveries", delivered),
+                "latency": self.work.write_table("latency", latency_rows(found, world.number - 1)),
+                "latency_counts": self.work.write_table("latency_counts", latency_counts(found)),
             }
         self.work.save(self.work.manifest | {"world": self._world(tables, saved)})
 

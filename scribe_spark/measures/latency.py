@@ -37,6 +37,9 @@ from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.schemas import LATENCY, LATENCY_COUNTS
 from scribe_spark.systems import System, baseline
 
+#: The columns of `deliveries` that latencies are read from.
+LATENCY_COLUMNS = ["system", "group", "hops", "delay_ms"]
+
 #: What buckets leave, by system and unit.
 _PUBLICATIONS, _COUNTS = "publications", "counts"
 
@@ -130,13 +133,19 @@ def _name(system: str, unit: str) -> str:
     return f"{system} {unit}"
 
 
-def latency_rows(found: BySystem) -> pa.Table:
-    """Return `schemas.LATENCY` of a run."""
+def latency_rows(found: BySystem, publication: int = 0) -> pa.Table:
+    """Return `schemas.LATENCY` of one publication of each group.
+
+    Parameters
+    ----------
+    publication : int
+        Its number: 0 in a run, the round in a world.
+    """
     tables = []
     for (system, unit), latencies in found.items():
         rows = latencies.publications
         columns: dict[str, Any] = {"system": [system] * len(rows["group"]), **rows}
-        columns["publication"] = np.zeros(len(rows["group"]), dtype=np.int64)
+        columns["publication"] = np.full(len(rows["group"]), publication)
         columns["unit"] = [unit] * len(rows["group"])
         tables.append(_latency_table(columns))
     return pa.concat_tables(tables or [to_arrow_schema(LATENCY).empty_table()])
@@ -175,13 +184,12 @@ def latency_counts(found: BySystem) -> pa.Table:
 
 
 def _collect(run: RunTables) -> dict[tuple[str, str], Latencies]:
-    columns = ["system", "group", "hops", "delay_ms"]
     by_hops = [
         system.name
         for system in run.systems
         if system.may_go_by_hops and system.clock_of(run.config) == HOPS
     ]
-    return collect_latencies(run.batches("deliveries", columns), by_hops, run.buckets)
+    return collect_latencies(run.batches("deliveries", LATENCY_COLUMNS), by_hops, run.buckets)
 
 
 def _may_have_hops(system: System) -> bool:

@@ -12,6 +12,7 @@ from scribe_spark import schemas
 from scribe_spark.measures.histogram import Histogram, add_counts
 from scribe_spark.measures.latency import (
     IN_HOPS,
+    LATENCY_COLUMNS,
     LATENCY_MEASURE,
     MS,
     collect_latencies,
@@ -113,8 +114,7 @@ def test_tables_and_metrics_of_a_run(spark, buckets: int) -> None:
     ]
     rng.shuffle(rows)
     table = spark.createDataFrame(rows, schemas.DELIVERIES).repartition(4, "node")
-    columns = ["system", "group", "hops", "delay_ms"]
-    made = collect_latencies(Batches.of(table, columns), ["scribe"], buckets)
+    made = collect_latencies(Batches.of(table, LATENCY_COLUMNS), ["scribe"], buckets)
     in_hops = {group: [1000 * hop for hop in some] for group, some in hops.items()}
     given = {("ip_multicast", MS): base, ("scribe", IN_HOPS): in_hops, ("scribe", MS): found}
     assert list(made) == list(given)
