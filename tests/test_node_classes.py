@@ -9,7 +9,7 @@ from scribe_spark.config import RunConfig, WorldConfig, read_toml, write_toml
 from scribe_spark.errors import InputError
 from scribe_spark.node_classes import NodeClasses, share_of
 
-FAST = {"name": "fast", "share": 0.2, "up": "1Gbit/s", "custody": 128}
+FAST = {"name": "fast", "share": 0.2, "up": "1Gbit/s", "degree": 12}
 SLOW = {"name": "slow", "share": 0.8, "down": "50Mbit/s", "validation": "5ms"}
 
 
@@ -98,7 +98,7 @@ def test_rates_are_of_the_class_or_else_of_all_nodes():
     assert (rates.up == np.where(fast, 10**9, 7)).all()
     assert (rates.down == np.where(fast, nodes, 50_000_000)).all()
     assert (rates.validation_us == np.where(fast, 9, 5_000)).all()
-    assert (classes.values("custody", nodes, 4) == np.where(fast, 128, 4)).all()
+    assert (classes.values("degree", nodes, 4) == np.where(fast, 12, 4)).all()
 
 
 def test_without_classes_all_nodes_have_the_defaults():

@@ -74,7 +74,7 @@ ELSEWHERE = {
     ),
     *(
         flat
-        for section in ("world", "scribe")
+        for section in ("bandwidth", "world", "scribe")
         for flat in RunConfig.sections[section].flat_names().values()
     ),
 }
@@ -86,7 +86,15 @@ def test_the_paper_preset_is_the_default_and_states_every_field():
     assert RunConfig.of(told) == RunConfig()
     assert published(RunConfig())["scribe.rad.median"].paper == 1.68
     assert set(RunConfig().flat()) - set(told) == {
-        *("classes", "routes", "regions", "region_latency", "region_shares", "region_jitter"),
+        *(
+            "classes",
+            "custody",
+            "routes",
+            "regions",
+            "region_latency",
+            "region_shares",
+            "region_jitter",
+        ),
         "group_size",
         "members",
         "capacities",
