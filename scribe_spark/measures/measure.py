@@ -166,7 +166,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Distribution:
-    """How many groups, nodes, members or links have each value, for each of some systems.
+    """The numbers of groups, nodes, members or links with each value, for each of some systems.
 
     Attributes
     ----------

@@ -47,3 +47,10 @@ def test_the_greedy_tree_is_the_optimum():
     case = case_of(network, [publication], oracle.Rules(oracle.SERIAL))
     first, _ = case.played([0, len(network.nodes)])
     assert max(at_us for at_us, _, _ in first.values()) == OPTIMUM_US == 7_370_000
+
+
+def test_windows_go_on_where_a_player_has_stopped(monkeypatch):
+    """A player takes many supersteps for messages that never end, so windows come in parts."""
+    monkeypatch.setattr("scribe_spark.bandwidth.windows._AT_ONCE", 5)
+    for seed in range(20):
+        compare(*random_case(seed), seed)
