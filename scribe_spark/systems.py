@@ -24,7 +24,7 @@ from scribe_spark.config.fields import WORLD_FIELDS, FieldRecord
 from scribe_spark.config.outside import add_section, remove_section
 from scribe_spark.config.trees import PLAIN
 from scribe_spark.core.registry import Registry
-from scribe_spark.errors import InputError, listed, meant, shown
+from scribe_spark.errors import InputError, in_series, listed, meant, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -566,7 +566,9 @@ def _refuse_unknown(
     """Refuse the first name of no system; the message lists the choices, however many."""
     for name in names:
         if name not in known:
-            remedy = f"is unknown{meant(name, known)}; give some of {', '.join(choices)}"
+            remedy = (
+                f"is unknown{meant(name, known)}; give some of {in_series(choices, len(choices))}"
+            )
             own = ", or one that a module of yours registers (--import MODULE)"
             raise InputError(field, name, remedy + own)
 
@@ -594,7 +596,7 @@ def described(field: FieldRecord) -> str:
         choices = variant_choices()
     else:
         choices = living_choices() if field == WORLD_FIELDS["systems"] else system_choices()
-    names = ", ".join(choices)
+    names = in_series(choices, len(choices))
     return f"{field.description}. Names: {names}, or one of your own (--import MODULE)"
 
 

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from scribe_spark import __version__
 from scribe_spark.cli.output import tell
 from scribe_spark.cli.parsing import Command
-from scribe_spark.errors import InputError, RunError
+from scribe_spark.errors import InputError, RunError, listed
 from scribe_spark.runtime.graphframes_jar import jars
 from scribe_spark.runtime.java import check_java
 from scribe_spark.runtime.memory import heap_mib, memory_limit
@@ -151,7 +151,7 @@ def _optional() -> Iterator[Finding]:
     found = "installed" if there else "not installed"
     yield Finding("topohub", found, "" if there else remedy, needed=False)
     missing = missing_libraries()
-    found = f"lacks {', '.join(missing)}" if missing else "its libraries are installed"
+    found = f"lacks {listed(missing)}" if missing else "its libraries are installed"
     remedy = "pip install 'scribe-spark[connect]' for --remote"
     yield Finding("Spark Connect", found, remedy if missing else "", needed=False)
     graph = jars()

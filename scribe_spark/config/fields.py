@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from scribe_spark.config.run import RunConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.config.world import WorldConfig
+from scribe_spark.errors import in_series
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def documentation() -> Iterator[tuple[FieldRecord, str, str]]:
                 meanings.setdefault(key, {})[command] = field
         for by_command in meanings.values():
             first, *_ = by_command.values()
-            yield first, ", ".join(by_command), _defaults(by_command)
+            yield first, _series(by_command), _defaults(by_command)
     for field in fields_of(Execution, "execution").values():
         yield field, "all", _code(field.typical)
 
@@ -140,10 +141,15 @@ def _defaults(fields: Mapping[str, FieldRecord]) -> str:
     first, *_ = values.values()
     others = {command: value for command, value in values.items() if value != first}
     by_value = {
-        value: ", ".join(command for command, of in others.items() if of == value)
+        value: _series(command for command, of in others.items() if of == value)
         for value in others.values()
     }
     return "; ".join([first, *(f"{commands}: {value}" for value, commands in by_value.items())])
+
+
+def _series(commands: Iterable[str]) -> str:
+    names = list(commands)
+    return in_series(names, len(names))
 
 
 def _code(value: str) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from scribe_spark.errors import listed
+
 Quantity = Literal["size", "rate", "time"]
 
 #: Limits that keep the microseconds of a transmission in 64 bits: 8,000,000 MOST_BYTES < 2**63.
@@ -102,7 +104,7 @@ def parse(quantity: Quantity, text: object, least: int = 0) -> int:
     if not unit and (found or isinstance(text, int | float)):
         raise ValueError(f"must have a unit, such as {scale.example}")
     if not found or unit not in scale.units:
-        common = ", ".join(scale.spellings)
+        common = listed(scale.spellings)
         raise ValueError(f"must be a number and a unit ({common}), such as {scale.example}")
     value = Fraction(found[1]) * scale.units[unit]
     if value.denominator != 1:
