@@ -21,7 +21,6 @@ from scribe_spark.can.greedy import next_zones
 from scribe_spark.can.joining import NEIGHBOURS, FindNeighbours, start_buckets
 from scribe_spark.can.space import Space
 from scribe_spark.can.zones import KnowsZones, SharedZones
-from scribe_spark.config.can import most_bits
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import typed
 from scribe_spark.engine.on_spark import BucketTables
@@ -66,6 +65,8 @@ class CanOverlay(Overlay):
 
     def __init__(self, nodes: DataFrame, underlay: Underlay, dimensions: int, seed: int) -> None:
         super().__init__(nodes, underlay)
+        from scribe_spark.config.can import most_bits  # not on executors
+
         space = Space(dimensions, most_bits(dimensions))
         zones = zones_of_all(Placement(space, seed), self.ring.facts.ring, underlay.kernel)
         self.zones = SharedZones.distribute(nodes.sparkSession, zones)

@@ -3,7 +3,6 @@
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.comparing import Comparison, Limits, compare, missing_measures
 from scribe_spark.experiments.finished_run import Run
-from scribe_spark.experiments.living_run import LivingRun, simulation_of
 from scribe_spark.experiments.phases import PHASES
 from scribe_spark.experiments.reporting import check_report, report
 from scribe_spark.experiments.run import run
@@ -19,7 +18,6 @@ __all__ = [
     "PHASES",
     "Comparison",
     "Limits",
-    "LivingRun",
     "Run",
     "Simulation",
     "Sweep",
@@ -37,6 +35,5 @@ __all__ = [
     "run",
     "run_sweep",
     "run_world",
-    "simulation_of",
     "verify",
 ]

@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.experiments.finished_run import Run
-from scribe_spark.experiments.living_run import MakeApplication, simulation_of
 from scribe_spark.experiments.manifest import (
     Manifest,
     entry_of,
@@ -29,7 +28,7 @@ from scribe_spark.experiments.phases import PHASES, REPORT, TABLE_PHASES, Phase
 from scribe_spark.experiments.plan import plan_run
 from scribe_spark.experiments.reporting import report
 from scribe_spark.experiments.scope import Scope
-from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.simulation import MakeApplication, Simulation
 from scribe_spark.experiments.steps import Step, Work, lost_again, opened, refuse_gap
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.batches import Table
@@ -66,7 +65,7 @@ def run(
         Executors were lost, twice in one phase, with data that only they had.
     """
     progress = progress or Silent()
-    simulation = simulation_of(
+    simulation = Simulation(
         spark,
         config,
         progress=progress,

@@ -9,13 +9,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark import baselines, pastry, schemas, scribe
+from scribe_spark import baselines, schemas, scribe
 from scribe_spark.bandwidth.replay import replayed
 from scribe_spark.config import RunConfig
-from scribe_spark.experiments.engines import engine_of
+from scribe_spark.experiments.grown_trees import GrownTrees, SettledTrees
 from scribe_spark.experiments.handed_over import checked_variant, multicast_of, tree_edges
+from scribe_spark.experiments.rounds_of_run import RoundsOfRun
 from scribe_spark.experiments.saved import SavedTables
-from scribe_spark.experiments.saved_knowledge import saved_overlay, verify_saved_knowledge
+from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.scope import R, Scope, stage
 from scribe_spark.experiments.system_rows import Known
 from scribe_spark.experiments.tree_graph import TreeGraph
@@ -23,14 +24,13 @@ from scribe_spark.inputs import is_local
 from scribe_spark.measures.node_parts import NodeParts, node_parts, with_parts
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
-from scribe_spark.overlays import build_overlay
 from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import copies
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.scribe.upcalls import Application
 from scribe_spark.systems import System, is_built_in, systems_of_run
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.checks import MOST_ROUTERS
@@ -40,6 +40,10 @@ from scribe_spark.underlay.losses import route_losses
 from scribe_spark.underlay.matrices import MatrixUnderlay
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.underlay.routable import check_routes
+from scribe_spark.worlds import check_start
+
+#: Makes an application of the user's on Scribe's upcalls, given the number of nodes.
+MakeApplication = Callable[[int], Application]
 
 
 class Simulation:
@@ -62,16 +66,18 @@ class Simulation:
     shares : Simulation, optional
         One of the same session: its graph and routes are used where the network is the same.
     engine : str
-        How trees are played: ``tasks`` as of `engine_of`, else jobs.
+        ``auto``, ``tasks`` or ``jobs``: the way rounds are played, see `engine_of`.  Trees of a run
+        without rounds are played in tasks if ``tasks`` is given, else as jobs.
+    application : callable, optional
+        See `make_world`; a run with an application has rounds.
+    buckets : int, optional
+        The number of buckets of the nodes in rounds; chosen if it is not given.
 
     Raises
     ------
-    ValueError
-        The run has rounds, so its stages are those of a `LivingRun`.
+    InputError
+        The run has rounds, and no world starts with its overlay.
     """
-
-    #: Whether there are rounds before the multicasts.
-    _has_rounds = False
 
     def __init__(
         self,
@@ -81,19 +87,24 @@ class Simulation:
         progress: Progress | None = None,
         most_routers: int = MOST_ROUTERS,
         shares: Simulation | None = None,
-        engine: str = "jobs",
+        engine: str = "auto",
+        application: MakeApplication | None = None,
+        buckets: int | None = None,
     ) -> None:
-        if config.has_rounds and not self._has_rounds:
-            raise ValueError("the run has rounds: make it by simulation_of")
+        self.has_rounds = config.has_rounds or application is not None
+        if self.has_rounds:
+            check_start(config.overlay.kind)
         self.spark, self.config, self.most_routers = spark, config, most_routers
+        self.engine, self.application, self.buckets = engine, application, buckets
         self.saved = SavedTables()
         self.saved.update(saved or {})
         self.progress = progress or Silent()
         same = shares is not None and shares.config.network_key == config.network_key
         self._shares = shares if same else None
+        #: Whether a run without rounds is played in tasks, not as jobs.
         self.in_tasks = engine == "tasks"
         self.stages: dict[str, Any] = {}
-        self._files, self._memory = Scope(), Scope()
+        self._files, self.memory = Scope(), Scope()
 
     def __enter__(self) -> Simulation:
         return self
@@ -104,7 +115,7 @@ class Simulation:
     def release(self) -> None:
         """Free the executors' memory; stages that were there are computed again when asked for."""
         self.stages.clear()
-        self._memory.close()
+        self.memory.close()
 
     def close(self) -> None:
         """Free everything, files too; routes of another simulation stay as they are.
@@ -122,17 +133,15 @@ class Simulation:
         Raises
         ------
         InputError
-            A table cannot be read, or says what cannot be; or tasks cannot stay.
+            A table cannot be read, or has impossible rows; or tasks cannot stay.
         """
-        if self.in_tasks:
-            buckets = bucket_count(self.spark, self.config.overlay.nodes)
-            engine_of("tasks", self.spark, buckets)
         if self.config.knowledge is not None:
             verify_saved_knowledge(self.spark, self.config)
         if self.config.groups.members is not None:
             _ = self.given_members
         if self.config.trees.capacities is not None:
             _ = self.given_capacities
+        self.grown.check()
 
     @cached_property
     def given_members(self) -> DataFrame:
@@ -154,12 +163,10 @@ class Simulation:
 
     @property
     def memberships(self) -> Table:
-        """`schemas.MEMBERS`, saved, given or drawn, for kernels too."""
+        """`schemas.MEMBERS`, for kernels too."""
         if "members" in self.saved:
             return self.saved.batches("members", schemas.MEMBERS.names)
-        if self.config.groups.members is not None:
-            return self.given_members
-        return scribe.draw_members(self.spark, self.config)
+        return self.grown.memberships
 
     # --- topology and underlay
 
@@ -195,21 +202,25 @@ class Simulation:
 
     # --- overlay
 
+    @stage
+    def grown(self) -> GrownTrees:
+        """The nodes, groups and trees when the sources multicast."""
+        return RoundsOfRun(self) if self.has_rounds else SettledTrees(self)
+
     @property
     def events(self) -> DataFrame | None:
         """`schemas.WORLD_EVENTS` of a run with rounds; None of others."""
-        return None
+        return self.grown.events
 
     @property
     def node_count(self) -> int:
-        """Return how many :attr:`nodes` there are, N."""
-        return self.config.overlay.nodes
+        """Return the number of :attr:`nodes`, N."""
+        return self.grown.node_count
 
     @property
     def made_nodes(self) -> Table:
-        """`schemas.NODES`, drawn anew."""
-        shares = self.graph.hosts.shares
-        return pastry.draw_nodes(self.spark, self.config, self.underlay.routers, shares)
+        """`schemas.NODES` as they are made, not as they were saved."""
+        return self.grown.nodes
 
     @property
     def node_parts(self) -> tuple[NodeParts, ...]:
@@ -229,12 +240,8 @@ class Simulation:
 
     @stage
     def overlay(self) -> Overlay:
-        """The overlay that the config names."""
-        overlay, seed = self.config.overlay, self.config.seed
-        if self.config.knowledge is not None:
-            return self._memory.own(saved_overlay(self.spark, self.config, self.underlay))
-        built = build_overlay(self.nodes, self.underlay, overlay, seed, self.progress)
-        return self._memory.own(built)
+        """The overlay that the config names; after rounds, of the live nodes."""
+        return self.memory.own(self.grown.overlay())
 
     @property
     def leaf_sets(self) -> DataFrame:
@@ -256,8 +263,12 @@ class Simulation:
 
     @property
     def takes_part(self) -> dict[str, list[str]]:
-        """Registry -> the names of what trees are made by; an application is in no registry."""
-        return {"systems": [system.name for system in self.asked_for], "application": []}
+        """The names of systems and of the application; an application is in no registry."""
+        names = [getattr(self.application, "__qualname__", repr(self.application))]
+        return {
+            "systems": [system.name for system in self.asked_for],
+            "application": names if self.application else [],
+        }
 
     @property
     def asked_for(self) -> tuple[System, ...]:
@@ -266,7 +277,7 @@ class Simulation:
 
     def own(self, resource: R) -> R:
         """Release a resource when the executors' memory is freed (:meth:`release`)."""
-        return self._memory.own(resource)
+        return self.memory.own(resource)
 
     # --- trees
 
@@ -274,39 +285,22 @@ class Simulation:
     def members(self) -> DataFrame:
         """`schemas.MEMBERS`, and the router of each."""
         members = Batches.of(self.memberships).frame
-        return self._memory.persist(self.overlay.with_router(members.select("group", "node")))
-
-    @stage
-    def _groups(self) -> DataFrame:
-        return self._memory.persist(scribe.make_groups(self.members, self.nodes, self.config))
-
-    @stage
-    def _trees(self) -> scribe.Trees:
-        """Every group created, every member joined; `create_routes` and `children` are read off."""
-        built_from = self.overlay, self._groups, self.memberships, self.progress
-        return self._memory.own(scribe.build_trees(*built_from, in_tasks=self.in_tasks))
+        return self.memory.persist(self.overlay.with_router(members.select("group", "node")))
 
     @stage
     def create_routes(self) -> DataFrame:
         """Each group's CREATE where it was delivered, with the hops and delay of its path."""
-        keys = self._groups.select("group", "key_hi", "key_lo", "size")
-        routes = self._trees.created()
-        return self._memory.materialise(routes.join(F.broadcast(keys), "group", "inner"))
+        return self.grown.create_routes()
 
     @stage
     def groups_with_root(self) -> DataFrame:
-        """``group, key_hi, key_lo, size, root, root_router``: every group, members or not."""
-        root = F.col("node").alias("root"), F.col("router").alias("root_router")
-        return self.create_routes.select("group", "key_hi", "key_lo", "size", *root)
+        """``group, key_hi, key_lo, size, root, root_router``: groups that have a root."""
+        return self.grown.groups_with_root()
 
     @stage
     def multicast_groups(self) -> DataFrame:
         """Groups that have a source: as `groups_with_root`, and ``source, source_router``."""
-        if self.config.groups.source == "root":
-            root = {"source": F.col("root"), "source_router": F.col("root_router")}
-            return self.groups_with_root.withColumns(root)
-        senders = F.broadcast(scribe.senders(self.members, self.config.seed))
-        return self._memory.persist(self.groups_with_root.join(senders, "group", "inner"))
+        return self.grown.multicast_groups()
 
     @property
     def children(self) -> DataFrame:
@@ -322,12 +316,12 @@ class Simulation:
     @property
     def scribe_edges(self) -> Batches:
         """The rows of `children`, for kernels."""
-        return self._trees.read_edges()
+        return self.grown.edges
 
     @property
     def _members(self) -> Table:
         """The rows of `members`, for kernels."""
-        return self._trees.read_members()
+        return self.grown.members
 
     @stage
     def variants(self) -> dict[str, scribe.Variant]:
@@ -339,13 +333,16 @@ class Simulation:
             There is no such variant.
         """
         return {
-            system.variant: self._memory.own(self._trees_of(system))
+            system.variant: self.memory.own(self._trees_of(system))
             for system in self.asked_for
             if system.variant is not None and system.trees is not None
         }
 
     def _trees_of(self, system: System) -> scribe.Variant:
         """Return the trees of a variant."""
+        grown = self.grown.variant(system)
+        if grown is not None:
+            return grown
         assert system.trees is not None
         with analysed("variants", system.variant or system.name):
             built = system.trees(self._variant_context)
@@ -357,16 +354,11 @@ class Simulation:
         trees = self.config.trees
         capacities = None
         if trees.capacities is not None:  # two variants read them
-            capacities = self._memory.persist(self.given_capacities)
+            capacities = self.memory.persist(self.given_capacities)
         return scribe.VariantContext(
             *(self.overlay, self.groups_with_root, self.members, self.children, trees),
-            *(self.config.seed, self.progress, capacities, self._trees_in_buckets),
+            *(self.config.seed, self.progress, capacities, self.grown.trees),
         )
-
-    @property
-    def _trees_in_buckets(self) -> scribe.Trees | None:
-        """Scribe's own trees, if they are in the buckets of the ring."""
-        return self._trees
 
     @stage
     def unicasts(self) -> Batches:
@@ -381,7 +373,7 @@ class Simulation:
             *(self.nodes, self.multicast_groups, self.members, self.underlay),
             *(trees.reference_children, trees.reference_assignment, self.progress),
         )
-        return self._memory.own_table(made)
+        return self.memory.own_table(made)
 
     @property
     def known(self) -> Known:
@@ -419,26 +411,37 @@ class Simulation:
         return TreeGraph.of(self.nodes, edges)
 
     def multicast(self, system: str, edges: Table, built: scribe.Trees | None = None) -> Multicast:
-        """Each group's source multicasts a message along trees of Scribe's kind, when asked to.
+        """Return a multicast of each group's source along trees of Scribe's kind.
 
-        The measures call these trees `system`; `edges` is a table as :attr:`children`, `built` the
-        trees in the buckets of the ring, if they are there.
+        Parameters
+        ----------
+        system : str
+            The name of the trees in measures.
+        edges : DataFrame or Batches
+            A table as :attr:`children`.
+        built : Trees, optional
+            The trees in the buckets of the ring, if they are there.
         """
 
-        def deliver() -> Batches:
-            trees = self._trees if system == scribe.SYSTEM else built
-            if trees is None:
-                groups = self.groups_with_root
-                frame = Batches.of(edges).frame
-                planted = scribe.plant_trees(self.overlay, groups, self.members, frame)
-                trees = self._memory.own(planted)
-            source = self.config.groups.source
-            sent = scribe.multicast(trees, self.multicast_groups, source, self.progress)
-            deliveries, tables = sent
-            self._memory.own(tables)
-            return deliveries
+        def deliver() -> Table:
+            grown = self.grown.deliveries(system)
+            if grown is not None:
+                return grown
+            return self.multicast_along(built or self._planted(Batches.of(edges).frame))
 
         return Multicast(system, edges, deliver)
+
+    def multicast_along(self, trees: scribe.Trees) -> Batches:
+        """Return `multicast.DELIVERIES` of a message of each group's source."""
+        source = self.config.groups.source
+        delivered, tables = scribe.multicast(trees, self.multicast_groups, source, self.progress)
+        self.memory.own(tables)
+        return delivered
+
+    def _planted(self, edges: DataFrame) -> scribe.Trees:
+        """Return the trees of edges that no program of Scribe has made."""
+        planted = scribe.plant_trees(self.overlay, self.groups_with_root, self.members, edges)
+        return self.memory.own(planted)
 
     def _saved_or(self, table: str, make: Callable[[], DataFrame]) -> DataFrame:
         return self.saved[table] if table in self.saved else make()

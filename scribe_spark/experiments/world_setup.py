@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -21,7 +22,6 @@ from scribe_spark.experiments.checks import check_out
 from scribe_spark.experiments.manifest import Manifest, input_digests
 from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.plan import Plan, fields_of
-from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.multicast import HOPS
@@ -50,6 +50,9 @@ from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.save import VERSION, refuse_other_buckets
 from scribe_spark.worlds.watched_trees import watched_groups
 from scribe_spark.worlds.world_state import Protocols
+
+if TYPE_CHECKING:
+    from scribe_spark.experiments.simulation import Simulation
 
 
 def make_world(

@@ -19,7 +19,7 @@ from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events, check_events, play_events
 from scribe_spark.pastry.lookups import Lookups, drawn_lookups, look_up
 from scribe_spark.pastry.player import Player, play_in_turn
-from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, repair, see_round
+from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, see_round
 from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.scribe import lazy
@@ -28,10 +28,10 @@ from scribe_spark.scribe.collapse import ASKED, collapse
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import AGAIN
 from scribe_spark.scribe.end_of_round import OUTCOMES, EndRound
-from scribe_spark.scribe.events import FAILURES, GroupEvents, PlayEvents, check_group_events
+from scribe_spark.scribe.events import FAILURES, GroupEvents, check_group_events
 from scribe_spark.scribe.figures import AT_ROOT
 from scribe_spark.scribe.handlers import CHANGED
-from scribe_spark.scribe.join import JOINS, REPAIRING, SendJoins
+from scribe_spark.scribe.join import JOINS, REPAIRING
 from scribe_spark.scribe.messages import MESSAGES
 from scribe_spark.scribe.multicast import DELIVERIES, OF_THE_LAST_ROUND, PAYLOADS
 from scribe_spark.scribe.outcomes import (
@@ -43,14 +43,13 @@ from scribe_spark.scribe.outcomes import (
     PublicationResults,
 )
 from scribe_spark.scribe.program import GroupRound, RoundProgram
-from scribe_spark.scribe.publishing import Disseminate, Settle
-from scribe_spark.scribe.refresh import HERE, LeaveTrees, Refresh
+from scribe_spark.scribe.publishing import Settle
+from scribe_spark.scribe.refresh import HERE
 from scribe_spark.scribe.rejoin import DROPPED, EXTRA_JOINS, REFUSED_JOINS
 from scribe_spark.scribe.repairs import REPAIRED, CountRepairs, FindReached
-from scribe_spark.scribe.root import Failover, HandOver
 from scribe_spark.scribe.scribe import REFUSED
-from scribe_spark.scribe.sources import FindRoots
 from scribe_spark.scribe.state import table_of
+from scribe_spark.scribe.steps import growing, publishing
 from scribe_spark.scribe.unknown_members import RefuseUnknownMembers
 
 #: ``measures(given, round)``: the programs of a round's measures, played after `LookBack`.
@@ -76,17 +75,9 @@ class _Steps:
         return program(self.player.given, self.round, *more)
 
     def play(self, events: Events, lookups: Lookups) -> None:
-        """Play what follows Pastry's events, the lookups included."""
+        """Play the programs after Pastry's events, the lookups included."""
         given, variants = self.player.given, self.round.trees.variants
-        # 1. events; 2. Pastry's detection and repair; 3. maintenance of trees
-        steps = [
-            self._make(PlayEvents, events, self.events),
-            *repair(self.player, self.round.number),
-            *(self._make(program) for program in (HandOver, Failover, Refresh)),
-            self._make(LeaveTrees, *self.events.create),
-        ]
-        if "lazy" not in variants:
-            steps += [self._make(SendJoins)]
+        steps = growing(self.player, self.round, events, self.events)
         for is_asked, act in (
             ("lazy" in variants, lazy.grow_lazily),
             ("bottleneck" in variants, remove_bottlenecks),
@@ -102,9 +93,7 @@ class _Steps:
             close_phase(given),
             self._make(Settle),
             # 4. publications go to the roots and down the trees; heartbeats, lookups
-            self._make(FindRoots, *self.events.publish),
-            close_phase(given),
-            *(self._make(program) for program in (Settle, Disseminate)),
+            *publishing(self.player, self.round, *self.events.publish),
             *look_up(given, lookups, [self._make(EndRound)]),
             # 5. whether roots reach the children of nodes that died
             self._repaired(),

@@ -25,13 +25,10 @@ from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.player import Player, play_in_turn
-from scribe_spark.scribe.events import GroupEvents, PlayEvents
+from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.join import SendJoins
 from scribe_spark.scribe.program import GroupRound
-from scribe_spark.scribe.publishing import Disseminate, Settle
-from scribe_spark.scribe.refresh import LeaveTrees
-from scribe_spark.scribe.sources import FindRoots
+from scribe_spark.scribe.steps import growing, publishing
 from scribe_spark.underlay.protocol import Kernel
 
 if TYPE_CHECKING:  # not on executors
@@ -108,14 +105,8 @@ def grow_trees(player: Player, round: GroupRound, creator: np.ndarray, events: G
     events : GroupEvents
         Joins; they may come to their nodes as messages instead (`events.JOINING`).
     """
-    given, group = player.given, np.arange(len(round.groups))
-    nobody = Events()
-    steps = [
-        PlayEvents(given, round, nobody, events),
-        LeaveTrees(given, round, group, creator),
-        SendJoins(given, round),
-    ]
-    play_in_turn(player, steps)
+    created = replace(events, create=(np.arange(len(round.groups)), creator))
+    play_in_turn(player, growing(player, round, Events(), created))
 
 
 def publish(player: Player, round: GroupRound, group: np.ndarray, source: np.ndarray) -> None:
@@ -126,6 +117,4 @@ def publish(player: Player, round: GroupRound, group: np.ndarray, source: np.nda
     group, source : ndarray of int64
         Indices of groups, and the positions of their sources.
     """
-    given = player.given
-    find = FindRoots(given, round, group, source)
-    play_in_turn(player, [find, Settle(given, round), Disseminate(given, round)])
+    play_in_turn(player, publishing(player, round, group, source))

@@ -226,19 +226,19 @@ _EDGES = f"{EDGES}, delay_us bigint"
 def build_trees(
     overlay: Overlay,
     groups: DataFrame,
-    members: Table,
+    members: Table | None,
     progress: Progress | None = None,
     *,
     in_tasks: bool = False,
 ) -> Trees:
-    """CREATE every group, then JOIN every member.
+    """CREATE every group; then every member sends a JOIN.
 
     Parameters
     ----------
     groups : DataFrame
         ``group, key_hi, key_lo, creator``.
-    members : DataFrame
-        ``group, node``.
+    members : DataFrame, Batches or None
+        ``group, node``; None where no node joins.
     in_tasks : bool
         As of `Trees`.
     """
@@ -246,8 +246,9 @@ def build_trees(
     ring = overlay.ring
     tables = BucketTables(ring.layout, ring.starts(), overlay.known)
     trees = Trees.over(overlay, listed, tables, progress)
-    joins = ring.messages(members, JOINING, "node", partial(group_index, trees.number))
-    trees.engine.send_first(PlayEvents, joins)
+    if members is not None:
+        joins = ring.messages(members, JOINING, "node", partial(group_index, trees.number))
+        trees.engine.send_first(PlayEvents, joins)
     creator = ring.facts.positions(listed.column("creator").to_numpy())
     trees.in_tasks = in_tasks
     trees.play(partial(grow_trees, creator=creator, events=GroupEvents()), "trees")
@@ -255,7 +256,10 @@ def build_trees(
 
 
 def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: DataFrame) -> Trees:
-    """Return trees that were built in another way, for MULTICAST.
+    """Return the trees of edges that no program has made.
+
+    A user's variant hands over edges; MULTICAST reads the tables of buckets.  So an edge goes to
+    the buckets of both ends, which write their tables.
 
     Parameters
     ----------
@@ -267,22 +271,22 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
         ``group, parent, child``.
     """
     listed = groups.select("group", "key_hi", "key_lo").toArrow().sort_by("group")
-    ring = overlay.ring
-    group = partial(group_index, listed.column("group").to_numpy())
+    ring, number = overlay.ring, listed.column("group").to_numpy()
 
-    def end(other: str, facts: Facts, batch: pa.RecordBatch) -> Columns:
-        position = facts.positions(batch.column(other).to_numpy())
-        return {other: position, **group(facts, batch)}
+    def to(node: str, kind: str, table: DataFrame, *others: str) -> DataFrame:
+        """Return a message to a node of each row, with the positions of other nodes."""
+
+        def columns(facts: Facts, batch: pa.RecordBatch) -> Columns:
+            at = {other: facts.positions(batch.column(other).to_numpy()) for other in others}
+            return {**group_index(number, facts, batch), **at}
+
+        return ring.messages(table.select("group", node, *others), kind, node, columns)
 
     first = [
-        ring.messages(groups.select("group", "root"), _ROOT, "root", group),
-        ring.messages(members.select("group", "node"), JOINING, "node", group),
-        ring.messages(
-            edges.select("group", "parent", "child"), _PARENT, "parent", partial(end, "child")
-        ),
-        ring.messages(
-            edges.select("group", "parent", "child"), _CHILD, "child", partial(end, "parent")
-        ),
+        to("root", _ROOT, groups),
+        to("node", JOINING, members),
+        to("parent", _PARENT, edges, "child"),
+        to("child", _CHILD, edges, "parent"),
     ]
     tables = BucketTables(ring.layout, union_tables(first), overlay.known)
     trees = Trees.over(overlay, listed, tables, None)

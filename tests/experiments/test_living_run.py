@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 from scribe_spark import experiments, schemas
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.engine.packing import take
-from scribe_spark.experiments import LivingRun, Simulation, network_of, simulation_of
+from scribe_spark.experiments import Simulation, network_of
 from scribe_spark.experiments.handed_over import deliveries, tree_edges
 from scribe_spark.progress import Silent
 from scribe_spark.scribe.upcalls import Application, Emitted
@@ -81,9 +81,9 @@ def test_reliable_delivery_is_a_run_where_nobody_comes_or_goes(spark, source):
     config = RunConfig(**SIZE, source=source)
     with (
         Simulation(spark, config) as plain,
-        simulation_of(spark, config.replace(delivery="reliable"), shares=plain) as reliable,
+        Simulation(spark, config.replace(delivery="reliable"), shares=plain) as reliable,
     ):
-        assert isinstance(reliable, LivingRun)
+        assert reliable.has_rounds
         assert handed_over(plain) == handed_over(reliable)
         for name in ("nodes", "groups_with_root", "create_routes", "multicast_groups"):
             ours, theirs = getattr(reliable, name), getattr(plain, name)
@@ -171,7 +171,7 @@ def test_the_world_played_by_hand_has_the_same_edges_and_deliveries(spark):
     given = WorldConfig.of_run(config)
     with (
         Simulation(spark, network_of(given)) as simulation,
-        simulation_of(spark, config, shares=simulation) as stages,
+        Simulation(spark, config, shares=simulation) as stages,
     ):
         ours = handed_over(stages)
         roots = stages.groups_with_root.select(
@@ -336,7 +336,7 @@ def test_whom_the_access_list_names_joins_and_multicasts(spark, tmp_path, source
     config = RunConfig(**SIZE, source=source, access=str(tmp_path / "a.csv"))
     with (
         Simulation(spark, config.replace(access=None)) as plain,
-        simulation_of(spark, config, shares=plain) as stages,
+        Simulation(spark, config, shares=plain) as stages,
     ):
         everybody, ours = (rows(one.members.select("group", "node")) for one in (plain, stages))
         assert set(ours) == {(g, n) for g, n in everybody if g not in few or n in few[g]}

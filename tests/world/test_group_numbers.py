@@ -18,7 +18,7 @@ from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import Simulation, network_of, simulation_of
+from scribe_spark.experiments import Simulation, network_of
 from scribe_spark.experiments.handed_over import deliveries
 from scribe_spark.pastry.events import ImpossibleRound
 from scribe_spark.worlds import Extent, check_events
@@ -98,7 +98,7 @@ def test_all_groups_of_a_world_are_there(spark, simulation, members, tmp_path, b
 )
 def test_all_groups_of_a_run_with_rounds_are_there(spark, members, systems):
     config = RunConfig(**NETWORK, nodes=40, members=members, delivery="reliable", systems=systems)
-    with simulation_of(spark, config) as run:
+    with Simulation(spark, config) as run:
         found = deliveries(run.systems).frame.toPandas()
         source = {row["group"]: row["source"] for row in run.multicast_groups.collect()}
     assert source.keys() == MEMBERS.keys()

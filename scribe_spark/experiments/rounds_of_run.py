@@ -1,0 +1,335 @@
+"""The trees of a run with rounds: those of a world, in which nodes and members come and go.
+
+Round 0 has the CREATEs and JOINs, later rounds have the events.  When trees have had time to be
+mended, the source of each group multicasts one message in the world's last round.  What a run
+measures is measured of these messages, over the nodes and members that are left (docs/rules.md,
+S33).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark import schemas, scribe
+from scribe_spark.config import WorldConfig
+from scribe_spark.config.trees import PLAIN
+from scribe_spark.experiments.engines import engine_of
+from scribe_spark.experiments.scope import stage
+from scribe_spark.experiments.world_buckets import buckets_of
+from scribe_spark.experiments.world_setup import make_world, network_of
+from scribe_spark.overlay import Overlay
+from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.sessions import local_frame
+from scribe_spark.systems import System, system_of_variant
+from scribe_spark.worlds import World, extent_of, world_events, world_groups
+from scribe_spark.worlds.access import MAY_MULTICAST, AccessLists
+from scribe_spark.worlds.group_measures import PREFIX
+from scribe_spark.worlds.groups import WorldGroups, group_keys
+
+if TYPE_CHECKING:
+    from scribe_spark.experiments.simulation import Simulation
+
+#: The variants whose trees grow in a world.
+_IN_WORLDS = ("bottleneck", "collapse", "lazy")
+
+#: The systems whose trees grow in a world -> the variant; Scribe's own trees are plain.
+_VARIANTS = {scribe.SYSTEM: PLAIN} | {system_of_variant(name): name for name in _IN_WORLDS}
+
+#: The seconds that a job of rounds takes at most, about.
+_A_JOB = 20.0
+
+
+@dataclass(frozen=True)
+class _Grown:
+    """A world after the round in which the groups' sources multicast.
+
+    Attributes
+    ----------
+    world : World
+    sources : pyarrow.Table
+        ``group, node``: the node that asked for each multicast.
+    extra_joins : pandas.DataFrame
+        The JOINs that a variant added in all rounds, as of `World`.
+    overloaded : int or None
+        The number of nodes above their limit of children at the end, if they have limits.
+    """
+
+    world: World
+    sources: pa.Table
+    extra_joins: pd.DataFrame
+    overloaded: int | None
+
+    def release(self) -> None:
+        """Free the world's memory."""
+        self.world.release()
+
+
+class RoundsOfRun:
+    """The trees of a run with rounds; see `GrownTrees`.  Each variant has a world of its own.
+
+    Parameters
+    ----------
+    run : Simulation
+
+    Raises
+    ------
+    InputError
+        The engine cannot play the rounds.
+    """
+
+    trees = None
+
+    def __init__(self, run: Simulation) -> None:
+        self._run, self.stages = run, dict[str, Any]()
+        self._config = WorldConfig.of_run(run.config)
+        self._buckets = run.buckets or buckets_of(self._config, run.spark, run.engine)
+        self._engine = engine_of(run.engine, run.spark, self._buckets)
+        network = network_of(run.config)
+        self._network = type(run)(run.spark, network, progress=run.progress, shares=run)
+
+    def check(self) -> None:
+        """See `GrownTrees`."""
+        _ = self.events
+
+    # --- rounds
+
+    @property
+    def events(self) -> DataFrame:
+        """See `GrownTrees`: CREATEs, JOINs, and the events of nodes and members."""
+        saved = self._run.saved
+        if "events" in saved:
+            return saved["events"]
+        return self._made_events
+
+    @stage
+    def _made_events(self) -> DataFrame:
+        made = world_events(self._network.nodes, self._config)
+        return schemas.conform(made, schemas.WORLD_EVENTS)
+
+    @stage
+    def _worlds(self) -> dict[str, _Grown]:
+        return {}
+
+    def _grow(self, variant: str = PLAIN) -> _Grown:
+        """Return the world of a variant, which is played once."""
+        if variant not in self._worlds:
+            self._worlds[variant] = self._run.own(self._play(variant))
+        return self._worlds[variant]
+
+    def _play(self, variant: str) -> _Grown:
+        """Play the world of a variant up to its publications."""
+        run = self._run
+        config = WorldConfig.of_run(run.config, None if variant == PLAIN else variant)
+        events = self.events
+        last = _publication_round(events, config)
+        where = self._buckets, self._engine.name
+        world = make_world(self._network, config, events, run.application, *where)
+        joins: list[pd.DataFrame] = []
+        try:
+            if config.scribe.source == "direct":  # so that sources learn the roots' addresses
+                joins += _play_until(world, last - 1)
+                world.scribe.multicast(self._publishers(world))
+            joins += _play_until(world, last)
+            publishers = self._publishers(world)
+            world.scribe.multicast(publishers)
+            measured = world.step()
+            joins.append(world.extra_joins)
+        except BaseException:
+            world.release()
+            raise
+        run.progress.note(
+            f"  {variant} trees: publications in round {last}, "
+            f"{round(measured['nodes.live']):,} of {config.overlay.nodes:,} nodes are alive"
+        )
+        overloaded = measured.get(f"{PREFIX}overloaded")
+        over = None if overloaded is None else round(overloaded)
+        return _Grown(world, publishers.toArrow(), pd.concat(joins), over)
+
+    def _publishers(self, world: World) -> DataFrame:
+        """Return ``group, node``: the node with the right that multicasts to each group."""
+        rows, access = world.memberships.toArrow(), self._start.access
+        group, node, member, root = (
+            rows.column(name).to_numpy() for name in ("group", "node", "member", "root")
+        )
+        if self._config.scribe.source == "root":
+            return self._table(*_root_or_other(group[root], node[root], access, _live(world)))
+        may = member & access.permits(MAY_MULTICAST, group, node)
+        among = self._table(group[may], node[may]).withColumn("router", F.lit(0).cast("bigint"))
+        drawn = scribe.senders(among, self._config.seed)
+        return drawn.select("group", F.col("source").alias("node"))
+
+    @stage
+    def _start(self) -> WorldGroups:
+        """The groups as they are created, and their access lists."""
+        groups = world_groups(self._config, extent_of(self._config), self._run.spark)
+        assert groups is not None  # `RunConfig` refuses rounds without groups
+        return groups
+
+    def _table(self, group: np.ndarray, node: np.ndarray) -> DataFrame:
+        return local_frame(self._run.spark, pa.table({"group": group, "node": node}))
+
+    # --- nodes
+
+    @property
+    def node_count(self) -> int:
+        """See `GrownTrees`."""
+        return self._run.nodes.count()
+
+    @stage
+    def nodes(self) -> DataFrame:
+        """See `GrownTrees`."""
+        return self._run.memory.materialise(self._grow().world.nodes)
+
+    def overlay(self) -> Overlay:
+        """See `GrownTrees`; live nodes know live nodes alone."""
+        return self._grow().world.overlay()
+
+    # --- groups
+
+    @stage
+    def _entries(self) -> DataFrame:
+        """`schemas.MEMBERSHIPS`: the nodes of each tree."""
+        return self._run.memory.materialise(self._grow().world.memberships)
+
+    @property
+    def _roots(self) -> DataFrame:
+        """``group, node``."""
+        return self._entries.where("root").groupBy("group").agg(F.min("node").alias("node"))
+
+    @property
+    def memberships(self) -> DataFrame:
+        """See `GrownTrees`; of the groups that have a root."""
+        members = self._entries.where("member").select(schemas.MEMBERS.names)
+        return members.join(F.broadcast(self._roots), "group", "left_semi")
+
+    @property
+    def members(self) -> DataFrame:
+        """See `GrownTrees`."""
+        return self._run.members
+
+    @stage
+    def _keys(self) -> DataFrame:
+        """``group, key_hi, key_lo, creator`` of all groups that were created."""
+        config = self._config
+        keys = group_keys(self._network.nodes, self._start, config, extent_of(config))
+        return self._run.memory.persist(keys.select("group", "key_hi", "key_lo", "creator"))
+
+    def create_routes(self) -> DataFrame:
+        """See `GrownTrees`; CREATEs that the creators that are left would send now."""
+        run = self._run
+        live = run.nodes.select(F.col("node").alias("creator"))
+        groups = self._keys.join(live, "creator", "left_semi")
+        created = scribe.build_trees(run.overlay, groups, None, run.progress)
+        made = run.memory.materialise(created.created())
+        created.release()
+        return made
+
+    def groups_with_root(self) -> DataFrame:
+        """See `GrownTrees`; groups that have lost all copies of their state are left out."""
+        run = self._run
+        sizes = run.members.groupBy("group").agg(F.count("*").alias("size"))
+        roots = run.overlay.with_router(self._roots)
+        found = self._keys.drop("creator").join(F.broadcast(roots), "group", "inner")
+        sized = found.join(F.broadcast(sizes), "group", "left")
+        size = F.coalesce("size", F.lit(0)).cast("bigint").alias("size")
+        root = F.col("node").alias("root"), F.col("router").alias("root_router")
+        return run.memory.materialise(sized.select("group", "key_hi", "key_lo", size, *root))
+
+    def multicast_groups(self) -> DataFrame:
+        """See `GrownTrees`; groups to which nobody may multicast are left out."""
+        run = self._run
+        sources, groups = local_frame(run.spark, self._grow().sources), run.groups_with_root
+        if self._config.scribe.source == "root":
+            sources = groups.select("group", F.col("root").alias("node")).join(
+                F.broadcast(sources.select("group")), "group", "left_semi"
+            )
+        begin = run.overlay.with_router(sources.select("group", "node"))
+        named = {"node": "source", "router": "source_router"}
+        joined = groups.join(F.broadcast(begin.withColumnsRenamed(named)), "group", "inner")
+        return run.memory.persist(joined)
+
+    # --- trees
+
+    @property
+    def edges(self) -> Batches:
+        """See `GrownTrees`; the edges on which payloads went to live nodes."""
+        return Batches.of(self._edges(PLAIN))
+
+    def _edges(self, variant: str) -> DataFrame:
+        """Return the tree edges of a variant."""
+        edges = self._grow(variant).world.tree_edges.where(F.col("system") == scribe.SYSTEM)
+        live = self._run.nodes.select(F.col("node").alias("child"))
+        names = ("group", "parent", "child", "parent_router", "child_router")
+        taken = edges.join(live, "child", "left_semi").select(*names)
+        return self._run.underlay.delay(taken, "parent_router", "child_router")
+
+    def variant(self, system: System) -> scribe.Variant | None:
+        """See `GrownTrees`."""
+        if system.name not in _VARIANTS:
+            return None
+        name = _VARIANTS[system.name]
+        grown, joins = self._grow(name), None
+        if system.joins_after is not None:
+            joins = local_frame(self._run.spark, pa.Table.from_pandas(grown.extra_joins))
+        return scribe.Variant(self._edges(name), joins, grown.overloaded)
+
+    def deliveries(self, system: str) -> Table | None:
+        """See `GrownTrees`."""
+        if system not in _VARIANTS:
+            return None
+        deliveries = self._grow(_VARIANTS[system]).world.deliveries
+        delay_us = F.round(F.col("delay_ms") * schemas.MICROSECONDS).cast("bigint")
+        return deliveries.where(F.col("system") == scribe.SYSTEM).select(
+            "group", "node", "hops", delay_us.alias("delay_us")
+        )
+
+
+def _live(world: World) -> np.ndarray:
+    """Return the numbers of the live nodes, ascending."""
+    live = world.nodes.select("node").toArrow()
+    return np.sort(live.column("node").to_numpy())
+
+
+def _publication_round(events: DataFrame, config: WorldConfig) -> int:
+    """The round in which the sources multicast (docs/rules.md, S33)."""
+    begin = (F.col("round") == 0) & F.col("event").isin("create", "join")
+    (last,) = events.where(~begin).agg(F.max("round")).collect()[0]
+    after = 2 if config.scribe.source == "direct" else 1
+    if last is None:
+        return after
+    world, timers = config.world, config.scribe
+    mended = max(world.detection + timers.parent_timeout, timers.child_timeout) + 2
+    return last + max(mended, after)
+
+
+def _play_until(world: World, until: int) -> Iterator[pd.DataFrame]:
+    """Play rounds; yield the JOINs that a variant added in them."""
+    while world.number < until:
+        world.play(until, _A_JOB)
+        yield world.extra_joins
+
+
+def _root_or_other(
+    group: np.ndarray, root: np.ndarray, access: AccessLists, live: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return groups and their multicasting nodes: the root, or the first live node with the right.
+
+    A message begins at the root, whichever node asks for it.  Groups to which no node may multicast
+    are left out.
+    """
+    group, first = np.unique(group, return_index=True)
+    node = root[first]
+    may = access.permits(MAY_MULTICAST, group, node)
+    for row in np.flatnonzero(~may):
+        others = np.intersect1d(access.permitted(MAY_MULTICAST, group[row]), live)
+        if len(others):
+            node[row], may[row] = others[0], True
+    return group[may], node[may]

@@ -1,0 +1,68 @@
+"""The programs of a round of groups, in their order.
+
+A settled round (`settled`) leaves out the programs that only a later round would need: no node has
+failed, come or gone.
+
+References
+----------
+JSAC 2002, Section III; docs/rules.md, "Scribe alive".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark.engine import Program
+from scribe_spark.engine.in_turn import IfRows
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.round import repair
+from scribe_spark.pastry.table_repair import close_phase
+from scribe_spark.scribe.events import GroupEvents, PlayEvents
+from scribe_spark.scribe.join import SendJoins
+from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.publishing import Disseminate, Settle
+from scribe_spark.scribe.refresh import LeaveTrees, Refresh
+from scribe_spark.scribe.root import Failover, HandOver
+from scribe_spark.scribe.sources import FindRoots
+
+
+def growing(
+    player: Player, round: GroupRound, events: Events, of_groups: GroupEvents
+) -> list[Program | IfRows]:
+    """Return the programs from the events of a round to its JOINs.
+
+    Parameters
+    ----------
+    events : Events
+        Pastry's events, which have been played.
+    of_groups : GroupEvents
+        Joins may come to their nodes as messages instead (`events.JOINING`).
+    """
+    given = player.given
+    # 1. events
+    steps: list[Program | IfRows] = [PlayEvents(given, round, events, of_groups)]
+    if not round.settled:
+        # 2. Pastry's detection and repair; 3. maintenance of trees
+        steps += repair(player, round.number)
+        steps += [program(given, round) for program in (HandOver, Failover, Refresh)]
+    steps += [LeaveTrees(given, round, *of_groups.create)]
+    # lazy growth sends JOINs in waves of its own
+    return steps if "lazy" in round.trees.variants else [*steps, SendJoins(given, round)]
+
+
+def publishing(
+    player: Player, round: GroupRound, group: np.ndarray, source: np.ndarray
+) -> list[Program | IfRows]:
+    """Return the programs that take publications to the roots and down the trees.
+
+    Parameters
+    ----------
+    group, source : ndarray of int64
+        Indices of groups, and the positions of their sources.
+    """
+    given = player.given
+    steps: list[Program | IfRows] = [FindRoots(given, round, group, source)]
+    if not round.settled:
+        steps += [close_phase(given)]
+    return [*steps, Settle(given, round), Disseminate(given, round)]
