@@ -30,5 +30,5 @@ def test_the_ring_is_a_topology_like_any_other():
 def test_bad_arguments_are_refused():
     with pytest.raises(InputError, match=r"topology = .ring:2.: give ring:3 to ring:10000"):
         load(RunConfig(topology="ring:2"))
-    with pytest.raises(InputError, match=r"does not exist; give .*, ring:ROUTERS, or an edge list"):
+    with pytest.raises(InputError, match=r"does not exist; give .*, ring:ROUTERS, or the path of "):
         load(RunConfig(topology="ring"))

@@ -123,7 +123,7 @@ def read_histograms(spread: pd.DataFrame) -> dict[tuple[str, str], Histogram]:
 _NUMBERS: dict[str, tuple[str, Callable[[Histogram], float | None]]] = {
     "mean": ("Mean", Histogram.mean),
     "median": ("Median", Histogram.median),
-    "p95": ("95th percentile (nearest rank) of", lambda histogram: histogram.nearest_rank(95)),
+    "p95": ("The 95th percentile (nearest rank) of", lambda histogram: histogram.nearest_rank(95)),
     "max": ("Maximum", lambda histogram: histogram.max),
 }
 

@@ -280,7 +280,7 @@ def test_report_and_figures(small):
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page)
     assert not re.search(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)=", page)
     figures = sorted((out / "figures").glob("figure-*"))
-    assert [figure.name[7:9] for figure in figures] == ["06", "07", "08", "09", "10", "ra"]
+    assert [figure.name[7:9] for figure in figures] == ["06", "07", "08", "09", "10", "co", "ra"]
     assert page.index("Figure 7. ") < page.index("RAD by group size") < page.index("Figure 8. ")
     for figure in figures:
         assert ElementTree.parse(figure).getroot().tag == "{http://www.w3.org/2000/svg}svg"

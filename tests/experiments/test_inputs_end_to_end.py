@@ -61,7 +61,10 @@ EDGES = "src,dst,delay_ms\n0,1,1\n1,2,1\n"
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (None, "does not exist; give transit-stub, power-law, topohub:NAME, or an edge list"),
+        (
+            None,
+            "does not exist; give transit-stub, power-law, topohub:NAME, regions, or the path ",
+        ),
         ("", "cannot be read as a CSV or Parquet table"),
         ("src,dst,delay_ms\n", "has no rows"),
         ("src,dst\n0,1\n", "has no column 'delay_ms'"),
