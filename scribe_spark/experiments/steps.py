@@ -183,7 +183,10 @@ def opened(
         else:
             work.manifest = manifest
         if nodes is not None:
-            partitions = plan.execution.partitions or default_partitions(spark, nodes)
+            in_tasks = plan.execution.engine == "tasks"
+            partitions = plan.execution.partitions or default_partitions(
+                spark, nodes, in_tasks=in_tasks
+            )
             until_the_end.enter_context(tuned(spark, partitions))
         yield work
 

@@ -12,9 +12,12 @@ from scribe_spark.runtime.sessions import is_connect, parallelism
 from scribe_spark.runtime.tricks import enabled
 
 
-def default_partitions(spark: SparkSession, nodes: int) -> int:
-    """Partitions of node-level tables: the cores, and no more than 250,000 nodes in each."""
-    return max(parallelism(spark), -(-nodes // 250_000))
+def default_partitions(spark: SparkSession, nodes: int, *, in_tasks: bool = False) -> int:
+    """Return the partitions of node-level tables: the cores, with at most 250,000 nodes in each.
+
+    Tasks that keep their buckets run all at once, so there are no more than cores.
+    """
+    return parallelism(spark) if in_tasks else max(parallelism(spark), -(-nodes // 250_000))
 
 
 #: A setting of ours, in force inside :func:`tuned`.

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from scribe_spark.config import Execution
 from scribe_spark.errors import InputError, RunError
 from scribe_spark.runtime import session as sessions
+from scribe_spark.runtime import settings
 from scribe_spark.runtime.java_options import is_short, java_options
 from scribe_spark.runtime.session import session
 from scribe_spark.runtime.user_settings import user_jars
@@ -245,3 +246,12 @@ def test_what_spark_submit_was_given_wins(tmp_path):
     assert settings["spark.shuffle.compress"] == "true"
     assert settings["spark.sql.codegen.cache.maxEntries"] == "77"
     assert settings["spark.locality.wait"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "in_tasks", "partitions"),
+    [(100_000, False, 2), (1_000_000, False, 4), (1_000_000, True, 2)],
+)
+def test_tasks_that_stay_are_no_more_than_cores(monkeypatch, nodes, in_tasks, partitions):
+    monkeypatch.setattr(settings, "parallelism", lambda spark: 2)
+    assert settings.default_partitions(None, nodes, in_tasks=in_tasks) == partitions
