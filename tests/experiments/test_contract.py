@@ -170,9 +170,9 @@ def test_numbers_of_the_variants(grown):
     assert "scribe_lazy.rad.median" in values
     assert values["scribe_lazy.overloaded"] is not None
     figures = [path.name for path in sorted(Path(grown.out, "figures").glob("figure-*"))]
-    last = ["figure-11-bottleneck-remover.svg", "figure-rad-by-group-size.svg"]
-    assert figures[-2:] == last
-    assert len(figures) == 7
+    last = ("figure-11-bottleneck-remover", "figure-coverage", "figure-rad-by-group-size")
+    assert figures[-3:] == [f"{name}.svg" for name in last]
+    assert len(figures) == 8
     # one tree for all groups: a node that a group's message does not reach has no entry for it
     assert values["reference_tree.children_tables.max"] <= 5
     assert values["reference_tree.rad.median"] > values["scribe.rad.median"]
