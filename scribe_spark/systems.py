@@ -178,20 +178,28 @@ class System:
         return self.requested or self.variant is not None
 
     def clock_of(self, config: Any) -> str:
-        """Return the clock by which copies arrive in a run, and how it shares links, if it does."""
+        """Return the clock by which copies arrive in a run."""
         found = self.clock(config) if callable(self.clock) else self.clock
         if found not in _CLOCKS:
             raise InputError(
                 "systems", self.name, f"has the clock {shown(found)}; give time or hops"
             )
-        bandwidth = getattr(config, "bandwidth", None)
-        if bandwidth is None or not bandwidth.on or self.family == IP:
+        return found
+
+    def clock_in_words(self, config: Any) -> str:
+        """Return the clock, and how it shares links where publications have a size.
+
+        Routers carry IP multicast, and copies of a user's mesh come with times of their own.
+        """
+        found, bandwidth = self.clock_of(config), getattr(config, "bandwidth", None)
+        own_times = self.family == IP or (self.family == MESH and not is_built_in(self))
+        if bandwidth is None or not bandwidth.on or own_times:
             return found
         return f"{found}: {bandwidth.in_words()}"
 
     @property
     def may_go_by_hops(self) -> bool:
-        """Whether there is a config by which copies arrive by the clock of hops."""
+        """True if copies arrive by the clock of hops under some config."""
         return callable(self.clock) or self.clock == _HOPS
 
     def live(self, config: Any) -> SystemOnBuckets:

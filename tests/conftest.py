@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 from xdist.scheduler import LoadFileScheduling
 
+from scribe_spark import cli
 from scribe_spark.config import Execution
 from scribe_spark.runtime import interrupts
 from scribe_spark.runtime.session import session as make_session
@@ -147,6 +148,18 @@ def spark(
     session.conf.set("spark.sql.adaptive.enabled", False)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run the command line in this process: exit code, stdout, stderr."""
+
+    def run(*arguments: Any) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(argument) for argument in arguments])
+        return (ended.value.code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from scribe_spark import cli
 from scribe_spark.cli import commands
 from scribe_spark.cli.flags import resolve
 from scribe_spark.cli.program import _COMMANDS
@@ -23,18 +22,6 @@ from scribe_spark.config.execution import PHASES
 from scribe_spark.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-@pytest.fixture
-def call(capsys):
-    """Run the command line in this process: exit code, stdout, stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(list(arguments))
-        return (ended.value.code, *capsys.readouterr())
-
-    return run
 
 
 def shell(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

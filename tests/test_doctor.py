@@ -11,23 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from scribe_spark import __version__, cli
+from scribe_spark import __version__
 from scribe_spark.cli import doctor
 from scribe_spark.systems import all_systems
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-@pytest.fixture
-def call(capsys):
-    """Run the command line in this process: exit code, stdout, stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(list(arguments))
-        return (ended.value.code, *capsys.readouterr())
-
-    return run
 
 
 def test_all_is_well_here(call):

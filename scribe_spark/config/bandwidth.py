@@ -101,7 +101,7 @@ class BandwidthConfig(Section):
 
     def in_words(self) -> str:
         """Return how links are shared, in words for people who read latencies."""
-        return f"{self.message_size}, {self.uplink_order} uplinks, {self.links} links"
+        return sizes_in_words(self.message_size, self.uplink_order, self.links)
 
     def refuse_slow(self, rate: int, given: Any) -> None:
         """Refuse a rate at which one copy takes too long.
@@ -127,3 +127,8 @@ class BandwidthConfig(Section):
         self.refuse_slow(self.up, self.uplink)
         self.refuse_slow(self.down, self.downlink)
         return self
+
+
+def sizes_in_words(message_size: object, uplink_order: object, links: object) -> str:
+    """Return how links carry messages of a size, from the values of the config's fields."""
+    return f"{message_size}, {uplink_order} uplinks, {links} links"

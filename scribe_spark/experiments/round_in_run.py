@@ -47,6 +47,7 @@ from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import NEVER, KnowsLives
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.runtime.batches import Batches
+from scribe_spark.scribe import limits_by_number
 from scribe_spark.systems import MESH, System
 
 if TYPE_CHECKING:
@@ -165,9 +166,7 @@ def _capacity(stages: Simulation) -> np.ndarray | None:
     """Return the limits of children that a user gives the nodes, by position."""
     if stages.config.trees.capacities is None:
         return None
-    rows = stages.given_capacities.select("node", "limit").toArrow().sort_by("node")
-    number, limit = (rows.column(name).to_numpy() for name in ("node", "limit"))
-    return limit[np.searchsorted(number, stages.overlay.ring.facts.ring.node)]
+    return limits_by_number(stages.given_capacities)[stages.overlay.ring.facts.ring.node]
 
 
 def _play(

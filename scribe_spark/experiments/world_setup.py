@@ -26,7 +26,7 @@ from scribe_spark.inputs import is_local
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.multicast import HOPS
 from scribe_spark.overlays import check_overlay
-from scribe_spark.scribe import check_capacities, read_capacities
+from scribe_spark.scribe import check_capacities, limits_by_number, read_capacities
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.systems import living_systems
@@ -212,7 +212,7 @@ def _capacities(simulation: Simulation, config: WorldConfig) -> np.ndarray | Non
     if config.trees.capacities is None:
         return None
     given = read_capacities(simulation.spark, config.trees.capacities, config.overlay.nodes)
-    return given.toArrow().sort_by("node").column("limit").to_numpy()
+    return limits_by_number(given)
 
 
 def _limits_of(simulation: Simulation, config: WorldConfig) -> ChildLimits | None:

@@ -72,7 +72,7 @@ class LiveCan(GroupOverlays):
         }
 
     def _zones(self, overlays: Overlays, network: Network) -> Zones:
-        """Return the zones of the members, who have joined in the order of C4."""
+        """Return the zones of the members; members join in the order of C4."""
         ring, kernel = network.ring, network.kernel
         named = np.where(overlays.number == ALL_NODES, NO_GROUP, overlays.number)  # C2
         group, node, number = overlays.group, overlays.node, named[overlays.group]

@@ -165,7 +165,7 @@ class PublicationProgram(TopicsProgram):
 
     @property
     def _loses(self) -> bool:
-        """Whether any copy may be lost: of all a share, or by the routes of the network."""
+        """True if copies may be lost, by a share of all copies or by routes of the network."""
         nobody = np.empty(0, dtype=np.int64)
         return self.topics.rules.loss > 0 or self.topics.kernel.losses(nobody, nobody) is not None
 

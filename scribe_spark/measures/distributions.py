@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from scribe_spark.measures.histogram import Histogram
+from scribe_spark.measures.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
 from scribe_spark.systems import System
@@ -112,10 +112,7 @@ def read_histograms(spread: pd.DataFrame) -> dict[tuple[str, str], Histogram]:
         ``system, measure, value, count``.
     """
     return {
-        (system, measure): Histogram(
-            (ordered := rows.sort_values("value"))["value"].to_numpy(float),
-            ordered["count"].to_numpy(np.int64),
-        )
+        (system, measure): histogram_of_rows(rows)
         for (system, measure), rows in spread.groupby(["system", "measure"])
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -122,3 +123,8 @@ def add_counts(values: np.ndarray, counts: np.ndarray) -> Histogram:
     found, which = np.unique(values, return_inverse=True)
     added = np.bincount(which, counts, len(found)).astype(np.int64)
     return Histogram(found.astype(float), added)
+
+
+def histogram_of_rows(rows: pd.DataFrame) -> Histogram:
+    """Return the histogram of a table with the columns ``value`` and ``count``."""
+    return add_counts(rows["value"].to_numpy(dtype=float), rows["count"].to_numpy(dtype=np.int64))

@@ -159,7 +159,7 @@ def metric_rows(
                 "name": name,
                 "value": _plain(value),
                 "unit": metric.unit,
-                "clock": None if system is None else system.clock_of(config),
+                "clock": None if system is None else system.clock_in_words(config),
                 "figure": _metric_figure(metric, system, replaced),
                 "paper": known.paper,
                 "check": known.check,

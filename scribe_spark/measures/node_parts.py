@@ -16,14 +16,13 @@ import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from scribe_spark import schemas
+from scribe_spark.measures.histogram import histogram_of_rows
 from scribe_spark.measures.measure import RunTables
+from scribe_spark.measures.percentiles import ARRIVED, THOUSANDTHS
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.pastry.nodes import router_index
 from scribe_spark.runtime.batches import Batches, Table, by_text
 from scribe_spark.topology.hosts import Hosts
-
-#: Percentiles of the table `by_part`, by column.
-_PERCENTILES = {"p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100}
 
 #: The measures that are split: name -> table, its column of nodes, its column of values.
 SPLIT = {
@@ -163,14 +162,12 @@ def _count(parts: NodeParts, measure: str, node: str, value: str) -> Any:
 
 def _numbers(rows: pd.DataFrame) -> dict[str, Any]:
     """Return count, mean and percentiles (nearest rank) of counted values."""
-    counts = rows.groupby("value")["count"].sum()
-    value, at_most = counts.index.to_numpy(), np.cumsum(counts.to_numpy())
-    n = int(at_most[-1])
-    ranks = {name: -(-q * n // 100) for name, q in _PERCENTILES.items()}
+    found = histogram_of_rows(rows)
     # sums of whole thousandths (microseconds in delays) are the same in any order
-    thousandths = np.rint(value * 1000).astype(np.int64)
+    thousandths = np.rint(found.values * THOUSANDTHS).astype(np.int64)
     return {
-        "count": n,
-        "mean": int((thousandths * counts.to_numpy()).sum()) / n / 1000,
-        **{name: float(value[np.searchsorted(at_most, rank)]) for name, rank in ranks.items()},
+        "count": found.total,
+        "mean": int((thousandths * found.counts).sum()) / found.total / THOUSANDTHS,
+        **{name: found.nearest_rank(q) for name, q in ARRIVED.items()},
+        "max": found.max,
     }

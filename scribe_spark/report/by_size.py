@@ -6,8 +6,6 @@ small group of a mesh sends to all members itself; what the mesh costs is seen i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
@@ -16,10 +14,10 @@ from scribe_spark.report.axes import log_axis
 from scribe_spark.report.legends import legend_above
 from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.series import label_of
-from scribe_spark.report.style import RC, short_number, system_styles
-from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.style import RC, in_order, short_number, system_styles
+from scribe_spark.report.svg import OwnFigure, new_figure, svg_element
 from scribe_spark.report.text import as_text
-from scribe_spark.systems import all_systems, baseline, find_system
+from scribe_spark.systems import baseline, find_system
 
 _NAME, _TITLE = "figure-rad-by-group-size", "RAD by group size"
 _CAPTION = (
@@ -28,18 +26,7 @@ _CAPTION = (
 )
 
 
-@dataclass(frozen=True)
-class BySize:
-    """The drawing: its SVG, and in words what it shows."""
-
-    svg: str
-    words: str
-    name: str = _NAME
-    title: str = _TITLE
-    caption: str = _CAPTION
-
-
-def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> BySize | None:
+def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> OwnFigure | None:
     """Draw a line for each system whose nodes forward copies; None where there is none.
 
     Parameters
@@ -53,9 +40,7 @@ def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> BySize | None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     lines = {name: by_size(of) for name, of in delays.groupby("system") if _is_shown(str(name))}
-    registered = [system.name for system in all_systems()]
-    order = [name for name in registered if name in lines]
-    order += sorted(lines.keys() - set(registered))
+    order = in_order(lines)
     if not order:
         return None
     looks = system_styles({*systems, *order})
@@ -86,7 +71,8 @@ def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> BySize | None:
             for name in order
         ]
         readout = Readout(axes, told, lambda size: f"about {as_text(size)} members")
-        return BySize(svg_element(figure, _NAME, _TITLE, words, [readout]), words)
+        svg = svg_element(figure, _NAME, _TITLE, words, [readout])
+        return OwnFigure(_NAME, _TITLE, _CAPTION, svg, words)
 
 
 def by_size(delays: pd.DataFrame) -> pd.Series:

@@ -48,6 +48,9 @@ _OF_RUNS: dict[str, tuple[str, str]] = {
     "state.max": ("entries kept, most", ""),
 }
 
+#: The measure beside which a card says how links carry messages with a size.
+_LATENCY = "latency.p99"
+
 _OVERLAY_COLOUR = "#59636e"
 
 
@@ -63,11 +66,16 @@ def run_cards(metrics: Iterable[Mapping[str, Any]]) -> list[Card]:
     if any(row.get("experiment") for row in rows):
         return []
     values = {str(row.get("name")): row.get("value") for row in rows}
-    return [
-        card
-        for system in _systems(values)
-        if (card := _card(system, {m: values.get(f"{system}.{m}") for m in _OF_RUNS}, _OF_RUNS))
-    ]
+    clocks = {str(row.get("name")): str(row.get("clock") or "") for row in rows}
+    cards = []
+    for system in _systems(values):
+        numbers = {measure: values.get(f"{system}.{measure}") for measure in _OF_RUNS}
+        words = dict(_OF_RUNS)
+        if links := clocks.get(f"{system}.{_LATENCY}", "").partition(": ")[2]:
+            meaning, unit = words[_LATENCY]
+            words[_LATENCY] = f"{meaning}: {links}", unit
+        cards.append(_card(system, numbers, words))
+    return [card for card in cards if card is not None]
 
 
 def world_cards(table: pd.DataFrame) -> list[Card]:

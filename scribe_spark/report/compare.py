@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.measures.headlines import is_headline
-from scribe_spark.measures.histogram import Histogram
+from scribe_spark.measures.histogram import Histogram, histogram_of_rows
 from scribe_spark.report.axes import log_axis
 from scribe_spark.report.comparison import NOTABLE, Difference
 from scribe_spark.report.legends import legend_above
@@ -347,14 +347,9 @@ def _histograms(distributions: pd.DataFrame | None) -> dict[tuple[str, str], His
     shown = distributions[distributions["measure"].isin(_DISTRIBUTIONS)]
     shown = shown[(shown["system"] != ALL_SYSTEMS) & (shown["value"].notna())]
     return {
-        (str(system), str(measure)): Histogram(*_counts(of))
+        (str(system), str(measure)): histogram_of_rows(of)
         for (system, measure), of in shown.groupby(["system", "measure"], sort=False)
     }
-
-
-def _counts(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    counted = rows.groupby("value")["count"].sum().sort_index()
-    return counted.index.to_numpy(dtype=float), counted.to_numpy(dtype=np.int64)
 
 
 def _same_histograms(found: Sequence[Histogram]) -> bool:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from scribe_spark.measures.histogram import Histogram
+from scribe_spark.measures.histogram import Histogram, histogram_of_rows
 from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.readouts import Line, Readout
 from scribe_spark.report.series import label_of
-from scribe_spark.report.style import RC, system_styles
-from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.style import RC, in_order, system_styles
+from scribe_spark.report.svg import OwnFigure, new_figure, svg_element
 from scribe_spark.report.text import ABSENT, PERCENT, as_text
-from scribe_spark.systems import all_systems
 
 _NAME, _TITLE = "figure-coverage", "Coverage over time"
 _CAPTION = (
@@ -27,20 +25,9 @@ _CAPTION = (
 _MARKED = (50, 90, 95, 99)
 
 
-@dataclass(frozen=True)
-class CoverageFigure:
-    """The drawing: its SVG, and in words what it shows."""
-
-    svg: str
-    words: str
-    name: str = _NAME
-    title: str = _TITLE
-    caption: str = _CAPTION
-
-
 def draw_coverage(
     counts: pd.DataFrame, expected: Mapping[str, float], systems: set[str]
-) -> CoverageFigure | None:
+) -> OwnFigure | None:
     """Draw a line for each system; None where no latency in ms was counted.
 
     Parameters
@@ -56,10 +43,8 @@ def draw_coverage(
     from matplotlib.ticker import PercentFormatter
 
     of_time = counts[counts["unit"] == "ms"]
-    found = {str(name): _histogram(rows) for name, rows in of_time.groupby("system")}
-    registered = [system.name for system in all_systems()]
-    order = [name for name in registered if name in found]
-    order += sorted(found.keys() - set(registered))
+    found = {str(name): histogram_of_rows(rows) for name, rows in of_time.groupby("system")}
+    order = in_order(found)
     if not order:
         return None
     looks = system_styles({*systems, *order})
@@ -94,12 +79,8 @@ def draw_coverage(
                 figure, [(label_of(name), {"color": looks[name]["color"]}) for name in order]
             )
         readout = Readout(axes, told, lambda ms: f"within {as_text(ms)} ms", _percent)
-        return CoverageFigure(svg_element(figure, _NAME, _TITLE, words, [readout]), words)
-
-
-def _histogram(rows: pd.DataFrame) -> Histogram:
-    rows = rows.sort_values("value")
-    return Histogram(rows["value"].to_numpy(dtype=float), rows["count"].to_numpy(dtype=np.int64))
+        svg = svg_element(figure, _NAME, _TITLE, words, [readout])
+        return OwnFigure(_NAME, _TITLE, _CAPTION, svg, words)
 
 
 def _all(found: Mapping[str, Histogram], expected: Mapping[str, float], name: str) -> float:

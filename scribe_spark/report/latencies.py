@@ -1,4 +1,4 @@
-"""Latencies of all systems in one table, and the tiles of those whose nodes forward copies."""
+"""Latencies of all systems in one table."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
+from scribe_spark.config.bandwidth import sizes_in_words
 from scribe_spark.report.comparison import experiment_of
 from scribe_spark.report.series import label_of
 from scribe_spark.report.text import as_text, is_number
-from scribe_spark.systems import MESH, TREE, find_system
 
 #: The head of each column of the table -> the metric.
 COLUMNS = {
@@ -26,9 +26,6 @@ _NAME = re.compile(
     r"(?P<system>\w+)\.(?P<what>(latency|latency_hops)\.\w+|(time_to|hops_to)_\d+\.\w+)"
 )
 
-#: At most so many systems have a tile.
-_TILES = 4
-
 
 @dataclass(frozen=True)
 class LatencyRow:
@@ -39,17 +36,8 @@ class LatencyRow:
     cells: list[str]
 
 
-@dataclass(frozen=True)
-class LatencyTile:
-    """The latency of a system, in a few words."""
-
-    system: str
-    half: str
-    others: str
-
-
 def latency_values(metrics: Sequence[Mapping[str, Any]], of: str = "") -> dict[str, Any]:
-    """Return the values for the templates of the tiles and of the table.
+    """Return the values for the template of the table.
 
     Parameters
     ----------
@@ -59,7 +47,6 @@ def latency_values(metrics: Sequence[Mapping[str, Any]], of: str = "") -> dict[s
         For the heading of the table: where the numbers are from.
     """
     return {
-        "latency_tiles": latency_tiles(metrics),
         "latencies": latency_rows(metrics),
         "latency_columns": list(COLUMNS),
         "latency_of": of,
@@ -77,11 +64,11 @@ def links_in_words(resolved: Mapping[str, Any]) -> str:
     if resolved.get("message_size") is None:
         return ""
     size, order, links = (resolved.get(n) for n in ("message_size", "uplink_order", "links"))
-    return f": {size}, {order} uplinks, {links} links"
+    return f": {sizes_in_words(size, order, links)}"
 
 
 def latencies_of_last_round(table: pd.DataFrame) -> dict[str, Any]:
-    """Return the values for the templates from the last round that has latencies.
+    """Return the values for the template from the last round that has latencies.
 
     Parameters
     ----------
@@ -101,27 +88,15 @@ def latency_rows(metrics: Iterable[Mapping[str, Any]]) -> list[LatencyRow]:
     """Return a row for each system and unit that has a latency."""
     return [
         LatencyRow(system, unit, [as_text(values.get(name)) for name in COLUMNS.values()])
-        for (system, unit, _), values in _values(metrics).items()
+        for (system, unit), values in _values(metrics).items()
     ]
-
-
-def latency_tiles(metrics: Iterable[Mapping[str, Any]]) -> list[LatencyTile]:
-    """Return the tiles of the first systems whose end nodes forward copies."""
-    found = []
-    for (label, unit, name), values in _values(metrics).items():
-        system = find_system(name)
-        if unit == "ms" and (system is None or system.family in (TREE, MESH)):
-            words = [f"{q} {as_text(values.get(f'latency.{q}'))}" for q in ("p90", "p99", "max")]
-            half = as_text(values["latency.p50"])
-            found.append(LatencyTile(label, f"{half} ms", ", ".join(words)))
-    return found[:_TILES]
 
 
 def _values(
     metrics: Iterable[Mapping[str, Any]],
-) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """(label, unit, system) -> metric, named as those in ms -> value, of what has a latency."""
-    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """(label, unit) -> metric, named as those in ms -> value, of what has a latency."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
     for metric in metrics:
         match = _NAME.fullmatch(str(metric.get("name")))
         if match is None:
@@ -131,7 +106,7 @@ def _values(
         plain = what.replace("latency_hops", "latency").replace("hops_to", "time_to")
         experiment = experiment_of(metric)
         label = f"{experiment}. {label_of(name)}" if experiment else label_of(name)
-        found.setdefault((label, unit, name), {})[plain] = metric.get("value")
+        found.setdefault((label, unit), {})[plain] = metric.get("value")
     return {key: values for key, values in found.items() if is_number(values.get("latency.p50"))}
 
 

@@ -31,6 +31,7 @@ from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
 from scribe_spark.report.parts import parts_tables
 from scribe_spark.report.provenance import as_mapping, facts, origin, phases, settings
 from scribe_spark.report.series import series_of
+from scribe_spark.report.svg import OwnFigure
 from scribe_spark.report.text import PERCENT
 from scribe_spark.report.tree_figures import RunTrees, tree_figures
 
@@ -61,6 +62,13 @@ class _Figure:
     caption: str
     words: str
     note: str = ""
+
+    @classmethod
+    def of(cls, own: OwnFigure) -> _Figure:
+        """Return a figure that the paper does not have."""
+        from markupsafe import Markup
+
+        return cls(own.name, own.title, Markup(own.svg), own.caption, own.words)
 
 
 @dataclass(frozen=True)
@@ -134,20 +142,12 @@ def render(
     by_size = None if delays is None else draw_by_size(delays, page_systems(distributions))
     if by_size is not None:
         after = [d.spec.measures[0] for d in drawn].index("rad") + 1
-        parts = by_size.name, by_size.title, Markup(by_size.svg), by_size.caption, by_size.words
-        figures.insert(after, _Figure(*parts))
+        figures.insert(after, _Figure.of(by_size))
     coverage = None
     if latency is not None:
         coverage = draw_coverage(latency.counts, latency.expected, page_systems(distributions))
     if coverage is not None:
-        parts = (
-            coverage.name,
-            coverage.title,
-            Markup(coverage.svg),
-            coverage.caption,
-            coverage.words,
-        )
-        figures.insert(0, _Figure(*parts))
+        figures.insert(0, _Figure.of(coverage))
     compared_rows = sections(without_latencies(without_failures(metrics)))
     differences = [row.difference for section in compared_rows for row in section.rows]
     compared = [difference for difference in differences if difference is not None]

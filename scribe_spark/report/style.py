@@ -88,6 +88,12 @@ def marked_style(number: int) -> dict[str, Any]:
     return {**curve_style(number), "marker": marker, "markersize": 3}
 
 
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return systems in the order of the registry; those that are not registered last, by name."""
+    there, registered = {*names}, [system.name for system in all_systems()]
+    return [name for name in registered if name in there] + sorted(there - {*registered})
+
+
 def system_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return colour and marker of each system: the same in all figures.
 

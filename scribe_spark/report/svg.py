@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,17 @@ if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
 
 #: The words of a mark stay legible where a curve runs under them.
 _HALO = 'g[id*="-mark-"] text { paint-order: stroke; stroke: #fff; stroke-width: 2px; }'
+
+
+@dataclass(frozen=True)
+class OwnFigure:
+    """A drawing that is no figure of the paper: its SVG, and its content in words."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    words: str
 
 
 def new_figure(width: float, height: float) -> Figure:

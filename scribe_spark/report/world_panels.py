@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from scribe_spark.report.series import label_of
-from scribe_spark.systems import LIVES, all_systems
+from scribe_spark.report.style import in_order
+from scribe_spark.systems import LIVES
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,7 @@ def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
         Those of the rounds.
     """
     there = {name.removesuffix(".control") for name in measures if name.endswith(".control")}
-    registered = [system.name for system in all_systems()]
-    systems = [name for name in registered if name in there]
-    systems += sorted(there - {*registered})
+    systems = in_order(there)
     if len(systems) < 2:
         return ()
 

@@ -44,7 +44,7 @@ def analysed(field: str, name: str) -> Iterator[None]:
 
 
 def _where(error: BaseException) -> str:
-    """Return the last line of code on the way to an error that is of no library."""
+    """Return the file and line of the last call in the user's code before an error."""
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not frame.filename.startswith(_OURS)]
     users = [frame for frame in users if "site-packages" not in frame.filename]

@@ -1,6 +1,6 @@
 """Scribe: groups, children tables, and multicast over Pastry."""
 
-from scribe_spark.scribe.capacities import check_capacities, read_capacities
+from scribe_spark.scribe.capacities import check_capacities, limits_by_number, read_capacities
 from scribe_spark.scribe.groups import (
     check_members,
     draw_members,
@@ -25,6 +25,7 @@ __all__ = [
     "group_sizes",
     "make_groups",
     "multicast",
+    "limits_by_number",
     "read_capacities",
     "read_members",
     "senders",

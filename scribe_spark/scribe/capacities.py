@@ -55,6 +55,11 @@ def _refusal(path: str, what: str, nodes: int) -> InputError:
     return InputError("capacities", path, f"{what}; give nodes 0 to {nodes - 1} a row each")
 
 
+def limits_by_number(capacities: DataFrame) -> np.ndarray:
+    """Return the limits of :func:`read_capacities` by the numbers of the nodes: int64, (N,)."""
+    return capacities.select("node", "limit").toArrow().sort_by("node").column("limit").to_numpy()
+
+
 def read_capacities(spark: SparkSession, path: str, nodes: int) -> DataFrame:
     """``node, limit`` (BIGINT) of every node, from the user's table at `path`, checked.
 

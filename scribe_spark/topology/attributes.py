@@ -1,4 +1,4 @@
-"""What nodes and edges of a graph file say, as a router graph: delays, rates, places, losses.
+"""A router graph from the attributes of a graph file: delays, rates, places, losses.
 
 A delay is an edge's ``latency`` with a unit (Shadow) or ``delay_ms``; where no edge has one, it is
 that of light in fibre along the great circle between ``Latitude`` and ``Longitude`` of its ends.

@@ -1,4 +1,4 @@
-"""What a network's file says of the nodes at its routers: shares, rates, regions."""
+"""Shares, rates and regions of the nodes at routers, from a network's file."""
 
 from __future__ import annotations
 

@@ -54,8 +54,8 @@ def test_sizes_rates_and_times_are_whole_numbers():
 def test_the_discipline_stands_beside_the_clock():
     named = ("scribe", "gossipsub", "ip_multicast")
     config = RunConfig(**ON, systems=named, uplink_order="serial")
-    clocks = {one.name: one.clock_of(config) for one in systems_of_run((), named)}
+    clocks = {one.name: one.clock_in_words(config) for one in systems_of_run((), named)}
     told = "time: 128KB, serial uplinks, shared links"
     assert clocks["scribe"] == clocks["gossipsub"] == told
     assert clocks["ip_multicast"] == "time"
-    assert {one.clock_of(RunConfig()) for one in systems_of_run((), ())} == {"time"}
+    assert {one.clock_in_words(RunConfig()) for one in systems_of_run((), ())} == {"time"}

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from scribe_spark import cli
 from scribe_spark.core import extensions
 from scribe_spark.systems import find_system, unregister_system
 
@@ -18,18 +17,6 @@ from scribe_spark import Multicast, System, register_system
 
 register_system(System("own", "Own", family="tree", build=lambda stages: None, requested=True))
 """
-
-
-@pytest.fixture
-def call(capsys):
-    """Run the command line in this process: exit code, stdout, stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(list(arguments))
-        return (ended.value.code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scribe_spark import cli
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Limits
 from scribe_spark.experiments.digests import file_digests, text_digest
@@ -30,20 +29,14 @@ VALUES = {
 
 
 @pytest.fixture
-def call(capsys, monkeypatch):
+def call(call, monkeypatch):
     """Run the command line in this process, which may start no Spark."""
 
     def started(*_, **__):
         pytest.fail("Spark would have been started")
 
     monkeypatch.setattr("scribe_spark.runtime.session.session", started)
-
-    def run(*arguments: Any) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main([str(argument) for argument in arguments])
-        return (ended.value.code, *capsys.readouterr())
-
-    return run
+    return call
 
 
 def table(out: Path, name: str, rows: pd.DataFrame) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from damage import assert_all_damage_is_told, places
 
-from scribe_spark import cli
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import report, verify
 from scribe_spark.experiments.folder import StoredFolder
@@ -19,20 +18,14 @@ from .conftest import copied, left, manifest
 
 
 @pytest.fixture
-def call(capsys, monkeypatch):
+def call(call, monkeypatch):
     """Run the command line in this process, which may start no Spark."""
 
     def started(*_, **__):
         pytest.fail("Spark would have been started")
 
     monkeypatch.setattr("scribe_spark.runtime.session.session", started)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(list(arguments))
-        return (ended.value.code, *capsys.readouterr())
-
-    return run
+    return call
 
 
 @pytest.fixture

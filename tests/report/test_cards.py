@@ -48,6 +48,13 @@ def test_latency_comes_first_where_it_is_measured():
     assert (card.value, card.what) == ("812 ms", "latency, 99 % of deliveries")
 
 
+def test_the_sharing_of_links_stands_beside_latency():
+    clock = {"clock": "time: 128KB, interleaved uplinks, shared links"}
+    (card,) = run_cards([metric("scribe.latency.p99", 812.4) | clock])
+    links = "128KB, interleaved uplinks, shared links"
+    assert (card.value, card.what) == ("812 ms", f"latency, 99 % of deliveries: {links}")
+
+
 def test_several_runs_together_have_no_cards():
     assert run_cards([{**row, "experiment": "main"} for row in RUN]) == []
 

@@ -1,4 +1,4 @@
-"""The table and the tiles of latencies on a run's page."""
+"""The table of latencies on a run's page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from scribe_spark.report.latencies import (
     COLUMNS,
     latencies_of_last_round,
     latency_rows,
-    latency_tiles,
     without_latencies,
 )
 from scribe_spark.report.text import ABSENT
@@ -44,12 +43,6 @@ def test_a_row_for_each_system_and_unit():
     assert (cells[0]["p50"], cells[0]["max"], cells[0]["50 %"]) == ("150.2", "411", ABSENT)
     assert (cells[1]["90 %"], cells[1]["100 %"]) == ("120", ABSENT)
     assert (cells[3]["p50"], cells[3]["max"], cells[3]["50 %"]) == ("3", "7", "4")
-
-
-def test_tiles_are_of_systems_that_forward():
-    tiles = latency_tiles(METRICS)
-    assert [tile.system for tile in tiles] == ["Scribe", "GossipSub"]
-    assert (tiles[0].half, tiles[0].others) == ("150.2 ms", "p90 201, p99 300.5, max 411")
 
 
 def test_of_a_world_the_last_round_that_has_some():
