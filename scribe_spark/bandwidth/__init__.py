@@ -6,15 +6,15 @@ nodes of a bucket and the four steps of a window of time, `windows` the program 
 on buckets.  docs/rules.md, W1 to W8.
 """
 
-from scribe_spark.bandwidth.bucket import Setting
+from scribe_spark.bandwidth.bucket import ClockSetting
 from scribe_spark.bandwidth.setting import (
     INTERLEAVED,
     ROOMS,
     SERIAL,
     Discipline,
-    Links,
     Nodes,
-    Publications,
+    TimedLinks,
+    TimedPublications,
 )
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, Windows, play_windows
 
@@ -26,10 +26,10 @@ __all__ = [
     "ROOMS",
     "SERIAL",
     "Discipline",
-    "Links",
+    "TimedLinks",
     "Nodes",
-    "Publications",
-    "Setting",
+    "TimedPublications",
+    "ClockSetting",
     "Windows",
     "play_windows",
 ]

@@ -21,13 +21,13 @@ from scribe_spark.bandwidth.setting import (
     INTERLEAVED,
     ROOMS,
     Discipline,
-    Links,
     Nodes,
-    Publications,
     Rule,
+    TimedLinks,
+    TimedPublications,
     transmission_us,
 )
-from scribe_spark.bandwidth.uplinks import Batches, Started, Uplinks
+from scribe_spark.bandwidth.uplinks import QueuedBatches, Started, Uplinks
 from scribe_spark.core.arrays import (
     NONE,
     distinct,
@@ -52,13 +52,13 @@ _FIRST_WIDTH = 6
 
 
 @dataclass(frozen=True)
-class Setting:
+class ClockSetting:
     """The input of all buckets.
 
     Attributes
     ----------
     nodes : Nodes
-    publications : Publications
+    publications : TimedPublications
     discipline : Discipline
     rule : callable or None
         ``rule(first, links)``: on which links a node sends, given its first copy; None for all.
@@ -67,7 +67,7 @@ class Setting:
     """
 
     nodes: Nodes
-    publications: Publications
+    publications: TimedPublications
     discipline: Discipline
     rule: Rule | None = None
     carried: tuple[str, ...] = ()
@@ -82,23 +82,23 @@ class Setting:
         return max(int(taken.min(initial=0)) if len(taken) else 0 for taken in ends)
 
 
-class Bucket:
+class ClockBucket:
     """The nodes of a bucket.
 
     Parameters
     ----------
-    given : Setting
+    given : ClockSetting
     columns : Columns
-        The links of the bucket's nodes (`Links`), and others by which the rule decides.
+        The links of the bucket's nodes (`TimedLinks`), and others by which the rule decides.
     first, last : int
         The positions of the bucket's nodes.
     """
 
-    def __init__(self, given: Setting, columns: Columns, first: int, last: int) -> None:
+    def __init__(self, given: ClockSetting, columns: Columns, first: int, last: int) -> None:
         self.given, self.first, size = given, first, len(given)
         columns = _by_place(columns, size)
-        self.links = Links.from_columns(columns)
-        extra = set(columns) - set(Links.__dataclass_fields__)
+        self.links = TimedLinks.from_columns(columns)
+        extra = set(columns) - set(TimedLinks.__dataclass_fields__)
         self._extra = {name: columns[name] for name in sorted(extra)}
         self._tail = key_of([self.links.room, self.links.node], size)
         source = given.publications.source
@@ -326,7 +326,9 @@ class Bucket:
         takes_us = transmission_us(given.publications.size[publication], given.nodes.up[node])
         can_be_held = np.bincount(of[self._back[link] >= 0], minlength=len(first)) > 0
         whole = ~can_be_held | (takes_us == 0)
-        batches = Batches(uplink, publication, at_us, takes_us, first[:, _AFTER], copies, whole)
+        batches = QueuedBatches(
+            uplink, publication, at_us, takes_us, first[:, _AFTER], copies, whole
+        )
         self.uplinks.enqueue(batches.take(copies > 0), link, self.window_us)
 
     def _sends(self, first: np.ndarray, of: np.ndarray, link: np.ndarray) -> np.ndarray:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from pyspark.sql import DataFrame
 
-from scribe_spark.bandwidth.bucket import Setting
-from scribe_spark.bandwidth.setting import Discipline, Nodes, Publications, Rule
+from scribe_spark.bandwidth.bucket import ClockSetting
+from scribe_spark.bandwidth.setting import Discipline, Nodes, Rule, TimedPublications
 from scribe_spark.bandwidth.windows import LINKS, play_windows
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.facts import KnowsRing
@@ -23,7 +23,7 @@ from scribe_spark.node_classes import NodeClasses
 from scribe_spark.topology.hosts import Hosts
 from scribe_spark.underlay.protocol import Kernel
 
-#: ``read(tables, inbox)``: the links of a bucket (`Links`, with other columns for a rule).
+#: ``read(tables, inbox)``: the links of a bucket (`TimedLinks`, with other columns for a rule).
 Read = Callable[[Tables, Inbox], Columns]
 
 #: ``write(tables)``: make other tables of a bucket of `windows.ARRIVALS` and `windows.COPIES`.
@@ -87,22 +87,22 @@ class Clock:
 
     def publications(
         self, topic: np.ndarray, source: np.ndarray, **more: np.ndarray | bool
-    ) -> Publications:
+    ) -> TimedPublications:
         """Return a publication of each topic at time 0.
 
         Parameters
         ----------
         topic, source : ndarray of int64
         **more
-            As of `Publications.of`.
+            As of `TimedPublications.of`.
         """
         zero = np.zeros(len(topic), dtype=np.int64)
-        return Publications.of(zero, topic, source, zero + self.size, **more)
+        return TimedPublications.of(zero, topic, source, zero + self.size, **more)
 
     def play(
         self,
         tables: BucketTables,
-        publications: Publications,
+        publications: TimedPublications,
         read: Read,
         write: Write,
         called: str,
@@ -115,7 +115,7 @@ class Clock:
         Parameters
         ----------
         tables : BucketTables
-        publications : Publications
+        publications : TimedPublications
         read, write : callable
             Make links of a bucket's tables and messages, and tables of first copies and copies.
         called : str
@@ -123,7 +123,7 @@ class Clock:
         first : DataFrame, optional
             Messages that have come for buckets (`ROWS`).
         rule, carried
-            As of `Setting`.
+            As of `ClockSetting`.
         """
         played = partial(_play, self, publications, read, write, rule, carried)
         if why_no_tasks(tables.layout.spark, tables.layout.buckets) is None:
@@ -134,7 +134,7 @@ class Clock:
 
 def _play(
     clock: Clock,
-    publications: Publications,
+    publications: TimedPublications,
     read: Read,
     write: Write,
     rule: Rule | None,
@@ -142,7 +142,7 @@ def _play(
     player: InTask,
 ) -> None:
     player.play(_ReadLinks(clock.bounds, read))
-    given = Setting(clock.nodes(), publications, clock.discipline, rule, carried)
+    given = ClockSetting(clock.nodes(), publications, clock.discipline, rule, carried)
     play_windows(player, clock.bounds, given)
     for tables in player.tables:
         write(tables)

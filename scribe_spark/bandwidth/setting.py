@@ -73,7 +73,7 @@ class Nodes:
 
 
 @dataclass
-class Links(Rows):
+class TimedLinks(Rows):
     """Directed links between places.
 
     Attributes
@@ -100,7 +100,7 @@ class Links(Rows):
 
 
 @dataclass(frozen=True)
-class Publications:
+class TimedPublications:
     """Publications in the order of their numbers: by time, topic, source.
 
     Attributes
@@ -132,7 +132,7 @@ class Publications:
         size: np.ndarray,
         relayed: np.ndarray | bool = False,
         flood: np.ndarray | bool = False,
-    ) -> Publications:
+    ) -> TimedPublications:
         """Return publications in any order as those of their numbers."""
         order = np.lexsort((source, topic, at_us))
         columns = (*(at_us, topic, source, size), *(np.asarray(one) for one in (relayed, flood)))
@@ -161,7 +161,7 @@ class Discipline:
     spares : bool
         Whether nodes send no copy to the sender of their first copy and to the source.
     seed : int or None
-        Of the draws of the order of a batch; None takes `Links.order`.
+        Of the draws of the order of a batch; None takes `TimedLinks.order`.
     """
 
     uplink: str = INTERLEAVED

@@ -12,7 +12,7 @@ from scribe_spark.core.arrays import NONE, Rows, expand, index_in_run, run_start
 
 
 @dataclass
-class Batches(Rows):
+class QueuedBatches(Rows):
     """Batches of copies.
 
     Attributes
@@ -88,12 +88,12 @@ class Uplinks:
         """Return the first window in which an uplink starts a copy."""
         return self._waiting.first()
 
-    def enqueue(self, batches: Batches, link: np.ndarray, window_us: int) -> None:
+    def enqueue(self, batches: QueuedBatches, link: np.ndarray, window_us: int) -> None:
         """Add batches to the queues.
 
         Parameters
         ----------
-        batches : Batches
+        batches : QueuedBatches
             By uplink, time and publication.
         link : ndarray of int64
             Of the copies, batch by batch.

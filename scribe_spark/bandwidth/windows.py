@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.bandwidth.bucket import Bucket, Setting
-from scribe_spark.bandwidth.setting import Links
+from scribe_spark.bandwidth.bucket import ClockBucket, ClockSetting
+from scribe_spark.bandwidth.setting import TimedLinks
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 
-#: Tables of a bucket: links (`Links` and columns by which a rule decides); first copies; all
+#: Tables of a bucket: links (`TimedLinks` and columns by which a rule decides); first copies; all
 #: copies.
 LINKS, ARRIVALS, COPIES = "clock links", "clock arrivals", "clock copies"
 
@@ -47,13 +47,13 @@ class Windows:
     Attributes
     ----------
     bounds : ndarray of int64, shape (B + 1,)
-    given : Setting
+    given : ClockSetting
     playing : dict
         The buckets that are played here.
     """
 
     bounds: np.ndarray
-    given: Setting
+    given: ClockSetting
     playing: dict[int, _Playing] = field(default_factory=dict)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -62,9 +62,9 @@ class Windows:
         if first == last:
             return {}
         if bucket not in self.playing:
-            links = tables.pop(LINKS) if LINKS in tables else Links().to_columns()
+            links = tables.pop(LINKS) if LINKS in tables else TimedLinks().to_columns()
             everybody = np.unique(self.bounds[:-1][np.diff(self.bounds) > 0])
-            self.playing[bucket] = _Playing(Bucket(self.given, links, first, last), everybody)
+            self.playing[bucket] = _Playing(ClockBucket(self.given, links, first, last), everybody)
             return next(self.playing[bucket].turns)
         playing = self.playing[bucket]
         if not superstep:  # the windows go on
@@ -88,12 +88,12 @@ class _Playing:
 
     Parameters
     ----------
-    bucket : Bucket
+    bucket : ClockBucket
     everybody : ndarray of int64
         A position in each bucket that has nodes.
     """
 
-    def __init__(self, bucket: Bucket, everybody: np.ndarray) -> None:
+    def __init__(self, bucket: ClockBucket, everybody: np.ndarray) -> None:
         self.bucket, self._everybody = bucket, everybody
         self.turns = self._play()
         self.waiting: Outbox = {}
@@ -144,7 +144,7 @@ def _at_peers(unwanted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 _NO_OFFER = {name: whole_numbers() for name in (AT, "room", "from_room", "tail", "link")}
 
 
-def play_windows(player: Player, bounds: np.ndarray, given: Setting) -> None:
+def play_windows(player: Player, bounds: np.ndarray, given: ClockSetting) -> None:
     """Play all windows; the tables :data:`LINKS` become :data:`ARRIVALS` and :data:`COPIES`."""
     program = Windows(bounds, given)
     player.play(program)

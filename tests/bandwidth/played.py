@@ -15,10 +15,10 @@ from scribe_spark.bandwidth import (
     COPIES,
     LINKS,
     ROOMS,
+    ClockSetting,
     Discipline,
     Nodes,
-    Publications,
-    Setting,
+    TimedPublications,
     play_windows,
 )
 from scribe_spark.engine.in_task import InTask
@@ -38,7 +38,9 @@ class Ordered(Discipline):
         return np.array([self.order(p, y, x) for p, y, x in keys], dtype=np.int64)
 
 
-def play_links(given: Setting, links: Columns, bounds: Sequence[int]) -> tuple[Columns, Columns]:
+def play_links(
+    given: ClockSetting, links: Columns, bounds: Sequence[int]
+) -> tuple[Columns, Columns]:
     """Play links on buckets; return first copies and all copies, by publication, place, sender."""
     tables = []
     for first, last in itertools.pairwise(bounds):
@@ -59,7 +61,7 @@ def _sorted(columns: Columns, *keys: str) -> Columns:
 class Case:
     """A case of the oracle as links between rooms."""
 
-    given: Setting
+    given: ClockSetting
     links: Columns
     place: dict[tuple[int, int], int]
 
@@ -107,7 +109,7 @@ def case_of(network: Network, publications: Sequence[Publication], rules: Rules)
     named["order"] = np.arange(len(links))
     nodes = [network.nodes[node] for node in by_ident]
     sources = np.array([key[one.source] for one in publications], dtype=np.int64).reshape(-1, 2)
-    published = Publications(
+    published = TimedPublications(
         *(np.array([one.at_us for one in publications], dtype=np.int64),),
         *(sources[:, 0] // ROOMS, sources[:, 1]),
         np.array([one.size for one in publications], dtype=np.int64),
@@ -123,7 +125,7 @@ def case_of(network: Network, publications: Sequence[Publication], rules: Rules)
     )
     rates = ([getattr(one, name) for one in nodes] for name in ("up", "down", "validation_us"))
     given = Nodes(np.array(by_ident), *(np.array(rate, dtype=np.int64) for rate in rates))
-    return Case(Setting(given, published, discipline), named, {k: p for p, k in key.items()})
+    return Case(ClockSetting(given, published, discipline), named, {k: p for p, k in key.items()})
 
 
 def _rooms(network: Network) -> dict[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scribe_spark.bandwidth import ROOMS, Discipline, Nodes, Publications, Setting
+from scribe_spark.bandwidth import ROOMS, ClockSetting, Discipline, Nodes, TimedPublications
 from scribe_spark.engine.packing import Columns
 
 from .played import play_links
@@ -23,10 +23,10 @@ def equal_nodes(count: int) -> Nodes:
     return Nodes(np.arange(count), *(np.zeros(count, dtype=np.int64) for _ in range(3)))
 
 
-def publications(topics: int, size: int) -> Publications:
+def publications(topics: int, size: int) -> TimedPublications:
     """Return a publication of node 0 in each topic."""
     zero = np.zeros(topics, dtype=np.int64)
-    return Publications.of(zero, np.arange(topics), zero, zero + size)
+    return TimedPublications.of(zero, np.arange(topics), zero, zero + size)
 
 
 def test_pushes_to_random_nodes_reach_as_many_as_published():
@@ -44,7 +44,7 @@ def test_pushes_to_random_nodes_reach_as_many_as_published():
     )
     room = np.repeat(np.arange(seeds) * ROOMS, nodes * 8)
     links = links_of(room, np.repeat(own, 8), peer.ravel(), np.ones(len(room), dtype=np.int64))
-    given = Setting(equal_nodes(nodes), publications(seeds, 0), Discipline(held_back=False))
+    given = ClockSetting(equal_nodes(nodes), publications(seeds, 0), Discipline(held_back=False))
     first, _ = play_links(given, links, [0, nodes])
     reached = np.cumsum(np.bincount(first["hops"])[:7]) / seeds
     assert reached == pytest.approx([1, 9, 73, 566, 3_644, 9_458, 9_995], rel=0.02)
@@ -76,7 +76,7 @@ def spread(nodes: int, size: int, idontwant: int | None) -> tuple[float, float]:
     delay_us = np.tile(rng.integers(40_000, 130_000, len(a)), 2)
     room = np.zeros(2 * len(a), dtype=np.int64)
     rate = rng.integers(40, 200, nodes) * 10**6
-    given = Setting(
+    given = ClockSetting(
         Nodes(np.arange(nodes), rate, rate, np.zeros(nodes, dtype=np.int64)),
         publications(1, size),
         Discipline(idontwant=idontwant),
