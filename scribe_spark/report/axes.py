@@ -37,3 +37,10 @@ def whole_numbers(axis: Axis) -> None:
     axis.set_major_formatter(
         FuncFormatter(lambda value, _: f"{value:,.0f}" if value < 1e6 else short_number(value))
     )
+
+
+def short_numbers(axis: Axis) -> None:
+    """Label ticks with few digits: 0, 2.5, 10k."""
+    from matplotlib.ticker import FuncFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(round(value, 9))))

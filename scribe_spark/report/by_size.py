@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.measures.measure import forwards
-from scribe_spark.report.axes import log_axis
+from scribe_spark.report.axes import log_axis, short_numbers
 from scribe_spark.report.legends import legend_above
 from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.series import label_of
-from scribe_spark.report.style import RC, in_order, short_number, system_styles
+from scribe_spark.report.style import RC, in_order, system_styles
 from scribe_spark.report.svg import OwnFigure, new_figure, svg_element
 from scribe_spark.report.text import as_text
 from scribe_spark.systems import baseline, find_system
@@ -37,7 +37,7 @@ def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> OwnFigure | None:
         The systems of the page.
     """
     from matplotlib import style
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     lines = {name: by_size(of) for name, of in delays.groupby("system") if _is_shown(str(name))}
     order = in_order(lines)
@@ -58,7 +58,7 @@ def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> OwnFigure | None:
         axes.set_xlim(left=0.8 * min(line.index[0] for line in lines.values()))
         axes.set_ylim(0, max(line.max() for line in lines.values()) * 1.08)
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short_number(round(v, 9))))
+        short_numbers(axes.yaxis)
         if len(order) > 1:
             legend_above(figure, [(label_of(name), looks[name]) for name in order])
         told = [

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.measures.histogram import Histogram, histogram_of_rows
+from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.readouts import Line, Readout
 from scribe_spark.report.series import label_of
@@ -73,6 +74,7 @@ def draw_coverage(
             axes.axhline(percent, color="#888888", linewidth=0.5, linestyle=(0, (2, 2)), zorder=0)
         axes.set_xlim(0, 1.02 * max(of.values[-1] for of in found.values()))
         axes.set_ylim(0, 101)
+        short_numbers(axes.xaxis)
         axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
         if len(order) > 1 and not label_ends(axes, ends):
             legend_above(

@@ -12,6 +12,7 @@ import pandas as pd
 from scribe_spark.config.bandwidth import sizes_in_words
 from scribe_spark.report.comparison import experiment_of
 from scribe_spark.report.series import label_of
+from scribe_spark.report.style import in_order
 from scribe_spark.report.text import as_text, is_number
 
 #: The head of each column of the table -> the metric.
@@ -80,7 +81,9 @@ def latencies_of_last_round(table: pd.DataFrame) -> dict[str, Any]:
     if some.empty:
         return latency_values([])
     last = some.iloc[-1].dropna()
-    rows = [{"name": name, "value": float(value)} for name, value in last.items()]
+    order = in_order(str(name).partition(".")[0] for name in last.index)
+    values = sorted(last.items(), key=lambda one: order.index(str(one[0]).partition(".")[0]))
+    rows = [{"name": name, "value": float(value)} for name, value in values]
     return latency_values(rows, f" in round {some.index[-1]}, the last one with multicasts")
 
 

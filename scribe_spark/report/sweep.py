@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.page import fill_template
 from scribe_spark.report.provenance import origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
@@ -258,7 +259,7 @@ def _scale_x(axes: Axes, x: Sequence[float], labels: Sequence[str], numeric: boo
 
 
 def _scale_y(axes: Axes, y: Sequence[float]) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     if _spans_decades(y):
         axes.set_yscale("log")
@@ -268,4 +269,4 @@ def _scale_y(axes: Axes, y: Sequence[float]) -> None:
         if min(y) >= 0:
             axes.set_ylim(0, max(y) * 1.08 or 1)
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(round(value, 9))))
+    short_numbers(axes.yaxis)

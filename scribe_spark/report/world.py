@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.config.rounds import NOMINAL_SECONDS
+from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.cards import world_cards
 from scribe_spark.report.latencies import latencies_of_last_round
 from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import as_mapping, facts, origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
-from scribe_spark.report.style import RC, marked_style, short_number, system_styles
+from scribe_spark.report.style import RC, marked_style, system_styles
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
@@ -227,7 +228,7 @@ def draw_rounds(
         Title of the vertical axis.
     """
     from matplotlib import style
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     with style.context(["default", RC]):
         figure = new_figure(4.6, 2.7)
@@ -246,7 +247,7 @@ def draw_rounds(
         whole = bool((values == np.round(values)).all())
         steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=steps, integer=whole, min_n_ticks=1))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short_number(round(v, 9))))
+        short_numbers(axes.yaxis)
         ends = {
             label: (float(line.dropna().iloc[-1]), by_label[label]["color"])
             for label, line in lines.items()

@@ -60,6 +60,9 @@ def test_of_a_world_the_last_round_that_has_some():
     cells = dict(zip(COLUMNS, row.cells, strict=True))
     assert (cells["p50"], cells["max"], cells["100 %"]) == ("81.5", "220", ABSENT)
     assert latencies_of_last_round(rounds[["nodes.live"]])["latencies"] == []
+    several = pd.DataFrame({f"{name}.latency.p50": [1.0] for name in ("can", "scribe")})
+    rows = latencies_of_last_round(several)["latencies"]
+    assert [row.system for row in rows] == ["Scribe", "CAN multicast"]
 
 
 def test_they_are_in_their_table_alone():
