@@ -105,7 +105,7 @@ peers: setup ## Measure Scribe beside Bayeux, CAN, flooding and GossipSub, and w
 	@$(BIN)/python -m tools.peers_results out/peers --page docs/peers.md --readme README.md
 
 .PHONY: gossipsub-results
-gossipsub-results: setup ## GossipSub beside published numbers, and under failures: the tables of docs/gossipsub.md (a minute)
+gossipsub-results: setup ## GossipSub beside published numbers: the table of docs/gossipsub.md (a minute)
 	@$(BIN)/python -m tools.gossipsub_results docs/gossipsub.md
 
 .PHONY: report
