@@ -74,9 +74,9 @@ def test_a_row_for_each_system_in_each_world_that_is_there(tmp_path: Path) -> No
     ]
     looked_at = FAILURE[0] - 1 - FAILURE[1]
     scribe, gossip = rows[:2]
-    told = [scribe[name] for name in ("nodes", "expected", "control messages", "of Pastry")]
     # a round of 30 s: 1,500 messages of 50 nodes are one per node and second
-    assert told == ["50", f"{120 * looked_at}", "1", "8"]
+    assert [scribe[name] for name in ("control messages", "of Pastry")] == ["1", "8"]
+    assert "; 50 nodes at the start." in text
     assert scribe["lost, %"] == f"{100 * 10 / looked_at / 120:.2g}"
     assert scribe["payload, max"] == "7"
     assert scribe["control, max"] == "2"

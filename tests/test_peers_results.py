@@ -103,7 +103,7 @@ def test_a_page_of_scribe_alone(tmp_path):
               groups=GROUPS, members=MEMBERS, tree_edges=EDGES)  # fmt: skip
     page = page_of(tmp_path)
     assert "1,000 nodes, 40 groups, seed 1" in page
-    assert "a half of the groups has at most 4 members), and for the *largest*, of 4:" in page
+    assert "The *median* group has at most 4 members, the *largest* 4." in page
     (scribe,) = (line for line in page.splitlines() if line.startswith("| Scribe |"))
     assert scribe == (
         "| Scribe | 900 | 1,700 | 1.5 | 1.7 | 1.4 | 1.8 | 1.6 | 6 | 300 | 8 | 2,000 | 2,000,000 "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,6 @@ from tools.groups_tables import (
     number,
     of,
     over_seeds,
-    per_cent,
     publications,
     rounds,
     settled,
@@ -121,18 +119,12 @@ def churn(out: Path) -> list[str]:
     return [
         *("", "## Sustained churn", ""),
         "`data/groups_churn.toml`: 10,000 live nodes, 150 groups, reliable delivery, one "
-        "publication of each group in a round of 30 s by a member; of the live nodes 1 in "
-        "*lifetime* fails silently in a round and is replaced by one that arrives, which joins its "
-        "groups again (lifetimes of 20, 60 and 200 rounds are 10, 30 and 100 minutes). "
-        f"Publications of the steady state up to the last {_DEADLINE} rounds. {STEADY_RULE} "
-        "Numbers are means over the seeds, ± the standard deviation between them. *Median group*: "
-        "the median over groups of the share that each gets in time. What has not "
-        f"come after {_DEADLINE} rounds counts as lost, whether a replica of the group's state "
-        "survived or not (*groups lost*). *Came later*: deliveries after more rounds, to members "
-        "that were cut off so long; the rest of the lost had not come when the world ended. "
-        "*Died*: publications whose sources died while they still kept them, before any root had "
-        "taken them; nobody is expected to get these. *Duplicates* are messages to members that "
-        "had got them already; reliable delivery does not deliver them again.",
+        "publication a group in each round of 30 s. One node in *lifetime* fails silently in a "
+        "round; a node that arrives replaces it and joins its groups (lifetimes of 20, 60 and 200 "
+        f"rounds are 10, 30 and 100 minutes). {STEADY_RULE} Numbers are means over the seeds ± the "
+        "standard deviation between seeds. *Median group*: the median over groups of the share in "
+        f"time. *Lost*: not delivered after {_DEADLINE} rounds; *came later*: delivered after "
+        "that. *Died*: publications whose source failed before a root had them.",
         "",
         *table(
             ["lifetime", "seeds", "rounds", *_DELIVERIES],
@@ -141,21 +133,13 @@ def churn(out: Path) -> list[str]:
         ),
         *_waited(out),
         "",
-        "Late deliveries to any member, also to those that die before the deadline and are not "
-        "expected: shares by the rounds from the publication, all seeds together.",
-        "",
-        *_lateness(worlds),
-        "",
-        "Messages per live node and second, by kind. Whoever joined in the same round refreshes in "
-        "the same rounds, every second one: so the lines of the figure go up and down until churn "
-        "has spread them.",
+        "Messages per live node and second, by kind:",
         "",
         *table(
             ["lifetime", *_MESSAGES],
             [[number(life), *_cells(_MESSAGES, seeds)] for life, seeds in worlds.items()],
         ),
         "",
-        *_link_stress(worlds),
         f"![Share delivered in time, and messages per live node and second, by rounds]({FIGURE})",
     ]  # fmt: skip
 
@@ -233,55 +217,6 @@ def _waited(out: Path) -> list[str]:
         f"A lifetime of 20 again, one seed, with a deadline of {most} rounds; rounds "
         f"{_rounds([one])}: {number(lost)} of {number(expected)} deliveries lost.",
     ]
-
-
-def _lateness(worlds: Mapping[int, Sequence[_World]]) -> list[str]:
-    late: dict[int, Counter[int]] = {
-        life: sum((Counter(spread(one.steady, _LATE)) for one in seeds), Counter())
-        for life, seeds in worlds.items()
-    }
-    count = sorted({n for found in late.values() for n in found})
-    if not count:
-        return ["(Not measured.)"]
-    rows = []
-    for life, found in late.items():
-        all_ = sum(found.values())
-        rows.append([number(life), number(all_), *(per_cent(found.get(n, 0), all_) for n in count)])
-    return table(["lifetime", "late", *map(str, count)], rows)
-
-
-def _link_stress(worlds: Mapping[int, Sequence[_World]]) -> list[str]:
-    """Messages on a link, in the rounds in which they were counted; means and the most."""
-    all_seeds = (one for seeds in worlds.values() for one in seeds)
-    if not any(of(one.steady, "link_stress.payload.mean").any() for one in all_seeds):
-        return []
-
-    def mean(name: str) -> Callable[[_World], float]:
-        return lambda one: float(_where_measured(one.steady, f"link_stress.{name}.mean").mean())
-
-    def most(name: str) -> Callable[[_World], float]:
-        return lambda one: float(of(one.steady, f"link_stress.{name}.max").max())
-
-    def per_second(value: Callable[[_World], float]) -> Callable[[_World], float]:
-        return lambda one: value(one) / one.seconds
-
-    columns = {
-        "payload, mean": mean("payload"),
-        "maintenance, mean": per_second(mean("maintenance")),
-        "payload, max.": most("payload"),
-        "maintenance, max.": per_second(most("maintenance")),
-    }
-    rows = [[number(life), *_cells(columns, seeds)] for life, seeds in worlds.items()]
-    about = (
-        "Packets on a link: of payload those of one publication of each group, of maintenance "
-        "those of a second (a round's, divided by its seconds):"
-    )
-    return [about, "", *table(["lifetime", *columns], rows), ""]
-
-
-def _where_measured(one: pd.DataFrame, measure: str) -> pd.Series:
-    values = of(one, measure)
-    return values[values > 0]
 
 
 def churn_figure(out: Path) -> str | None:

@@ -10,7 +10,6 @@ import pandas as pd
 from tools.groups_churn import FIGURE, WAITED, churn, churn_figure
 from tools.groups_claims import claims
 from tools.groups_failures import holders, mass, root
-from tools.groups_speed import FILE
 from tools.groups_tables import (
     COUNTS,
     complete,
@@ -27,15 +26,15 @@ from tools.pages import table
 __all__ = ["FIGURE", "WAITED", "churn_figure", "page"]
 
 _HEAD = """\
-# Scribe alive, measured
+# Scribe's trees in worlds, measured
 
-Written by `make groups-results` (most worlds take a minute on two cores, those of 200 rounds some minutes). What the measures are is in [living.md](living.md), how trees are maintained in [living.md](living.md#worlds-with-groups). All worlds have the default topology and `parent_timeout` = 2; a round is one period of heartbeats.
+`make groups-results` writes this page (about an hour on two cores). [living.md](living.md) explains worlds, [rules.md](rules.md) how trees are maintained. All worlds have the default topology and `parent_timeout` = 2; a round is one period of heartbeats. *Lost*: not delivered within the deadline.
 """
 
 
 def page(out: Path) -> str:
     """The page."""
-    sections = (mass, root, holders, churn, _crowd, _local, _refused, claims, _speed)
+    sections = (mass, root, holders, churn, _crowd, _local, _refused, claims)
     return _HEAD + "".join(f"{line}\n" for section in sections for line in section(out))
 
 
@@ -91,10 +90,9 @@ def _local(out: Path) -> list[str]:
     ]  # fmt: skip
     return [
         *("", "## Who takes part in a repair", ""),
-        "In proportion to nodes: 15 groups for 1,000 nodes, and every six rounds 1 node of 500 "
-        "fails silently. *With children*: failures of nodes that are parents in some tree; what "
-        "follows is the mean over these. *Nodes involved*: nodes that send, pass on or answer a "
-        "JOIN of the repair, in all trees.",
+        "15 groups for each 1,000 nodes; every six rounds, 1 node of 500 fails silently. *With "
+        "children*: failed nodes that are parents in a tree; the columns after it are means over "
+        "these failures. *Nodes involved* send, forward or answer a JOIN of the repair.",
         "",
         *table(header, [cells for _, cells in sorted(rows)]),
     ]
@@ -146,10 +144,9 @@ def _refused(out: Path) -> list[str]:
     ]  # fmt: skip
     return [
         *("", "## Refused credentials", ""),
-        "10,000 nodes; of 150 groups all but the largest have an access list, which names their "
-        "members at the start. Other nodes, drawn, try to join and to publish. Every group has a "
-        "permitted publication in each round, too. *Delivered* is the difference of payloads and "
-        "deliveries in any round from the same world without the tries.",
+        "10,000 nodes; 149 of 150 groups have an access list that names their first members. Other "
+        "nodes try to join and to publish. *Delivered*: the difference in deliveries from the same "
+        "world without the tries.",
         "",
         *table(["", "JOIN", "MULTICAST"], rows),
     ]
@@ -162,32 +159,3 @@ def _delivered(out: Path) -> str:
     one, other = (rounds(out / name) for name in ("refused", "not-tried"))
     names = ["messages.payload", *(f"scribe.publications.{name}" for name in COUNTS)]
     return number(sum((of(one, name) - of(other, name)).abs().sum() for name in names))
-
-
-# --- speed
-
-
-def _speed(out: Path) -> list[str]:
-    file = out / "speed" / FILE
-    if not file.exists():
-        return []
-    found = pd.read_csv(file)
-    columns = {
-        "events": "nodes that fail or come, per round",
-        "publications": "publications",
-        "payloads": "payloads",
-        "JOINs": "JOINs",
-        "seconds": "seconds",
-    }
-    rows = [
-        [*(number(row[name]) for name in list(columns)[:-1]), f"{row['seconds']:.2f}"]
-        for _, row in found.iterrows()
-    ]
-    return [
-        *("", "## Seconds of a round", ""),
-        "10,000 live nodes, 150 groups, reliable delivery, lifetimes of 10,000, 1,000, 100 and 20 "
-        "rounds, without publications and with one a round to each group. Means over 12 rounds; "
-        f"of the seconds the median. A calibration took {found['calibration'].iloc[0]:.1f} s.",
-        "",
-        *table(list(columns.values()), rows),
-    ]

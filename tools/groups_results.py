@@ -4,8 +4,8 @@
 
 Each experiment has a folder of its own in OUT; one that is complete is not run again.  Most are a
 command of scribe-spark, some with tables that are written to OUT/inputs before
-(:mod:`groups_inputs`); two step worlds in Python (:mod:`groups_root`, :mod:`groups_speed`).  With
-``--page`` nothing is run: the page, and its figure beside it, are written from what is in OUT.
+(:mod:`groups_inputs`); one steps a world in Python (:mod:`groups_root`).  With ``--page`` nothing
+is run: the page, and its figure beside it, are written from what is in OUT.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from scribe_spark.core.paths import replace_file
-from tools import groups_inputs, groups_page, groups_root, groups_speed, pages
+from tools import groups_inputs, groups_page, groups_root, pages
 
 _MASS = ["world", "--config", "data/groups_mass_failure.toml"]
 _ROOTS = ["world", "--config", "data/groups_root_failures.toml"]
@@ -41,7 +41,6 @@ EXPERIMENTS: dict[str, list[str]] = {
         f"local-{nodes}": ["world", *groups_inputs.flags(groups_inputs.local_world(nodes))]
         for nodes in groups_inputs.WAVES
     },
-    "speed": [],
     **{
         f"churn-{rounds}-{seed}": [*_CHURN, "--lifetime", str(rounds), "--seed", str(seed)]
         for seed in range(1, 6)
@@ -63,7 +62,7 @@ _INPUTS: dict[str, Callable[[Path, Path], list[str]]] = {
 }
 
 #: Experiment -> what runs it in Python.
-_STEPPED: dict[str, Callable[[Path], None]] = {"root": groups_root.run, "speed": groups_speed.run}
+_STEPPED: dict[str, Callable[[Path], None]] = {"root": groups_root.run}
 
 #: Experiment -> the one whose tables it needs.
 _NEEDS = {"created-again": "holders-5"}

@@ -20,11 +20,8 @@ __all__ = [
 
 #: What the pages say of the steady state of worlds under churn.
 STEADY_RULE = (
-    "The steady state begins with the first round such that the mean of "
-    f"{WINDOW} rounds from it on differs by less than {TOLERANCE:.0%} from the mean of all later "
-    f"ones ({WINDOW} at least), for each of: the deliveries that are expected, the share that is "
-    "not in time (mean over groups), and control messages per node "
-    "([rules.md](rules.md#measures-by-round))."
+    "Rounds before the [steady state](rules.md#measures-by-round) do not count: from it on, means "
+    f"of {WINDOW} rounds stay within {TOLERANCE:.0%}."
 )
 
 #: What becomes of deliveries.

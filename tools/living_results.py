@@ -65,9 +65,9 @@ PUBLISHED_HOPS = (0.0, 0.0006, 0.0156, 0.1643, 0.6449, 0.1745)
 PUBLISHED_FAILURE = {"before": 2.73, "none": 2.96, "lazy": 2.74}
 
 _HEAD = """\
-# The living overlay, measured
+# Pastry's overlay in worlds, measured
 
-Written by `make living` (a sweep takes minutes on two cores; all together take about an hour). What the measures are is in [living.md](living.md).
+`make living` writes this page (about an hour on two cores). [living.md](living.md) explains worlds, [measures_reference.md](measures_reference.md) their measures.
 """
 
 
@@ -93,30 +93,34 @@ def _growth(out: Path) -> list[str]:
     shown = json.loads((out / "introduced" / "manifest.json").read_text("utf-8"))["resolved"]
     one = _sweep(out / "sequential").set_index("metric")["value"]
     value = waves.set_index(["growth", "introduce", "maintenance", "metric"])["value"]
-    points = sorted({index[:3] for index in value.index})
+    points = sorted({index[:2] for index in value.index})
     names = [name for name in _SHOWN if name in one]
+    compared = [name for name in _COMPARED if name in one]
     text = [
         *("", "## Waves beside the sequential protocol", ""),
-        f"{shown['nodes']:,} nodes, {shown['groups']} groups, seed {shown['seed']}. The sequential "
-        "protocol is one node a wave. Per cent are of its value; *largest* is the largest "
-        "difference of the means and medians, maxima (which one node decides) left out.",
+        f"{shown['nodes']:,} nodes, {shown['groups']} groups, seed {shown['seed']}. In the "
+        "sequential protocol one node arrives at a time; in waves, the number of nodes grows by the "
+        "factor *growth* at a time. A percentage is the difference from the sequential value; "
+        "*largest* is the largest difference of all means and medians.",
         "",
     ]
-    header = ["growth", "introduce", "maintenance", "largest", *(f"`{name}`" for name in names)]
-    rows = [["one node", "-", "0", "", *(_number(one[name]) for name in names)]]
-    for point in points:
-        differences = {n: value[*point, n] / one[n] - 1 for n in names}
-        most = max(abs(d) for n, d in differences.items() if not n.endswith(".max"))
-        growth, introduce, maintenance = point
-        cells = [f"{growth:g}", introduce, f"{maintenance:g}", f"{100 * most:.1f} %"]
-        rows.append([*cells, *(f"{100 * d:+.1f} %" for d in differences.values())])
+    header = ["growth", "introduce", "largest", *(f"`{name}`" for name in names)]
+    rows = [["one node", "-", "", *(_number(one[name]) for name in names)]]
+    for growth, introduce in points:
+        differences = {n: value[growth, introduce, 0, n] / one[n] - 1 for n in (*names, *compared)}
+        most = max(abs(differences[name]) for name in compared)
+        cells = [f"{growth:g}", introduce, f"{100 * most:.1f} %"]
+        rows.append([*cells, *(f"{100 * differences[name]:+.1f} %" for name in names)])
     return text + table(header, rows)
 
 
 _SHOWN = (
+    *("scribe.rad.median", "scribe.rmd.median", "scribe.rdp.mean"),
+    *("scribe.messages", "scribe.children_entries.max", "scribe.link_stress.max"),
+)
+_COMPARED = (
     *("scribe.rad.median", "scribe.rmd.median", "scribe.rdp.mean", "scribe.children_tables.mean"),
     *("scribe.children_entries.mean", "scribe.messages", "pastry.stretch", "pastry.hops.mean"),
-    *("scribe.children_tables.max", "scribe.children_entries.max", "scribe.link_stress.max"),
 )
 _SHOWN_NAMES = [f"`{name}`" for name in _SHOWN]
 
@@ -140,8 +144,7 @@ def _small_waves(out: Path) -> list[str]:
     ]
     return [
         *("", "### At 100,000 nodes", ""),
-        "1,500 groups. One node a wave would take a day; waves of 1 % (852 of them) see nearly as "
-        "much of one another. What differs from the paper here does not come from the waves.",
+        "1,500 groups. The default waves (growth 1.25, introductions) beside 852 waves of 1 %.",
         "",
         *table(["seed", "growth", *_SHOWN_NAMES], rows),
     ]
@@ -162,11 +165,9 @@ def _contacts(out: Path) -> list[str]:
         rows.append(["1", f"{growth:g}, no introductions", contact, *_means(of)])
     return [
         *("", "### Which of equally near nodes is asked first", ""),
-        "On a router there are twenty nodes, all equally near to one that arrives. `nearest` asks "
-        "that with the smallest nodeId; `latest` asks the one that arrived last, which has been "
-        "told least. The papers say only that it is near. The tie changes how large the largest "
-        "children tables and the number of their entries become, and how much the tables depend on "
-        "the growth of the waves.",
+        "Each router has twenty nodes, which are equally near to a node that arrives there. "
+        "`contact = nearest` asks the node with the smallest nodeId; `latest` asks the node that "
+        "arrived last. The papers say only that the node is near.",
         "",
         *table(["seed", "growth", "contact", *_SHOWN_NAMES], rows),
     ]
@@ -176,9 +177,9 @@ def _cost(out: Path) -> list[str]:
     value = _sweep(out / "cost").set_index(["nodes", "metric"])["value"]
     text = [
         *("", "## Messages of an arrival", ""),
-        "Mean over all arrivals of a run, waves at the default growth, beside the number that "
-        "Pastry's authors give. Convergence is the mean distance that two messages travel before "
-        "their routes meet, by the mean distance between their senders.",
+        "Mean over all arrivals of a run with the default waves, beside the bound of Pastry's "
+        "authors. *Convergence*: the mean distance that two messages travel before their routes "
+        "meet, divided by the mean distance between their senders.",
         "",
     ]
     header = ["nodes", "messages", "3 x 2^b x log_2^b N", "hops", "stretch", "convergence"]
@@ -212,9 +213,9 @@ def _failure(out: Path) -> list[str]:
         *("", "## 10 % of 5,000 nodes fail at once", ""),
         "Mean hops of 200,000 lookups a round; published: "
         f"{PUBLISHED_FAILURE['before']} before, {PUBLISHED_FAILURE['none']} after without repair "
-        f"of routing tables, {PUBLISHED_FAILURE['lazy']} with it. A remote call is a question with "
-        "its answer, of the repair of leaf sets and tables, in all rounds after the failure; "
-        "published: 57 for each failed node.",
+        f"of routing tables, {PUBLISHED_FAILURE['lazy']} with it. *Remote calls*: requests with "
+        "their answers that repair leaf sets and routing tables; published: 57 for each failed "
+        "node.",
         "",
     ]
     header = [
@@ -239,14 +240,14 @@ def _failure(out: Path) -> list[str]:
 def _adjacent(out: Path) -> list[str]:
     text = [
         *("", "## Nodes with adjacent nodeIds fail at once", ""),
-        "10,000 nodes, l = 16, 50,000 lookups a round; they fail in round 1 and are detected in "
-        "round 2.",
+        "10,000 nodes, l = 16, 50,000 lookups a round. The nodes fail in round 1, and their "
+        "neighbours detect the failure in round 2.",
         "",
     ]
     header = ["fail", "round", "delivered", "at the right root", "leaf sets that are the ring's"]
     rows = []
     for name in ("adjacent-7", "adjacent-8"):
-        for number, of in enumerate(_rounds(out / name)):
+        for number, of in list(enumerate(_rounds(out / name)))[1:3]:
             shares = ("lookups.delivered", "lookups.right", "leaf_sets.right")
             rows.append([name.split("-")[1], str(number), *(f"{of[s]:.5f}" for s in shares)])
     return text + table(header, rows)
@@ -254,22 +255,22 @@ def _adjacent(out: Path) -> list[str]:
 
 def _churn(out: Path) -> list[str]:
     measured = pd.DataFrame(_rounds(out / "churn")).fillna(0.0)
-    tenths = [measured.iloc[i : i + 20] for i in range(0, len(measured), 20)]
+    ends = [measured.iloc[:20], measured.iloc[-20:]]
     measures = [
         *("lookups.delivered", "lookups.right", "lookups.hops", "lookups.lost"),
         *("cells.missing", "cells.dead", "cells.delay", "cells.nearest_delay"),
     ]
     text = [
         *("", "## Sustained churn", ""),
-        "10,000 live nodes, 1 % fail and are replaced in a round of 30 s, 2,000 lookups a round; "
-        "means of twenty rounds each, of seed 1. Last row: the [steady "
-        "state](rules.md#measures-by-round) of each measure by itself, mean over the seeds ± their "
-        "standard deviation, and the first round of it in each seed.",
+        "10,000 live nodes; in each round of 30 s, 1 % of them fail and are replaced; 2,000 lookups "
+        "a round. Means over twenty rounds of seed 1. Last row: the steady state of each measure "
+        "([rules.md](rules.md)), mean over the seeds ± their standard deviation, and its first "
+        "round in each seed.",
         "",
     ]
     rows = [
         [f"{part.index[0]}-{part.index[-1]}", *(f"{part[name].mean():.4g}" for name in measures)]
-        for part in tenths
+        for part in ends
     ]
     seeds = [pd.DataFrame(_rounds(one)).fillna(0.0) for one in _churned(out)]
     rows.append([f"steady, {len(seeds)} seeds", *(_steady(seeds, name) for name in measures)])

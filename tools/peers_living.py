@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 import pandas as pd
@@ -285,7 +284,6 @@ def _delay(name: str) -> Callable[[Seen], float]:
 _COLUMNS: dict[str, Callable[[Seen], float]] = {
     "in time, %": lambda one: one.share("in_time"),
     "in time, median group, %": lambda one: one.median_group,
-    "late, %": lambda one: one.share("late"),
     "lost, %": lambda one: one.share("lost"),
     **{label: _delay(name) for name, label in _DELAYS.items()},
     "duplicates a delivery": lambda one: one.duplicates,
@@ -300,18 +298,17 @@ _COLUMNS: dict[str, Callable[[Seen], float]] = {
 
 def numbers(found: dict[tuple[str, str], list[Seen]]) -> list[str]:
     """Return the table: a row for each system under each events."""
-    header = ["events", "nodes", "system", "seeds", "rounds", "expected", *_COLUMNS]
+    header = ["events", "system", "seeds", "rounds", *_COLUMNS]
     rows = []
     for (scenario, kind), worlds in found.items():
-        expected = mean(int(one.steady["expected"].sum()) for one in worlds)
         told = [
             over_seeds([column(one) for one in worlds], share_cell if "%" in name else number)
             for name, column in _COLUMNS.items()
         ]
         rows.append(
             [
-                *(_SCENARIOS[scenario], f"{worlds[0].nodes:,}", _KINDS[kind].label),
-                *(f"{len(worlds)}", _rounds(worlds), f"{expected:,.0f}", *told),
+                *(_SCENARIOS[scenario], _KINDS[kind].label),
+                *(f"{len(worlds)}", _rounds(worlds), *told),
             ]
         )
     return table(header, rows)
@@ -404,15 +401,12 @@ def page(out: Path, file: Path) -> str:
     longest = max(lengths, key=len, default="")
     return "\n".join(
         [
-            "# Scribe and other systems while nodes come and fail",
+            "# Scribe and other systems while nodes arrive and fail",
             "",
-            "Written by `make peers-living` (`NODES=10000` is a smaller one). All systems live "
-            "under the same events: the same nodes fail and arrive, the same members join, the "
-            "same sources publish, one publication of each group in a round. "
-            "Groups are of the paper's sizes, 1,500 for 100,000 nodes.",
-            "",
-            f"*A round* is {longest}. Every rate is per second: the count of a round divided by "
-            "its seconds. So a lifetime of 30 minutes is 60 rounds of Scribe and 1,800 heartbeats.",
+            "`make peers-living` plays the worlds and writes this page (`NODES=10000`: smaller "
+            "worlds). All systems live under the same events: the same nodes fail and arrive, the "
+            "same members join, and each group has one publication in each round by the "
+            f"same source; {_nodes(found)} nodes at the start. *A round* is {longest}.",
             "",
             f"![Share of deliveries by rounds, and RAD]({FIGURE})",
             "",
@@ -427,47 +421,36 @@ def page(out: Path, file: Path) -> str:
 def _legend(found: dict[tuple[str, str], list[Seen]]) -> Iterator[str]:
     """Yield the paragraphs below the table."""
     yield (
-        "*Seeds*: worlds that were played. `make peers-living` plays five of Scribe, and two of "
-        f"all systems together, which take three times as long; {_seed_words(found)} A number "
-        "is the mean over them, ± the standard deviation between "
-        "them."
+        f"*Seeds*: worlds that were played; {_seed_words(found)} A number is the mean over the "
+        "seeds ± the standard deviation between seeds. *Rounds*: the rounds whose publications "
+        f"count. {STEADY_RULE}"
     )
     yield ""
     yield (
-        "*Rounds*: those whose publications count, from the first to the last whose deadline has "
-        f"come. Under churn the rounds before the steady state are dropped. {STEADY_RULE} Two "
-        "numbers are the least and the greatest of the seeds."
+        "*In time*: delivered in the round of the publication. *Lost*: not delivered within "
+        f"{FAILURE[1]} more rounds (with churn {CHURN[1]}). Large groups decide the share of all "
+        "deliveries; each group counts once in the median."
     )
     yield ""
     yield (
-        "*In time*: in the round of the publication. Scribe's copies go by the clock of hops, "
-        "GossipSub's by that of time, and what its later heartbeats of the round bring by IHAVE "
-        "and IWANT is in time, too. The share of all deliveries is that of the large groups: one "
-        "root that fails takes a tenth of them with it; so the median over groups stands beside "
-        "it, of the share that each has in all of these rounds. "
-        f"*Late*: in one of the {FAILURE[1]} rounds after it (with churn {CHURN[1]}); *lost*: not "
-        "by then."
+        "*RAD, RMD, RDP*: over the members that one publication of each group reaches in its "
+        "round, relative to IP multicast from the root (Scribe, Bayeux) or from the source (other "
+        "systems; rules S25, S26, S34)."
     )
     yield ""
     yield (
-        "*RAD, RMD, RDP* are of one publication of each group in a round, over the members that it "
-        "reaches in that round, each relative to IP multicast from where it begins: at the root "
-        "(Scribe, Bayeux) or at its source (GossipSub; rules S25, S26, S34). The median group is "
-        "small. A ratio says nothing of members that are not reached: *in time* does."
+        "*Control messages*: per live node and second, all messages but copies of publications. "
+        "*Of Pastry*: the messages that maintain the overlay below Scribe and Bayeux. GossipSub "
+        "has no overlay but its connections; flooding and CAN multicast repair their overlays "
+        "without messages (rules O1 to O9). *Link stress*: packets on a link that exists, of one "
+        "publication of each group, and of control in a second."
     )
-    yield ""
-    yield (
-        "*Control messages* are per live node and second: for Scribe all but payloads and their "
-        "retransmissions, for GossipSub GRAFT, PRUNE, IHAVE, IWANT, IDONTWANT and what opens "
-        "connections, for Bayeux JOIN, TREE, LEAVE and PRUNE. *Of Pastry*, per live node and "
-        "second: what keeps the overlay on which Scribe and Bayeux stand (keep-alives of leaf sets "
-        "above all), which every application on Pastry shares; GossipSub has no overlay but its "
-        "connections, and its discovery of peers is outside of the model. Flooding and CAN "
-        "multicast repair their overlays at no cost (rules O1 to O9). *Link stress* is in the "
-        "rounds in which it was measured (every fifth), on each link that exists: of payload "
-        "packets of one publication of each group, of control packets per second (Scribe's with "
-        "Pastry's)."
-    )
+
+
+def _nodes(found: dict[tuple[str, str], list[Seen]]) -> str:
+    """Return the numbers of nodes at the start of the worlds."""
+    sizes = sorted({one.nodes for worlds in found.values() for one in worlds})
+    return ", ".join(f"{size:,}" for size in sizes)
 
 
 def _seed_words(found: dict[tuple[str, str], list[Seen]]) -> str:

@@ -172,9 +172,9 @@ _IN_SCRIBES = ("scribe", "ip_multicast", "naive_unicast")
 _ABOUT = """\
 # Scribe among its peers
 
-Scribe beside the systems that its authors compare it with in words, and beside the one that is picked today, in the same measures, on the same nodes, network and groups ({nodes:,} nodes, {groups:,} groups, seed {seed}, perfect routing tables). This page is written by `make peers` (`tools/peers_results.py`). The rules of each system are in [rules.md](rules.md); what of them is recalled, not read, is said there.
+`make peers` plays the runs and writes this page: {nodes:,} nodes, {groups:,} groups, seed {seed}, perfect routing tables; the same nodes, network and groups for all systems. [rules.md](rules.md) has the rules of each system, and says which of them are recalled from memory.
 
-One message goes to each group. RAD and RMD are given for the *median* group, which is small (a half of the groups has at most {half} members), and for the *largest*, of {most:,}: in a small group of a mesh the source sends to all members itself. Copies arrive by the clock of {clock}. *Node stress* is of the copies that a node sends, over all groups; *state* is what it keeps (children, member lists, neighbours, meshes and connections); *messages* are those of control that it takes while members join; *duplicates* are the copies that reach who has the message already. *Seconds* are those of a run with the system and Scribe, and in brackets how much longer that is than a run of Scribe beside the two baselines.
+One message goes to each group, by the clock of {clock}. The *median* group has at most {half} members, the *largest* {most:,}. *Node stress*: copies that a node sends, over all groups. *State*: entries that a node keeps (children, member lists, neighbours, meshes, connections). *Messages*: control messages that a node receives while members join. *Duplicates*: copies to members that have the message. *Seconds*: of a run with the system and Scribe; in brackets, the seconds beyond a run of Scribe alone.
 """
 
 
@@ -200,14 +200,14 @@ def page(out: Path) -> str:
 
 
 _VERDICTS = (
-    "A claim is *true* where all that is measured of it says so, *false* where nothing does, else "
-    "it *depends*. Numbers are similar that differ by at most 20 %, and significantly higher that "
-    "exceed another by more."
+    "A claim is *true* if every measure supports it, *false* if none does; else it *depends*. "
+    "*Similar* numbers differ by at most 20 %; a *significantly higher* number is more than 20 % "
+    "above the other."
 )
 _GRID_WORDS = (
-    "The authors' comparison of 2003 (INFOCOM): flooding or trees, over CAN or over Pastry. Its "
-    "text could not be had: the directions are those of its abstract, or recalled, and no number "
-    f"of it is quoted. {_GRID_NODES:,} nodes, one group of all nodes, and 1,500 groups."
+    "The authors' comparison of flooding and trees over CAN and Pastry (INFOCOM 2003). Its text "
+    "was not available: the directions come from its abstract or from memory. "
+    f"{_GRID_NODES:,} nodes; one group of all nodes, and 1,500 groups."
 )
 
 
@@ -231,7 +231,7 @@ def _about(scribe: Peer) -> str:
     numbers = {name: int(config[name]) for name in ("nodes", "groups", "seed")}
     sizes = scribe.table("groups", ["size"])["size"]
     numbers |= {"half": int(sizes.median()), "most": int(sizes.max())}
-    return _ABOUT.format(**numbers, clock="time, if it is not said that a row is by hops")
+    return _ABOUT.format(**numbers, clock="time unless a row says *by hops*")
 
 
 def _table(peers: Mapping[str, Peer]) -> list[str]:
@@ -322,8 +322,8 @@ def _worlds(out: Path) -> list[str]:
     ]
     return [
         *("", "## In worlds", ""),
-        "The same failures, joins and publications for Scribe and the other system. "
-        "[peers_living.md](peers_living.md) has Scribe and GossipSub under failures and churn.",
+        "The same failures, joins and publications for Scribe and the other system; "
+        "[peers_living.md](peers_living.md) has more systems and events.",
         "",
         *table(["world", "system", *heads, "link stress of payload, max"], rows),
     ]

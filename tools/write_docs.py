@@ -4,8 +4,8 @@
 
 Always: ``docs/tables.md`` from the schemas, ``docs/configuration.md`` from the config's fields,
 ``docs/measures_reference.md`` from the measures.
-With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, and the table of ten
-rows in ``README.md``.  With ``--example``, the folder that README's example run wrote: what it
+With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, ``docs/results.csv``,
+and the table of ten rows in ``README.md``.  With ``--example``, the folder that README's example run wrote: what it
 told, and Figure 7.  With ``--bench``, files that ``make bench`` wrote: the tables in
 ``docs/performance.md``.  With ``--check`` nothing is written; a page that would change is named,
 and the exit code is 1.
@@ -14,6 +14,8 @@ and the exit code is 1.
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 import re
 import sys
@@ -278,26 +280,57 @@ def configuration_page() -> str:
 
 
 def results_page(metrics: Sequence[Mapping[str, Any]]) -> str:
-    """``docs/results.md``, from the ``metrics.json`` of ``make paper``."""
+    """Return ``docs/results.md``: the published numbers in the ``metrics.json`` of ``make paper``."""
     most = max(len(row["seeds"]) for row in metrics)
-    parts = [
-        "# Results\n\nEvery number of Section IV's experiments over "
-        f"{most} {'topology' if most == 1 else 'topologies'} (seeds 1 to {most}), beside the "
-        "published one. This page is written by `make docs PAPER=out/paper`.\n\n"
-        "*mean ± std* is over the topologies; *difference* is of the mean, in per cent of the "
-        "published value. [differences.md](differences.md) has the causes.\n"
+    beside = {("main", row.name) for row in published_numbers(metrics)}
+    rows = [
+        row
+        for row in metrics
+        if row["paper"] is not None
+        and row["value"] is not None
+        and row["experiment"] != OVERLAYS["arrivals"]
+        and (row["experiment"], row["name"]) not in beside
     ]
-    parts += _overlays(metrics)
-    for experiment in dict.fromkeys(row["experiment"] for row in metrics):
-        rows = [row for row in metrics if row["experiment"] == experiment]
-        parts.append(f"\n## {experiment}\n\n")
-        parts.append("| metric | unit | paper | least to greatest | mean ± std | difference |\n")
-        parts.append("|---|---|---|---|---|---|\n")
-        for row in rows:
-            if row["value"] is not None:
-                cells = (f"`{row['name']}`", row["unit"], number(row["paper"]), *measured(row))
-                parts.append("| " + " | ".join(cells) + " |\n")
-    return "".join(parts)
+    header = ["experiment", "metric", "unit", "paper", "mean ± std", "difference"]
+    cells = (
+        [
+            row["experiment"],
+            f"`{row['name']}`",
+            row["unit"],
+            number(row["paper"]),
+            *measured(row)[1:],
+        ]
+        for row in rows
+    )
+    return "".join(
+        [
+            "# Results\n\nThe numbers that JSAC 2002 publishes in Section IV, beside the mean over "
+            f"{most} {'topology' if most == 1 else 'topologies'} (seeds 1 to {most}) ± the standard "
+            "deviation between topologies. *Difference* is relative to the published number; "
+            "[differences.md](differences.md) explains the differences. `make docs "
+            "PAPER=out/paper` writes this page, and [results.csv](results.csv) with every metric "
+            "of every experiment.\n",
+            *_overlays(metrics),
+            "\n## Other published numbers\n\n",
+            "\n".join(table(header, cells)) + "\n",
+        ]
+    )
+
+
+def results_csv(metrics: Sequence[Mapping[str, Any]]) -> str:
+    """Return ``docs/results.csv``: every metric of every experiment, over its topologies."""
+    lines = io.StringIO()
+    names = ["experiment", "metric", "unit", "paper", "least", "mean", "greatest", "std"]
+    written = csv.writer(lines, lineterminator="\n")
+    written.writerow(names)
+    for row in metrics:
+        values = [value for value in _by_seed(row["seeds"]) if value is not None]
+        if row["value"] is not None:
+            of_topologies = [min(values, default=None), row["value"], max(values, default=None)]
+            numbers = [row["paper"], *of_topologies, row.get("std")]
+            cells = ["" if value is None else f"{value:.9g}" for value in numbers]
+            written.writerow([row["experiment"], row["name"], row["unit"], *cells])
+    return lines.getvalue()
 
 
 def _overlays(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -307,7 +340,7 @@ def _overlays(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     counts = ", ".join(f"{count} with {overlay}" for overlay, count in met(numbers).items())
     parts = [
-        "\n## Perfect tables, and tables of arrivals\n\n"
+        "\n## Perfect routing tables, and routing tables of arrivals\n\n"
         f"Of {len(numbers)} published numbers that depend on the overlay, within 10 %: {counts}.\n\n",
         "| metric | paper |" + "".join(f" {overlay} | difference |" for overlay in OVERLAYS),
         " met by |\n|---|---|" + "---|---|" * len(OVERLAYS) + "---|\n",
@@ -454,6 +487,7 @@ def pages(paper: str | None, benches: Sequence[str], example: str | None = None)
     if paper is not None:
         metrics = json.loads(Path(paper, "metrics.json").read_text("utf-8"))
         made[ROOT / "docs" / "results.md"] = results_page(metrics)
+        made[ROOT / "docs" / "results.csv"] = results_csv(metrics)
         made[readme] = readme_with(readme.read_text("utf-8"), metrics)
     if example is not None:
         made[readme] = example_with(made.get(readme) or readme.read_text("utf-8"), example)

@@ -93,18 +93,18 @@ def test_a_mass_failure_is_met_or_not(job, tmp_path):
     published += [(n, 2, 2, 2 * (n < 5), 0, 2 * (n >= 5), 0) for n in range(11)]
     write(tmp_path, "mass-3", measures, published, resolved=resolved)
     page = page_of(job, tmp_path)
-    row = "| reliable | 5 | 3 | 2 | 2 rounds | met | 0 of 44 | 0 | 4 | 4 | 2: 7 | 1 | 12 |"
+    row = "| reliable | 5 | 3 | 2 rounds | 0 of 44 | 0 | 4 | 4 | 2: 7 | 1 | 12 |"
     assert row in page.splitlines()
     answer = "| 7 failures were repaired, 100 % of them after 2 rounds, the last after 2. |"
     assert answer in page
     again = [(n, 1, 4, 4 - (n == 9), 1 * (n == 9), 0, 0) for n in range(11)]
     write(tmp_path, "mass-4", measures, again, resolved={**resolved, "seed": 4})
     page = page_of(job, tmp_path)
-    assert "| reliable | 5 | 4 | 2 | 5 rounds | met |" in page
+    assert "| reliable | 5 | 4 | 5 rounds |" in page
     never = [(n, 1, 4, 4 - (n == 10), 1 * (n == 10), 0, 0) for n in range(11)]
     write(tmp_path, "mass-5", measures, never, resolved={**resolved, "seed": 5})
     page = page_of(job, tmp_path)
-    assert "| reliable | 5 | 5 | 2 | never | **not met** |" in page
+    assert "| reliable | 5 | 5 | never |" in page
 
 
 def test_who_takes_part_in_a_repair(job, tmp_path):
@@ -160,9 +160,7 @@ def test_churn_has_a_table_of_the_steady_state_and_a_figure(job, tmp_path):
         "| 0 | 0 | 0 | 0 |"
     )
     assert row in page.splitlines()
-    assert "\n| lifetime | late | 1 | 2 | 11 |\n|---|---|---|---|---|\n| 60 | 270 | " in page
     assert "\n| 60 | 2.5 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 16 |\n" in page
-    assert "\n| 60 | 4 | 2 | 9 | 5 |\n" in page
     figure = (tmp_path / "figure-groups-churn.svg").read_text("utf-8")
     assert figure.startswith("<svg")
     assert "lifetime 60: 88.000 ± 2.83 % in time" in figure
@@ -231,21 +229,3 @@ def test_the_roots_children_join_again_and_no_others(job, spark, tmp_path):
     assert found["refused"] == {"JOIN": 2, "MULTICAST": 2}
     assert (found["joined_unnamed"], found["joined_named"]) == (0, 2)
     assert found["permitted"]["in_time"] == found["permitted"]["expected"] == 81
-
-
-def test_seconds_of_rounds_beside_what_happens_in_them(job, spark, tmp_path):
-    given = {**NETWORK, "nodes": 48, "initial": 40, "groups": 2, "rounds": 4, "lookups": 0}
-    speed = job.groups_speed
-    quiet, busy = (
-        speed.measured(spark, first=2, lifetime=life, publish_rate=rate, b=2, **given)
-        for life, rate in ((10_000.0, 0.0), (20.0, 1.0))
-    )
-    assert (quiet["publications"], quiet["payloads"], busy["publications"]) == (0, 0, 2)
-    assert busy["payloads"] > 40
-    assert (quiet["events"], busy["events"]) == (0.008, 4.0)
-    assert min(quiet["seconds"], busy["seconds"]) > 0
-    folder = tmp_path / "speed"
-    folder.mkdir()
-    table = pd.DataFrame([quiet, busy]).assign(calibration=4.0)
-    table.to_csv(folder / speed.FILE, index=False)
-    assert f"| 4 | 2 | {busy['payloads']:g} | " in page_of(job, tmp_path)
