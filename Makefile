@@ -14,6 +14,8 @@ $(foreach v,$(VARIABLES),$(eval override $(v) := $$(value $(v))))
 $(foreach v,$(VARIABLES),$(eval SCRIBE_$(v) := $$($(v))))
 export $(VARIABLES:%=SCRIBE_%)
 unexport $(VARIABLES)
+# mkdocs-material's notice of other generators
+export NO_MKDOCS_2_WARNING := 1
 
 # $(call flag,NODES) is --nodes "$SCRIBE_NODES" where NODES is set, and nothing where it is not
 lower = $(shell echo $(1) | tr A-Z a-z)
@@ -170,6 +172,16 @@ docs: setup ## Write the generated pages of docs/; PAPER=out/paper also the resu
 	@set -f; $(BIN)/python -m tools.write_docs $(if $(PAPER),--paper "$$SCRIBE_PAPER") $(if $(EXAMPLE),--example "$$SCRIBE_EXAMPLE") $(if $(WORLD),--world "$$SCRIBE_WORLD") $(if $(BENCH),--bench $$SCRIBE_BENCH)
 	@$(BIN)/python -m tools.package_size
 
+.PHONY: site
+site: java $(VENV)/.docs out/gallery/made ## The pages of docs/ as a site that works from files, in site/, every link checked
+	$(BIN)/python -m mkdocs build --quiet
+	$(BIN)/python -m tools.check_site site
+
+# what the site shows of reports: three small experiments, half a minute, once
+out/gallery/made: | setup
+	$(BIN)/python -m tools.gallery out/gallery
+	@touch $@
+
 .PHONY: wheel
 wheel: $(VENV)/.run ## The wheel, and the same as a zip for spark-submit --py-files, in dist/
 	rm -rf build dist
@@ -211,12 +223,13 @@ graphframes: java $(VENV)/.run ## Look for GraphFrames' jar again
 
 # One stamp a set of extras; they are installed again when setup.cfg changes.
 EXTRAS.run := spark,topohub,connect
-EXTRAS.test := spark,test,connect
+EXTRAS.test := spark,test,connect,docs
 EXTRAS.cluster := spark,test,cluster
 EXTRAS.lint := spark,lint,test
 EXTRAS.dist := dist
+EXTRAS.docs := spark,docs
 
-$(VENV)/.run $(VENV)/.test $(VENV)/.cluster $(VENV)/.lint $(VENV)/.dist: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
+$(VENV)/.run $(VENV)/.test $(VENV)/.cluster $(VENV)/.lint $(VENV)/.dist $(VENV)/.docs: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS.$*)]'
 	@touch $@
 
@@ -225,6 +238,6 @@ $(BIN)/python:
 
 .PHONY: clean
 clean: ## Remove what was built; .venv, .jars and runs stay
-	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	  .import_linter_cache spark-warehouse metastore_db derby.log
 	find scribe_spark tests jobs tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -70,8 +70,19 @@ _KINDS: Registry[OverlayKind] = Registry(
     OverlayKind("can", _can, drawn=True),
 )
 
-#: Add a kind of overlay to this process, and take a user's out again: see `Registry`.
-register_overlay, unregister_overlay = _KINDS.register, _KINDS.unregister
+#: Remove a user's kind of overlay: see `Registry.unregister`.
+unregister_overlay = _KINDS.unregister
+
+
+def register_overlay(kind: OverlayKind) -> OverlayKind:
+    """Add a kind of overlay to this process.
+
+    Raises
+    ------
+    ValueError
+        The package has a kind of that name.
+    """
+    return _KINDS.register(kind)
 
 
 def check_overlay(config: OverlayConfig) -> OverlayKind:

@@ -30,8 +30,19 @@ _KINDS: Registry[TopologyKind] = Registry(
     "kind of topology", transit_stub.KIND, power_law.KIND, topohub.KIND, regions.KIND
 )
 
-#: Add a kind of topology to this process, and take a user's out again: see `Registry`.
-register_topology, unregister_topology = _KINDS.register, _KINDS.unregister
+#: Remove a user's kind of topology: see `Registry.unregister`.
+unregister_topology = _KINDS.unregister
+
+
+def register_topology(kind: TopologyKind) -> TopologyKind:
+    """Add a kind of topology to this process.
+
+    Raises
+    ------
+    ValueError
+        The package has a kind of that name.
+    """
+    return _KINDS.register(kind)
 
 
 def find(topology: str | GivenGraph) -> tuple[TopologyKind, str] | None:
