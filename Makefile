@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCRIBE := $(BIN)/scribe-spark
 
-VARIABLES := NODES GROUPS SEED SEEDS OUT MASTER REMOTE CONFIG PAPER EXAMPLE BENCH ARGS
+VARIABLES := NODES GROUPS SEED SEEDS OUT MASTER REMOTE CONFIG PAPER EXAMPLE WORLD BENCH ARGS
 $(foreach v,$(VARIABLES),$(eval override $(v) := $$(value $(v))))
 $(foreach v,$(VARIABLES),$(eval SCRIBE_$(v) := $$($(v))))
 export $(VARIABLES:%=SCRIBE_%)
@@ -168,8 +168,8 @@ format: $(VENV)/.lint ## Let ruff format and fix
 	$(BIN)/ruff check --fix
 
 .PHONY: docs
-docs: setup ## Write the generated pages of docs/; PAPER=out/paper also the results, EXAMPLE=out/seed2 README's example, BENCH=bench.json the timings
-	@set -f; $(BIN)/python -m tools.write_docs $(if $(PAPER),--paper "$$SCRIBE_PAPER") $(if $(EXAMPLE),--example "$$SCRIBE_EXAMPLE") $(if $(BENCH),--bench $$SCRIBE_BENCH)
+docs: setup ## Write the generated pages of docs/; PAPER=out/paper also the results, EXAMPLE=out/seed2 README's example, WORLD=out/world its world, BENCH=bench.json the timings
+	@set -f; $(BIN)/python -m tools.write_docs $(if $(PAPER),--paper "$$SCRIBE_PAPER") $(if $(EXAMPLE),--example "$$SCRIBE_EXAMPLE") $(if $(WORLD),--world "$$SCRIBE_WORLD") $(if $(BENCH),--bench $$SCRIBE_BENCH)
 	@$(BIN)/python -m tools.package_size
 
 .PHONY: site

@@ -29,11 +29,11 @@ NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stu
 @pytest.fixture(scope="module")
 def run(spark, tmp_path_factory) -> experiments.Run:
     """A small run with all examples."""
-    run_examples("Add a multicast system to runs")
-    run_examples("Add a multicast system to runs and worlds")
-    run_examples("Add a tree variant")
-    run_examples("Add a measure")
-    run_examples("Add an overlay")
+    run_examples("A multicast system for runs")
+    run_examples("A multicast system for runs and worlds")
+    run_examples("A tree variant")
+    run_examples("A measure")
+    run_examples("An overlay")
     try:
         out = str(tmp_path_factory.mktemp("extending") / "out")
         config = RunConfig(
@@ -313,7 +313,7 @@ def test_what_the_overlay_cannot_do_is_refused_before_any_work(run, tmp_path):
 
 
 def test_the_application_counts_the_nodes_on_the_way_to_the_root(run, ring):
-    census = run_examples("Add an application")["census"]
+    census = run_examples("An application")["census"]
     counted, arrived = census(run.simulation.overlay)
     assert [tuple(row) for row in counted.collect()] == [(ring[last_before(ring, 0)][1], NODES)]
     numbers = [row["count"] for row in arrived.select("count").collect()]

@@ -60,7 +60,7 @@ def test_a_push_to_eight_random_nodes_reaches_what_is_published(stages):
 
 
 def test_the_rule_of_the_guide_halves_the_copies_and_reaches_98_percent(stages):
-    build = run_examples("Your forwarding rule in twenty lines")["build"]
+    build = run_examples("A forwarding rule in twenty lines")["build"]
     unregister_system("downhill")
     made = build(stages)
     copies, deliveries = (

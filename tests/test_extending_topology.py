@@ -13,7 +13,7 @@ from scribe_spark.topology.registry import unregister_topology
 
 @pytest.fixture(scope="module", autouse=True)
 def ring():
-    run_examples("Add a topology")
+    run_examples("A topology")
     yield
     unregister_topology("ring")
 

@@ -6,7 +6,7 @@ Always: ``docs/tables.md`` from the schemas, ``docs/configuration.md`` from the 
 ``docs/measures_reference.md`` from the measures.
 With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, ``docs/results.csv``,
 and the table of ten rows in ``README.md``.  With ``--example``, the folder that README's example run wrote: what it
-told, and Figure 7.  With ``--bench``, files that ``make bench`` wrote: the tables in
+told, and Figure 7.  With ``--world``, the folder of README's world: its table.  With ``--bench``, files that ``make bench`` wrote: the tables in
 ``docs/performance.md``.  With ``--check`` nothing is written; a page that would change is named,
 and the exit code is 1.
 """
@@ -22,6 +22,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from scribe_spark import schemas
 from scribe_spark.config.fields import documentation
@@ -43,6 +45,10 @@ _EXAMPLE = (
     "<!-- example: written by `make docs EXAMPLE=out/seed2` -->\n",
     "<!-- end of example -->\n",
 )
+_WORLD = (
+    "<!-- world: written by `make docs WORLD=out/world` -->\n",
+    "<!-- end of world -->\n",
+)
 _FIGURE = "figure-07-delay-penalty.svg"
 _BENCHES = (
     "<!-- benchmarks: written by `make docs BENCH='bench.json ...'` -->\n",
@@ -60,12 +66,9 @@ _README_ROWS = (
     ("main", "scribe.rad.median", "RAD, median"),
     ("main", "scribe.rmd.median", "RMD, median"),
     ("main", "scribe.rdp.mean", "RDP in the largest group, mean"),
-    ("main", "scribe.children_tables.mean", "children tables per node, mean"),
     ("main", "scribe.children_entries.mean", "entries per node, mean"),
     ("main", "scribe.messages", "messages, Scribe"),
-    ("main", "ip_multicast.messages", "messages, IP multicast"),
     ("main", "scribe.link_stress.max", "link stress, maximum: Scribe"),
-    ("main", "scribe_bottleneck.children_entries.max", "entries with the bottleneck remover, max."),
     ("small_groups", "scribe.children_entries.mean", "30,000 groups of 11: entries per node"),
 )
 
@@ -383,6 +386,27 @@ def example_with(text: str, out: str) -> str:
     return with_lines(text, _EXAMPLE, [*lines, f"out/seed{seed}", "```"])
 
 
+def world_with(text: str, out: str) -> str:
+    """Return README.md with what the failure of its world cost each system."""
+    folder = Path(out, "tables")
+    publications = pd.read_parquet(folder / "publications")
+    rounds = pd.read_parquet(folder / "rounds")
+    sums = publications.groupby(["system", "round"])[["expected", "in_time", "duplicates"]].sum()
+    shares = (100 * sums["in_time"] / sums["expected"]).unstack("system")
+    shown = range(2, 6)
+    rows = []
+    for system in shares:
+        last = rounds[(rounds["system"] == system) & (rounds["round"] == shares.index.max())]
+        of = last.set_index("measure")["value"]
+        total = sums.loc[system].sum()
+        cells = [f"{shares.loc[each, system]:.1f} %" for each in shown]
+        cells += [number(of[f"{system}.latency.{name}"]) for name in ("p50", "p99")]
+        rows.append([system, *cells, number(total["duplicates"] / total["in_time"])])
+    heads = [f"in time, round {each}" for each in shown]
+    heads += ["latency p50, ms (last round)", "p99, ms", "duplicates a delivery"]
+    return with_lines(text, _WORLD, table(["system", *heads], rows))
+
+
 def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
     """``docs/performance.md`` with its tables of benchmarks."""
     lines = [
@@ -476,7 +500,12 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else f"{value:.3g}"
 
 
-def pages(paper: str | None, benches: Sequence[str], example: str | None = None) -> dict[Path, str]:
+def pages(
+    paper: str | None,
+    benches: Sequence[str],
+    example: str | None = None,
+    world: str | None = None,
+) -> dict[Path, str]:
     """Every generated page and what it should be."""
     made = {
         ROOT / "docs" / "tables.md": tables_page(),
@@ -492,6 +521,8 @@ def pages(paper: str | None, benches: Sequence[str], example: str | None = None)
     if example is not None:
         made[readme] = example_with(made.get(readme) or readme.read_text("utf-8"), example)
         made[ROOT / "docs" / _FIGURE] = Path(example, "figures", _FIGURE).read_text("utf-8")
+    if world is not None:
+        made[readme] = world_with(made.get(readme) or readme.read_text("utf-8"), world)
     if benches:
         page = ROOT / "docs" / "performance.md"
         found = [json.loads(Path(bench).read_text("utf-8")) for bench in benches]
@@ -504,10 +535,11 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Write the generated pages of the documentation.")
     parser.add_argument("--paper", metavar="OUT", help="folder that `make paper` wrote")
     parser.add_argument("--example", metavar="OUT", help="folder that README's example wrote")
+    parser.add_argument("--world", metavar="OUT", help="folder that README's world wrote")
     parser.add_argument("--bench", nargs="+", default=[], metavar="FILE", help="of `make bench`")
     parser.add_argument("--check", action="store_true", help="write nothing, name what is old")
     given = parser.parse_args(arguments)
-    made = pages(given.paper, given.bench, given.example)
+    made = pages(given.paper, given.bench, given.example, given.world)
     old = [p for p, text in made.items() if not p.exists() or p.read_text("utf-8") != text]
     for path in old:
         print(("old: " if given.check else "written: ") + str(path.relative_to(ROOT)))

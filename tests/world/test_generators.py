@@ -314,7 +314,7 @@ def test_ready_worlds_are_possible_and_as_their_comments_say():
 
 
 def test_a_generator_of_ones_own_as_the_guide_says(nodes):
-    run_examples("Add a generator of events")
+    run_examples("A generator of events")
     try:
         config = WorldConfig(nodes=40, rounds=4, generator="rolling-restart")
         check_world(config)

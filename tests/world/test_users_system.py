@@ -36,7 +36,7 @@ from tests.world.test_group_overlays import Meshed, system_of
 @pytest.fixture(scope="module", autouse=True)
 def random_tree():
     """The class of the guide's system."""
-    names = run_examples("Add a multicast system to runs and worlds")
+    names = run_examples("A multicast system for runs and worlds")
     yield names["RandomTree"]
     unregister_system("random_tree")
 

@@ -185,7 +185,7 @@ def test_messages_are_routed_by_what_nodes_know_now(simulation):
 
 def test_an_application_goes_on_with_what_the_live_nodes_have_kept(simulation):
     """The guide's census before the first round and after the third."""
-    census = run_examples("Add an application")["census"]
+    census = run_examples("An application")["census"]
     world, counts = experiments.make_world(simulation, CONFIG), {}
     try:
         for more in (0, 3):
