@@ -95,7 +95,7 @@ _TABLE_NOTES = """
 """
 
 _NOTES_OF_ROUNDS = """
-- A run with rounds ([living.md](living.md#runs-with-rounds)) also leaves `events`, as a world does. `nodes` are then those that are alive when the sources multicast, and `members`, `groups` and all others are of these (rule S33); node numbers have gaps.
+- A run with rounds ([living.md](living.md#the-papers-measures-after-failures)) also leaves `events`, as a world does. `nodes` are then those that are alive when the sources multicast, and `members`, `groups` and all others are of these (rule S33); node numbers have gaps.
 """
 
 _ABOUT_SYSTEMS = """
