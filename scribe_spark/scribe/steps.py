@@ -5,7 +5,7 @@ failed, come or gone.
 
 References
 ----------
-JSAC 2002, Section III; docs/rules.md, "Scribe alive".
+JSAC 2002, Section III; docs/rules.md, "Scribe in worlds".
 """
 
 from __future__ import annotations

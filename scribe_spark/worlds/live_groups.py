@@ -2,7 +2,7 @@
 
 References
 ----------
-JSAC 2002, Section III; docs/rules.md, "Scribe alive".
+JSAC 2002, Section III; docs/rules.md, "Scribe in worlds".
 """
 
 from __future__ import annotations

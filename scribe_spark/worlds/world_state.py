@@ -4,7 +4,7 @@ There is one orchestrator of a round, whoever keeps the tables: :meth:`WorldStat
 
 References
 ----------
-JSAC 2002, Sections II and III; docs/rules.md, "Scribe alive".
+JSAC 2002, Sections II and III; docs/rules.md, "Scribe in worlds".
 """
 
 from __future__ import annotations
