@@ -35,6 +35,7 @@ __all__ = [
     "FAILURES",
     "HOPS",
     "PAYLOAD",
+    "PUBLICATION",
     "STATE",
     "TIME",
     "Multicast",
@@ -63,6 +64,9 @@ EDGES = "group bigint, parent bigint, child bigint, parent_router bigint, child_
 #: The first copy of each member that is not the source.
 DELIVERIES = "group bigint, node bigint, hops int, delay_us bigint"
 
+#: A further column of copies and deliveries where a group may have several publications.
+PUBLICATION = "publication bigint"
+
 #: How many entries of a kind a node keeps; the group is NULL where they are of none.
 STATE = "group bigint, node bigint, kind string, entries bigint"
 
@@ -84,8 +88,7 @@ Made = Table | Callable[[], Table]
 class Multicast:
     """The tables of a multicast system; the measures know nothing else of it.
 
-    One message goes to each group.  (A publication with a source and a round of its own would be
-    two more columns beside ``group`` in all tables.)
+    One message goes to each group, but in a run with a schedule (`scheduled`).
 
     Attributes
     ----------
@@ -112,6 +115,9 @@ class Multicast:
         (`System.joins_by_edges`).
     partial : bool
         True where members may get no copy, as where nodes forward to some peers only.
+    scheduled : bool
+        True in a run with a schedule: `delivered` and `copies` have a column ``publication``, too,
+        and trees have copies besides.
     """
 
     system: str
@@ -123,6 +129,7 @@ class Multicast:
     state: Made | None = None
     control: Made | None = None
     partial: bool = False
+    scheduled: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no run can measure, before any work is done.
@@ -133,7 +140,7 @@ class Multicast:
             Neither trees nor copies, or both; a table that is none, or lacks a column, or has one
             of another type.
         """
-        if (self.tree_edges is None) == (self.copies is None):
+        if not self.scheduled and (self.tree_edges is None) == (self.copies is None):
             raise refuse(self.system, "must hand over either tree_edges or copies")
         for name in _COLUMNS:
             table = getattr(self, name)
@@ -208,7 +215,10 @@ class Multicast:
             given = "None" if table is None else f"a {type(table).__name__}"
             remedy = "give a DataFrame, Batches or a function that returns one"
             raise refuse(self.system, f"hands over {given} as {name}; {remedy}")
-        return conformed(self.system, name, table, _COLUMNS[name])
+        columns = _COLUMNS[name]
+        if self.scheduled and name in _BY_PUBLICATION:
+            columns = f"{columns}, {PUBLICATION}"
+        return conformed(self.system, name, table, columns)
 
 
 #: The tables of a :class:`Multicast` -> their columns.
@@ -219,6 +229,9 @@ _COLUMNS = {
     "state": STATE,
     "control": CONTROL,
 }
+
+#: Those that have a row for each publication.
+_BY_PUBLICATION = ("delivered", "copies")
 
 #: Types of columns that are cast to those of the tables; a value out of range becomes NULL, which
 #: is refused where rows are checked.

@@ -41,6 +41,7 @@ _TYPES: dict[Kind, DataType] = {
     "optional int": LongType(),
     "float": DoubleType(),
     "str": StringType(),
+    "quantity": StringType(),
 }
 
 _Cells = Callable[[pa.RecordBatch], pa.Table]

@@ -220,6 +220,20 @@ PARTS_CONTRACT: dict[str, StructType] = {"by_part": BY_PART}
 #: Columns at the end of a table where there are classes or regions of nodes.
 PART_COLUMNS: dict[str, StructType] = {"nodes": _schema(**{"class": _STRING, "region": _STRING})}
 
+#: A column at the end of a table of a run with a schedule.
+PUBLICATION_COLUMNS: dict[str, StructType] = {
+    name: _schema(publication=_LONG) for name in ("deliveries", "copies")
+}
+
+#: The publications of a run with a schedule: who sends how many bytes to a group, and when.
+SCHEDULE = _schema(publication=_LONG, group=_LONG, node=_LONG, time_ms=_DOUBLE, bytes=_LONG)
+
+#: Payload bytes per directed link that carries some.
+LINK_BYTES = _schema(system=_STRING, kind=_STRING, src=_LONG, dst=_LONG, bytes=_LONG)
+
+#: The tables that a run with a schedule leaves besides; `link_bytes` where publications have sizes.
+SCHEDULE_CONTRACT: dict[str, StructType] = {"schedule": SCHEDULE, "link_bytes": LINK_BYTES}
+
 #: The tables that a world leaves besides `routers`, `links` and `nodes`.
 WORLD_CONTRACT: dict[str, StructType] = {"events": WORLD_EVENTS, "rounds": ROUNDS}
 
@@ -319,6 +333,7 @@ WRITTEN: dict[str, StructType] = {
     **SYSTEMS_CONTRACT,
     **PARTS_CONTRACT,
     **BYTES_CONTRACT,
+    **SCHEDULE_CONTRACT,
     "copies": StructType([*COPIES.fields, *_ENDS, *_schema(first=BooleanType()).fields]),
     "control": StructType([*CONTROL.fields, *_ENDS]),
     "table_entries": TABLE_ENTRIES,
@@ -337,6 +352,12 @@ WRITTEN: dict[str, StructType] = {
 }
 
 
+def written(table: str, scheduled: bool) -> StructType:
+    """Return the columns of a table of systems, of a run with a schedule or of another one."""
+    more = PUBLICATION_COLUMNS.get(table, StructType()) if scheduled else StructType()
+    return StructType([*WRITTEN[table].fields, *more.fields])
+
+
 def check_columns(table: str, found: StructType) -> None:
     """Raise unless a table that is to be written has the columns that :data:`WRITTEN` says.
 
@@ -351,8 +372,12 @@ def check_columns(table: str, found: StructType) -> None:
         [(field.name, field.dataType.simpleString()) for field in schema.fields]
         for schema in (WRITTEN[table], found)
     )
-    more = PART_COLUMNS.get(table, StructType()).names
-    given = [(name, kind) for name, kind in given if name not in more or kind != "string"]
+    more = [
+        (field.name, field.dataType.simpleString())
+        for further in (PART_COLUMNS, PUBLICATION_COLUMNS)
+        for field in further.get(table, StructType())
+    ]
+    given = [column for column in given if column not in more]
     if given != wanted:
         raise ValueError(f"table {table} has columns {given}; its schema says {wanted}")
 

@@ -637,6 +637,11 @@ def is_built_in(system: System) -> bool:
     return _SYSTEMS.is_built_in(system.name)
 
 
+def plays_schedules(system: System) -> bool:
+    """Return whether a group may have several publications."""
+    return system.family != MESH and system.build is not None
+
+
 def find_system(name: str) -> System | None:
     """The system of that name; None where the code that registers it has not been loaded."""
     return _SYSTEMS.get(name)

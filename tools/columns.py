@@ -58,7 +58,12 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "children": ("children", "most children of a key"),
     "assignment": ("", "which keys a host has: chord or pastry"),
     "count": ("", "how often the value occurs"),
-    "publication": ("", "number of a publication of the group: 0 in a run, the round in a world"),
+    "publication": (
+        "",
+        "number of a publication: 0 in a run, that in `schedule` with one, the round in a world",
+    ),
+    "time_ms": ("ms", "time of a publication since the start of the run"),
+    "bytes": ("bytes", "bytes of a publication, or on a link"),
     "unit": ("", "ms or hops: the unit of latencies"),
     "reached": ("deliveries", "members that get a publication"),
     "mean": ("ms or hops", "mean latency of the members reached"),

@@ -135,6 +135,20 @@ _NOTES_OF_BYTES = """
 - Every node of every system has a row. A payload has the size of the publication, without headers; each copy counts at its sender (`up`) and its receiver (`down`); IP multicast's packets count at the source and at members. Control messages are those while members join and those of the publication: 27 bytes an IDONTWANT or IWANT, 61 an IHAVE, 39 a GRAFT, 41 a PRUNE (libp2p's protobufs, with a message id of 20 bytes and a topic of 32), any other one `control_size`.
 """
 
+_ABOUT_SCHEDULES = """
+## Schedules of publications
+
+A run with `schedule` or `publications` leaves these, the second where publications have a size:
+
+| table | columns |
+|---|---|
+"""
+
+_NOTES_OF_SCHEDULES = """
+- `deliveries` and `copies` have a further column `publication` BIGINT, the number in `schedule`, and `latency` has a row for each publication; delays count from the publication's own time, `sent_ms` from time 0. `copies` has those of trees and IP multicast, too, without the way from a source to the root.
+- `link_stress` and `bytes` are of all publications; `node_stress` has each node that a node sends to once. Flooding, the reference tree and unicast have the edges of all their sources in `tree_edges`.
+"""
+
 _NOTES_OF_PARTS = """
 - `by` is `class` or `region`; `measure` is `delay_ms` and `hops` of deliveries to the nodes of a part, or `children_tables` and `children_entries` of these nodes, or the columns of `bytes`. Percentiles are by nearest rank: the ceil(q n / 100)-th least value. Any other table is split by a join with `nodes`.
 """
@@ -237,6 +251,7 @@ def tables_page() -> str:
     runs = _ABOUT_TABLES + of_runs + _TABLE_NOTES.rstrip("\n") + _NOTES_OF_ROUNDS
     runs += _ABOUT_SYSTEMS + _table_rows(schemas.SYSTEMS_CONTRACT) + _NOTES_OF_SYSTEMS
     runs += _ABOUT_BYTES + _table_rows(schemas.BYTES_CONTRACT) + _NOTES_OF_BYTES
+    runs += _ABOUT_SCHEDULES + _table_rows(schemas.SCHEDULE_CONTRACT) + _NOTES_OF_SCHEDULES
     runs += _ABOUT_PARTS + _table_rows(schemas.PARTS_CONTRACT) + _NOTES_OF_PARTS
     worlds = _ABOUT_WORLDS + of_worlds + _NOTES_OF_WORLDS
     return runs + worlds + _ABOUT_TREES + of_trees + _columns(contracts)
@@ -247,6 +262,7 @@ def _columns(contracts: Iterable[Mapping[str, Any]]) -> str:
     tables = [
         *(schema for contract in contracts for schema in contract.values()),
         *schemas.SYSTEMS_CONTRACT.values(),
+        *schemas.SCHEDULE_CONTRACT.values(),
     ]
     names = sorted({name for schema in tables for name in schema.names})
     lines = [_ABOUT_COLUMNS]

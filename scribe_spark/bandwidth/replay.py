@@ -7,34 +7,39 @@ those of the same edges with sizes and rates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from scribe_spark.bandwidth.runs import Clock, clock_of
-from scribe_spark.bandwidth.setting import ROOMS
+from scribe_spark.bandwidth.schedule import Channels
+from scribe_spark.bandwidth.setting import ROOMS, TimedPublications
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
 from scribe_spark.core.arrays import find_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
+from scribe_spark.engine.exchange import distinct_rows
 from scribe_spark.engine.facts import Facts, KnowsRing
 from scribe_spark.engine.on_spark import BucketTables
-from scribe_spark.engine.packing import Columns, concatenate
+from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Tables
 from scribe_spark.engine.views import Names, read_view
-from scribe_spark.multicast import DELIVERIES, Multicast
+from scribe_spark.multicast import COPIES as COPY_ROWS
+from scribe_spark.multicast import DELIVERIES, PAYLOAD, PUBLICATION, Multicast
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.runtime.sessions import local_frame
 
 # kinds of messages; members are a table, too
 _EDGE, _WAY, _MEMBER = "edge", "way to the root", "member"
 
-#: The table of a bucket's deliveries.
-_DELIVERED = "delivered"
+#: The tables of a bucket's deliveries, and of its copies.
+_DELIVERED, _SENT = "delivered", "sent"
 
 
-def replayed(stages: Any, made: Multicast, from_source: bool) -> Multicast:
+def replayed(stages: Any, made: Multicast, from_source: bool, channels: Channels) -> Multicast:
     """Return a multicast along trees with the deliveries of the clock with bandwidth.
 
     Parameters
@@ -46,8 +51,13 @@ def replayed(stages: Any, made: Multicast, from_source: bool) -> Multicast:
     from_source : bool
         Whether the copies begin at the source; else at the root, where the source's message is
         sent first.
+    channels : Channels
+        The trees of the publications, by the numbers in the column ``group`` of the edges.
     """
-    return replace(made, delivered=partial(_deliver, stages, made, from_source))
+    played = _Replay(stages, made, from_source, channels)
+    if stages.schedule is None:
+        return replace(made, delivered=played.deliveries)
+    return replace(made, delivered=played.deliveries, copies=played.copies, scheduled=True)
 
 
 @dataclass(frozen=True)
@@ -82,64 +92,147 @@ _NO_EDGES = {name: whole_numbers() for name in (AT, "peer", "group")}
 
 @dataclass(frozen=True)
 class _Write:
-    """Keeps the first copies of members; picklable.
+    """Keeps the first copies of members, and copies along trees; picklable.
 
     Attributes
     ----------
-    source : ndarray of int64, shape (G,)
-        Of each group, which gets no delivery.
+    published : TimedPublications
+    group : ndarray of int64, shape (C,)
+        The index of the group of each topic.
+    root : ndarray of int64, shape (C,)
+    size : int
+        The number of nodes.
+    keeps_copies : bool
     """
 
-    source: np.ndarray
+    published: TimedPublications
+    group: np.ndarray
+    root: np.ndarray
     size: int
+    keeps_copies: bool
 
     def __call__(self, tables: Tables) -> None:
         """See `runs.Write`."""
-        came, members = tables.pop(ARRIVALS), tables.pop(_MEMBER)
-        del tables[COPIES]
+        came, copies, members = tables.pop(ARRIVALS), tables.pop(COPIES), tables.pop(_MEMBER)
         wanted = np.sort(key_of([members["group"], members[AT]], self.size))
-        group, relayed = np.divmod(came["room"], ROOMS)
-        kept = (relayed == 0) & (came["node"] != self.source[group])
-        kept &= find_sorted(wanted, key_of([group, came["node"]], self.size)) >= 0
+        p, topic = came["publication"], came["room"] // ROOMS
+        kept = (came["room"] % ROOMS == 0) & (came["node"] != self.published.source[p])
+        member = key_of([self.group[topic], came["node"]], self.size)
+        kept &= find_sorted(wanted, member) >= 0
         tables[_DELIVERED] = {
-            "group": group[kept],
+            "group": topic[kept],
             "node": came["node"][kept],
             "hops": came["hops"][kept],
-            "delay_us": came["at_us"][kept],
+            "delay_us": (came["at_us"] - self.published.at_us[p])[kept],
+            "publication": p[kept],
         }
+        if self.keeps_copies:
+            p, topic = copies["publication"], copies["room"] // ROOMS
+            # the way from a source to the root is in no table
+            kept = ~self.published.relayed[p] | (copies["node"] != self.root[topic])
+            sent = {"group": topic, **{name: copies[name] for name in _COPY_COLUMNS}}
+            tables[_SENT] = take(sent, kept)
 
 
-def _deliver(stages: Any, made: Multicast, from_source: bool) -> Batches:
-    assert made.edges is not None
-    clock = clock_of(stages, held_back=False, spares=False, seed=None)
-    ring, facts = stages.overlay.ring, stages.overlay.ring.facts
-    listed = stages.multicast_groups.select("group", "root", "source").toArrow().sort_by("group")
-    number = listed.column("group").to_numpy()
-    root, source = (facts.positions(listed.column(n).to_numpy()) for n in ("root", "source"))
-    relayed = (root != source) & (not from_source)
+_COPY_COLUMNS = ("publication", "node", "sender", "sent_us", "hops", "first")
 
-    def edge(facts: Facts, batch: pa.RecordBatch) -> Columns:
-        peer = facts.positions(batch.column("child").to_numpy())
-        return {"peer": peer, **group(facts, batch)}
 
-    def way(facts: Facts, batch: pa.RecordBatch) -> Columns:
-        peer = facts.positions(batch.column("root").to_numpy())
-        return {"peer": peer, **group(facts, batch)}
+@dataclass
+class _Replay:
+    """A multicast along trees by the clock, played when a table is asked for.
 
-    def group(facts: KnowsRing, batch: pa.RecordBatch) -> Columns:
-        return {"group": np.searchsorted(number, batch.column("group").to_numpy())}
+    Attributes
+    ----------
+    stages : Simulation
+    made, from_source, channels
+        As of :func:`replayed`.
+    """
 
-    edges = Batches.of(made.edges, ["group", "parent", "child"])
-    sent = [ring.messages(edges, _EDGE, "parent", edge)]
-    if relayed.any():
-        ways = stages.multicast_groups.select("group", "root", "source").where("root != source")
-        sent.append(ring.messages(ways, _WAY, "source", way))
-    members = Batches.of(stages.memberships, ["group", "node"])
-    sent.append(ring.messages(members, _MEMBER, "node", group))
-    tables = stages.own(BucketTables(ring.layout, union_tables(sent)))
-    published = clock.publications(np.arange(len(number)), source, relayed=relayed)
-    called = f"{made.system} with bandwidth"
-    clock.play(tables, published, _Read(clock), _Write(source, len(ring)), called)
+    stages: Any
+    made: Multicast
+    from_source: bool
+    channels: Channels
 
-    names = Names(facts, clock.kernel, number)
-    return read_view(tables.rows(_DELIVERED), names, DELIVERIES)
+    def deliveries(self) -> Batches:
+        """Return `multicast.DELIVERIES`; of a schedule by publication."""
+        columns = DELIVERIES if self._schedule is None else f"{DELIVERIES}, {PUBLICATION}"
+        return read_view(self._tables.rows(_DELIVERED), self._names, columns)
+
+    def copies(self) -> Batches:
+        """Return `multicast.COPIES` by publication."""
+
+        def rows(some: Columns) -> dict[str, Any]:
+            renamed = {"receiver": some["node"], "hop": some["hops"], "kind": PAYLOAD}
+            return {**some, **renamed}
+
+        return read_view(self._tables.rows(_SENT), self._names, f"{COPY_ROWS}, {PUBLICATION}", rows)
+
+    @property
+    def _schedule(self) -> Any:
+        return self.stages.schedule
+
+    @property
+    def _names(self) -> Names:
+        ring, underlay = self.stages.overlay.ring, self.stages.overlay.underlay
+        return Names(ring.facts, underlay.kernel, self.channels.group)
+
+    @cached_property
+    def _tables(self) -> BucketTables:
+        stages, channels = self.stages, self.channels
+        clock = clock_of(stages, held_back=False, spares=False, seed=None)
+        ring, facts = stages.overlay.ring, stages.overlay.ring.facts
+        group, of_topic = np.unique(channels.group, return_inverse=True)
+        roots = self._roots()
+        root = facts.positions(roots)
+        schedule = stages.publications
+        source = facts.positions(schedule.source)
+        relayed = (root[channels.of] != source) & (not self.from_source)
+        published = clock.publications(schedule, source, channels.of, relayed)
+        sent = [ring.messages(self._edges(), _EDGE, "parent", partial(_edge, channels.number))]
+        if relayed.any():
+            sent.append(ring.messages(self._ways(roots, relayed), _WAY, "source", _way))
+        members = self._among(Batches.of(stages.memberships, ["group", "node"]), group)
+        sent.append(ring.messages(members, _MEMBER, "node", partial(_index, group)))
+        tables = stages.own(BucketTables(ring.layout, union_tables(sent)))
+        keeps_copies = self._schedule is not None
+        write = _Write(published, of_topic, root, len(ring), keeps_copies)
+        called = f"{self.made.system} with bandwidth"
+        clock.play(tables, published, _Read(clock), write, called)
+        return tables
+
+    def _roots(self) -> np.ndarray:
+        """Return the number of the root of each channel's group."""
+        listed = self.stages.multicast_groups.select("group", "root").toArrow().sort_by("group")
+        group, root = (listed.column(name).to_numpy() for name in ("group", "root"))
+        return root[np.searchsorted(group, self.channels.group)]
+
+    def _edges(self) -> Batches:
+        assert self.made.edges is not None
+        edges = Batches.of(self.made.edges, ["group", "parent", "child"])
+        return self._among(edges, self.channels.number)
+
+    def _among(self, rows: Batches, group: np.ndarray) -> Batches:
+        """Return the rows of groups that have publications."""
+        return rows if self._schedule is None else rows.among("group", group)
+
+    def _ways(self, roots: np.ndarray, relayed: np.ndarray) -> DataFrame:
+        """Return the ways from sources to roots, each once."""
+        topic = self.channels.of[relayed]
+        source = self.stages.publications.source[relayed]
+        _, (topic, source), _ = distinct_rows(topic, source)
+        ways = {"topic": topic, "source": source, "root": roots[topic]}
+        return local_frame(self.stages.spark, pa.table(ways))
+
+
+def _edge(number: np.ndarray, facts: Facts, batch: pa.RecordBatch) -> Columns:
+    peer = facts.positions(batch.column("child").to_numpy())
+    return {"peer": peer, **_index(number, facts, batch)}
+
+
+def _index(number: np.ndarray, facts: KnowsRing, batch: pa.RecordBatch) -> Columns:
+    return {"group": np.searchsorted(number, batch.column("group").to_numpy())}
+
+
+def _way(facts: Facts, batch: pa.RecordBatch) -> Columns:
+    peer = facts.positions(batch.column("root").to_numpy())
+    return {"peer": peer, "group": batch.column("topic").to_numpy()}

@@ -11,6 +11,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from scribe_spark.bandwidth.bucket import ClockSetting
+from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.bandwidth.setting import Discipline, Nodes, Rule, TimedPublications
 from scribe_spark.bandwidth.windows import LINKS, play_windows
 from scribe_spark.engine.barrier import why_no_tasks
@@ -54,8 +55,8 @@ class Clock:
     kernel : Kernel
         Of the underlay.
     lan_us : int
-    size, up, down, validation_us : int
-        Bytes of a publication; bits per second and a time, where a class says nothing else.
+    up, down, validation_us : int
+        Bits per second and a time, where a class says nothing else.
     classes : NodeClasses
     hosts : Hosts
         What the network's file says of rates.
@@ -66,7 +67,6 @@ class Clock:
     bounds: np.ndarray
     kernel: Kernel
     lan_us: int
-    size: int
     up: int
     down: int
     validation_us: int
@@ -86,18 +86,24 @@ class Clock:
         return Nodes(ring.node, *self.hosts.rates(self.classes, ring.node, ring.router, **usual))
 
     def publications(
-        self, topic: np.ndarray, source: np.ndarray, **more: np.ndarray | bool
+        self,
+        schedule: Schedule,
+        source: np.ndarray,
+        topic: np.ndarray,
+        relayed: np.ndarray | bool = False,
+        flood: bool = False,
     ) -> TimedPublications:
-        """Return a publication of each topic at time 0.
+        """Return the publications of a schedule, in their order.
 
         Parameters
         ----------
-        topic, source : ndarray of int64
-        **more
-            As of `TimedPublications.of`.
+        source, topic : ndarray of int64, shape (P,)
+            The position of the source, and the topic, of each publication.
+        relayed, flood
+            As of `TimedPublications`.
         """
-        zero = np.zeros(len(topic), dtype=np.int64)
-        return TimedPublications.of(zero, topic, source, zero + self.size, **more)
+        flags = (np.broadcast_to(np.asarray(one), topic.shape) for one in (relayed, flood))
+        return TimedPublications(schedule.at_us, topic, source, schedule.size, *flags)
 
     def play(
         self,
@@ -167,7 +173,7 @@ def clock_of(stages: Any, **discipline: Any) -> Clock:
     }
     return Clock(
         *(ring.facts, ring.bounds, underlay.kernel, underlay.lan_us),
-        *(config.size, config.up, config.down, config.validation_us),
+        *(config.up, config.down, config.validation_us),
         NodeClasses.of(stages.config),
         stages.graph.hosts,
         Discipline(**rules | discipline),

@@ -78,6 +78,6 @@ def flood_with_bandwidth(
     """
     clock = clock_of(stages, held_back=False, spares=False)
     clock = replace(clock, validation_us=clock.validation_us or processing_us)
-    published = clock.publications(np.arange(len(source)), source)
+    published = clock.publications(stages.publications, source, np.arange(len(source)))
     read, called = _Neighbours(clock), "CAN with bandwidth"
     clock.play(tables, published, read, _write, called, rule=goes_on, carried=("face",))

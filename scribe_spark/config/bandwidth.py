@@ -1,4 +1,4 @@
-"""The section ``bandwidth``: how large publications are, and what links and nodes take for them."""
+"""The section ``bandwidth``: the publications of a run, and what links and nodes take for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from scribe_spark.config.quantities import Rate, Size, Time
-from scribe_spark.config.section import Section
+from scribe_spark.config.section import Location, Section
 from scribe_spark.config.used_when import UsedWhen, used_when
 from scribe_spark.core import units
 from scribe_spark.errors import InputError
@@ -15,7 +15,16 @@ from scribe_spark.errors import InputError
 #: A link that takes longer for one copy is refused: so many copies in a row fit into 64 bits.
 MOST_TRANSMISSION_US = 10**10
 
-_OF_SIZES: UsedWhen = used_when(lambda config: config.bandwidth.on, "--message-size")
+#: Most publications of a run.
+MOST_PUBLICATIONS = 10**7
+
+_OF_SIZES: UsedWhen = used_when(lambda config: config.bandwidth.has_sizes, "--message-size")
+_OF_CLOCK: UsedWhen = used_when(
+    lambda config: config.bandwidth.on, "--message-size, --publications or --schedule"
+)
+_OF_NUMBERS: UsedWhen = used_when(
+    lambda config: config.bandwidth.publications is not None, "--publications"
+)
 _OF_GOSSIPSUB: UsedWhen = used_when(
     lambda config: config.has_system("gossipsub"), "gossipsub in --systems"
 )
@@ -29,6 +38,28 @@ class BandwidthConfig(Section):
         description="How large publications are, such as 128KB: links then take time to carry "
         "them, and latencies are those of the clock with bandwidth [default: they have no size]",
     )
+    schedule: Location | None = Field(
+        default=None,
+        description="A CSV or Parquet table (time, group, node, and perhaps size) of publications, "
+        "such as 250ms,1,17,128KB, instead of one of each group at time 0; a number alone is in ms "
+        "or bytes",
+    )
+    publications: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_PUBLICATIONS,
+        description="Publications of each group, or of each member with --published-by everyone "
+        "[default: one of each group at time 0]",
+    )
+    interval: Annotated[Time, _OF_NUMBERS] = Field(
+        default="0us",
+        description="The time between two publications of a group, such as 100ms; 0us: all at once",
+    )
+    published_by: Annotated[Literal["source", "members", "everyone"], _OF_NUMBERS] = Field(
+        default="source",
+        description="Who publishes: the group's source; for each publication a member that is "
+        "drawn; or every member (everyone)",
+    )
     uplink: Annotated[Rate | None, _OF_SIZES] = Field(
         default=None,
         description="The rate at which a node sends, such as 50Mbit/s [default: no limit]",
@@ -37,7 +68,7 @@ class BandwidthConfig(Section):
         default=None,
         description="The rate at which a node receives, such as 50Mbit/s [default: no limit]",
     )
-    validation: Annotated[Time, _OF_SIZES] = Field(
+    validation: Annotated[Time, _OF_CLOCK] = Field(
         default="0us",
         description="The time between a node's first copy and the copies that it sends, such as "
         "5ms",
@@ -66,8 +97,24 @@ class BandwidthConfig(Section):
 
     @property
     def on(self) -> bool:
-        """True if publications have a size."""
-        return self.message_size is not None
+        """True if publications go by the clock with bandwidth."""
+        return self.has_sizes or self.publications is not None
+
+    @property
+    def has_sizes(self) -> bool:
+        """True if publications have sizes."""
+        return self.message_size is not None or self.schedule is not None
+
+    @property
+    def several(self) -> bool:
+        """True if a group may have several publications."""
+        return self.schedule is not None or self.publications is not None
+
+    @property
+    def cause(self) -> tuple[str, Any]:
+        """Return the field by which the clock with bandwidth is on, and its value."""
+        names = ("message_size", "schedule", "publications")
+        return next((name, getattr(self, name)) for name in names if getattr(self, name))
 
     @property
     def size(self) -> int:
@@ -90,9 +137,14 @@ class BandwidthConfig(Section):
         return units.parse_time(self.validation)
 
     @property
+    def interval_us(self) -> int:
+        """The time between two publications of a group in microseconds."""
+        return units.parse_time(self.interval)
+
+    @property
     def idontwant_bytes(self) -> int:
-        """The least size of publications that nodes announce by IDONTWANT."""
-        return units.parse_size(self.idontwant_size)
+        """The least size of publications that nodes announce by IDONTWANT; 0 without sizes."""
+        return units.parse_size(self.idontwant_size) if self.has_sizes else 0
 
     @property
     def control_bytes(self) -> int:
@@ -101,9 +153,11 @@ class BandwidthConfig(Section):
 
     def in_words(self) -> str:
         """Return how links are shared, in words for people who read latencies."""
+        if not self.has_sizes:
+            return "messages without a size"
         return sizes_in_words(self.message_size, self.uplink_order, self.links)
 
-    def refuse_slow(self, rate: int, given: Any) -> None:
+    def refuse_slow(self, rate: int, given: Any, scheduled: int = 0) -> None:
         """Refuse a rate at which one copy takes too long.
 
         Parameters
@@ -112,15 +166,34 @@ class BandwidthConfig(Section):
             Bits per second; 0 has no limit.
         given : object
             The rate as the user has written it.
+        scheduled : int
+            The greatest size of a schedule, in bytes.
 
         Raises
         ------
         InputError
         """
-        if rate and -(-8_000_000 * self.size // rate) > MOST_TRANSMISSION_US:
-            most = MOST_TRANSMISSION_US // 10**6
-            remedy = f"takes more than {most:,} s at {given}; give a smaller size or a higher rate"
-            raise InputError("message_size", self.message_size, remedy)
+        for size in (self.size, scheduled):
+            if not rate or -(-8_000_000 * size // rate) <= MOST_TRANSMISSION_US:
+                continue
+            takes = f"takes more than {MOST_TRANSMISSION_US // 10**6:,} s at {given}"
+            remedy = f"{takes}; give a smaller size or a higher rate"
+            if size == self.size:
+                raise InputError("message_size", self.message_size, remedy)
+            size_of = f"has a size of {units.canonical('size', size)}, which"
+            raise InputError("schedule", self.schedule, f"{size_of} {remedy}")
+
+    @model_validator(mode="after")
+    def _one_way_to_publications(self) -> BandwidthConfig:
+        if self.schedule is not None and self.publications is not None:
+            remedy = "cannot stand beside schedule, which says all publications; leave out one"
+            raise InputError("publications", self.publications, remedy)
+        last_us = ((self.publications or 1) - 1) * self.interval_us
+        if last_us > units.MOST_MICROSECONDS:
+            most = units.canonical("time", units.MOST_MICROSECONDS)
+            remedy = f"puts the last publication after {most}; give fewer, or a shorter interval"
+            raise InputError("publications", self.publications, remedy)
+        return self
 
     @model_validator(mode="after")
     def _links_are_fast_enough(self) -> BandwidthConfig:
@@ -131,4 +204,4 @@ class BandwidthConfig(Section):
 
 def sizes_in_words(message_size: object, uplink_order: object, links: object) -> str:
     """Return how links carry messages of a size, from the values of the config's fields."""
-    return f"{message_size}, {uplink_order} uplinks, {links} links"
+    return f"{message_size or 'sizes of a schedule'}, {uplink_order} uplinks, {links} links"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from scribe_spark.config.bandwidth import BandwidthConfig
+from scribe_spark.config.bandwidth import MOST_PUBLICATIONS, BandwidthConfig
 from scribe_spark.config.bayeux import BayeuxConfig
 from scribe_spark.config.can import CanConfig
 from scribe_spark.config.drawn_groups import refuse_lone_custody, refuse_misfits, refuse_places
@@ -118,20 +118,41 @@ class RunConfig(NetworkConfig):
             self.refuse_groups(groups.count, memberships)
         if self.has_system("can"):
             self.can.refuse_nodes(nodes)
+        if groups.count is not None:
+            self.refuse_publications(groups.count, memberships)
         return self
+
+    def refuse_publications(self, groups: int, memberships: int) -> None:
+        """Refuse more publications than a run has room for.
+
+        Parameters
+        ----------
+        groups, memberships : int
+            How many groups, and members of all groups, there are.
+
+        Raises
+        ------
+        InputError
+        """
+        each, who = self.bandwidth.publications, self.bandwidth.published_by
+        total = (each or 0) * (memberships if who == "everyone" else groups)
+        if total > MOST_PUBLICATIONS:
+            remedy = f"makes {total:,}, of which a run has room for {MOST_PUBLICATIONS:,}"
+            raise InputError("publications", each, f"{remedy}; give fewer, or fewer groups")
 
     @model_validator(mode="after")
     def _bandwidth_can_be_played(self) -> RunConfig:
         if not self.bandwidth.on:
             return self
-        with_sizes = f"with message_size = {self.bandwidth.message_size}"
+        cause, given = self.bandwidth.cause
+        with_sizes = f"with {cause} = {given}"
         for one in self.classes:
             for rate in (one.up, one.down):
                 if rate is not None:
                     self.bandwidth.refuse_slow(parse_rate(rate), f"{rate} (class {one.name})")
         if self.has_rounds:
             remedy = "applies to runs without rounds; leave it out"
-            raise InputError("message_size", self.bandwidth.message_size, remedy)
+            raise InputError(cause, given, remedy)
         wrong: list[tuple[str, Any, Any, str]] = [
             ("source", self.groups.source, "routed", "give root or direct")
         ]

@@ -17,8 +17,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: The values that a column has; of an ``optional int`` cells may be empty.
-Kind = Literal["int", "float", "str", "optional int"]
+#: The values that a column has; of an ``optional int`` cells may be empty; a ``quantity`` is a text
+#: or a number, which are given as texts.
+Kind = Literal["int", "float", "str", "optional int", "quantity"]
 
 #: Kind -> what its cells must be, in words, and the type of what they are converted to.
 KINDS: dict[Kind, tuple[str, pa.DataType]] = {
@@ -26,6 +27,7 @@ KINDS: dict[Kind, tuple[str, pa.DataType]] = {
     "optional int": ("a whole number", pa.int64()),
     "float": ("a finite number", pa.float64()),
     "str": ("a text", pa.string()),
+    "quantity": ("a number, with or without a unit", pa.string()),
 }
 
 #: From here on a float no longer tells neighbouring whole numbers apart.
@@ -75,7 +77,7 @@ def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
         cells = cells.dictionary_decode()
     if pa.types.is_null(cells.type):
         return cells.cast(KINDS[kind][1])
-    if kind == "str":
+    if kind in ("str", "quantity"):
         return cells.cast(pa.string())
     return _numbers(cells) if kind == "float" else _whole_numbers(cells)
 

@@ -83,7 +83,7 @@ _SCALES: dict[Quantity, _Scale] = {
 }
 
 
-def parse(quantity: Quantity, text: object, least: int = 0) -> int:
+def parse(quantity: Quantity, text: object, least: int = 0, usual: str = "") -> int:
     """Return the whole base units of a text: bytes, bits per second or microseconds.
 
     Parameters
@@ -92,6 +92,8 @@ def parse(quantity: Quantity, text: object, least: int = 0) -> int:
         A number and a unit, with or without a space between them.
     least : int
         The least value that is allowed, in base units.
+    usual : str
+        The unit of a number without one; empty: such a number is refused.
 
     Raises
     ------
@@ -100,7 +102,7 @@ def parse(quantity: Quantity, text: object, least: int = 0) -> int:
     """
     scale = _SCALES[quantity]
     found = _NUMBER.fullmatch(text.strip()) if isinstance(text, str) else None
-    unit = found and found[2].strip()
+    unit = found and (found[2].strip() or usual)
     if not unit and (found or isinstance(text, int | float)):
         raise ValueError(f"must have a unit, such as {scale.example}")
     if not found or unit not in scale.units:

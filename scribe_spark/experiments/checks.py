@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from scribe_spark.bandwidth.schedule import check_schedule
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.flooding import MOST_COPIES
 from scribe_spark.core.paths import local_contents, probe_local
@@ -11,11 +14,12 @@ from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.lock import LOCK, refuse_locked
 from scribe_spark.experiments.plan import Plan, plan_run
 from scribe_spark.experiments.saved_knowledge import check_saved_knowledge
+from scribe_spark.experiments.scheduled import refuse_slow, refuse_unknown_groups
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, check_members
-from scribe_spark.systems import systems_of_run
-from scribe_spark.topology import load, needs_spark
+from scribe_spark.systems import plays_schedules, systems_of_run
+from scribe_spark.topology import Graph, load, needs_spark
 from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import check_start, check_world
 
@@ -35,17 +39,22 @@ def check(config: RunConfig, execution: Execution) -> None:
     if config.has_rounds:
         check_start(config.overlay.kind)
         check_world(WorldConfig.of_run(config))
-    if not needs_spark(config.topology.kind):
-        graph = load(config)
+    graph = None if needs_spark(config.topology.kind) else load(config)
+    if graph is not None:
         check_routes(graph, config.topology.tie, config.seed)
         for rate in graph.hosts.least_rates():
             config.bandwidth.refuse_slow(rate, canonical("rate", rate))
         if config.has_system("can"):
             config.can.refuse_routers(len(graph.vertices))
     members, capacities = config.groups.members, config.trees.capacities
+    groups = np.arange(1, 1 + (config.groups.count or 0))
     if members is not None and is_local(members):
         frame = check_members(members, config.overlay.nodes)
-        config.refuse_groups(frame["group"].nunique(), len(frame), members)
+        groups = frame["group"].unique()
+        config.refuse_groups(len(groups), len(frame), members)
+        config.refuse_publications(len(groups), len(frame))
+    if config.bandwidth.several:
+        _check_schedule(config, None if members and not is_local(members) else groups, graph)
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)
 
@@ -93,6 +102,30 @@ def _check_trees(config: RunConfig) -> None:
             raise InputError("systems", ",".join(trees.systems), remedy)
     if any(system.name == "flooding" for system in systems):
         _check_flooding(config)
+
+
+def _check_schedule(config: RunConfig, groups: np.ndarray | None, graph: Graph | None) -> None:
+    """Refuse systems that play one publication, and a local table that no run can have.
+
+    Parameters
+    ----------
+    groups : ndarray of int64 or None
+        Of the run; None if they are not known yet.
+    graph : Graph or None
+        The network; None where Spark reads it.
+    """
+    cause = "publications" if config.bandwidth.schedule is None else "schedule"
+    for system in systems_of_run(config.trees.variants, config.trees.systems):
+        if not plays_schedules(system):
+            remedy = f"has {system.name}, which plays one publication of a group; leave out {cause}"
+            raise InputError("systems", system.name, remedy)
+    path = config.bandwidth.schedule
+    if path is None or not is_local(path):
+        return
+    schedule = check_schedule(path, config.overlay.nodes, config.bandwidth.size)
+    if groups is not None:
+        refuse_unknown_groups(path, schedule, groups)
+    refuse_slow(config, schedule, graph)
 
 
 def _check_flooding(config: RunConfig) -> None:

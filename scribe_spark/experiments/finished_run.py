@@ -48,28 +48,30 @@ class Run:
             ``system, group, publication, node, arrival_us, hops, from``; ``from`` is NULL where the
             copy came on the way from a source to the root.
         """
-        keys = ["system", "group", "node"]
+        keys, from_source = ["system", "group", "node"], F.lit(0)
+        deliveries, tables = self.table("deliveries"), self._tables()
         sender = self.table("tree_edges").select(
             *keys[:2], F.col("child").alias("node"), F.col("parent").alias("from")
         )
-        if "copies" in self._tables():
-            first = (
-                self.table("copies")
-                .where("first")
-                .select(*keys[:2], F.col("receiver").alias("node"), F.col("sender").alias("from"))
-            )
-            sender = sender.unionByName(first)
-        return (
-            self.table("deliveries")
-            .join(sender, keys, "left")
-            .select(
-                *keys[:2],
-                F.lit(0).cast("bigint").alias("publication"),
-                "node",
-                F.round(F.col("delay_ms") * MICROSECONDS).cast("bigint").alias("arrival_us"),
-                "hops",
-                "from",
-            )
+        first: DataFrame | None = None
+        if "copies" in tables:
+            ends = F.col("receiver").alias("node"), F.col("sender").alias("from")
+            first = self.table("copies").where("first")
+        if "schedule" in tables:
+            keys = [*keys, "publication"]
+            published = self.table("schedule").select("publication", "time_ms")
+            deliveries = deliveries.join(published, "publication")
+            from_source = F.col("time_ms")
+            assert first is not None
+            sender = first.select(*keys[:2], "publication", *ends)
+        else:
+            deliveries = deliveries.withColumn("publication", F.lit(0).cast("bigint"))
+            if first is not None:
+                sender = sender.unionByName(first.select(*keys[:2], *ends))
+        arrival_us = F.round((F.col("delay_ms") + from_source) * MICROSECONDS).cast("bigint")
+        return deliveries.join(sender, keys, "left").select(
+            *("system", "group", "publication", "node"),
+            *(arrival_us.alias("arrival_us"), "hops", "from"),
         )
 
     def _tables(self) -> set[str]:

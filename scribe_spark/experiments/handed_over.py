@@ -18,7 +18,7 @@ from scribe_spark.measures.delay import first_copies
 from scribe_spark.multicast import EDGES, Multicast, conformed, refuse
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.users_code import analysed
-from scribe_spark.schemas import DELIVERIES, MICROSECONDS, WRITTEN
+from scribe_spark.schemas import DELIVERIES, MICROSECONDS, WRITTEN, written
 from scribe_spark.scribe import Variant
 from scribe_spark.systems import System
 
@@ -94,8 +94,12 @@ def other_tables(systems: Iterable[Multicast]) -> Iterator[tuple[str, Batches]]:
         ("system_state", "state", ("group", "node", "kind", "entries")),
         ("control", "control", (*_ENDS, "messages")),
     ):
-        made = [(system.system, system.handed_over(name)) for system in systems]
-        rows = [_table(system, of, columns, table) for system, of in made if of is not None]
+        made = [(system, system.handed_over(name)) for system in systems]
+        rows = [
+            _table(one.system, of, columns, table, scheduled=one.scheduled)
+            for one, of in made
+            if of is not None
+        ]
         if rows:
             yield table, Batches.union(rows)
 
@@ -106,9 +110,13 @@ def _table(
     columns: Iterable[str],
     name: str,
     constant: dict[str, Any] | None = None,
+    scheduled: bool = False,
 ) -> Batches:
     """Return a table of one system with the columns that it is written with."""
     wanted, told = list(columns), {"system": system, **(constant or {})}
+    schema = written(name, scheduled)
+    if schema != WRITTEN[name]:
+        wanted.append("publication")
 
     def rows(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         same = {name: pa.repeat(pa.scalar(value), len(batch)) for name, value in told.items()}
@@ -117,18 +125,21 @@ def _table(
             named["sent_ms"] = pc.divide(named["sent_us"].cast(pa.float64()), float(MICROSECONDS))
         return same | named
 
-    return Batches.of(table, wanted).each(rows, WRITTEN[name])
+    return Batches.of(table, wanted).each(rows, schema)
 
 
 def _deliveries(system: Multicast) -> Batches:
-    name, copies = system.system, Batches.of(system.deliveries, _DELIVERY)
-    first = Batches.of(first_copies(copies.frame), _DELIVERY) if system.repeats else copies
+    schema = written("deliveries", system.scheduled)
+    more = schema.names[len(DELIVERIES.names) :]
+    name, copies = system.system, Batches.of(system.deliveries, [*_DELIVERY, *more])
+    repeats = system.repeats and not system.scheduled
+    first = Batches.of(first_copies(copies.frame), _DELIVERY) if repeats else copies
 
     def rows(batch: pa.RecordBatch) -> dict[str, Any]:
         return {
             "system": pa.repeat(pa.scalar(name), len(batch)),
-            **{column: batch.column(column) for column in _DELIVERY[:-1]},
+            **{column: batch.column(column) for column in (*_DELIVERY[:-1], *more)},
             "delay_ms": batch.column("delay_us").to_numpy() / MICROSECONDS,
         }
 
-    return first.each(rows, DELIVERIES)
+    return first.each(rows, schema)

@@ -17,10 +17,16 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.experiments.handed_over import deliveries, other_tables, tree_edges
+from scribe_spark.experiments.scheduled import schedule_rows
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.system_rows import check_rows
-from scribe_spark.measures.copies import control_messages, payload_copies
+from scribe_spark.measures.copies import (
+    control_messages,
+    kept_links,
+    payload_bytes,
+    payload_copies,
+)
 from scribe_spark.measures.delay import group_delay
 from scribe_spark.measures.latency import LATENCY_MEASURE, latency_counts, latency_rows
 from scribe_spark.measures.measure import RunTables
@@ -34,7 +40,8 @@ from scribe_spark.measures.metrics import (
 )
 from scribe_spark.measures.node_parts import measures_by_part
 from scribe_spark.measures.published import published, replaced_figures
-from scribe_spark.measures.stress import count_stress, link_stress, node_stress
+from scribe_spark.measures.schedules import publications_of
+from scribe_spark.measures.stress import count_stress, link_bytes, link_stress, node_stress
 from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.report import preload
 from scribe_spark.runtime.batches import Batches, Table
@@ -108,6 +115,8 @@ def _trees(simulation: Simulation, scope: Scope) -> Tables:
     yield "members", Batches.of(simulation.memberships, schemas.MEMBERS.names)
     yield "groups", schemas.conform(simulation.groups_with_root, schemas.GROUPS)
     yield "pastry_routes", _pastry_routes(simulation.create_routes)
+    if simulation.schedule is not None:
+        yield "schedule", schedule_rows(simulation.schedule)
     # written while the supersteps of MULTICAST, which need no more than these, run
     yield "tree_edges", tree_edges(simulation.systems)
     yield "deliveries", deliveries(simulation.systems)
@@ -131,9 +140,13 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         collected = submit(collect, run, early=True)
         names = [system.name for system in run.systems]
         nodes = run.batches("nodes", ["node"])
-        payload = count_stress(payload_copies(run), underlay, run.buckets, nodes, names)
-        counted = scope.materialise(payload)
+        scheduled = simulation.config.bandwidth.several
+        kept = kept_links(run) if scheduled else payload_copies(run)
+        counted = scope.materialise(count_stress(kept, underlay, run.buckets, nodes, names))
         yield "node_stress", node_stress(counted)
+        if scheduled:
+            kept_stress = link_stress(counted).frame
+            counted = scope.materialise(count_stress(payload_copies(run), underlay, run.buckets))
         yield "link_stress", link_stress(counted)
         control = control_messages(run)
         if control is not None:
@@ -142,15 +155,18 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         heard = run.batches("deliveries", ["system", "group", "delay_ms"])
         groups = run.batches("groups", ["group", "size"])
         yield "group_delay", group_delay(heard, groups, run.buckets)
-        if simulation.config.bandwidth.on:
-            yield "bytes", node_bytes(run)
+        if simulation.config.bandwidth.has_sizes:
+            if scheduled:
+                sizes = count_stress(payload_bytes(run), underlay, run.buckets)
+                yield "link_bytes", link_bytes(scope.materialise(sizes))
+            yield "bytes", node_bytes(run, kept_stress if scheduled else None)
         if parts := simulation.node_parts:
             yield "by_part", measures_by_part(run, parts)
         preload()  # what the report will be drawn with, while tables are written
         spread = measure_distributions(run, replaced_figures(simulation.config))
         yield "distributions", schemas.arrow_table(spread, schemas.DISTRIBUTIONS)
         early = collected.result()
-        yield "latency", latency_rows(early[LATENCY_MEASURE.name])
+        yield "latency", latency_rows(early[LATENCY_MEASURE.name], published=publications_of(run))
         yield "latency_counts", latency_counts(early[LATENCY_MEASURE.name])
         simulation.stages["measured"] = early, spread
 
@@ -247,7 +263,7 @@ TABLE_PHASES: dict[str, Phase] = {
             "trees",
             (
                 *("members", "groups", "pastry_routes", "tree_edges", "deliveries"),
-                *("copies", "system_state", "control", "extra_joins", "overloaded"),
+                *("copies", "system_state", "control", "extra_joins", "overloaded", "schedule"),
             ),
             _trees,
             registered=_takes_part,
@@ -256,7 +272,7 @@ TABLE_PHASES: dict[str, Phase] = {
             "measures",
             (
                 *("node_stress", "link_stress", "control_stress", "group_delay", "by_part"),
-                *("distributions", "latency", "latency_counts", "bytes"),
+                *("distributions", "latency", "latency_counts", "bytes", "link_bytes"),
             ),
             _measures,
             _metrics,

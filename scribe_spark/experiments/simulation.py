@@ -10,10 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import baselines, schemas, scribe
-from scribe_spark.bandwidth.replay import replayed
+from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.config import RunConfig
+from scribe_spark.experiments import scheduled
 from scribe_spark.experiments.grown_trees import GrownTrees, SettledTrees
-from scribe_spark.experiments.handed_over import checked_variant, multicast_of, tree_edges
+from scribe_spark.experiments.handed_over import checked_variant, tree_edges
 from scribe_spark.experiments.rounds_of_run import RoundsOfRun
 from scribe_spark.experiments.saved import SavedTables
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
@@ -299,8 +300,30 @@ class Simulation:
 
     @stage
     def multicast_groups(self) -> DataFrame:
-        """Groups that have a source: as `groups_with_root`, and ``source, source_router``."""
+        """Groups that have a source: as `groups_with_root`, and ``source, source_router``.
+
+        With a schedule the source is that of a group's first publication.
+        """
+        if self.schedule is not None:
+            found = scheduled.groups_with_publications(self, self.schedule)
+            return self.memory.persist(found)
         return self.grown.multicast_groups()
+
+    @stage
+    def schedule(self) -> Schedule | None:
+        """The publications where a group may have several; None of other runs.
+
+        Raises
+        ------
+        InputError
+            A publication to a group that is not there.
+        """
+        return scheduled.schedule_of(self)
+
+    @stage
+    def publications(self) -> Schedule:
+        """The publications of the run: `schedule`, or one of each group at time 0."""
+        return scheduled.once(self) if self.schedule is None else self.schedule
 
     @property
     def children(self) -> DataFrame:
@@ -394,15 +417,8 @@ class Simulation:
             A system hands over what cannot be measured, or in the name of another one.
         """
         users_first = sorted(self.asked_for, key=is_built_in)
-        made = {system.name: self._timed(system) for system in users_first}
+        made = {system.name: scheduled.timed(self, system) for system in users_first}
         return [made[system.name] for system in self.asked_for]
-
-    def _timed(self, system: System) -> Multicast:
-        """Build a system; trees have the deliveries of the clock with bandwidth, if it is on."""
-        made = multicast_of(system, self)
-        if not self.config.bandwidth.on or made.tree_edges is None or made.merged:
-            return made
-        return replayed(self, made, from_source=not system.from_root)
 
     @property
     def trees(self) -> TreeGraph:

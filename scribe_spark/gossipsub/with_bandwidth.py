@@ -125,8 +125,8 @@ def publish_with_bandwidth(
     announces = rules.idontwant and config.size >= config.idontwant_bytes
     clock = clock_of(stages, idontwant=0 if announces else None)
     clock = replace(clock, validation_us=clock.validation_us or rules.processing_us)
-    flood = rules.flood_publish
-    published = clock.publications(messages.topic, messages.source, flood=flood)
+    schedule, flood = stages.publications, rules.flood_publish
+    published = clock.publications(schedule, messages.source, messages.topic, flood=flood)
     read, write = _Meshes(clock, topics, messages), _Write(topics, messages, announces)
     clock.play(tables, published, read, write, "GossipSub PUBLISH with bandwidth")
     return publish_lazily(play, topics, messages)

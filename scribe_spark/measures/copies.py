@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import run_starts
 from scribe_spark.core.keys import order_of
@@ -31,25 +32,74 @@ from scribe_spark.measures.measure import (
     forwards,
     keeps_children,
 )
+from scribe_spark.measures.schedules import (
+    PUBLICATION,
+    SCHEDULE,
+    publications_of,
+)
 from scribe_spark.measures.stress import EDGE_COLUMNS
 from scribe_spark.multicast import EDGES, PAYLOAD
 from scribe_spark.runtime.batches import Batches, by_text
-from scribe_spark.systems import MESH, System, find_system
+from scribe_spark.systems import IP, MESH, System, find_system
 
 #: The paper compares itself with other systems there.
 _SECTION = "V"
 
 _ENDS = ("sender", "receiver", "sender_router", "receiver_router")
+_EDGE_ENDS = ("parent", "child", "parent_router", "child_router")
 _EDGES = f"system string, merged boolean, {EDGES}"
 
 
 def payload_copies(run: RunTables) -> Batches:
-    """Return every copy of a message that a node sends to a node: `stress.EDGE_COLUMNS`."""
+    """Return every copy of a message that a node sends to a node: `stress.EDGE_COLUMNS`.
+
+    With a schedule the column ``group`` has the publication.
+    """
+    if SCHEDULE in run:
+        return _scheduled_copies(run)
     edges = run.batches("tree_edges", EDGE_COLUMNS)
     if "copies" not in run:
         return edges
     copies = run.batches("copies", ["system", "group", "kind", *_ENDS])
     return Batches.union([edges, _as_edges(copies.among("kind", [PAYLOAD]))])
+
+
+def payload_bytes(run: RunTables) -> Batches:
+    """Return the copies of a run with a schedule, with their bytes as ``packets``."""
+    published = publications_of(run)
+    assert published is not None
+    return _scheduled_copies(run, published.size)
+
+
+def _scheduled_copies(run: RunTables, size: np.ndarray | None = None) -> Batches:
+    merged = pa.array([system.name for system in run.systems if system.family == IP])
+
+    def edges(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        publication = batch.column(PUBLICATION)
+        columns = {
+            "system": batch.column("system"),
+            "merged": pc.is_in(batch.column("system"), merged),
+            "group": publication,
+            **{edge: batch.column(end) for edge, end in zip(_EDGE_ENDS, _ENDS, strict=True)},
+        }
+        if size is not None:
+            columns["packets"] = pa.array(size[publication.to_numpy()])
+        return columns
+
+    copies = run.batches("copies", ["system", "kind", PUBLICATION, *_ENDS])
+    schema = _EDGES if size is None else f"{_EDGES}, packets bigint"
+    return copies.among("kind", [PAYLOAD]).each(edges, schema)
+
+
+def kept_links(run: RunTables) -> Batches:
+    """Return whom nodes send to, each once however many publications: `stress.EDGE_COLUMNS`."""
+    edges = run.batches("tree_edges", EDGE_COLUMNS)
+    meshes = [system.name for system in run.systems if system.family == MESH]
+    if not meshes or "copies" not in run:
+        return edges
+    copies = run["copies"].where(F.col("kind") == PAYLOAD).where(F.col("system").isin(meshes))
+    pairs = copies.select("system", "group", *_ENDS).distinct()
+    return Batches.union([edges, _as_edges(Batches.of(pairs))])
 
 
 def control_messages(run: RunTables) -> Batches | None:
@@ -125,10 +175,12 @@ def _collect_duplicates(run: RunTables) -> dict[str, Duplicates]:
     if "copies" not in run:
         return {}
     buckets = run.buckets
+    message = PUBLICATION if SCHEDULE in run else "group"
 
     def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):
             payload = batch.filter(pc.equal(batch.column("kind"), PAYLOAD))
+            payload = payload.rename_columns({message: "group"})
             names = ("group", "receiver", "first")
             columns = {n: payload.column(n).cast(pa.int64()).to_numpy() for n in names}
             columns["copies"] = np.ones(len(payload), dtype=np.int64)
@@ -146,7 +198,7 @@ def _collect_duplicates(run: RunTables) -> dict[str, Duplicates]:
                 counts = {"value": value, "count": receipts}
                 yield from pack_rows(bucket, bucket, True, f"{_COUNTS} {system}", counts)
 
-    names = ["system", "group", "receiver", "kind", "first"]
+    names = ["system", message, "receiver", "kind", "first"]
     sent = run.batches("copies", names).then(add, ROWS)
     found = Batches.made(meet(sent, buckets), count, ROWS).frame.toArrow()
     parts: dict[str, list[Columns]] = {}

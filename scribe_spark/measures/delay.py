@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import find_sorted
+from scribe_spark.core.keys import common_keys
 from scribe_spark.engine.exchange import gather, meet, send
 from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, concatenate, take
@@ -27,6 +28,7 @@ from scribe_spark.measures.distributions import histogram_metrics, values_of
 from scribe_spark.measures.formulas import RDP_BOUNDS, ratio_numbers, whole_shares
 from scribe_spark.measures.group_size import group_of_rank_1
 from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables, forwards
+from scribe_spark.measures.schedules import PUBLICATION, with_publication
 from scribe_spark.runtime.batches import Batches, Table, by_text
 from scribe_spark.schemas import GROUP_DELAY, MICROSECONDS
 from scribe_spark.systems import baseline
@@ -131,13 +133,16 @@ def group_penalties(
         The number of parts in which it is computed.
     """
     base, names = baseline().name, ["system", "group", "node", "delay_ms"]
+    keys = ["node"]
+    if PUBLICATION in deliveries.schema.names:
+        names, keys = [*names, PUBLICATION], [*keys, PUBLICATION]
     wanted = {*systems, base}
 
     def of_group(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):
             if system in wanted:
                 mine = batch.filter(pc.equal(batch.column("group"), group))
-                columns = {n: mine.column(n).to_numpy() for n in ("node", "delay_ms")}
+                columns = {n: mine.column(n).to_numpy() for n in (*keys, "delay_ms")}
                 yield from send(buckets, system, columns["node"], columns)
 
     def compared(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -187,8 +192,13 @@ def _rad_and_rmd(mine: Columns, theirs: Columns) -> dict[str, float]:
 
 def _ratios(mine: Columns, theirs: Columns) -> np.ndarray:
     """Return the RDP of members as shares of 1e9: the mean does not depend on the order of rows."""
-    theirs = take(theirs, np.argsort(theirs["node"]))
-    at = find_sorted(theirs["node"], mine["node"])
+    names = [PUBLICATION, "node"] if PUBLICATION in mine else ["node"]
+    sizes = [1 + max(int(of[name].max(initial=0)) for of in (mine, theirs)) for name in names]
+    keys = [[of[name] for name in names] for of in (theirs, mine)]
+    their_key, my_key = common_keys(sizes, *keys)
+    order = np.argsort(their_key)
+    theirs = take(theirs, order)
+    at = find_sorted(their_key[order], my_key)
     there = at >= 0
     ratio = mine["delay_ms"][there] / theirs["delay_ms"][at[there]] * 10**9
     whole = np.floor(ratio)
@@ -203,7 +213,7 @@ def _collect(run: RunTables) -> dict[str, dict[str, float]]:
     largest = group_of_rank_1(run["groups"])
     if largest is None:
         return {}
-    columns = ["system", "group", "node", "delay_ms"]
+    columns = with_publication(run, "system", "group", "node", "delay_ms")
     deliveries = run.batches("deliveries", columns, {"group": [largest]})
     forwarding = [system.name for system in run.systems if forwards(system)]
     return group_penalties(deliveries, largest, forwarding, run.buckets)

@@ -32,6 +32,7 @@ from scribe_spark.measures.percentiles import (
     latency_numbers,
     publication_latencies,
 )
+from scribe_spark.measures.schedules import PUBLICATION, Published, with_publication
 from scribe_spark.multicast import HOPS
 from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.schemas import LATENCY, LATENCY_COUNTS
@@ -79,17 +80,19 @@ def collect_latencies(
     Parameters
     ----------
     deliveries : Batches
-        ``system, group, hops, delay_ms``.
+        ``system, group, hops, delay_ms``; where there is a column ``publication``, too, latencies
+        are those of publications, which stand in the column ``group`` of the result.
     by_hops : iterable of str
         The systems whose latencies are in hops, too.
     buckets : int
         The number of parts in which latencies are sorted.
     """
+    message = PUBLICATION if PUBLICATION in deliveries.schema.names else "group"
     base, counted_in_hops = _name(baseline().name, MS), frozenset(by_hops)
 
     def spread(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):
-            group = batch.column("group").to_numpy()
+            group = batch.column(message).to_numpy()
             in_ms = np.rint(batch.column("delay_ms").to_numpy() * THOUSANDTHS).astype(np.int64)
             yield from send(buckets, _name(system, MS), group, {"group": group, "latency": in_ms})
             if system in counted_in_hops:
@@ -133,19 +136,25 @@ def _name(system: str, unit: str) -> str:
     return f"{system} {unit}"
 
 
-def latency_rows(found: BySystem, publication: int = 0) -> pa.Table:
-    """Return `schemas.LATENCY` of one publication of each group.
+def latency_rows(
+    found: BySystem, publication: int = 0, published: Published | None = None
+) -> pa.Table:
+    """Return `schemas.LATENCY` of one publication of each group, or of those of a schedule.
 
     Parameters
     ----------
     publication : int
         Its number: 0 in a run, the round in a world.
+    published : Published, optional
+        The schedule.
     """
     tables = []
     for (system, unit), latencies in found.items():
         rows = latencies.publications
         columns: dict[str, Any] = {"system": [system] * len(rows["group"]), **rows}
         columns["publication"] = np.full(len(rows["group"]), publication)
+        if published is not None:
+            columns |= {"publication": rows["group"], "group": published.group[rows["group"]]}
         columns["unit"] = [unit] * len(rows["group"])
         tables.append(_latency_table(columns))
     return pa.concat_tables(tables or [to_arrow_schema(LATENCY).empty_table()])
@@ -189,7 +198,8 @@ def _collect(run: RunTables) -> dict[tuple[str, str], Latencies]:
         for system in run.systems
         if system.may_go_by_hops and system.clock_of(run.config) == HOPS
     ]
-    return collect_latencies(run.batches("deliveries", LATENCY_COLUMNS), by_hops, run.buckets)
+    columns = with_publication(run, *LATENCY_COLUMNS)
+    return collect_latencies(run.batches("deliveries", columns), by_hops, run.buckets)
 
 
 def _may_have_hops(system: System) -> bool:

@@ -42,27 +42,28 @@ CONTROL_BYTES = {"IDONTWANT": 27, "IWANT": 27, "IHAVE": 61, "GRAFT": 39, "PRUNE"
 _COUNTS = ("payload_up", "payload_down", "control_up", "control_down")
 
 
-def node_bytes(run: RunTables) -> DataFrame:
+def node_bytes(run: RunTables, kept: DataFrame | None = None) -> DataFrame:
     """Return `schemas.BYTES`: the bytes of every node and system, zeros included; lazy.
 
     Parameters
     ----------
     run : RunTables
-        With `link_stress`; its config says the size of publications.
+        With `link_stress`; its config says the size of publications.  With a schedule `link_bytes`.
+    kept : DataFrame, optional
+        With a schedule: `link_stress` of one copy on each edge of trees.
     """
     assert run.config is not None
-    config, links = run.config.bandwidth, run["link_stress"]
-    sent = F.col("packets") * config.size
+    config = run.config.bandwidth
     # an edge of these trees is a JOIN, too, which went the other way
     of_joins = F.col("system").isin([one.name for one in run.systems if one.joins_by_edges])
     joined = F.when(of_joins, F.col("packets") * config.control_bytes)
-    up, down = links.where(links["kind"] == LAN_UP), links.where(links["kind"] == LAN_DOWN)
     every = F.explode(F.array(*(F.lit(one.name) for one in run.systems))).alias("system")
-    counted = [
-        _rows(run["nodes"].select("node", every), "node"),
-        _rows(up, "src", payload_up=sent, control_down=joined),
-        _rows(down, "dst", payload_down=sent, control_up=joined),
-    ]
+    counted = [_rows(run["nodes"].select("node", every), "node")]
+    if kept is None:
+        counted += _of_links(run["link_stress"], F.col("packets") * config.size, joined)
+    else:
+        counted += _of_links(run["link_bytes"], F.col("bytes"), F.lit(0))
+        counted += _of_links(kept, F.lit(0), joined)
     for name, messages in (("control", F.col("messages")), ("copies", F.lit(1))):
         if name in run:
             others = run[name].where(F.col("kind") != PAYLOAD)
@@ -71,6 +72,15 @@ def node_bytes(run: RunTables) -> DataFrame:
             counted.append(_rows(others, "receiver", control_down=taken))
     added = reduce(DataFrame.unionAll, counted).groupBy("system", "node")
     return added.agg(*(F.sum(name).alias(name) for name in _COUNTS))
+
+
+def _of_links(links: DataFrame, sent: Column, joined: Column) -> list[DataFrame]:
+    """Return the bytes of nodes that links to and from routers carry: payload, and JOINs."""
+    up, down = links.where(links["kind"] == LAN_UP), links.where(links["kind"] == LAN_DOWN)
+    return [
+        _rows(up, "src", payload_up=sent, control_down=joined),
+        _rows(down, "dst", payload_down=sent, control_up=joined),
+    ]
 
 
 def _rows(table: DataFrame, node: str, **counts: Column) -> DataFrame:
@@ -100,13 +110,15 @@ def _on_core_links(run: RunTables) -> Batches | None:
     """Return the payload bytes of core links that carry some."""
     if "bytes" not in run or run.config is None:
         return None
-    size = run.config.bandwidth.size
+    size, table, column = run.config.bandwidth.size, "link_stress", "packets"
+    if "link_bytes" in run:
+        size, table, column = 1, "link_bytes", "bytes"
 
     def values(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        packets = batch.column("packets").to_numpy().astype(np.float64)
+        packets = batch.column(column).to_numpy().astype(np.float64)
         return {"system": batch.column("system"), "value": pa.array(packets * size)}
 
-    rows = run.batches("link_stress", ["system", "kind", "packets"]).among("kind", [CORE])
+    rows = run.batches(table, ["system", "kind", column]).among("kind", [CORE])
     return rows.each(values, "system string, value double")
 
 
@@ -137,7 +149,7 @@ _NODE_BYTES = {
 
 BYTES = Measure(
     "bytes",
-    used_when=lambda config: config.bandwidth.on,
+    used_when=lambda config: config.bandwidth.has_sizes,
     distributions=(
         *(
             Distribution(name, _SECTION, _values(column))

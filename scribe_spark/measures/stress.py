@@ -18,14 +18,14 @@ from scribe_spark import schemas
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.exchange import Step, add_rows, distinct_rows, each_bucket, meet, send
 from scribe_spark.engine.on_spark import ROWS, read_rows
-from scribe_spark.engine.packing import Columns, take
+from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.runtime.batches import Batches, BatchKernel, Table, by_text
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
 from scribe_spark.underlay.paths import SOURCES
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
 #: The columns of copies that are read, as `tree_edges` has them; where there is a column
-#: ``packets``, too, a row is as many copies.
+#: ``packets``, too, a row counts as many times; merged ones of a group have the same number.
 EDGE_COLUMNS = ("system", "merged", "group", "parent", "child", "parent_router", "child_router")
 
 # what is counted, by system
@@ -123,6 +123,22 @@ def _repeated(text: str, n: int) -> pa.Array:
     return pa.repeat(pa.scalar(text, pa.string()), n)
 
 
+def link_bytes(counted: DataFrame) -> Batches:
+    """`schemas.LINK_BYTES`: bytes per directed link that carries some.
+
+    Parameters
+    ----------
+    counted : DataFrame
+        From :func:`count_stress`, of copies whose ``packets`` are bytes.
+    """
+
+    def rows(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        return {**columns, "bytes": columns["packets"]}
+
+    return link_stress(counted).each(rows, schemas.LINK_BYTES)
+
+
 def _read_off(
     counted: DataFrame, tables: dict[str, Callable[[str, Columns], dict[str, Any]]], schema: Any
 ) -> Batches:
@@ -168,6 +184,8 @@ def _from_edges(kernel: Kernel, buckets: int) -> BatchKernel:
             packets = batch.column("packets").to_numpy() if weighs else None
             # 1. what each parent sends to each group, and each child gets
             of, sends, count = _counted(packets, parent, group)
+            if merged:
+                count = np.ones_like(of) if packets is None else packets[of]
             up = {"node": sends[0], "group": sends[1], "router": above[of], "packets": count}
             up["merged"] = np.full(len(of), merged)
             yield from send(buckets, f"{_UP} {system}", up["node"] // _NEIGHBOURS, up)
@@ -178,8 +196,10 @@ def _from_edges(kernel: Kernel, buckets: int) -> BatchKernel:
             crossing = above != below
             ends = [kernel.index(end[crossing]).astype(np.int64) for end in (above, below)]
             if merged:
-                _, (tree, src, dst), _ = distinct_rows(group[crossing], *ends)
+                of, (tree, src, dst), _ = distinct_rows(group[crossing], *ends)
                 columns = {"tree": tree, "src": src, "dst": dst}
+                if packets is not None:
+                    columns["packets"] = packets[crossing][of]
                 yield from send(buckets, f"{_TREES} {system}", tree, columns)
             else:
                 some = None if packets is None else packets[crossing]
@@ -225,7 +245,7 @@ def _add_up(kernel: Kernel, buckets: int, systems: tuple[str, ...]) -> Step:
                     names = ("src", "dst", "packets")
                     found = kernel.link_packets(*(columns[end] for end in names))
                 else:
-                    found = kernel.merged_packets(*(columns[e] for e in ("tree", "src", "dst")))
+                    found = _merged(kernel, columns)
                 links = dict(zip(("src", "dst", "packets"), found, strict=True))
                 to = links["src"] % buckets
                 for bucket in np.unique(to):
@@ -238,14 +258,29 @@ def _add_up(kernel: Kernel, buckets: int, systems: tuple[str, ...]) -> Step:
     return step
 
 
+def _merged(kernel: Kernel, columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return links, and what packets put on them that routers duplicate."""
+    ends = [columns[name] for name in ("tree", "src", "dst")]
+    if "packets" not in columns:
+        return kernel.merged_packets(*ends)
+    weight, parts = columns["packets"], []
+    for one in np.unique(weight):
+        src, dst, packets = kernel.merged_packets(*(end[weight == one] for end in ends))
+        parts.append({"src": src, "dst": dst, "packets": packets * one})
+    added = add_rows("packets", concatenate(parts), "src", "dst")
+    return added["src"], added["dst"], added["packets"]
+
+
 def _loads(columns: Columns) -> tuple[Columns, tuple[np.ndarray, np.ndarray]]:
     """Return packets that nodes send, and the tables and entries that they keep, node by node."""
+    merged = bool(columns["merged"][0])
+    if merged:  # a packet of a group, whatever number of members it is for
+        columns = take(columns, distinct_rows(columns["node"], columns["group"])[0])
     per_group = add_rows("packets", columns, "node", "group")
     start, (node,), groups = distinct_rows(per_group["node"])
     entries = np.add.reduceat(per_group["packets"], start)
-    merged = bool(columns["merged"][0])
     router = per_group["router"][start]
-    packets = groups if merged else entries
+    packets = entries
     kept = (0 * groups, 0 * entries) if merged else (groups, entries)
     return {"node": node, "router": router, "packets": packets}, kept
 

@@ -62,7 +62,7 @@ def links_in_words(resolved: Mapping[str, Any]) -> str:
     resolved : mapping
         The flat names of the config -> their values.
     """
-    if resolved.get("message_size") is None:
+    if resolved.get("message_size") is None and resolved.get("schedule") is None:
         return ""
     size, order, links = (resolved.get(n) for n in ("message_size", "uplink_order", "links"))
     return f": {sizes_in_words(size, order, links)}"

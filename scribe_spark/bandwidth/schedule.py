@@ -1,0 +1,224 @@
+"""Schedules: the publications of a run, given in a table or drawn.
+
+References
+----------
+docs/rules.md, W1 and W9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import SparkSession
+
+from scribe_spark import draws
+from scribe_spark.config.bandwidth import MOST_PUBLICATIONS, BandwidthConfig
+from scribe_spark.core import units
+from scribe_spark.core.arrays import Rows, expand, find_sorted
+from scribe_spark.core.keys import order_of
+from scribe_spark.errors import InputError
+from scribe_spark.inputs import Kind, first_rows, is_local, read_table
+from scribe_spark.remote_inputs import collect_remote
+
+__all__ = ["Channels", "Schedule", "check_schedule", "draw_schedule", "read_schedule"]
+
+_COLUMNS: dict[str, Kind] = {"time": "quantity", "group": "int", "node": "int", "size": "quantity"}
+
+
+@dataclass(frozen=True)
+class Schedule(Rows):
+    """Publications in the order of their numbers: by time, group, source, and as they are given.
+
+    Attributes
+    ----------
+    at_us : ndarray of int64
+    group, source : ndarray of int64
+        The numbers of the groups and of the nodes that publish.
+    size : ndarray of int64
+        Bytes.
+    """
+
+    at_us: np.ndarray
+    group: np.ndarray
+    source: np.ndarray
+    size: np.ndarray
+
+    @classmethod
+    def of(
+        cls, at_us: np.ndarray, group: np.ndarray, source: np.ndarray, size: np.ndarray
+    ) -> Schedule:
+        """Return publications in any order as those of their numbers."""
+        return cls(at_us, group, source, size).take(np.lexsort((source, group, at_us)))
+
+    def by_group(self) -> Channels:
+        """Return a channel for each group: all its publications go along the same links."""
+        group, of = np.unique(self.group, return_inverse=True)
+        return Channels(group, group, self.source[first_of(of)], of)
+
+    def by_source(self) -> Channels:
+        """Return a channel for each group and source: links depend on the source."""
+        by_group = self.by_group()
+        if (self.source == by_group.source[by_group.of]).all():
+            return by_group
+        order = order_of(self.group, self.source)
+        group, source = self.group[order], self.source[order]
+        new = np.r_[True, (group[1:] != group[:-1]) | (source[1:] != source[:-1])]
+        of = np.empty(len(order), dtype=np.int64)
+        of[order] = np.cumsum(new) - 1
+        return Channels(np.arange(np.count_nonzero(new)), group[new], source[new], of)
+
+
+@dataclass(frozen=True)
+class Channels:
+    """The sets of links along which publications go: topics of the clock.
+
+    Attributes
+    ----------
+    number : ndarray of int64, shape (C,)
+        The number of the channel in the column ``group`` of a system's tables; ascending.
+    group, source : ndarray of int64, shape (C,)
+        The number of the group, and of the node that publishes first there.
+    of : ndarray of int64, shape (P,)
+        The channel of each publication, an index.
+    """
+
+    number: np.ndarray
+    group: np.ndarray
+    source: np.ndarray
+    of: np.ndarray
+
+    @property
+    def are_groups(self) -> bool:
+        """Return whether each group has one channel, which has the group's number."""
+        return self.number is self.group
+
+    def first_of_groups(self) -> np.ndarray:
+        """Return the number of the first channel of each group."""
+        return self.number[np.r_[True, self.group[1:] != self.group[:-1]]]
+
+    def groups_of(self, number: np.ndarray) -> np.ndarray:
+        """Return the groups of channels given by their numbers."""
+        return self.group[np.searchsorted(self.number, number)]
+
+    def publications_of(self, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return all pairs of a channel and one of its publications.
+
+        Parameters
+        ----------
+        number : ndarray of int64
+            Of channels.
+
+        Returns
+        -------
+        row, publication : ndarray of int64
+            The place of the channel in `number`, and the publication.
+        """
+        order = np.argsort(self.of, kind="stable")
+        index = find_sorted(self.number, number)
+        first, end = (np.searchsorted(self.of[order], index, side) for side in ("left", "right"))
+        row, at = expand(first, end)
+        return row, order[at]
+
+
+def first_of(of: np.ndarray) -> np.ndarray:
+    """Return the first row of each of the numbers 0, 1, ..., each of which is there."""
+    return np.unique(of, return_index=True)[1]
+
+
+# --- given
+
+
+def check_schedule(path: str, nodes: int, usual: int) -> Schedule:
+    """Read a local table of publications without Spark and check it.
+
+    Parameters
+    ----------
+    nodes : int
+        Overlay nodes, N.
+    usual : int
+        The size in bytes of publications in a table without sizes.
+
+    Raises
+    ------
+    InputError
+        A time, size or node that cannot be; too many rows.
+    """
+    return _checked(read_table(path, "schedule", _COLUMNS, ("size",)), path, nodes, usual)
+
+
+def read_schedule(spark: SparkSession, path: str, nodes: int, usual: int) -> Schedule:
+    """Read a table of publications and check it; parameters: :func:`check_schedule`."""
+    if is_local(path):
+        return check_schedule(path, nodes, usual)
+    columns = path, "schedule", _COLUMNS, ("size",), MOST_PUBLICATIONS
+    return _checked(collect_remote(spark, *columns), path, nodes, usual)
+
+
+def _checked(frame: pd.DataFrame, path: str, nodes: int, usual: int) -> Schedule:
+    if len(frame) > MOST_PUBLICATIONS:
+        raise InputError("schedule", path, f"has more than {MOST_PUBLICATIONS:,} rows; give fewer")
+    unknown = ~frame["node"].between(0, nodes - 1).to_numpy()
+    if unknown.any():
+        where = first_rows(frame[["group", "node"]], unknown)
+        raise InputError("schedule", path, f"names no node: {where}; nodes are 0 to {nodes - 1}")
+    at_us = _amounts(frame, path, "time", lambda text: units.parse("time", text, 0, "ms"))
+    size = np.full(len(frame), usual)
+    if "size" in frame:
+        size = _amounts(frame, path, "size", lambda text: units.parse("size", text, 1, "B"))
+    group, node = (frame[name].to_numpy(np.int64) for name in ("group", "node"))
+    return Schedule.of(at_us, group, node, size)
+
+
+def _amounts(frame: pd.DataFrame, path: str, name: str, parse: Callable[[str], int]) -> np.ndarray:
+    """Return a column as whole base units: each text is read once."""
+    texts, which = np.unique(frame[name].to_numpy(str), return_inverse=True)
+    found = np.zeros(len(texts), dtype=np.int64)
+    for place, text in enumerate(texts.tolist()):
+        try:
+            found[place] = parse(text)
+        except ValueError as error:
+            where = first_rows(frame[[name]], which == place, 1)
+            raise InputError("schedule", path, f"column {name}: {where}: {error}") from None
+    return found[which]
+
+
+# --- drawn
+
+
+def draw_schedule(
+    config: BandwidthConfig,
+    seed: int,
+    group: np.ndarray,
+    source: np.ndarray,
+    members: tuple[np.ndarray, np.ndarray],
+) -> Schedule:
+    """Return the publications that a config asks for.
+
+    Publication n of a group is at n times the interval.  The member that publishes it is the one
+    of number draw(``publisher``, group, n) modulo the members, in the order of their numbers.
+
+    Parameters
+    ----------
+    group, source : ndarray of int64, shape (G,)
+        The groups, ascending, and the node that publishes where nobody else does.
+    members : tuple of ndarray of int64
+        Groups and nodes of all members; groups without any have no publications but by `source`.
+    """
+    each = config.publications or 1
+    if config.published_by != "source":
+        order = order_of(*members)
+        of, node = (column[order] for column in members)
+    if config.published_by == "everyone":
+        group, source = of, node
+    n = np.tile(np.arange(each), len(group))
+    group, source = np.repeat(group, each), np.repeat(source, each)
+    if config.published_by == "members":
+        first, end = (np.searchsorted(of, group, side) for side in ("left", "right"))
+        has = end > first
+        group, n, first, end = group[has], n[has], first[has], end[has]
+        drawn = draws.bits_np(seed, "publisher", group, n) % (end - first).astype(np.uint64)
+        source = node[first + drawn.astype(np.int64)]
+    return Schedule.of(n * config.interval_us, group, source, np.full(len(group), config.size))

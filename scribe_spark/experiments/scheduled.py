@@ -1,0 +1,324 @@
+"""The systems of a run with a schedule: several publications of a group, by several sources.
+
+Where links depend on the source, a system is built for each *channel*, a group and one of its
+sources, as if that were a group of its own.
+
+References
+----------
+docs/rules.md, W9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark import baselines
+from scribe_spark.bandwidth.replay import replayed
+from scribe_spark.bandwidth.schedule import Channels, Schedule, draw_schedule, read_schedule
+from scribe_spark.config import RunConfig
+from scribe_spark.core.units import canonical, parse_rate
+from scribe_spark.errors import InputError, in_series
+from scribe_spark.experiments.handed_over import multicast_of
+from scribe_spark.multicast import (
+    COPIES,
+    DELIVERIES,
+    EDGES,
+    PAYLOAD,
+    PUBLICATION,
+    Multicast,
+    refuse,
+)
+from scribe_spark.reference_tree.multicast import copies
+from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.sessions import local_frame
+from scribe_spark.schemas import MICROSECONDS, arrow_table
+from scribe_spark.schemas import SCHEDULE as SCHEDULE_TABLE
+from scribe_spark.systems import MESH, System
+from scribe_spark.topology import Graph
+
+if TYPE_CHECKING:
+    from scribe_spark.experiments.simulation import Simulation
+
+
+def schedule_of(run: Simulation) -> Schedule | None:
+    """Return the publications of a run in which a group may have several; None of other runs.
+
+    Raises
+    ------
+    InputError
+        The table names a group that the run does not have.
+    """
+    config = run.config.bandwidth
+    if not config.several:
+        return None
+    if config.schedule is None:
+        listed = run.grown.multicast_groups().select("group", "source").toArrow().sort_by("group")
+        group, source = (listed.column(name).to_numpy() for name in ("group", "source"))
+        return draw_schedule(config, run.config.seed, group, source, _members(run))
+    found = read_schedule(run.spark, config.schedule, run.config.overlay.nodes, config.size)
+    known = run.groups_with_root.select("group").toArrow().column("group").to_numpy()
+    refuse_unknown_groups(config.schedule, found, known)
+    refuse_slow(run.config, found, run.graph)
+    return found
+
+
+def refuse_slow(config: RunConfig, schedule: Schedule, graph: Graph | None) -> None:
+    """Refuse rates at which the largest publication takes too long.
+
+    Parameters
+    ----------
+    graph : Graph, optional
+        The network, if it is known.
+
+    Raises
+    ------
+    InputError
+    """
+    most, links = int(schedule.size.max(initial=0)), config.bandwidth
+    given = {rate: canonical("rate", rate) for rate in (links.up, links.down) if rate}
+    for one in config.classes:
+        for rate in (one.up, one.down):
+            if rate is not None:
+                given[parse_rate(rate)] = f"{rate} (class {one.name})"
+    for least in () if graph is None else graph.hosts.least_rates():
+        given.setdefault(least, canonical("rate", least))
+    for bits, shown in given.items():
+        links.refuse_slow(bits, shown, most)
+
+
+def refuse_unknown_groups(path: str, schedule: Schedule, known: np.ndarray) -> None:
+    """Refuse a table of publications to a group that is not there.
+
+    Raises
+    ------
+    InputError
+    """
+    unknown = np.setdiff1d(schedule.group, known)
+    if len(unknown):
+        names = in_series([str(group) for group in unknown[:3]], len(unknown))
+        given = f"; groups are {known.min()} to {known.max()}" if len(known) else ""
+        raise InputError("schedule", path, f"names no group of the run: {names}{given}")
+
+
+def _members(run: Simulation) -> tuple[np.ndarray, np.ndarray]:
+    """Return the groups and nodes of all members."""
+    if run.config.bandwidth.published_by == "source":
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    rows = Batches.of(run.memberships, ["group", "node"]).frame.select("group", "node").toArrow()
+    group, node = (rows.column(name).to_numpy() for name in ("group", "node"))
+    return group, node
+
+
+def once(run: Simulation) -> Schedule:
+    """Return one publication of each group that has a source, at time 0."""
+    listed = run.multicast_groups.select("group", "source").toArrow().sort_by("group")
+    group, source = (listed.column(name).to_numpy() for name in ("group", "source"))
+    zero = np.zeros(len(group), dtype=np.int64)
+    return Schedule.of(zero, group, source, zero + run.config.bandwidth.size)
+
+
+def schedule_rows(schedule: Schedule) -> pa.Table:
+    """Return `schemas.SCHEDULE`."""
+    columns = {
+        "publication": np.arange(len(schedule)),
+        "group": schedule.group,
+        "node": schedule.source,
+        "time_ms": schedule.at_us / MICROSECONDS,
+        "bytes": schedule.size,
+    }
+    return pa.table(columns, schema=arrow_table([], SCHEDULE_TABLE).schema)
+
+
+def groups_with_publications(run: Simulation, schedule: Schedule) -> DataFrame:
+    """Return the groups that have publications, with the source of the first one."""
+    channels = schedule.by_group()
+    first = {"group": channels.group, "source": channels.source}
+    sources = local_frame(run.spark, pa.table(first))
+    found = run.groups_with_root.join(F.broadcast(sources), "group")
+    return found.join(_routers_of_sources(run), "source")
+
+
+def _routers_of_sources(run: Simulation) -> DataFrame:
+    return run.nodes.select(F.col("node").alias("source"), F.col("router").alias("source_router"))
+
+
+def timed(run: Simulation, system: System) -> Multicast:
+    """Build a system; trees have the deliveries of the clock with bandwidth, if it is on."""
+    schedule = run.schedule
+    if schedule is None:
+        made = multicast_of(system, run)
+        if not run.config.bandwidth.on or made.tree_edges is None or made.merged:
+            return made
+        channels = run.publications.by_group()
+        return replayed(run, made, not system.from_root, channels)
+    if system.family == MESH:
+        return multicast_of(system, run)
+    channels = schedule.by_group() if system.from_root else schedule.by_source()
+    stages: Any = run if channels.are_groups else _Channelled(run, channels)
+    made = multicast_of(system, stages)
+    if made.tree_edges is None:
+        raise refuse(system.name, "hands over copies, of which a schedule has more; give edges")
+    if made.merged:
+        played = _routed(made, schedule, channels)
+    else:
+        played = replayed(run, made, not system.from_root, channels)
+    return played if channels.are_groups else _by_group(played, made, channels)
+
+
+class _Channelled:
+    """The stages of a run with a group for each channel.
+
+    All sources of a group are members of its channels, so that these have the same members.
+
+    Parameters
+    ----------
+    run : Simulation
+    channels : Channels
+    """
+
+    def __init__(self, run: Simulation, channels: Channels) -> None:
+        self._run, self._channels = run, channels
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._run, name)
+
+    @cached_property
+    def _frame(self) -> DataFrame:
+        """``channel, group, source``."""
+        one = self._channels
+        columns = {"channel": one.number, "group": one.group, "source": one.source}
+        return F.broadcast(local_frame(self._run.spark, pa.table(columns)))
+
+    @cached_property
+    def multicast_groups(self) -> DataFrame:
+        """See `Simulation.multicast_groups`."""
+        groups = self._run.multicast_groups.drop("source", "source_router")
+        joined = groups.join(self._frame, "group").join(_routers_of_sources(self._run), "source")
+        return joined.drop("group").withColumnRenamed("channel", "group")
+
+    @property
+    def groups_with_root(self) -> DataFrame:
+        """See `Simulation.groups_with_root`."""
+        return self.multicast_groups.drop("source", "source_router")
+
+    @cached_property
+    def members(self) -> DataFrame:
+        """See `Simulation.members`."""
+        named = self._frame.select("group", "channel")
+        sources = self._run.overlay.with_router(
+            self._frame.select("group", F.col("source").alias("node"))
+        )
+        columns = "group", "node", "router"
+        every = self._run.members.select(*columns).union(sources.select(*columns)).distinct()
+        joined = every.join(named, "group").drop("group").withColumnRenamed("channel", "group")
+        return joined.select(*columns)
+
+    @property
+    def memberships(self) -> Table:
+        """See `Simulation.memberships`."""
+        return self.members.select("group", "node")
+
+    @cached_property
+    def unicasts(self) -> Batches:
+        """See `Simulation.unicasts`; to members alone, sources are none by this."""
+        named = self._frame.select("group", "channel")
+        mine = self._run.members.join(named, "group").select(
+            F.col("channel").alias("group"), "node", "router"
+        )
+        return baselines.unicasts(self.multicast_groups, mine, self._run.underlay)
+
+    @cached_property
+    def reference_tree_copies(self) -> DataFrame:
+        """See `Simulation.reference_tree_copies`."""
+        run, trees = self._run, self._run.config.trees
+        made = copies(
+            *(run.nodes, self.multicast_groups, self.members, run.underlay),
+            *(trees.reference_children, trees.reference_assignment, run.progress),
+        )
+        return run.memory.own_table(made)
+
+
+def _by_group(played: Multicast, made: Multicast, channels: Channels) -> Multicast:
+    """Return what a system has handed over with groups in place of channels.
+
+    A node keeps its state, and joins, once a group.
+    """
+    first = channels.first_of_groups()
+    state, control = (
+        None if table is None else _named(Batches.of(table), channels, first)
+        for table in (made.handed_over(name) for name in ("state", "control"))
+    )
+    assert made.edges is not None
+    edges = _named(Batches.of(made.edges), channels)
+    return replace(played, tree_edges=edges, state=state, control=control)
+
+
+def _named(table: Batches, channels: Channels, among: np.ndarray | None = None) -> Batches:
+    """Return rows with groups in place of channels: of all channels, or of some and of none."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            column = batch.column("group")
+            if among is not None:
+                kept = pc.or_(pc.is_null(column), pc.is_in(column, pa.array(among)))
+                batch = batch.filter(kept)
+            place = batch.schema.get_field_index("group")
+            known = pa.array(channels.group)
+            number = pa.array(channels.number)
+            named = known.take(pc.index_in(batch.column("group"), number))
+            yield batch.set_column(place, "group", named)
+
+    return table.then(rows, table.schema)
+
+
+def _routed(made: Multicast, schedule: Schedule, channels: Channels) -> Multicast:
+    """Return IP multicast's packets of each publication, which take the delays of routes alone."""
+    group_of, at_us = channels.group, schedule.at_us
+
+    def each(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, Any]]:
+        number = batch.column("group").to_numpy()
+        row, publication = channels.publications_of(number)
+        group = group_of[channels.of[publication]]
+        return batch.take(pa.array(row)), {"group": group, "publication": publication}
+
+    def delivered(batch: pa.RecordBatch) -> dict[str, Any]:
+        batch, named = each(batch)
+        return {**{n: batch.column(n) for n in ("node", "hops", "delay_us")}, **named}
+
+    def sent(batch: pa.RecordBatch) -> dict[str, Any]:
+        batch, named = each(batch)
+        ends = {
+            f"{end}{of}": batch.column(f"{edge}{of}")
+            for end, edge in (("sender", "parent"), ("receiver", "child"))
+            for of in ("", "_router")
+        }
+        return {
+            **ends,
+            **named,
+            "kind": pa.repeat(pa.scalar(PAYLOAD), len(batch)),
+            "hop": np.ones(len(batch), dtype=np.int32),
+            "sent_us": at_us[named["publication"]],
+            "first": np.ones(len(batch), dtype=bool),
+        }
+
+    assert made.edges is not None
+    deliveries = Batches.of(made.deliveries, [column.split()[0] for column in _DELIVERY])
+    edges = Batches.of(made.edges, [column.split()[0] for column in _EDGE])
+    return replace(
+        made,
+        delivered=deliveries.each(delivered, f"{DELIVERIES}, {PUBLICATION}"),
+        copies=edges.each(sent, f"{COPIES}, {PUBLICATION}"),
+        scheduled=True,
+    )
+
+
+_DELIVERY, _EDGE = DELIVERIES.split(", "), EDGES.split(", ")

@@ -1,0 +1,42 @@
+"""The publications of a run with a schedule, for measures: they are few, and on the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.measures.measure import RunTables
+
+#: The table of the publications.
+SCHEDULE = "schedule"
+
+#: The column of a publication in the tables of such a run.
+PUBLICATION = "publication"
+
+
+@dataclass(frozen=True)
+class Published:
+    """Publications by their numbers.
+
+    Attributes
+    ----------
+    group, size : ndarray of int64
+        The group of each, and its bytes.
+    """
+
+    group: np.ndarray
+    size: np.ndarray
+
+
+def publications_of(run: RunTables) -> Published | None:
+    """Return the publications of a run with a schedule; None of other runs."""
+    if SCHEDULE not in run:
+        return None
+    rows = run[SCHEDULE].select(PUBLICATION, "group", "bytes").toArrow().sort_by(PUBLICATION)
+    return Published(*(rows.column(name).to_numpy() for name in ("group", "bytes")))
+
+
+def with_publication(run: RunTables, *columns: str) -> list[str]:
+    """Return names of columns, and that of publications in a run with a schedule."""
+    return [*columns, PUBLICATION] if SCHEDULE in run else list(columns)
