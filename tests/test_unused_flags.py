@@ -34,7 +34,7 @@ ALWAYS = {
 }
 OF_RUNS = ALWAYS | {
     *("groups", "group_size", "custody", "group_ids", "members", "source", "variants", "systems"),
-    *("classes", "message_size"),
+    *("classes", "message_size", "schedule", "publications"),
     *("write_routing_table", "write_knowledge", "knowledge"),
     # each of them makes rounds
     *("events", "generator", "initial", "access", "delivery"),
