@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.bandwidth.downlinks import Downlinks
-from scribe_spark.bandwidth.growing import Calendar
+from scribe_spark.bandwidth.growing import Calendar, Kept
 from scribe_spark.bandwidth.setting import (
     INTERLEAVED,
     ROOMS,
@@ -36,7 +36,7 @@ from scribe_spark.core.arrays import (
     run_starts,
 )
 from scribe_spark.core.keys import common_keys, key_of
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.packing import Columns, smallest
 
 #: No node knows anything: later than any time.
 _NEVER = np.iinfo(np.int64).max
@@ -46,9 +46,24 @@ _NEVER = np.iinfo(np.int64).max
 _ARRIVES, _ENDS, _PUBLICATION, _PLACE, _BACK, _SENDER, _HOPS, _START = range(8)
 _WIDTH = 8
 
+#: The columns of copies that can be kept.
+_KEPT = {
+    "publication": _PUBLICATION,
+    "place": _PLACE,
+    "sender": _SENDER,
+    "hops": _HOPS,
+    "sent_us": _START,
+    "at_us": _ENDS,
+}
+
 #: The columns of first copies.
 _AT, _OF, _AT_PLACE, _FROM, _AFTER, _FROM_LINK = range(6)
 _FIRST_WIDTH = 6
+
+#: What there is of a copy to keep: columns of `ClockBucket.copies`, besides those that are carried.
+ALL_OF_COPIES = (
+    *("publication", "room", "node", "sender", "sent_us", "at_us", "hops", "first"),
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +79,9 @@ class ClockSetting:
         ``rule(first, links)``: on which links a node sends, given its first copy; None for all.
     carried : tuple of str
         Columns of links that copies carry to the receiver.
+    kept : tuple of str
+        The columns of copies that are results, of :data:`ALL_OF_COPIES` and `carried`; copies are
+        most of a bucket's memory.
     """
 
     nodes: Nodes
@@ -71,6 +89,7 @@ class ClockSetting:
     discipline: Discipline
     rule: Rule | None = None
     carried: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ALL_OF_COPIES
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -97,13 +116,21 @@ class ClockBucket:
     def __init__(self, given: ClockSetting, columns: Columns, first: int, last: int) -> None:
         self.given, self.first, size = given, first, len(given)
         columns = _by_place(columns, size)
+        self.links = links = TimedLinks.from_columns(columns)
+        starts = run_starts(links.room, links.node)
+        self._senders = key_of([links.room[starts], links.node[starts]], size)
+        self._starts, self._ends = starts, np.append(starts[1:], len(links))
+        columns = {name: _compact(column) for name, column in columns.items()}
         self.links = TimedLinks.from_columns(columns)
         extra = set(columns) - set(TimedLinks.__dataclass_fields__)
         self._extra = {name: columns[name] for name in sorted(extra)}
-        self._tail = key_of([self.links.room, self.links.node], size)
         source = given.publications.source
         self._mine = np.flatnonzero((source >= first) & (source < last))
-        self._copies: list[np.ndarray] = []
+        numbers = dict.fromkeys(("publication", "place", "sender", "hops"), np.int32)
+        times = {"sent_us": np.int64, "at_us": np.int64}
+        kinds = {**numbers, **times, "first": np.bool_, **dict.fromkeys(given.carried, np.int64)}
+        kept = {*given.kept, *(("place",) if {"room", "node"} & set(given.kept) else ())}
+        self._copies = Kept(**{name: kind for name, kind in kinds.items() if name in kept})
         self._arrivals: list[np.ndarray] = []
 
     # --- before the first window: both ends of a link tell each other its numbers
@@ -111,7 +138,7 @@ class ClockBucket:
     def offer(self) -> dict[str, np.ndarray]:
         """Return what receivers are told of this bucket's links."""
         links = self.links
-        number = np.arange(len(links))
+        number = np.arange(len(links), dtype=np.int32)
         return {"room": links.to_room, "from_room": links.room, "tail": links.node, "link": number}
 
     def answer(self, node: np.ndarray, offered: Columns) -> dict[str, np.ndarray]:
@@ -119,31 +146,35 @@ class ClockBucket:
 
         Parameters
         ----------
-        node : ndarray of int64
+        node : ndarray of int
             The receiver of each link.
         """
         given, size = self.given, len(self.given)
         head = key_of([offered["room"], node], size)
         published = given.publications
         sources = key_of([published.room[self._mine], published.source[self._mine]], size)
-        self.places = distinct(np.concatenate([self._tail, head, sources]))
-        back = np.full(len(head), NONE, dtype=np.int64)
-        if given.discipline.held_back and len(self._tail):
-            back = self._ways_back(head, offered["from_room"], offered["tail"])
-        place = find_sorted(self.places, head)
+        others = [keys[find_sorted(self._senders, keys) < 0] for keys in (head, sources)]
+        self.places = distinct(np.concatenate([self._senders, *others]))
+        place = find_sorted(self.places, head).astype(np.int32)
+        back = np.full(len(head), NONE, dtype=np.int32)
+        if given.discipline.held_back and len(self._senders):
+            back = self._ways_back(place, offered["from_room"], offered["tail"])
         return {"link": offered["link"], "place": place, "back": back}
 
     def _ways_back(self, place: np.ndarray, room: np.ndarray, peer: np.ndarray) -> np.ndarray:
         """Return the links from some places to peers in rooms; :data:`NONE` where there is none."""
-        links, size = self.links, len(self.given)
-        rooms = 1 + int(max(links.to_room.max(), room.max(initial=0)))
-        here = find_sorted(self.places, self._tail), links.to_room, links.peer
-        there = find_sorted(self.places, place), room, peer
-        mine, wanted = common_keys((len(self.places), rooms, size), here, there)
-        order = np.argsort(mine, kind="stable")
-        mine = mine[order]
-        row = np.minimum(np.searchsorted(mine, wanted), len(mine) - 1)
-        return np.where(mine[row] == wanted, order[row], NONE)
+        links = self.links
+        at = np.repeat(find_sorted(self.places, self._senders), self._ends - self._starts)
+        sizes = len(self.places), ROOMS, len(self.given)  # the two rooms are of one topic
+        here, there = (at, links.to_room % ROOMS, links.peer), (place, room % ROOMS, peer)
+        mine, wanted = common_keys(sizes, here, there)
+        own = np.argsort(mine, kind="stable")
+        mine = mine[own]
+        order = np.argsort(wanted)  # keys that are sorted are found in a fraction of the time
+        row = find_sorted(mine, wanted[order])
+        back = np.empty(len(wanted), dtype=np.int32)
+        back[order] = np.where(row >= 0, own[row], NONE)
+        return back
 
     def begin(self, answered: Columns | None, window_us: int, least_delay_us: int) -> None:
         """Note the answers, and let sources publish.
@@ -157,13 +188,16 @@ class ClockBucket:
         """
         given, links, size = self.given, self.links, len(self.given)
         self.window_us, self._least_delay_us = window_us, least_delay_us
-        self._head, self._back = (np.full(len(links), NONE, dtype=np.int64) for _ in range(2))
+        self._head, self._back = (np.full(len(links), NONE, dtype=np.int32) for _ in range(2))
         if answered is not None:
             self._head[answered["link"]] = answered["place"]
             self._back[answered["link"]] = answered["back"]
         # 1. the links of each place
-        self._first_link = np.searchsorted(self._tail, self.places)
-        self._end_link = np.searchsorted(self._tail, self.places, side="right")
+        sends = find_sorted(self._senders, self.places)
+        self._first_link, self._end_link = (
+            np.where(sends >= 0, ends[sends], 0) if len(ends) else np.zeros_like(sends)
+            for ends in (self._starts, self._ends)
+        )
         self._room, self._node = np.divmod(self.places, size)
         # 2. numbers of (publication, place) and (publication, link): by publication
         topic = given.publications.topic
@@ -176,7 +210,8 @@ class ClockBucket:
         node = self._node
         self._link_of = node - node.min(initial=0) if given.discipline.shared else None
         count = int(self._link_of.max(initial=-1)) + 1 if self._link_of is not None else len(node)
-        self.uplinks = Uplinks(count, given.discipline.uplink == INTERLEAVED)
+        interleaved = given.discipline.uplink == INTERLEAVED
+        self.uplinks = Uplinks(count, places, slots, interleaved)
         self._downlinks = Downlinks(count)
         self._limited = bool((given.nodes.down > 0).any() and (given.publications.size > 0).any())
         width = _WIDTH + len(given.carried)
@@ -256,14 +291,21 @@ class ClockBucket:
         row = row[np.lexsort((*came[row, _WIDTH:].T[::-1], *ranks, slot[row]))]
         row = row[run_starts(slot[row])]
         self._has[slot[row]] = True
-        self._copies.append(np.column_stack([came, np.zeros(len(came), dtype=np.int64)]))
-        self._copies[-1][row, -1] = 1
+        self._keep(came, row)
         columns = [_ENDS, _PUBLICATION, _PLACE, _SENDER, _HOPS, _BACK]
         first = came[row][:, columns + [_WIDTH + n for n in range(len(self.given.carried))]]
         self._arrivals.append(first)
         waits = self.given.nodes.validation_us[self._node[first[:, _AT_PLACE]]]
         self._enqueued.add((first[:, _AT] + waits) // self.window_us, first)
         return first
+
+    def _keep(self, came: np.ndarray, firsts: np.ndarray) -> None:
+        """Keep copies; those in some rows are first ones."""
+        first = np.zeros(len(came), dtype=bool)
+        first[firsts] = True
+        columns = {name: came[:, column] for name, column in _KEPT.items()}
+        columns |= {name: came[:, _WIDTH + n] for n, name in enumerate(self.given.carried)}
+        self._copies.add({**columns, "first": first})
 
     def _unwanted(self, first: np.ndarray) -> dict[str, np.ndarray]:
         """Rule W7: the IDONTWANTs of nodes to all peers but the sender of the first copy."""
@@ -383,22 +425,14 @@ class ClockBucket:
         }
 
     def copies(self) -> dict[str, np.ndarray]:
-        """Return all copies, in any order."""
-        width = _WIDTH + len(self.given.carried) + 1
-        rows = np.concatenate([np.empty((0, width), dtype=np.int64), *self._copies])
-        self._copies.clear()
-        place = rows[:, _PLACE]
-        return {
-            "publication": rows[:, _PUBLICATION],
-            "room": self._room[place],
-            "node": self._node[place],
-            "sender": rows[:, _SENDER],
-            "sent_us": rows[:, _START],
-            "at_us": rows[:, _ENDS],
-            "hops": rows[:, _HOPS],
-            "first": rows[:, -1] > 0,
-            **{name: rows[:, _WIDTH + n] for n, name in enumerate(self.given.carried)},
-        }
+        """Return all copies, in any order, in the types in which they are kept."""
+        kept = self.given.kept
+        columns = {name: self._copies.take(name) for name in kept if name in self._copies}
+        if "place" in self._copies:
+            place = self._copies.take("place")
+            names = {"room": self._room, "node": self._node}
+            columns |= {name: of[place] for name, of in names.items() if name in kept}
+        return columns
 
 
 def _by_place(columns: Columns, size: int) -> Columns:
@@ -410,6 +444,11 @@ def _by_place(columns: Columns, size: int) -> Columns:
         return columns
     order = np.argsort(key, kind="stable")
     return {name: column[order] for name, column in columns.items()}
+
+
+def _compact(column: np.ndarray) -> np.ndarray:
+    """Return a column in as few bytes as hold its values."""
+    return np.broadcast_to(smallest(column), column.shape)
 
 
 def _bases(topic: np.ndarray, published: np.ndarray) -> tuple[np.ndarray, int]:

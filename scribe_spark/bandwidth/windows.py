@@ -102,7 +102,7 @@ class _Playing:
         """Yield what the bucket sends in each superstep; take what has come."""
         bucket, links = self.bucket, self.bucket.links
         # 1. both ends of a link tell each other its numbers
-        delay_us = self._to_all("delay_us", links.delay_us.min(initial=_NEVER))
+        delay_us = self._to_all("delay_us", int(links.delay_us.min()) if len(links) else _NEVER)
         inbox = yield {_OFFER: {AT: links.peer, **bucket.offer()}, _DELAY: delay_us}
         offered = inbox.get(_OFFER, _NO_OFFER)
         answer = bucket.answer(offered[AT], offered)
