@@ -35,8 +35,11 @@ from scribe_spark.core.arrays import (
     find_sorted,
     run_starts,
 )
-from scribe_spark.core.keys import common_keys, key_of
+from scribe_spark.core.keys import common_keys, key_of, order_of
 from scribe_spark.engine.packing import Columns, smallest
+
+#: So many ways back are looked for at a time.
+_AT_ONCE = 2**18
 
 #: No node knows anything: later than any time.
 _NEVER = np.iinfo(np.int64).max
@@ -163,18 +166,19 @@ class ClockBucket:
 
     def _ways_back(self, place: np.ndarray, room: np.ndarray, peer: np.ndarray) -> np.ndarray:
         """Return the links from some places to peers in rooms; :data:`NONE` where there is none."""
-        links = self.links
-        at = np.repeat(find_sorted(self.places, self._senders), self._ends - self._starts)
+        links, at = self.links, find_sorted(self.places, self._senders).astype(np.int32)
+        at = np.repeat(at, self._ends - self._starts)
         sizes = len(self.places), ROOMS, len(self.given)  # the two rooms are of one topic
         here, there = (at, links.to_room % ROOMS, links.peer), (place, room % ROOMS, peer)
         mine, wanted = common_keys(sizes, here, there)
-        own = np.argsort(mine, kind="stable")
-        mine = mine[own]
-        order = np.argsort(wanted)  # keys that are sorted are found in a fraction of the time
-        row = find_sorted(mine, wanted[order])
+        order = np.argsort(mine) if (mine[1:] < mine[:-1]).any() else None
+        mine = mine if order is None else mine[order]
         back = np.empty(len(wanted), dtype=np.int32)
-        back[order] = np.where(row >= 0, own[row], NONE)
-        return back
+        for start in range(0, len(wanted), _AT_ONCE):
+            rows = slice(start, start + _AT_ONCE)
+            sort = np.argsort(wanted[rows])  # sorted keys are found in a fraction of the time
+            back[rows][sort] = find_sorted(mine, wanted[rows][sort])
+        return back if order is None else np.where(back >= 0, order[back], NONE).astype(np.int32)
 
     def begin(self, answered: Columns | None, window_us: int, least_delay_us: int) -> None:
         """Note the answers, and let sources publish.
@@ -263,8 +267,9 @@ class ClockBucket:
             given = self.given
             place = copies[:, _PLACE]
             downlink = place if self._link_of is None else self._link_of[place]
-            ranks = copies[:, _SENDER], copies[:, _PUBLICATION], copies[:, _ARRIVES], downlink
-            order = np.lexsort((*copies[:, _WIDTH:].T[::-1], *ranks))
+            at_us = copies[:, _ARRIVES] - copies[:, _ARRIVES].min()
+            ranks = downlink, at_us, copies[:, _PUBLICATION], copies[:, _SENDER]
+            order = order_of(*ranks, *copies[:, _WIDTH:].T)
             copies, downlink = copies[order], downlink[order]
             size = given.publications.size[copies[:, _PUBLICATION]]
             takes_us = transmission_us(size, given.nodes.down[self._node[copies[:, _PLACE]]])
@@ -287,9 +292,12 @@ class ClockBucket:
         """Rule W6: the first copies of those that are complete; nodes enqueue then."""
         slot = self._place_base[came[:, _PUBLICATION]] + came[:, _PLACE]
         row = np.flatnonzero(~self._has[slot])
-        ranks = (came[row, one] for one in (_SENDER, _HOPS, _ENDS))
-        row = row[np.lexsort((*came[row, _WIDTH:].T[::-1], *ranks, slot[row]))]
-        row = row[run_starts(slot[row])]
+        if len(row):
+            new = came[row]
+            at_us = new[:, _ENDS] - new[:, _ENDS].min()
+            ranks = slot[row], at_us, new[:, _HOPS], new[:, _SENDER]
+            row = row[order_of(*ranks, *new[:, _WIDTH:].T)]
+            row = row[run_starts(slot[row])]
         self._has[slot[row]] = True
         self._keep(came, row)
         columns = [_ENDS, _PUBLICATION, _PLACE, _SENDER, _HOPS, _BACK]
@@ -351,19 +359,16 @@ class ClockBucket:
         uplink = place if self._link_of is None else self._link_of[place]
         waits = np.where(first[:, _AFTER] > 0, given.nodes.validation_us[node], 0)
         at_us = first[:, _AT] + waits
-        order = np.lexsort((publication, at_us, uplink))
+        order = order_of(uplink, at_us - at_us.min(), publication)
         first, uplink, at_us = first[order], uplink[order], at_us[order]
         place, node, publication = place[order], node[order], publication[order]
         of, link = self._links_of(place)
         sends = self._sends(first, of, link)
         of, link = of[sends], link[sends]
-        if given.discipline.seed is None:
-            rank = self.links.order[link]
-        else:
-            key = publication[of], node[of], self.links.peer[link]
-            rank = given.discipline.order_of(given.nodes.number, *key)
-        in_turn = np.lexsort((rank, of))  # links of a place are in the order of the receivers
-        of, link = of[in_turn], link[in_turn]
+        if given.discipline.uplink != INTERLEAVED:  # else all copies of a batch start together
+            rank = self._rank(publication[of], node[of], link)
+            in_turn = np.lexsort((rank, of))  # links of a place are in the order of the receivers
+            of, link = of[in_turn], link[in_turn]
         copies = np.bincount(of, minlength=len(first))
         takes_us = transmission_us(given.publications.size[publication], given.nodes.up[node])
         can_be_held = np.bincount(of[self._back[link] >= 0], minlength=len(first)) > 0
@@ -372,6 +377,14 @@ class ClockBucket:
             uplink, publication, at_us, takes_us, first[:, _AFTER], copies, whole
         )
         self.uplinks.enqueue(batches.take(copies > 0), link, self.window_us)
+
+    def _rank(self, publication: np.ndarray, node: np.ndarray, link: np.ndarray) -> np.ndarray:
+        """Return the numbers by which the copies of a batch are sorted; rule W2."""
+        given = self.given
+        if given.discipline.seed is None:
+            return self.links.order[link]
+        peer = self.links.peer[link]
+        return given.discipline.order_of(given.nodes.number, publication, node, peer)
 
     def _sends(self, first: np.ndarray, of: np.ndarray, link: np.ndarray) -> np.ndarray:
         """Return on which links nodes send: bool."""

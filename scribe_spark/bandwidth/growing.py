@@ -89,16 +89,14 @@ class Calendar:
     def add(self, window: np.ndarray, rows: np.ndarray) -> None:
         """Add rows, each to its window."""
         now = window < self._opened
-        if now.all():
-            self._sort_in(window, rows)
-            return
-        if now.any():
-            self._sort_in(window[now], rows[now])
-            window, rows = window[~now], rows[~now]
-        for span, index in _by_number(window // _SPAN):
-            self._later.setdefault(span, []).append((window[index], rows[index]))
+        if not now.all():
+            later, of_later = (window, rows) if not now.any() else (window[~now], rows[~now])
+            for span, index in _by_number(later // _SPAN):
+                self._later.setdefault(span, []).append((later[index], of_later[index]))
+            window, rows = window[now], rows[now]
+        self._add_now(window, rows)
 
-    def _sort_in(self, window: np.ndarray, rows: np.ndarray) -> None:
+    def _add_now(self, window: np.ndarray, rows: np.ndarray) -> None:
         for due, index in _by_number(window):
             self._due.setdefault(due, []).append(rows[index])
 
@@ -118,24 +116,21 @@ class Calendar:
 
     def _open(self, span: int) -> None:
         """Sort the rows of a span, and those of all spans before, into their windows."""
-        if self._opened < (span + 1) * _SPAN:
-            self._opened = (span + 1) * _SPAN
-            for one in [one for one in self._later if one <= span]:
-                for window, rows in self._later.pop(one):
-                    self._sort_in(window, rows)
+        if (span + 1) * _SPAN <= self._opened:
+            return
+        self._opened = (span + 1) * _SPAN
+        parts = [part for one in sorted(self._later) if one <= span for part in self._later.pop(one)]
+        if parts:
+            self._add_now(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _by_number(number: np.ndarray) -> list[tuple[int, np.ndarray | slice]]:
-    """Return each number, and the rows that have the number in their order."""
+    """Return each number, and which rows have the number, in their order."""
     if not len(number):
         return []
     if (number == number[0]).all():
         return [(int(number[0]), slice(None))]
     order = np.argsort(number, kind="stable")
     starts = run_starts(number[order])
-    ends = [*starts[1:].tolist(), len(number)]
-    numbers = number[order[starts]].tolist()
-    return [
-        (one, order[first:end])
-        for one, first, end in zip(numbers, starts.tolist(), ends, strict=True)
-    ]
+    rows = np.split(order, starts[1:])
+    return list(zip(number[order[starts]].tolist(), rows, strict=True))

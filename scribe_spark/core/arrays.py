@@ -173,9 +173,10 @@ def expand(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     pair, number = np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
     if count:
         starts = ends - lengths
-        pair[starts] = np.diff(some, prepend=0)
-        number[starts] = np.diff(first[some], prepend=0)
-        number[starts[1:]] -= lengths[:-1] - 1
+        least = first[some]
+        pair[0], number[0] = some[0], least[0]
+        pair[starts[1:]] = some[1:] - some[:-1]
+        number[starts[1:]] = least[1:] - least[:-1] - lengths[:-1] + 1
     return np.cumsum(pair, out=pair), np.cumsum(number, out=number)
 
 
