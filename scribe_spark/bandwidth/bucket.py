@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from scribe_spark.bandwidth.downlinks import Downlinks
-from scribe_spark.bandwidth.growing import Calendar, Kept
+from scribe_spark.bandwidth.growing import Calendar, Collected
 from scribe_spark.bandwidth.setting import (
     INTERLEAVED,
     ROOMS,
@@ -65,7 +66,8 @@ _FIRST_WIDTH = 6
 
 #: What there is of a copy to keep: columns of `ClockBucket.copies`, besides those that are carried.
 ALL_OF_COPIES = (
-    *("publication", "room", "node", "sender", "sent_us", "at_us", "hops", "first"),
+    *("publication", "room", "node", "sender", "hops"),
+    *("sent_us", "at_us", "first"),
 )
 
 
@@ -129,11 +131,7 @@ class ClockBucket:
         self._extra = {name: columns[name] for name in sorted(extra)}
         source = given.publications.source
         self._mine = np.flatnonzero((source >= first) & (source < last))
-        numbers = dict.fromkeys(("publication", "place", "sender", "hops"), np.int32)
-        times = {"sent_us": np.int64, "at_us": np.int64}
-        kinds = {**numbers, **times, "first": np.bool_, **dict.fromkeys(given.carried, np.int64)}
-        kept = {*given.kept, *(("place",) if {"room", "node"} & set(given.kept) else ())}
-        self._copies = Kept(**{name: kind for name, kind in kinds.items() if name in kept})
+        self._copies = _empty_copies(given)
         self._arrivals: list[np.ndarray] = []
 
     # --- before the first window: both ends of a link tell each other its numbers
@@ -400,6 +398,7 @@ class ClockBucket:
             named = {"group": links.room[link] // ROOMS, "node": links.node[link]}
             edges = {**named, "peer": links.peer[link]}
             edges |= {name: column[link] for name, column in self._extra.items()}
+            edges = {name: column.astype(np.int64) for name, column in edges.items()}
             label = {**named, "at_us": first[of, _AT], "sender": first[of, _FROM]}
             label |= {"hops": first[of, _AFTER]}
             label |= {name: first[of, _FIRST_WIDTH + n] for n, name in enumerate(given.carried)}
@@ -446,6 +445,15 @@ class ClockBucket:
             names = {"room": self._room, "node": self._node}
             columns |= {name: of[place] for name, of in names.items() if name in kept}
         return columns
+
+
+def _empty_copies(given: ClockSetting) -> Collected:
+    """Return a table for the columns of copies that are results; rooms and nodes are of places."""
+    kept = {"place" if name in ("room", "node") else name for name in given.kept}
+    numbers = dict.fromkeys(("publication", "place", "sender", "hops"), np.int32)
+    times = dict.fromkeys(("sent_us", "at_us", *given.carried), np.int64)
+    kinds: dict[str, DTypeLike] = {**numbers, **times, "first": np.bool_}
+    return Collected(**{name: kind for name, kind in kinds.items() if name in kept})
 
 
 def _by_place(columns: Columns, size: int) -> Columns:

@@ -42,7 +42,7 @@ class Growing:
         return np.arange(first, self.count)
 
 
-class Kept:
+class Collected:
     """Rows that are added in parts, and read once.
 
     Parameters
@@ -119,7 +119,9 @@ class Calendar:
         if (span + 1) * _SPAN <= self._opened:
             return
         self._opened = (span + 1) * _SPAN
-        parts = [part for one in sorted(self._later) if one <= span for part in self._later.pop(one)]
+        parts = [
+            part for one in sorted(self._later) if one <= span for part in self._later.pop(one)
+        ]
         if parts:
             self._add_now(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from scribe_spark.bandwidth.runs import Clock, clock_of
 from scribe_spark.bandwidth.setting import ROOMS
-from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
+from scribe_spark.bandwidth.windows import ARRIVALS
 from scribe_spark.core.arrays import find_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import Facts, KnowsRing
@@ -96,7 +96,6 @@ class _Write:
     def __call__(self, tables: Tables) -> None:
         """See `runs.Write`."""
         came, members = tables.pop(ARRIVALS), tables.pop(_MEMBER)
-        del tables[COPIES]
         wanted = np.sort(key_of([members["group"], members[AT]], self.size))
         group, relayed = np.divmod(came["room"], ROOMS)
         kept = (relayed == 0) & (came["node"] != self.source[group])

@@ -76,9 +76,7 @@ class Uplinks:
         Whether the copies of a batch share the uplink; else each takes all of it, in turn.
     """
 
-    def __init__(
-        self, count: int, most_batches: int, most_copies: int, interleaved: bool
-    ) -> None:
+    def __init__(self, count: int, most_batches: int, most_copies: int, interleaved: bool) -> None:
         self._interleaved = interleaved
         self._free = np.zeros(count, dtype=np.int64)
         self._head, self._tail = (np.full(count, NONE, dtype=np.int64) for _ in range(2))
