@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from scribe_spark.bandwidth.downlinks import Downlinks
-from scribe_spark.bandwidth.growing import Calendar
+from scribe_spark.bandwidth.growing import Calendar, Collected
 from scribe_spark.bandwidth.setting import (
     INTERLEAVED,
     ROOMS,
@@ -35,8 +36,11 @@ from scribe_spark.core.arrays import (
     find_sorted,
     run_starts,
 )
-from scribe_spark.core.keys import common_keys, key_of
-from scribe_spark.engine.packing import Columns
+from scribe_spark.core.keys import common_keys, key_of, order_of
+from scribe_spark.engine.packing import Columns, smallest
+
+#: So many ways back are looked for at a time.
+_AT_ONCE = 2**18
 
 #: No node knows anything: later than any time.
 _NEVER = np.iinfo(np.int64).max
@@ -46,9 +50,25 @@ _NEVER = np.iinfo(np.int64).max
 _ARRIVES, _ENDS, _PUBLICATION, _PLACE, _BACK, _SENDER, _HOPS, _START = range(8)
 _WIDTH = 8
 
+#: The columns of copies that can be kept.
+_KEPT = {
+    "publication": _PUBLICATION,
+    "place": _PLACE,
+    "sender": _SENDER,
+    "hops": _HOPS,
+    "sent_us": _START,
+    "at_us": _ENDS,
+}
+
 #: The columns of first copies.
 _AT, _OF, _AT_PLACE, _FROM, _AFTER, _FROM_LINK = range(6)
 _FIRST_WIDTH = 6
+
+#: What there is of a copy to keep: columns of `ClockBucket.copies`, besides those that are carried.
+ALL_OF_COPIES = (
+    *("publication", "room", "node", "sender", "hops"),
+    *("sent_us", "at_us", "first"),
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +84,9 @@ class ClockSetting:
         ``rule(first, links)``: on which links a node sends, given its first copy; None for all.
     carried : tuple of str
         Columns of links that copies carry to the receiver.
+    kept : tuple of str
+        The columns of copies that are results, of :data:`ALL_OF_COPIES` and `carried`; copies are
+        most of a bucket's memory.
     """
 
     nodes: Nodes
@@ -71,6 +94,7 @@ class ClockSetting:
     discipline: Discipline
     rule: Rule | None = None
     carried: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ALL_OF_COPIES
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -97,13 +121,17 @@ class ClockBucket:
     def __init__(self, given: ClockSetting, columns: Columns, first: int, last: int) -> None:
         self.given, self.first, size = given, first, len(given)
         columns = _by_place(columns, size)
+        self.links = links = TimedLinks.from_columns(columns)
+        starts = run_starts(links.room, links.node)
+        self._senders = key_of([links.room[starts], links.node[starts]], size)
+        self._starts, self._ends = starts, np.append(starts[1:], len(links))
+        columns = {name: _compact(column) for name, column in columns.items()}
         self.links = TimedLinks.from_columns(columns)
         extra = set(columns) - set(TimedLinks.__dataclass_fields__)
         self._extra = {name: columns[name] for name in sorted(extra)}
-        self._tail = key_of([self.links.room, self.links.node], size)
         source = given.publications.source
         self._mine = np.flatnonzero((source >= first) & (source < last))
-        self._copies: list[np.ndarray] = []
+        self._copies = _empty_copies(given)
         self._arrivals: list[np.ndarray] = []
 
     # --- before the first window: both ends of a link tell each other its numbers
@@ -111,7 +139,7 @@ class ClockBucket:
     def offer(self) -> dict[str, np.ndarray]:
         """Return what receivers are told of this bucket's links."""
         links = self.links
-        number = np.arange(len(links))
+        number = np.arange(len(links), dtype=np.int32)
         return {"room": links.to_room, "from_room": links.room, "tail": links.node, "link": number}
 
     def answer(self, node: np.ndarray, offered: Columns) -> dict[str, np.ndarray]:
@@ -119,31 +147,36 @@ class ClockBucket:
 
         Parameters
         ----------
-        node : ndarray of int64
+        node : ndarray of int
             The receiver of each link.
         """
         given, size = self.given, len(self.given)
         head = key_of([offered["room"], node], size)
         published = given.publications
         sources = key_of([published.room[self._mine], published.source[self._mine]], size)
-        self.places = distinct(np.concatenate([self._tail, head, sources]))
-        back = np.full(len(head), NONE, dtype=np.int64)
-        if given.discipline.held_back and len(self._tail):
-            back = self._ways_back(head, offered["from_room"], offered["tail"])
-        place = find_sorted(self.places, head)
+        others = [keys[find_sorted(self._senders, keys) < 0] for keys in (head, sources)]
+        self.places = distinct(np.concatenate([self._senders, *others]))
+        place = find_sorted(self.places, head).astype(np.int32)
+        back = np.full(len(head), NONE, dtype=np.int32)
+        if given.discipline.held_back and len(self._senders):
+            back = self._ways_back(place, offered["from_room"], offered["tail"])
         return {"link": offered["link"], "place": place, "back": back}
 
     def _ways_back(self, place: np.ndarray, room: np.ndarray, peer: np.ndarray) -> np.ndarray:
         """Return the links from some places to peers in rooms; :data:`NONE` where there is none."""
-        links, size = self.links, len(self.given)
-        rooms = 1 + int(max(links.to_room.max(), room.max(initial=0)))
-        here = find_sorted(self.places, self._tail), links.to_room, links.peer
-        there = find_sorted(self.places, place), room, peer
-        mine, wanted = common_keys((len(self.places), rooms, size), here, there)
-        order = np.argsort(mine, kind="stable")
-        mine = mine[order]
-        row = np.minimum(np.searchsorted(mine, wanted), len(mine) - 1)
-        return np.where(mine[row] == wanted, order[row], NONE)
+        links, at = self.links, find_sorted(self.places, self._senders).astype(np.int32)
+        at = np.repeat(at, self._ends - self._starts)
+        sizes = len(self.places), ROOMS, len(self.given)  # the two rooms are of one topic
+        here, there = (at, links.to_room % ROOMS, links.peer), (place, room % ROOMS, peer)
+        mine, wanted = common_keys(sizes, here, there)
+        order = np.argsort(mine) if (mine[1:] < mine[:-1]).any() else None
+        mine = mine if order is None else mine[order]
+        back = np.empty(len(wanted), dtype=np.int32)
+        for start in range(0, len(wanted), _AT_ONCE):
+            rows = slice(start, start + _AT_ONCE)
+            sort = np.argsort(wanted[rows])  # sorted keys are found in a fraction of the time
+            back[rows][sort] = find_sorted(mine, wanted[rows][sort])
+        return back if order is None else np.where(back >= 0, order[back], NONE).astype(np.int32)
 
     def begin(self, answered: Columns | None, window_us: int, least_delay_us: int) -> None:
         """Note the answers, and let sources publish.
@@ -157,13 +190,16 @@ class ClockBucket:
         """
         given, links, size = self.given, self.links, len(self.given)
         self.window_us, self._least_delay_us = window_us, least_delay_us
-        self._head, self._back = (np.full(len(links), NONE, dtype=np.int64) for _ in range(2))
+        self._head, self._back = (np.full(len(links), NONE, dtype=np.int32) for _ in range(2))
         if answered is not None:
             self._head[answered["link"]] = answered["place"]
             self._back[answered["link"]] = answered["back"]
         # 1. the links of each place
-        self._first_link = np.searchsorted(self._tail, self.places)
-        self._end_link = np.searchsorted(self._tail, self.places, side="right")
+        sends = find_sorted(self._senders, self.places)
+        self._first_link, self._end_link = (
+            np.where(sends >= 0, ends[sends], 0) if len(ends) else np.zeros_like(sends)
+            for ends in (self._starts, self._ends)
+        )
         self._room, self._node = np.divmod(self.places, size)
         # 2. numbers of (publication, place) and (publication, link): by publication
         topic = given.publications.topic
@@ -176,7 +212,8 @@ class ClockBucket:
         node = self._node
         self._link_of = node - node.min(initial=0) if given.discipline.shared else None
         count = int(self._link_of.max(initial=-1)) + 1 if self._link_of is not None else len(node)
-        self.uplinks = Uplinks(count, given.discipline.uplink == INTERLEAVED)
+        interleaved = given.discipline.uplink == INTERLEAVED
+        self.uplinks = Uplinks(count, places, slots, interleaved)
         self._downlinks = Downlinks(count)
         self._limited = bool((given.nodes.down > 0).any() and (given.publications.size > 0).any())
         width = _WIDTH + len(given.carried)
@@ -228,8 +265,9 @@ class ClockBucket:
             given = self.given
             place = copies[:, _PLACE]
             downlink = place if self._link_of is None else self._link_of[place]
-            ranks = copies[:, _SENDER], copies[:, _PUBLICATION], copies[:, _ARRIVES], downlink
-            order = np.lexsort((*copies[:, _WIDTH:].T[::-1], *ranks))
+            at_us = copies[:, _ARRIVES] - copies[:, _ARRIVES].min()
+            ranks = downlink, at_us, copies[:, _PUBLICATION], copies[:, _SENDER]
+            order = order_of(*ranks, *copies[:, _WIDTH:].T)
             copies, downlink = copies[order], downlink[order]
             size = given.publications.size[copies[:, _PUBLICATION]]
             takes_us = transmission_us(size, given.nodes.down[self._node[copies[:, _PLACE]]])
@@ -252,18 +290,28 @@ class ClockBucket:
         """Rule W6: the first copies of those that are complete; nodes enqueue then."""
         slot = self._place_base[came[:, _PUBLICATION]] + came[:, _PLACE]
         row = np.flatnonzero(~self._has[slot])
-        ranks = (came[row, one] for one in (_SENDER, _HOPS, _ENDS))
-        row = row[np.lexsort((*came[row, _WIDTH:].T[::-1], *ranks, slot[row]))]
-        row = row[run_starts(slot[row])]
+        if len(row):
+            new = came[row]
+            at_us = new[:, _ENDS] - new[:, _ENDS].min()
+            ranks = slot[row], at_us, new[:, _HOPS], new[:, _SENDER]
+            row = row[order_of(*ranks, *new[:, _WIDTH:].T)]
+            row = row[run_starts(slot[row])]
         self._has[slot[row]] = True
-        self._copies.append(np.column_stack([came, np.zeros(len(came), dtype=np.int64)]))
-        self._copies[-1][row, -1] = 1
+        self._keep(came, row)
         columns = [_ENDS, _PUBLICATION, _PLACE, _SENDER, _HOPS, _BACK]
         first = came[row][:, columns + [_WIDTH + n for n in range(len(self.given.carried))]]
         self._arrivals.append(first)
         waits = self.given.nodes.validation_us[self._node[first[:, _AT_PLACE]]]
         self._enqueued.add((first[:, _AT] + waits) // self.window_us, first)
         return first
+
+    def _keep(self, came: np.ndarray, firsts: np.ndarray) -> None:
+        """Keep copies; those in some rows are first ones."""
+        first = np.zeros(len(came), dtype=bool)
+        first[firsts] = True
+        columns = {name: came[:, column] for name, column in _KEPT.items()}
+        columns |= {name: came[:, _WIDTH + n] for n, name in enumerate(self.given.carried)}
+        self._copies.add({**columns, "first": first})
 
     def _unwanted(self, first: np.ndarray) -> dict[str, np.ndarray]:
         """Rule W7: the IDONTWANTs of nodes to all peers but the sender of the first copy."""
@@ -309,19 +357,16 @@ class ClockBucket:
         uplink = place if self._link_of is None else self._link_of[place]
         waits = np.where(first[:, _AFTER] > 0, given.nodes.validation_us[node], 0)
         at_us = first[:, _AT] + waits
-        order = np.lexsort((publication, at_us, uplink))
+        order = order_of(uplink, at_us - at_us.min(), publication)
         first, uplink, at_us = first[order], uplink[order], at_us[order]
         place, node, publication = place[order], node[order], publication[order]
         of, link = self._links_of(place)
         sends = self._sends(first, of, link)
         of, link = of[sends], link[sends]
-        if given.discipline.seed is None:
-            rank = self.links.order[link]
-        else:
-            key = publication[of], node[of], self.links.peer[link]
-            rank = given.discipline.order_of(given.nodes.number, *key)
-        in_turn = np.lexsort((rank, of))  # links of a place are in the order of the receivers
-        of, link = of[in_turn], link[in_turn]
+        if given.discipline.uplink != INTERLEAVED:  # else all copies of a batch start together
+            rank = self._rank(publication[of], node[of], link)
+            in_turn = np.lexsort((rank, of))  # links of a place are in the order of the receivers
+            of, link = of[in_turn], link[in_turn]
         copies = np.bincount(of, minlength=len(first))
         takes_us = transmission_us(given.publications.size[publication], given.nodes.up[node])
         can_be_held = np.bincount(of[self._back[link] >= 0], minlength=len(first)) > 0
@@ -330,6 +375,14 @@ class ClockBucket:
             uplink, publication, at_us, takes_us, first[:, _AFTER], copies, whole
         )
         self.uplinks.enqueue(batches.take(copies > 0), link, self.window_us)
+
+    def _rank(self, publication: np.ndarray, node: np.ndarray, link: np.ndarray) -> np.ndarray:
+        """Return the numbers by which the copies of a batch are sorted; rule W2."""
+        given = self.given
+        if given.discipline.seed is None:
+            return self.links.order[link]
+        peer = self.links.peer[link]
+        return given.discipline.order_of(given.nodes.number, publication, node, peer)
 
     def _sends(self, first: np.ndarray, of: np.ndarray, link: np.ndarray) -> np.ndarray:
         """Return on which links nodes send: bool."""
@@ -345,6 +398,7 @@ class ClockBucket:
             named = {"group": links.room[link] // ROOMS, "node": links.node[link]}
             edges = {**named, "peer": links.peer[link]}
             edges |= {name: column[link] for name, column in self._extra.items()}
+            edges = {name: column.astype(np.int64) for name, column in edges.items()}
             label = {**named, "at_us": first[of, _AT], "sender": first[of, _FROM]}
             label |= {"hops": first[of, _AFTER]}
             label |= {name: first[of, _FIRST_WIDTH + n] for n, name in enumerate(given.carried)}
@@ -383,22 +437,23 @@ class ClockBucket:
         }
 
     def copies(self) -> dict[str, np.ndarray]:
-        """Return all copies, in any order."""
-        width = _WIDTH + len(self.given.carried) + 1
-        rows = np.concatenate([np.empty((0, width), dtype=np.int64), *self._copies])
-        self._copies.clear()
-        place = rows[:, _PLACE]
-        return {
-            "publication": rows[:, _PUBLICATION],
-            "room": self._room[place],
-            "node": self._node[place],
-            "sender": rows[:, _SENDER],
-            "sent_us": rows[:, _START],
-            "at_us": rows[:, _ENDS],
-            "hops": rows[:, _HOPS],
-            "first": rows[:, -1] > 0,
-            **{name: rows[:, _WIDTH + n] for n, name in enumerate(self.given.carried)},
-        }
+        """Return all copies, in any order, in the types in which they are kept."""
+        kept = self.given.kept
+        columns = {name: self._copies.take(name) for name in kept if name in self._copies}
+        if "place" in self._copies:
+            place = self._copies.take("place")
+            names = {"room": self._room, "node": self._node}
+            columns |= {name: of[place] for name, of in names.items() if name in kept}
+        return columns
+
+
+def _empty_copies(given: ClockSetting) -> Collected:
+    """Return a table for the columns of copies that are results; rooms and nodes are of places."""
+    kept = {"place" if name in ("room", "node") else name for name in given.kept}
+    numbers = dict.fromkeys(("publication", "place", "sender", "hops"), np.int32)
+    times = dict.fromkeys(("sent_us", "at_us", *given.carried), np.int64)
+    kinds: dict[str, DTypeLike] = {**numbers, **times, "first": np.bool_}
+    return Collected(**{name: kind for name, kind in kinds.items() if name in kept})
 
 
 def _by_place(columns: Columns, size: int) -> Columns:
@@ -410,6 +465,11 @@ def _by_place(columns: Columns, size: int) -> Columns:
         return columns
     order = np.argsort(key, kind="stable")
     return {name: column[order] for name, column in columns.items()}
+
+
+def _compact(column: np.ndarray) -> np.ndarray:
+    """Return a column in as few bytes as hold its values."""
+    return np.broadcast_to(smallest(column), column.shape)
 
 
 def _bases(topic: np.ndarray, published: np.ndarray) -> tuple[np.ndarray, int]:

@@ -113,7 +113,7 @@ class _Write:
 
     def __call__(self, tables: Tables) -> None:
         """See `runs.Write`."""
-        came, copies, members = tables.pop(ARRIVALS), tables.pop(COPIES), tables.pop(_MEMBER)
+        came, members = tables.pop(ARRIVALS), tables.pop(_MEMBER)
         wanted = np.sort(key_of([members["group"], members[AT]], self.size))
         p, topic = came["publication"], came["room"] // ROOMS
         kept = (came["room"] % ROOMS == 0) & (came["node"] != self.published.source[p])
@@ -127,6 +127,7 @@ class _Write:
             "publication": p[kept],
         }
         if self.keeps_copies:
+            copies = tables.pop(COPIES)
             p, topic = copies["publication"], copies["room"] // ROOMS
             # the way from a source to the root is in no table
             kept = ~self.published.relayed[p] | (copies["node"] != self.root[topic])
@@ -197,7 +198,8 @@ class _Replay:
         keeps_copies = self._schedule is not None
         write = _Write(published, of_topic, root, len(ring), keeps_copies)
         called = f"{self.made.system} with bandwidth"
-        clock.play(tables, published, _Read(clock), write, called)
+        kept = ("room", *_COPY_COLUMNS) if keeps_copies else ()
+        clock.play(tables, published, _Read(clock), write, called, kept=kept)
         return tables
 
     def _roots(self) -> np.ndarray:

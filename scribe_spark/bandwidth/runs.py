@@ -115,6 +115,7 @@ class Clock:
         first: DataFrame | None = None,
         rule: Rule | None = None,
         carried: tuple[str, ...] = (),
+        kept: tuple[str, ...] = (),
     ) -> None:
         """Play publications in tasks that keep their buckets, or else all buckets in one task.
 
@@ -128,10 +129,10 @@ class Clock:
             Names the job.
         first : DataFrame, optional
             Messages that have come for buckets (`ROWS`).
-        rule, carried
+        rule, carried, kept
             As of `ClockSetting`.
         """
-        played = partial(_play, self, publications, read, write, rule, carried)
+        played = partial(_play, self, publications, read, write, (rule, carried, kept))
         if why_no_tasks(tables.layout.spark, tables.layout.buckets) is None:
             tables.play_in_tasks(lambda player, _: played(player), called, first)
         else:
@@ -143,12 +144,11 @@ def _play(
     publications: TimedPublications,
     read: Read,
     write: Write,
-    rule: Rule | None,
-    carried: tuple[str, ...],
+    more: tuple[Rule | None, tuple[str, ...], tuple[str, ...]],
     player: InTask,
 ) -> None:
     player.play(_ReadLinks(clock.bounds, read))
-    given = ClockSetting(clock.nodes(), publications, clock.discipline, rule, carried)
+    given = ClockSetting(clock.nodes(), publications, clock.discipline, *more)
     play_windows(player, clock.bounds, given)
     for tables in player.tables:
         write(tables)

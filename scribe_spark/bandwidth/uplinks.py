@@ -70,17 +70,20 @@ class Uplinks:
     ----------
     count : int
         How many uplinks there are.
+    most_batches, most_copies : int
+        How many batches there can be, and copies in them.
     interleaved : bool
         Whether the copies of a batch share the uplink; else each takes all of it, in turn.
     """
 
-    def __init__(self, count: int, interleaved: bool) -> None:
+    def __init__(self, count: int, most_batches: int, most_copies: int, interleaved: bool) -> None:
         self._interleaved = interleaved
         self._free = np.zeros(count, dtype=np.int64)
         self._head, self._tail = (np.full(count, NONE, dtype=np.int64) for _ in range(2))
-        names = "at_us", "publication", "takes_us", "hops", "whole", "next", "first", "end"
-        self._batches = Growing(*names)
-        self._links = Growing("link")
+        times = dict.fromkeys(("at_us", "takes_us", "next", "first", "end"), np.int64)
+        numbers = dict.fromkeys(("publication", "hops"), np.int32)
+        self._batches = Growing(most_batches, **times, **numbers, whole=np.bool_)
+        self._links = Growing(most_copies, link=np.int32)
         self._waiting = Calendar(1)
         self.held_back = 0
 
@@ -154,7 +157,7 @@ class Uplinks:
         first, end = batches["first"][batch], batches["end"][batch]
         one_each = False
         if not self._interleaved:
-            whole = batches["whole"][batch] > 0
+            whole = batches["whole"][batch]
             one_each = not whole.any()
             end = np.where(whole, end, first + 1)
         # 1. held back are the copies that are known to be superfluous before the start

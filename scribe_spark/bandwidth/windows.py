@@ -23,7 +23,7 @@ from scribe_spark.engine.player import Player
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 
 #: Tables of a bucket: links (`TimedLinks` and columns by which a rule decides); first copies; all
-#: copies.
+#: copies, where the setting keeps columns of them.
 LINKS, ARRIVALS, COPIES = "clock links", "clock arrivals", "clock copies"
 
 #: A table that is there while windows are left.
@@ -73,7 +73,9 @@ class Windows:
         try:
             outbox = playing.turns.send(inbox)
         except StopIteration:
-            tables[ARRIVALS], tables[COPIES] = playing.bucket.arrivals(), playing.bucket.copies()
+            tables[ARRIVALS] = playing.bucket.arrivals()
+            if self.given.kept:
+                tables[COPIES] = playing.bucket.copies()
             del self.playing[bucket]
             return {}
         if superstep >= _AT_ONCE and _NEXT in outbox:  # so do all buckets
@@ -102,7 +104,7 @@ class _Playing:
         """Yield what the bucket sends in each superstep; take what has come."""
         bucket, links = self.bucket, self.bucket.links
         # 1. both ends of a link tell each other its numbers
-        delay_us = self._to_all("delay_us", links.delay_us.min(initial=_NEVER))
+        delay_us = self._to_all("delay_us", int(links.delay_us.min()) if len(links) else _NEVER)
         inbox = yield {_OFFER: {AT: links.peer, **bucket.offer()}, _DELAY: delay_us}
         offered = inbox.get(_OFFER, _NO_OFFER)
         answer = bucket.answer(offered[AT], offered)

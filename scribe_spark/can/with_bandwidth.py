@@ -49,16 +49,20 @@ class _Neighbours:
         }
 
 
+#: The columns of first copies, and those of all copies.
+_FIRST = ("room", "node", "at_us", "hops", "sender", "face")
+_COPY = (*_FIRST, "first", "sent_us")
+
+
 def _write(tables: Tables) -> None:
     """Make the tables of `Dissemination` of those of the clock."""
-    names = ("group", "node", "at_us", "hops", "sender", "face")
-    for ours, theirs, more in (
-        (FIRST_COPIES, ARRIVALS, ()),
-        (ALL_COPIES, ARRIVED_COPIES, ("first", "sent_us")),
+    for ours, theirs, names in (
+        (FIRST_COPIES, ARRIVALS, _FIRST),
+        (ALL_COPIES, ARRIVED_COPIES, _COPY),
     ):
         came = tables.pop(ours)
-        came = {**came, "group": came["room"] // ROOMS}
-        tables[theirs] = {name: came[name] for name in (*names, *more)}
+        group = {"group": came["room"] // ROOMS}
+        tables[theirs] = group | {name: came[name] for name in names if name != "room"}
 
 
 def flood_with_bandwidth(
@@ -80,4 +84,6 @@ def flood_with_bandwidth(
     clock = replace(clock, validation_us=clock.validation_us or processing_us)
     published = clock.publications(stages.publications, source, np.arange(len(source)))
     read, called = _Neighbours(clock), "CAN with bandwidth"
-    clock.play(tables, published, read, _write, called, rule=goes_on, carried=("face",))
+    clock.play(
+        *(tables, published, read, _write, called), rule=goes_on, carried=("face",), kept=_COPY
+    )

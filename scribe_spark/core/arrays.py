@@ -116,14 +116,19 @@ def run_starts(*columns: np.ndarray) -> np.ndarray:
     """The first of each run of rows that are equal in all columns: int64."""
     if not len(columns[0]):
         return whole_numbers()
-    differs = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-    return np.flatnonzero(np.r_[True, differs])
+    starts = np.ones(len(columns[0]), dtype=bool)
+    np.not_equal(columns[0][1:], columns[0][:-1], out=starts[1:])
+    for column in columns[1:]:
+        starts[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(starts)
 
 
 def index_in_run(*columns: np.ndarray) -> np.ndarray:
     """Return how many equal rows stand before each in its run: int64."""
-    start, rows = run_starts(*columns), len(columns[0])
-    return np.arange(rows) - np.repeat(start, np.diff(start, append=rows))
+    first = np.zeros(len(columns[0]), dtype=np.int64)
+    starts = run_starts(*columns)
+    first[starts] = starts
+    return np.arange(len(first)) - np.maximum.accumulate(first)
 
 
 def last_of_runs(*columns: np.ndarray) -> np.ndarray:
@@ -168,9 +173,10 @@ def expand(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     pair, number = np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
     if count:
         starts = ends - lengths
-        pair[starts] = np.diff(some, prepend=0)
-        number[starts] = np.diff(first[some], prepend=0)
-        number[starts[1:]] -= lengths[:-1] - 1
+        least = first[some]
+        pair[0], number[0] = some[0], least[0]
+        pair[starts[1:]] = some[1:] - some[:-1]
+        number[starts[1:]] = least[1:] - least[:-1] - lengths[:-1] + 1
     return np.cumsum(pair, out=pair), np.cumsum(number, out=number)
 
 

@@ -26,7 +26,7 @@ def key_of(numbers: Sequence[np.ndarray], size: int) -> np.ndarray:
 
 def mixed_key(numbers: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
     """Return the keys of numbers; each but the first is below a size of its own."""
-    key = numbers[0]
+    key = np.asarray(numbers[0], dtype=np.int64)  # a key has no room in fewer bits
     for number, size in zip(numbers[1:], sizes, strict=True):
         key = key * size + number
     return key

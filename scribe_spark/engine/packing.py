@@ -183,7 +183,7 @@ def pack(columns: Columns, before: Packed | None = None) -> tuple[list[memoryvie
             described.append(kept)
             continue
         column = columns[name]
-        stored = _smallest(column)
+        stored = smallest(column)
         described.append(
             {
                 "name": name,
@@ -214,8 +214,8 @@ def unpack(data: Any) -> dict[str, np.ndarray]:
     return dict(Packed(data))
 
 
-def _smallest(column: np.ndarray) -> np.ndarray:
-    """The same numbers in the smallest type that holds them; one row where all rows are equal."""
+def smallest(column: np.ndarray) -> np.ndarray:
+    """Return numbers in the smallest type that holds them; one row where all rows are equal."""
     if not column.size:
         return column
     if column.dtype != np.int64:

@@ -33,6 +33,16 @@ from scribe_spark.gossipsub.publication import (
     publish_lazily,
 )
 
+#: The columns of `publication.COPIES` -> those of the clock's copies.
+_KEPT = {
+    "message": "publication",
+    "node": "node",
+    "sender": "sender",
+    "sent": "sent_us",
+    "hops": "hops",
+    "first": "first",
+}
+
 
 @dataclass(frozen=True)
 class _Meshes:
@@ -52,7 +62,7 @@ class _Meshes:
     def __call__(self, tables: Tables, inbox: Inbox) -> Columns:
         """See `bandwidth.runs.Read`."""
         space, key = self.topics.space, read_table(Links, tables, MESH).key
-        mesh = np.ones(len(key), dtype=bool)
+        mesh = np.broadcast_to(np.True_, key.shape)
         if self.topics.rules.flood_publish:
             source = np.sort(key_of([self.messages.topic, self.messages.source], space.size))
             known = space.at(read_table(Links, tables, CONNECTIONS), source)
@@ -62,7 +72,7 @@ class _Meshes:
         topic, node, peer = space.split(key)
         room = topic * ROOMS
         delay_us = self.clock.delay(node, peer)
-        order = np.zeros(len(key), dtype=np.int64)
+        order = np.broadcast_to(np.int64(0), key.shape)
         columns = {"room": room, "node": node, "to_room": room, "peer": peer}
         return {**columns, "delay_us": delay_us, "mesh": mesh, "order": order}
 
@@ -92,15 +102,9 @@ class _Write:
         if self.announces:
             told = np.flatnonzero(arrivals.hops > 0)
             Copies(self.topics, self.messages, 0).note_idontwant(arrivals, told, tables)
-        tables[f"{COPIES} 0"] = {
-            "message": copies["publication"],
-            "node": copies["node"],
-            "sender": copies["sender"],
-            "sent": copies["sent_us"],
-            "hops": copies["hops"],
-            "first": copies["first"],
-            "lost": np.zeros(len(copies["node"]), dtype=bool),
-        }
+        kept = {name: copies[ours] for name, ours in _KEPT.items()}
+        lost = np.broadcast_to(np.False_, kept["node"].shape)
+        tables[f"{COPIES} 0"] = {**kept, "lost": lost}
 
 
 def publish_with_bandwidth(
@@ -128,5 +132,6 @@ def publish_with_bandwidth(
     schedule, flood = stages.publications, rules.flood_publish
     published = clock.publications(schedule, messages.source, messages.topic, flood=flood)
     read, write = _Meshes(clock, topics, messages), _Write(topics, messages, announces)
-    clock.play(tables, published, read, write, "GossipSub PUBLISH with bandwidth")
+    called = "GossipSub PUBLISH with bandwidth"
+    clock.play(tables, published, read, write, called, kept=tuple(_KEPT.values()))
     return publish_lazily(play, topics, messages)

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from oracle import bandwidth as oracle
 from oracle.bandwidth_cases import OPTIMUM, OPTIMUM_US, by_hand, greedy_tree, random_case
+
+from scribe_spark.bandwidth import (
+    ARRIVALS,
+    COPIES,
+    LINKS,
+    ROOMS,
+    ClockSetting,
+    Discipline,
+    Nodes,
+    TimedPublications,
+    play_windows,
+)
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.program import Tables
 
 from .played import case_of
 
@@ -54,3 +71,48 @@ def test_windows_go_on_where_a_player_has_stopped(monkeypatch):
     monkeypatch.setattr("scribe_spark.bandwidth.windows._AT_ONCE", 5)
     for seed in range(20):
         compare(*random_case(seed), seed)
+
+
+def mesh(nodes: int, topics: int) -> tuple[ClockSetting, dict[str, np.ndarray]]:
+    """Return the setting and links of meshes of mean degree 8 in which every node is."""
+    rng = np.random.default_rng(nodes)
+    own = np.tile(np.arange(nodes), 4 * topics)
+    topic = np.repeat(np.arange(topics), 4 * nodes)
+    other = rng.integers(0, nodes, len(own))
+    ends = np.array([topic, np.minimum(own, other), np.maximum(own, other)])
+    topic, a, b = np.unique(ends[:, own != other], axis=1)
+    links = {
+        "room": np.tile(topic * ROOMS, 2),
+        "node": np.r_[a, b],
+        "to_room": np.tile(topic * ROOMS, 2),
+        "peer": np.r_[b, a],
+        "delay_us": np.tile(rng.integers(20_000, 200_000, len(a)), 2),
+        "mesh": np.ones(2 * len(a), dtype=bool),
+        "order": np.zeros(2 * len(a), dtype=np.int64),
+    }
+    zero, rate = np.zeros(topics, dtype=np.int64), np.full(nodes, 50_000_000)
+    published = TimedPublications.of(zero, np.arange(topics), zero, zero + 128_000)
+    rates = Nodes(np.arange(nodes), rate, rate, np.zeros(nodes, dtype=np.int64))
+    kept = ("publication", "node", "sender", "sent_us", "hops", "first")
+    return ClockSetting(rates, published, Discipline(idontwant=0), kept=kept), links
+
+
+def test_a_link_takes_little_memory():
+    """105 bytes a link, with the copies on it and all that is kept of them."""
+    given, links = mesh(4_000, 5)
+    tables = [Tables.of({LINKS: dict(links)})]
+    tracemalloc.start()
+    try:
+        play_windows(InTask(tables), np.array([0, 4_000]), given)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert set(tables[0][COPIES]) == set(given.kept)
+    assert peak / len(links["node"]) < 130
+
+
+def test_copies_that_nobody_asks_for_are_not_kept():
+    given, links = mesh(50, 1)
+    tables = [Tables.of({LINKS: dict(links)})]
+    play_windows(InTask(tables), np.array([0, 50]), replace(given, kept=()))
+    assert (COPIES in tables[0], ARRIVALS in tables[0]) == (False, True)

@@ -14,6 +14,7 @@ from scribe_spark.core.arrays import (
     index_in_run,
     numbered,
 )
+from scribe_spark.core.keys import key_of
 
 EMPTY = np.empty(0, dtype=np.int64)
 
@@ -82,3 +83,11 @@ def test_index_in_run_counts_equal_keys_before():
 def test_distinct_is_sorted_and_without_repetitions():
     assert distinct(np.array([3, 1, 3, 2, 1])).tolist() == [1, 2, 3]
     assert distinct(EMPTY).tolist() == []
+
+
+def test_keys_of_numbers_in_few_bytes_have_room():
+    parts = [np.array([300], dtype=np.int16), np.array([7], dtype=np.int32)]
+    assert key_of(parts, 10**6).tolist() == [300 * 10**6 + 7]
+    assert key_of([*parts, np.array([9], dtype=np.int8)], 10**6).tolist() == [
+        3 * 10**14 + 7 * 10**6 + 9
+    ]
