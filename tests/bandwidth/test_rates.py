@@ -36,7 +36,7 @@ def test_the_clock_has_the_rates_of_the_file(config, down):
     classes = NodeClasses.of(config)
     clock = Clock(
         *(SimpleNamespace(ring=ring), np.array([0, 40]), None, 1_000),
-        *(128_000, 0, down, 5, classes, load(config).hosts, Discipline()),
+        *(0, down, 5, classes, load(config).hosts, Discipline()),
     )
     nodes = clock.nodes()
     is_fast = classes.of_nodes(ring.node) == 0
