@@ -426,12 +426,16 @@ class Flight(BetweenTasks):
             now = self.swaps if self._swapping else -1
             waits, before = now == before != -1, now
             for peer in self.inbox.missing() if waits else ():
-                try:
-                    self._streams[peer].ask()
-                except _BROKEN as error:
-                    late = isinstance(error, fl.FlightTimedOutError)
-                    what = f"has not answered for {self._patience:g} s" if late else "has gone"
-                    self.inbox.end(peer, self._lost(peer, what).ended)
+                self._ask(peer)
+
+    def _ask(self, peer: int) -> None:
+        """Ask a task if it is alive; a task that does not answer has ended."""
+        try:
+            self._streams[peer].ask()
+        except _BROKEN as error:
+            late = isinstance(error, fl.FlightTimedOutError)
+            what = f"has not answered for {self._patience:g} s" if late else "has gone"
+            self.inbox.end(peer, self._lost(peer, what).ended)
 
     def _lost(self, peer: int, what: str) -> PeerLost:
         address = self._addresses[peer]
@@ -453,10 +457,13 @@ class Flight(BetweenTasks):
         for peer, stream in self._streams.items():
             stream.finish(last, 0.0 if peer in ended else _HURRY)
         wait = self._patience if error is None else min(self._patience, _HURRY)
-        silent = self.inbox.wait_for_ends(self.peers, wait)
+        while (silent := self.inbox.wait_for_ends(self.peers, wait)) and error is None:
+            for peer in silent:  # a task that writes its tables slowly still answers
+                self._ask(peer)
         self._close()
-        if silent and error is None:
-            raise self._lost(silent[0], f"has not answered for {self._patience:g} s")
+        lost = [ended for ended in self.inbox.ended().values() if ended.why == "lost"]
+        if lost and error is None:
+            raise PeerLost(lost[0])
 
     def _close(self) -> None:
         self._over.set()

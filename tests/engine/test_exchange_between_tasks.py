@@ -26,7 +26,7 @@ from scribe_spark.engine.between_tasks import (
     PeerLost,
     play_in_threads,
 )
-from scribe_spark.engine.flight import SLICE, Address, Flight, Server, fl
+from scribe_spark.engine.flight import SLICE, Address, Flight, Server, _Stream, fl
 from scribe_spark.errors import InputError
 
 SECRET = b"of this job"
@@ -305,6 +305,37 @@ def test_a_lost_process_is_named_soon(lost, patience, reason):
     finally:
         for process in started:
             process.kill()
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_task_that_answers_may_end_late(monkeypatch, answers):
+    """Its reply to the end of the other task waits behind a message that it still writes."""
+    ask = _Stream.ask
+
+    def ask_or_wait(stream):
+        if not answers and writes.is_set():
+            raise fl.FlightTimedOutError("too late")
+        ask(stream)
+
+    monkeypatch.setattr(_Stream, "ask", ask_or_wait)
+    writes = threading.Event()
+
+    def work(exchange):
+        exchange.swap({}, b"")
+        if exchange.rank:
+            with exchange._streams[0]._lock:
+                writes.set()
+                time.sleep(2.0)
+        else:
+            assert writes.wait(5.0)
+        return "played"
+
+    first, _ = play_over_flight(2, work, patience=0.5)
+    if answers:
+        assert first == "played"
+    else:
+        assert isinstance(first, PeerLost)
+        assert str(first).endswith("has not answered for 0.5 s")
 
 
 def test_nobody_is_left_at_the_end():
