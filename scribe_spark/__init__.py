@@ -10,8 +10,9 @@ it the command line's ``--help``) does not wait for pyspark.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from scribe_spark.core.lazy import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,10 +160,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         value = version("scribe_spark")
-    elif name in _HOMES:
-        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = load(__name__, name, _HOMES)
     globals()[name] = value
     return value
 

@@ -88,7 +88,8 @@ def test_run_refuses_what_another_run_left(tmp_path):
 def test_executors_need_no_library_of_the_config():
     """docs/cluster.md says what they need: the kernels' modules load neither pydantic nor click."""
     modules = "can.overlay, gossipsub, overlay, pastry, scribe, scribe.variants"
-    modules += ", underlay.hops, underlay.matrices"
+    modules += ", underlay.hops, underlay.matrices, worlds.in_tasks, worlds.on_driver"
+    modules += ", bandwidth.windows, bayeux.live, flooding.live, gossipsub.round, group_overlays"
     kernels = ", ".join(f"scribe_spark.{module}" for module in modules.split(", "))
     forbidden = "{'pydantic', 'click', 'scribe_spark.config'}"
     program = f"import sys, {kernels}; assert not {forbidden} & sys.modules.keys()"

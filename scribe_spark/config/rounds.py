@@ -16,9 +16,6 @@ from scribe_spark.config.used_when import (
 )
 from scribe_spark.errors import InputError
 
-#: How long a round lasts where nothing else is said: Pastry's and Scribe's period of maintenance.
-NOMINAL_SECONDS = 30.0
-
 _LEAST_SECONDS, _MOST_SECONDS = 0.001, 86_400.0
 
 #: A time in seconds, in place of one in rounds: a thousand years at most.

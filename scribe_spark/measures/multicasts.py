@@ -49,7 +49,6 @@ from scribe_spark.measures.percentiles import (
     publication_latencies,
 )
 from scribe_spark.pastry.arrivals.wave import NodeProgram
-from scribe_spark.systems import find_system
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.underlay.size import Size
 
@@ -90,16 +89,20 @@ _BY_NAME: dict[str, dict[str, str]] = {
 }
 
 
-def multicast_units(system: str, beside: tuple[str, ...] = ()) -> dict[str, str]:
+def multicast_units(
+    system: str, beside: tuple[str, ...] = (), by_hops: bool = False
+) -> dict[str, str]:
     """Return every measure of a system's multicasts -> its unit.
 
     Parameters
     ----------
     beside : tuple of str
         Systems of which only the packets on links are counted.
+    by_hops : bool
+        Whether the system has a clock of hops.
     """
-    known, kinds = find_system(system), [*_BY_NAME.values()]
-    if known is not None and known.may_go_by_hops:
+    kinds = [*_BY_NAME.values()]
+    if by_hops:
         kinds.append(_latency_units(IN_HOPS))
     own = {f"{system}.{name}": unit for some in kinds for name, unit in some.items()}
     return own | {f"{other}.{name}": unit for other in beside for name, unit in _PACKETS.items()}

@@ -1,23 +1,34 @@
-"""Worlds: overlays whose nodes arrive, leave, fail and recover, in rounds; and their groups."""
+"""Worlds: overlays whose nodes arrive, leave, fail and recover, in rounds; and their groups.
 
-from scribe_spark.worlds.combined import extent_of
-from scribe_spark.worlds.events import check_events
-from scribe_spark.worlds.groups import WorldGroups, group_keys, world_groups
-from scribe_spark.worlds.live_groups import LiveGroups
-from scribe_spark.worlds.live_tree import LiveTree
-from scribe_spark.worlds.played import Played
-from scribe_spark.worlds.registry import (
-    Generator,
-    generators,
-    register_generator,
-    unregister_generator,
-)
-from scribe_spark.worlds.remote_events import read_events
-from scribe_spark.worlds.rows import EVENT_NAMES, EventRows, Extent
-from scribe_spark.worlds.setting import Setting
-from scribe_spark.worlds.starts import check_start
-from scribe_spark.worlds.world import World
-from scribe_spark.worlds.world_events import check_world, world_events
+The names below are loaded when they are first asked for, so that the tasks of a world load no
+module of the config.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scribe_spark.core.lazy import load
+
+if TYPE_CHECKING:
+    from scribe_spark.worlds.combined import extent_of
+    from scribe_spark.worlds.events import check_events
+    from scribe_spark.worlds.groups import WorldGroups, group_keys, world_groups
+    from scribe_spark.worlds.live_groups import LiveGroups
+    from scribe_spark.worlds.live_tree import LiveTree
+    from scribe_spark.worlds.played import Played
+    from scribe_spark.worlds.registry import (
+        Generator,
+        generators,
+        register_generator,
+        unregister_generator,
+    )
+    from scribe_spark.worlds.remote_events import read_events
+    from scribe_spark.worlds.rows import EVENT_NAMES, EventRows, Extent
+    from scribe_spark.worlds.setting import Setting
+    from scribe_spark.worlds.starts import check_start
+    from scribe_spark.worlds.world import World
+    from scribe_spark.worlds.world_events import check_world, world_events
 
 __all__ = [
     "EVENT_NAMES",
@@ -42,3 +53,35 @@ __all__ = [
     "world_events",
     "world_groups",
 ]
+
+#: The module of each name.
+_HOMES = {
+    "EVENT_NAMES": "rows",
+    "EventRows": "rows",
+    "Extent": "rows",
+    "Generator": "registry",
+    "LiveGroups": "live_groups",
+    "LiveTree": "live_tree",
+    "Played": "played",
+    "Setting": "setting",
+    "World": "world",
+    "WorldGroups": "groups",
+    "check_events": "events",
+    "check_start": "starts",
+    "check_world": "world_events",
+    "extent_of": "combined",
+    "generators": "registry",
+    "group_keys": "groups",
+    "read_events": "remote_events",
+    "register_generator": "registry",
+    "unregister_generator": "registry",
+    "world_events": "world_events",
+    "world_groups": "groups",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name of :data:`__all__`, loaded when it is first asked for."""
+    value = load(__name__, name, _HOMES)
+    globals()[name] = value
+    return value

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.config import ScribeConfig
-from scribe_spark.config.trees import LiveTreesConfig
 from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.engine import Columns, Program
@@ -55,6 +54,10 @@ from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_mea
 from scribe_spark.worlds.rows import EVENT_NAMES, NODE_EVENTS
 from scribe_spark.worlds.scribe_multicasts import ScribeTables
 from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, told_trees, trees_of
+
+if TYPE_CHECKING:
+    from scribe_spark.config import ScribeConfig
+    from scribe_spark.config.trees import LiveTreesConfig
 
 #: What each round of groups leaves: see `GroupRound`.
 LEFT_BY_ROUNDS = ("publications", "watched_trees", "extra_joins")

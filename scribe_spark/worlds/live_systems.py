@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.config.rounds import NOMINAL_SECONDS
 from scribe_spark.living import (
+    NOMINAL_SECONDS,
     LivingRound,
     OwnRounds,
     Pairs,
@@ -40,13 +41,15 @@ from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.systems import System
 from scribe_spark.worlds.link_stress import (
     LINKS_MEASURED,
     LinkStress,
     MeasureLinks,
     packet_measures,
 )
+
+if TYPE_CHECKING:
+    from scribe_spark.systems import System
 
 #: Between the name of a system and that of one of its tables.
 OF_SYSTEM = "/"
@@ -66,7 +69,7 @@ def system_measures(system: System) -> dict[str, str]:
     """Every measure of a system in the rounds of a world -> its unit, but messages by kind."""
     own = {**_COMMON, **system.world_measures}
     named = {f"{system.name}.{name}": unit for name, unit in own.items()}
-    return named | multicast_units(system.name)
+    return named | multicast_units(system.name, by_hops=system.may_go_by_hops)
 
 
 @dataclass(frozen=True)

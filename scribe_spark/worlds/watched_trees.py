@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,9 @@ from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import ScribeState
-from scribe_spark.worlds.groups import WorldGroups
+
+if TYPE_CHECKING:
+    from scribe_spark.worlds.groups import WorldGroups
 
 #: Values of ``moment`` in `schemas.WATCHED_TREES`.
 BEFORE, AFTER = "before", "after"

@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.config import OverlayConfig, RoundsConfig
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.in_task import InTask
@@ -51,6 +50,9 @@ from scribe_spark.worlds.live_tree import LiveTree, find_live_tree, live_tree_me
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 from scribe_spark.worlds.save import HEADER, INCARNATIONS, LIVES, lives_rows, lives_tables
 from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, trees_of
+
+if TYPE_CHECKING:
+    from scribe_spark.config import OverlayConfig, RoundsConfig
 
 
 @dataclass(frozen=True)
