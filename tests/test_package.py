@@ -146,3 +146,10 @@ except InputError as error:
 """
     done = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("b = 99: must be one of 1, 2, 4, 8\n", "")
+
+
+def test_no_name_of_a_package_is_that_of_a_module_of_it():
+    """Else the module replaces the name once both are loaded."""
+    for package in (scribe_spark, scribe_spark.worlds):
+        modules = {file.stem for file in Path(package.__file__).parent.glob("*.py")}
+        assert set(package.__all__) & modules == set()

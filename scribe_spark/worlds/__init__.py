@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scribe_spark.worlds.groups import WorldGroups, group_keys, world_groups
     from scribe_spark.worlds.live_groups import LiveGroups
     from scribe_spark.worlds.live_tree import LiveTree
+    from scribe_spark.worlds.made_events import check_world, world_events
     from scribe_spark.worlds.played import Played
     from scribe_spark.worlds.registry import (
         Generator,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from scribe_spark.worlds.setting import Setting
     from scribe_spark.worlds.starts import check_start
     from scribe_spark.worlds.world import World
-    from scribe_spark.worlds.world_events import check_world, world_events
 
 __all__ = [
     "EVENT_NAMES",
@@ -68,14 +68,14 @@ _HOMES = {
     "WorldGroups": "groups",
     "check_events": "events",
     "check_start": "starts",
-    "check_world": "world_events",
+    "check_world": "made_events",
     "extent_of": "combined",
     "generators": "registry",
     "group_keys": "groups",
     "read_events": "remote_events",
     "register_generator": "registry",
     "unregister_generator": "registry",
-    "world_events": "world_events",
+    "world_events": "made_events",
     "world_groups": "groups",
 }
 

@@ -10,7 +10,7 @@ import sys
 
 from scribe_spark.config import WorldConfig
 from scribe_spark.errors import InputError
-from scribe_spark.worlds.world_events import check_in_this_process
+from scribe_spark.worlds.made_events import check_in_this_process
 
 if __name__ == "__main__":
     refused = None

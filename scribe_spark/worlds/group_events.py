@@ -8,7 +8,7 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted
 from scribe_spark.errors import InputError
 from scribe_spark.worlds.churn import MOST_EVENTS
-from scribe_spark.worlds.generators import refuse_no_round
+from scribe_spark.worlds.node_generators import refuse_no_round
 from scribe_spark.worlds.rows import ALIVE_AFTER, JOIN, QUIT, EventRows
 from scribe_spark.worlds.setting import Setting
 

@@ -17,7 +17,11 @@ from scribe_spark.core.registry import Registry
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.worlds import lengths
 from scribe_spark.worlds.churn import churn
-from scribe_spark.worlds.generators import (
+from scribe_spark.worlds.group_churn import group_churn
+from scribe_spark.worlds.group_events import group_crowd
+from scribe_spark.worlds.groups import group_keys
+from scribe_spark.worlds.lifetime_distributions import Lifetimes
+from scribe_spark.worlds.node_generators import (
     adjacent_failure,
     flash_crowd,
     mass_failure,
@@ -27,10 +31,6 @@ from scribe_spark.worlds.generators import (
     root_failure,
     share_of,
 )
-from scribe_spark.worlds.group_churn import group_churn
-from scribe_spark.worlds.group_events import group_crowd
-from scribe_spark.worlds.groups import group_keys
-from scribe_spark.worlds.lifetime_distributions import Lifetimes
 from scribe_spark.worlds.publications import (
     any_sources,
     member_sources,

@@ -30,9 +30,9 @@ from scribe_spark.worlds import (
 )
 from scribe_spark.worlds.churn import churn
 from scribe_spark.worlds.events import check_rows, events_frame
-from scribe_spark.worlds.generators import mass_failure, share_of
 from scribe_spark.worlds.legality import live_after
 from scribe_spark.worlds.lifetime_distributions import Lifetimes
+from scribe_spark.worlds.node_generators import mass_failure, share_of
 from scribe_spark.worlds.rows import ARRIVE, FAIL, LEAVE, RECOVER
 
 DATA = Path(__file__).parents[2] / "data"

@@ -313,7 +313,7 @@ def test_events_of_many_members_are_made_and_checked_apart_from_the_driver(nodes
     too_many = WorldConfig(**BASE, generator="group-crowd", crowd=50)
     with pytest.raises(InputError, match="crowd = 50: of the nodes that are alive") as refused:
         check_world(too_many)
-    module = sys.modules["scribe_spark.worlds.world_events"]
+    module = sys.modules["scribe_spark.worlds.made_events"]
     monkeypatch.setattr(module, "MANY", 0)
     monkeypatch.setattr(module, "events_table", None)  # the driver's way
     check_world(config)
