@@ -43,7 +43,7 @@ from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.engine.views import Names, read_view
-from scribe_spark.multicast import COPIES, DELIVERIES, PAYLOAD, TIME
+from scribe_spark.multicast import COPIES, DELIVERIES, PAYLOAD, PUBLICATION, TIME
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import union_tables
@@ -464,13 +464,19 @@ def delivery_rows(arrivals: Columns) -> dict[str, np.ndarray]:
     return {**heard, "delay_us": heard["at_us"]}
 
 
-def read_copies(tables: BucketTables, program: Dissemination, number: np.ndarray) -> Batches:
-    """Return all copies as typed rows (:func:`copy_rows`); lazy."""
+def read_copies(
+    tables: BucketTables, program: Dissemination, number: np.ndarray, scheduled: bool = False
+) -> Batches:
+    """Return all copies as typed rows (:func:`copy_rows`), by publication if asked for; lazy."""
     names = Names(program.facts, program.kernel, number)
-    return read_view(tables.rows(ARRIVED_COPIES), names, COPIES, partial(copy_rows, program))
+    columns = f"{COPIES}, {PUBLICATION}" if scheduled else COPIES
+    return read_view(tables.rows(ARRIVED_COPIES), names, columns, partial(copy_rows, program))
 
 
-def read_deliveries(tables: BucketTables, program: Dissemination, number: np.ndarray) -> Batches:
-    """Return all deliveries as typed rows (:func:`delivery_rows`); lazy."""
+def read_deliveries(
+    tables: BucketTables, program: Dissemination, number: np.ndarray, scheduled: bool = False
+) -> Batches:
+    """Return all deliveries as typed rows (:func:`delivery_rows`), as `read_copies` does; lazy."""
     names = Names(program.facts, program.kernel, number)
-    return read_view(tables.rows(ARRIVALS), names, DELIVERIES, delivery_rows)
+    columns = f"{DELIVERIES}, {PUBLICATION}" if scheduled else DELIVERIES
+    return read_view(tables.rows(ARRIVALS), names, columns, delivery_rows)

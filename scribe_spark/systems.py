@@ -639,7 +639,7 @@ def is_built_in(system: System) -> bool:
 
 def plays_schedules(system: System) -> bool:
     """Return whether a group may have several publications."""
-    return system.family != MESH and system.build is not None
+    return is_built_in(system) or (system.family != MESH and system.build is not None)
 
 
 def find_system(name: str) -> System | None:

@@ -18,6 +18,7 @@ from scribe_spark.can.flooding import may_cross
 from scribe_spark.can.greedy import next_zones
 from scribe_spark.can.neighbours import across_faces, opposite
 from scribe_spark.can.zones import KnowsZones, Zones
+from scribe_spark.core.arrays import expand
 from scribe_spark.dissemination import EDGES, START, Dissemination
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import BucketRing
@@ -109,20 +110,25 @@ class Joining(FindNeighbours):
     group_point : ndarray of int64, shape (G,)
         The points of the groupIds.
     first_node : ndarray of int64, shape (G,)
-        Position of the first node of each CAN: the source, and the contact.
+        Position of the first node of each CAN: a source, and the contact.
     flooding : str
         See `flooding`.
+    group, source : ndarray of int64, shape (C,)
+        The index of the group, ascending, and the position of the source of each flood.
     """
 
     group_point: np.ndarray
     first_node: np.ndarray
     flooding: str
+    group: np.ndarray
+    source: np.ndarray
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Find neighbours; then route.
 
-        Writes NEIGHBOURS, EDGES (``group, node, peer, face``), and for each superstep a table of
-        the messages that were taken: ``kind, group, sender, receiver, messages``.
+        Writes NEIGHBOURS, EDGES (``group`` an index of floods, ``node, peer, face``), and for each
+        superstep a table of the messages that were taken: ``kind, group, sender, receiver,
+        messages``.
         """
         if superstep == 0:
             return super().step(bucket, tables, inbox, superstep)
@@ -139,12 +145,15 @@ class Joining(FindNeighbours):
         own = take(known, can < groups)
         can = can[can < groups]
         first_zone = zones.of_node(np.arange(groups), self.first_node)
-        source = first_zone[can]
         own["face"] = own["face"].astype(np.int64)
+        first, end = (np.searchsorted(self.group, can, side) for side in ("left", "right"))
+        row, flood = expand(first, end)
+        own = take(own, row)
         pair = own["zone"], own["neighbour"], own["face"]
+        source = zones.of_node(self.group, self.source)[flood]
         crossed = may_cross(zones, self.flooding, *pair, source)
         tables[EDGES] = {
-            "group": can[crossed],
+            "group": flood[crossed],
             "node": zones.node[own["zone"][crossed]],
             "peer": zones.node[own["neighbour"][crossed]],
             "face": own["face"][crossed],

@@ -66,11 +66,14 @@ def multicast(stages: Any) -> Multicast:
         Fewer routers than landmarks; a zone that cannot be halved any more.
     """
     config, ring, underlay = stages.config, stages.overlay.ring, stages.underlay
-    groups = stages.multicast_groups.select("group", "key_hi", "source")
-    listed = groups.toArrow().sort_by("group")
-    number, source = (listed.column(name).to_numpy() for name in ("group", "source"))
+    listed = stages.multicast_groups.select("group", "key_hi").toArrow().sort_by("group")
+    number = listed.column("group").to_numpy()
     key = listed.column("key_hi").to_numpy().view(np.uint64)
-    source = ring.facts.positions(source)
+    channels = stages.publications.by_source()
+    of_channel = np.searchsorted(number, channels.group)
+    sources = ring.facts.positions(channels.source)
+    first_of_group = np.searchsorted(of_channel, np.arange(len(number)))
+    source = sources[first_of_group]
 
     # 1. who has which zone
     placement = placement_of(config.can, config.seed, len(underlay.routers))
@@ -80,14 +83,16 @@ def multicast(stages: Any) -> Multicast:
     index = find_sorted(number, of_group)
     there = index >= 0  # groups that have a source
     member = ring.facts.positions(rows.column("node").to_numpy()[there])
+    index, member = with_others(index[there], member, of_channel, sources, len(ring))
     zones = zones_of_groups(
-        placement, ring.facts.ring, underlay.kernel, number, source, index[there], member
+        placement, ring.facts.ring, underlay.kernel, number, source, index, member
     )
     known = stages.own(SharedZones.distribute(stages.spark, zones))
 
     # 2. what nodes know of each other, the messages by which they join, and the floods
     point = (key >> np.uint64(64 - placement.space.bits)).astype(np.int64)
-    join = Joining(ring.bounds, known, point, source, config.can.flooding)
+    floods = of_channel, sources
+    join = Joining(ring.bounds, known, point, source, config.can.flooding, *floods)
     flood = Dissemination(
         *(ring.bounds, ring.facts, underlay.kernel, underlay.lan_us),
         rule=goes_on,
@@ -100,16 +105,35 @@ def multicast(stages: Any) -> Multicast:
     program = join if with_bandwidth else JoinAndFlood(join, flood)
     counts = tables.play(program, "CAN", stages.progress)
     if with_bandwidth:
-        flood_with_bandwidth(stages, tables, source, flood.processing_us)
-    names = Names(ring.facts, underlay.kernel, number)
+        flood_with_bandwidth(stages, tables, channels, sources, flood.processing_us)
+    names, scheduled = Names(ring.facts, underlay.kernel, number), stages.schedule is not None
     return Multicast(
         SYSTEM,
         None,
-        read_deliveries(tables, flood, number),
-        copies=read_copies(tables, flood, number),
+        read_deliveries(tables, flood, channels.group, scheduled),
+        copies=read_copies(tables, flood, channels.group, scheduled),
         state=_state(tables, known, names),
         control=_control(tables, len(counts), names),
+        scheduled=scheduled,
     )
+
+
+def with_others(
+    group: np.ndarray, member: np.ndarray, of: np.ndarray, source: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return members of groups, and the sources that are none besides.
+
+    Parameters
+    ----------
+    group, member : ndarray of int64
+    of, source : ndarray of int64
+        The groups of the sources.
+    size : int
+        The number of nodes.
+    """
+    pair = of * size + source
+    new = pair[find_sorted(np.sort(group * size + member), pair) < 0]
+    return np.concatenate([group, new // size]), np.concatenate([member, new % size])
 
 
 def _state(tables: BucketTables, known: KnowsZones, names: Names) -> Batches:

@@ -16,6 +16,7 @@ from scribe_spark.bandwidth import ARRIVALS as FIRST_COPIES
 from scribe_spark.bandwidth import COPIES as ALL_COPIES
 from scribe_spark.bandwidth import ROOMS
 from scribe_spark.bandwidth.runs import Clock, clock_of
+from scribe_spark.bandwidth.schedule import Channels
 from scribe_spark.can.flooding import goes_on
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES
@@ -50,25 +51,42 @@ class _Neighbours:
 
 
 #: The columns of first copies, and those of all copies.
-_FIRST = ("room", "node", "at_us", "hops", "sender", "face")
+_FIRST = ("publication", "room", "node", "at_us", "hops", "sender", "face")
 _COPY = (*_FIRST, "first", "sent_us")
 
 
-def _write(tables: Tables) -> None:
-    """Make the tables of `Dissemination` of those of the clock."""
-    for ours, theirs, names in (
-        (FIRST_COPIES, ARRIVALS, _FIRST),
-        (ALL_COPIES, ARRIVED_COPIES, _COPY),
-    ):
-        came = tables.pop(ours)
-        group = {"group": came["room"] // ROOMS}
-        tables[theirs] = group | {name: came[name] for name in names if name != "room"}
+@dataclass(frozen=True)
+class _Write:
+    """Makes the tables of `Dissemination` of those of the clock; picklable.
+
+    Attributes
+    ----------
+    at_us : ndarray of int64, shape (P,)
+        When each publication is published, from which the times of first copies count.
+    """
+
+    at_us: np.ndarray
+
+    def __call__(self, tables: Tables) -> None:
+        """See `bandwidth.runs.Write`."""
+        for ours, theirs, names in (
+            (FIRST_COPIES, ARRIVALS, _FIRST),
+            (ALL_COPIES, ARRIVED_COPIES, _COPY),
+        ):
+            came = tables.pop(ours)
+            at_us = came["at_us"] - self.at_us[came["publication"]]
+            came = {**came, "group": came["room"] // ROOMS, "at_us": at_us}
+            tables[theirs] = {name: came[name] for name in ("group", *names) if name != "room"}
 
 
 def flood_with_bandwidth(
-    stages: Any, tables: BucketTables, source: np.ndarray, processing_us: int
+    stages: Any,
+    tables: BucketTables,
+    channels: Channels,
+    sources: np.ndarray,
+    processing_us: int,
 ) -> None:
-    """Flood the CAN of each group from its source with a publication that has a size.
+    """Flood the CANs of groups from the sources of publications.
 
     Parameters
     ----------
@@ -76,14 +94,17 @@ def flood_with_bandwidth(
         See `systems.System`.
     tables : BucketTables
         With the edges between neighbours.
-    source : ndarray of int64, shape (G,)
+    channels : Channels
+        By source.
+    sources : ndarray of int64, shape (C,)
+        The positions of their sources.
     processing_us : int
         Stands for the validation, where there is none.
     """
     clock = clock_of(stages, held_back=False, spares=False)
     clock = replace(clock, validation_us=clock.validation_us or processing_us)
-    published = clock.publications(stages.publications, source, np.arange(len(source)))
-    read, called = _Neighbours(clock), "CAN with bandwidth"
+    published = clock.publications(stages.publications, sources[channels.of], channels.of)
+    read, write, called = _Neighbours(clock), _Write(published.at_us), "CAN with bandwidth"
     clock.play(
-        *(tables, published, read, _write, called), rule=goes_on, carried=("face",), kept=_COPY
+        *(tables, published, read, write, called), rule=goes_on, carried=("face",), kept=_COPY
     )

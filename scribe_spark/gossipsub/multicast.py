@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.core.arrays import NONE
+from scribe_spark.core.arrays import NONE, find_sorted
 from scribe_spark.core.keys import key_parts
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, take
@@ -39,7 +39,15 @@ from scribe_spark.gossipsub.publication import (
 )
 from scribe_spark.gossipsub.subscribers import Directory, SharedDirectory
 from scribe_spark.gossipsub.with_bandwidth import publish_with_bandwidth
-from scribe_spark.multicast import CONTROL, DELIVERIES, PAYLOAD, STATE, TIME, Multicast
+from scribe_spark.multicast import (
+    CONTROL,
+    DELIVERIES,
+    PAYLOAD,
+    PUBLICATION,
+    STATE,
+    TIME,
+    Multicast,
+)
 from scribe_spark.multicast import COPIES as COPY_ROWS
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.runtime.batches import Batches
@@ -56,14 +64,14 @@ def multicast(stages: Any) -> Multicast:
         Of a run.
     """
     config, ring, underlay = stages.config.gossipsub, stages.overlay.ring, stages.overlay.underlay
-    listed = stages.multicast_groups.select("group", "source").toArrow().sort_by("group")
-    number = listed.column("group").to_numpy()
-    source = ring.facts.positions(listed.column("source").to_numpy())
-    size = len(ring)
+    schedule, size = stages.publications, len(ring)
+    number, topic = np.unique(schedule.group, return_inverse=True)
+    source = ring.facts.positions(schedule.source)
     members = Batches.of(stages.memberships).frame.select("group", "node").toArrow()
-    topic = np.searchsorted(number, members.column("group").to_numpy())
-    place = topic * size + ring.facts.positions(members.column("node").to_numpy())
-    place = np.concatenate([place, np.arange(len(number)) * size + source])
+    index = find_sorted(number, members.column("group").to_numpy())
+    there = index >= 0  # groups that have a source
+    node = ring.facts.positions(members.column("node").to_numpy()[there])
+    place = np.concatenate([index[there] * size + node, topic * size + source])
     directory = Directory.of(place, len(number), size)
     arrays = {"place": directory.place, "offsets": directory.offsets}
     shared = stages.own(_Shared(*distribute_arrays(stages.spark, **arrays)))
@@ -80,13 +88,16 @@ def multicast(stages: Any) -> Multicast:
     for name, program in building(topics, config):
         play(program, name)
         heartbeat = getattr(program, "heartbeat", -1) + 1
-    messages = Messages(np.arange(len(number)), source, config.clock)
+    messages = Messages(topic, source, config.clock)
     if stages.config.bandwidth.on:
         lazy = publish_with_bandwidth(stages, play, tables, topics, messages)
     else:
         lazy = publish(play, topics, messages)
     play(Account(topics, heartbeat), "account")
-    read = _Read(topics, underlay.kernel, tables, lazy, config.clock == TIME)
+    scheduled = stages.schedule is not None
+    timed = config.clock == TIME
+    of = topic, schedule.at_us
+    read = _Read(topics, underlay.kernel, tables, lazy, timed, *of, scheduled)
     return Multicast(
         "gossipsub",
         None,
@@ -94,6 +105,7 @@ def multicast(stages: Any) -> Multicast:
         copies=read.copies(),
         state=read.state(),
         control=read.control(of_topics=config.discovery != "graph"),
+        scheduled=scheduled,
     )
 
 
@@ -123,6 +135,10 @@ class _Read:
         How many lazy heartbeats took place.
     timed : bool
         Whether the clock is that of time.
+    topic, at_us : ndarray of int64, shape (M,)
+        The topic of each message, and when its source publishes it.
+    scheduled : bool
+        Whether rows name publications.
     """
 
     topics: Topics
@@ -130,17 +146,25 @@ class _Read:
     tables: BucketTables
     lazy: int
     timed: bool
+    topic: np.ndarray
+    at_us: np.ndarray
+    scheduled: bool
 
     def deliveries(self) -> Batches:
         """Return `multicast.DELIVERIES`."""
         size, delay = self.topics.space.size, "at" if self.timed else "way"
+        topic = self.topic
 
         def rows(table: Columns) -> dict[str, Any]:
             heard = take(table, table["hops"] > 0)
-            place = key_parts(heard["key"], ("group", "node"), size)
+            place = key_parts(heard["key"], ("publication", "node"), size)
+            place["group"] = topic[place["publication"]]
             return {**place, "hops": heard["hops"], "delay_us": heard[delay]}
 
-        return self._view([ARRIVALS], rows, DELIVERIES)
+        return self._view([ARRIVALS], rows, self._by_publication(DELIVERIES))
+
+    def _by_publication(self, columns: str) -> str:
+        return f"{columns}, {PUBLICATION}" if self.scheduled else columns
 
     def copies(self) -> Batches:
         """Return `multicast.COPIES`: payload, IDONTWANT, IHAVE, IWANT."""
@@ -152,23 +176,25 @@ class _Read:
         return Batches(tuple(one for part in parts for one in part.parts), parts[0].schema)
 
     def _copies(self, kind: str, names: list[str]) -> Batches:
-        timed = self.timed
+        timed, topic, at_us = self.timed, self.topic, self.at_us
 
         def rows(table: Columns) -> dict[str, Any]:
-            count, sent = len(table["message"]), table.get("sent")
+            message = table["message"]
+            count, sent = len(message), table.get("sent")
             nothing = np.zeros(count, dtype=np.int64)
             unknown = sent is None or not timed
             return {
-                "group": table["message"],
+                "group": topic[message],
+                "publication": message,
                 "sender": table["sender"],
                 "receiver": table["node"],
                 "kind": kind,
                 "hop": table.get("hops", nothing),
-                "sent_us": pa.nulls(count, pa.int64()) if unknown else sent,
+                "sent_us": pa.nulls(count, pa.int64()) if unknown else sent + at_us[message],
                 "first": table.get("first", nothing > 0),
             }
 
-        return self._view(names, rows, COPY_ROWS)
+        return self._view(names, rows, self._by_publication(COPY_ROWS))
 
     def state(self) -> Batches:
         """Return `multicast.STATE`."""

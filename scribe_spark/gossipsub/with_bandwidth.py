@@ -1,4 +1,4 @@
-"""A publication of each topic by the clock with bandwidth, in place of `publication.Spread`.
+"""Publications of topics by the clock with bandwidth, in place of `publication.Spread`.
 
 References
 ----------
@@ -17,7 +17,7 @@ from scribe_spark.bandwidth import ARRIVALS as FIRST_COPIES
 from scribe_spark.bandwidth import COPIES as ALL_COPIES
 from scribe_spark.bandwidth import ROOMS
 from scribe_spark.bandwidth.runs import Clock, clock_of
-from scribe_spark.core.arrays import find_sorted, read_table
+from scribe_spark.core.arrays import distinct, find_sorted, read_table
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns
@@ -64,7 +64,7 @@ class _Meshes:
         space, key = self.topics.space, read_table(Links, tables, MESH).key
         mesh = np.broadcast_to(np.True_, key.shape)
         if self.topics.rules.flood_publish:
-            source = np.sort(key_of([self.messages.topic, self.messages.source], space.size))
+            source = distinct(key_of([self.messages.topic, self.messages.source], space.size))
             known = space.at(read_table(Links, tables, CONNECTIONS), source)
             known = known[find_sorted(key, known) < 0]
             key = np.concatenate([key, known])
@@ -83,13 +83,18 @@ class _Write:
 
     Attributes
     ----------
-    announces : bool
-        Whether nodes announce publications by IDONTWANT.
+    topics : Topics
+    messages : Messages
+    at_us : ndarray of int64, shape (M,)
+        When each message is published, from which its times count.
+    announced : ndarray of bool, shape (M,)
+        Whether nodes announce the message by IDONTWANT.
     """
 
     topics: Topics
     messages: Messages
-    announces: bool
+    at_us: np.ndarray
+    announced: np.ndarray
 
     def __call__(self, tables: Tables) -> None:
         """See `bandwidth.runs.Write`."""
@@ -97,12 +102,14 @@ class _Write:
         came, copies = tables.pop(FIRST_COPIES), tables.pop(ALL_COPIES)
         none = np.zeros(len(came["node"]), dtype=np.int64)
         key = key_of([came["publication"], came["node"]], size)
-        arrivals = Arrivals(key, came["at_us"], came["hops"], came["sender"], none, none)
+        at_us = came["at_us"] - self.at_us[came["publication"]]
+        arrivals = Arrivals(key, at_us, came["hops"], came["sender"], none, none)
         tables[ARRIVALS] = arrivals.to_columns()
-        if self.announces:
-            told = np.flatnonzero(arrivals.hops > 0)
+        if self.announced.any():
+            told = np.flatnonzero((arrivals.hops > 0) & self.announced[came["publication"]])
             Copies(self.topics, self.messages, 0).note_idontwant(arrivals, told, tables)
         kept = {name: copies[ours] for name, ours in _KEPT.items()}
+        kept["sent"] = kept["sent"] - self.at_us[kept["message"]]
         lost = np.broadcast_to(np.False_, kept["node"].shape)
         tables[f"{COPIES} 0"] = {**kept, "lost": lost}
 
@@ -126,12 +133,14 @@ def publish_with_bandwidth(
         With the meshes.
     """
     config, rules = stages.config.bandwidth, topics.rules
-    announces = rules.idontwant and config.size >= config.idontwant_bytes
-    clock = clock_of(stages, idontwant=0 if announces else None)
-    clock = replace(clock, validation_us=clock.validation_us or rules.processing_us)
     schedule, flood = stages.publications, rules.flood_publish
+    least = config.idontwant_bytes
+    clock = clock_of(stages, idontwant=least if rules.idontwant else None)
+    clock = replace(clock, validation_us=clock.validation_us or rules.processing_us)
+    announced = (schedule.size >= least) & rules.idontwant
     published = clock.publications(schedule, messages.source, messages.topic, flood=flood)
-    read, write = _Meshes(clock, topics, messages), _Write(topics, messages, announces)
+    read = _Meshes(clock, topics, messages)
+    write = _Write(topics, messages, schedule.at_us, announced)
     called = "GossipSub PUBLISH with bandwidth"
     clock.play(tables, published, read, write, called, kept=tuple(_KEPT.values()))
     return publish_lazily(play, topics, messages)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from oracle.bandwidth import SERIAL, Link, Network, Node, Publication, Rules, play
 
-from scribe_spark import RunConfig
+from scribe_spark import RunConfig, draws
 from scribe_spark.experiments import Simulation
 from scribe_spark.runtime import settings
 from scribe_spark.runtime.batches import Batches
@@ -142,3 +142,26 @@ def test_scribe_is_the_event_queue(spark, schedule, order):
         for buckets in (1, 7):
             again = played(spark, "scribe", buckets, **given)
             assert (again.deliveries, again.copies) == found
+
+
+def test_gossipsub_is_the_event_queue(spark, schedule):
+    """IDONTWANT is for the two larger publications; meshes are those of a run without sizes."""
+    one = NETWORK | {"seed": 4, "gossipsub_flood_publish": False, "gossipsub_d": 4}
+    one |= {"gossipsub_idontwant": False}
+    with_idontwant = {"gossipsub_idontwant": True, "idontwant_size": "50KB"}
+    mesh = played(spark, "gossipsub", publications=1, **one)
+    links = {(group, *ends) for _, group, a, b, *_ in mesh.copies for ends in ((a, b), (b, a))}
+    given = one | RATES | with_idontwant | {"schedule": schedule}
+    run = played(spark, "gossipsub", **given)
+    sent = [row for row in run.copies if row[4] == "payload"]
+
+    def order(p: int, y: int, x: int) -> int:
+        return int(draws.bits_np(4, "order", p, y, x))
+
+    rules = Rules("interleaved", idontwant=50_000, order=order)
+    found = by_oracle(run, rules, links, way=False)
+    assert (run.deliveries, sent) == found
+    assert {row[0] for row in run.copies if row[4] == "IDONTWANT"} == {0, 2}
+    for buckets in (1, 7):
+        again = played(spark, "gossipsub", buckets, **given)
+        assert (again.deliveries, again.copies) == (run.deliveries, run.copies)

@@ -87,7 +87,8 @@ class Played:
         )
         self.known = ZonesInMemory(zones)
         point = np.array([case.keys[g] >> (128 - space.bits) for g in self.number.tolist()], int)
-        join = Joining(self.bounds, self.known, point, source, given.flooding)
+        floods = np.arange(len(source)), source
+        join = Joining(self.bounds, self.known, point, source, given.flooding, *floods)
         flood = Dissemination(
             *(self.bounds, RingInMemory(ring), self.kernel, LAN_US, goes_on, ("face",)),
             clock=given.clock,

@@ -64,7 +64,8 @@ def measured(n: int, d: int, flooding: str, clock: str) -> tuple[float, float, i
     flood = Dissemination(
         *(bounds, RingInMemory(ring), DrawnDelays(), 1000, goes_on, ("face",), clock)
     )
-    join = Joining(bounds, ZonesInMemory(zones), groups, source, flooding)
+    floods = np.arange(len(source)), source
+    join = Joining(bounds, ZonesInMemory(zones), groups, source, flooding, *floods)
     play(JoinAndFlood(join, flood), [tables])
     copies, got = len(tables[ARRIVED_COPIES]["node"]), len(tables[ARRIVALS]["node"]) - MESSAGES
     missed = MESSAGES * (n - 1) - got

@@ -59,7 +59,9 @@ def in_process(simulation):
     zones = zones_of_groups(placement, ring, underlay.kernel, number, source, group, member)
     point = groups["key_hi"].to_numpy().view(np.uint64) >> np.uint64(64 - placement.space.bits)
     bounds, tables = np.array([0, len(ring)]), Tables()
-    join = Joining(bounds, ZonesInMemory(zones), point.astype(np.int64), source, "directed")
+    floods = np.arange(len(source)), source
+    known = ZonesInMemory(zones)
+    join = Joining(bounds, known, point.astype(np.int64), source, "directed", *floods)
     play(join, [tables])
     flood = Dissemination(
         *(bounds, facts, underlay.kernel, underlay.lan_us, goes_on, ("face",)), processing_us=500
