@@ -352,6 +352,12 @@ WRITTEN: dict[str, StructType] = {
 }
 
 
+def further_columns(table: str) -> list[StructField]:
+    """Return the columns that a table has in some runs only, at its end."""
+    several = (PART_COLUMNS, PUBLICATION_COLUMNS)
+    return [field for further in several for field in further.get(table, StructType())]
+
+
 def written(table: str, scheduled: bool) -> StructType:
     """Return the columns of a table of systems, of a run with a schedule or of another one."""
     more = PUBLICATION_COLUMNS.get(table, StructType()) if scheduled else StructType()
@@ -372,11 +378,7 @@ def check_columns(table: str, found: StructType) -> None:
         [(field.name, field.dataType.simpleString()) for field in schema.fields]
         for schema in (WRITTEN[table], found)
     )
-    more = [
-        (field.name, field.dataType.simpleString())
-        for further in (PART_COLUMNS, PUBLICATION_COLUMNS)
-        for field in further.get(table, StructType())
-    ]
+    more = [(field.name, field.dataType.simpleString()) for field in further_columns(table)]
     given = [column for column in given if column not in more]
     if given != wanted:
         raise ValueError(f"table {table} has columns {given}; its schema says {wanted}")

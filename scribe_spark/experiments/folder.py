@@ -409,7 +409,20 @@ class Folder(StoredFolder):
 
     def read_table(self, name: str, schema: StructType | None = None) -> DataFrame:
         """A table; where its columns are known, Spark does not open its files for them."""
-        return self._read(self._table(name), schema or schemas.WRITTEN.get(name))
+        return self._read(self._table(name), schema or self._columns(name))
+
+    def _columns(self, name: str) -> StructType | None:
+        """Return the columns of a table; None if Spark has to open its files for them."""
+        further, url = schemas.further_columns(name), self._table(name)
+        if not further:
+            return schemas.WRITTEN.get(name)
+        if not shares_disk(self.spark, url):
+            return None
+        for file in Path(url.removeprefix("file://")).glob("*.parquet"):
+            there = pq.read_schema(file).names
+            further = [field for field in further if field.name in there]
+            return StructType([*schemas.WRITTEN[name], *further])
+        return schemas.WRITTEN[name]
 
     def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
         """Some columns of a table, for kernels.

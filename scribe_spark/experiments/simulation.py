@@ -29,6 +29,7 @@ from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import copies
 from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.scribe.upcalls import Application
@@ -403,7 +404,14 @@ class Simulation:
         """The nodes, groups and members that rows of systems may name."""
         sources = self.multicast_groups.select("group", "source")
         groups = self.groups_with_root.select("group", "root").join(sources, "group", "left")
-        return Known(self.nodes, groups, Batches.of(self.memberships).frame)
+        publications = None
+        if self.schedule is not None:
+            roots = self.groups_with_root.select("group", "root")
+            rows = local_frame(self.spark, scheduled.schedule_rows(self.schedule))
+            named = rows.select("publication", "group", F.col("node").alias("source"))
+            publications = named.join(roots, "group")
+        members = Batches.of(self.memberships).frame
+        return Known(self.nodes, groups, members, publications)
 
     @stage
     def systems(self) -> list[Multicast]:

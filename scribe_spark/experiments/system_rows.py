@@ -30,11 +30,14 @@ class Known:
         ``group, root, source``; the source is NULL where nobody multicasts to the group.
     members : DataFrame
         ``group, node``.
+    publications : DataFrame, optional
+        ``publication, group, root, source``, of a run with a schedule.
     """
 
     nodes: DataFrame
     groups: DataFrame
     members: DataFrame
+    publications: DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -243,37 +246,41 @@ def pair_faults(
         Their rows of the tables of the run.
     """
     systems = F.explode(F.array(*(F.lit(one.system) for one in made))).alias("system")
-    sources = known.groups.where(F.col("source").isNotNull())
+    messages, keys = known.groups, ["group"]
+    if known.publications is not None:
+        messages, keys = known.publications, ["group", "publication"]
+    sources = messages.where(F.col("source").isNotNull())
     due = known.members.join(sources, "group").where(F.col("node") != F.col("source"))
     parts = [
-        _counted(due.select(systems, "group", "node"), "node", "expected"),
-        _counted(saved["deliveries"], "node", "delivered"),
-        _counted(saved["tree_edges"], "child", "reached"),
-        _counted(saved["tree_edges"], "parent", "sends"),
+        _counted(due.select(systems, *keys, "node"), keys, "node", "expected"),
+        _counted(saved["deliveries"], keys, "node", "delivered"),
     ]
+    if known.publications is None:
+        parts.append(_counted(saved["tree_edges"], keys, "child", "reached"))
+        parts.append(_counted(saved["tree_edges"], keys, "parent", "sends"))
     if "copies" in saved:
         payload = saved["copies"].where(F.col("kind") == PAYLOAD)
-        parts.append(_counted(payload, "receiver", "reached"))
-        parts.append(_counted(payload.where("first"), "receiver", "first"))
-        parts.append(_counted(payload, "sender", "sends"))
-    pairs = reduce(DataFrame.unionAll, parts).groupBy("system", "group", "node")
+        parts.append(_counted(payload, keys, "receiver", "reached"))
+        parts.append(_counted(payload.where("first"), keys, "receiver", "first"))
+        parts.append(_counted(payload, keys, "sender", "sends"))
+    pairs = reduce(DataFrame.unionAll, parts).groupBy("system", *keys, "node")
     counted = pairs.agg(*(F.sum(name).alias(name) for name in _COUNTS))
-    joined = counted.join(known.groups.select("group", "root", "source"), "group", "left")
+    joined = counted.join(messages.select(*keys, "root", "source"), keys, "left")
     faults = _pair_faults(made)
     conditions = [(here, f"{table}.{column}", words) for here, table, column, words in faults]
-    columns = ["system", "group", "node", *_COUNTS]
+    columns = ["system", *keys, "node", *_COUNTS]
     found = {}
     for row, (place, words) in _first(joined, conditions, columns):
         table, _, column = place.partition(".")
-        where = f"group {row['group']}, node {row['node']}"
+        where = in_series([f"{key} {row[key]}" for key in (*keys, "node")], len(keys) + 1)
         words = words.format(**row.asDict())
         found[row["system"]] = _fault_of(row["system"], table, column, where, words)
     return found
 
 
-def _counted(rows: DataFrame, node: str, *names: str) -> DataFrame:
+def _counted(rows: DataFrame, keys: Sequence[str], node: str, *names: str) -> DataFrame:
     ones = (F.lit(int(name in names)).alias(name) for name in _COUNTS)
-    return rows.select("system", "group", F.col(node).alias("node"), *ones)
+    return rows.select("system", *keys, F.col(node).alias("node"), *ones)
 
 
 def _pair_faults(made: Sequence[Multicast]) -> list[tuple[Column, str, str, str]]:
@@ -283,7 +290,8 @@ def _pair_faults(made: Sequence[Multicast]) -> list[tuple[Column, str, str, str]
     # the way from a source to the root is in no table
     begins = is_source | F.coalesce(F.col("node") == F.col("root"), F.lit(False))
     once = ~_among("system", [one.system for one in made if one.repeats])
-    tree = _among("system", [one.system for one in made if one.tree_edges is not None])
+    trees = [one.system for one in made if one.tree_edges is not None and not one.scheduled]
+    tree = _among("system", trees)  # trees have copies besides in a run with a schedule
     all_members = ~_among("system", [one.system for one in made if one.partial])
     or_repeats = "give one, or say Multicast(..., repeats=True)"
     faults = [

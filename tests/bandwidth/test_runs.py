@@ -25,6 +25,7 @@ def tables(spark, **given) -> dict[str, Counter]:
             f"{made.system} {name}": Counter(zip(*rows_of(table, columns), strict=True))
             for made in stages.systems
             for name, columns in (("deliveries", DELIVERIES), ("copies", COPIES))
+            for columns in [(*columns, *(["publication"] if made.scheduled else []))]
             if (table := getattr(made, name) if name == "deliveries" else made.handed_over(name))
             is not None
         }
@@ -37,12 +38,30 @@ def rows_of(table, columns) -> list[list]:
 
 
 def test_a_size_without_limits_changes_nothing(spark):
+    """Each of two publications far apart is what the only one is, in a system of any kind."""
     given = {"systems": SYSTEMS, "variants": "lazy", "source": "direct"}
     given |= {"gossipsub_processing_ms": 20.0, "can_processing_ms": 3.0, "groups": 3}
     before = tables(spark, **given)
     after = tables(spark, **given, message_size="128KB")
     assert {name for name, rows in before.items() if after[name] != rows} == set()
     assert {"gossipsub copies", "can copies", "scribe_lazy deliveries"} <= set(before)
+    several = tables(spark, **given, publications=2, interval="1000s")
+    for name, rows in before.items():
+        for publication in (0, 1):
+            number = range(3 * publication, 3 * publication + 3)  # of three groups each time
+            assert of_publications(several[name], number, name) == rows, (name, publication)
+
+
+def of_publications(rows: Counter, numbers: range, name: str) -> Counter:
+    """Return rows of publications, those of copies with times since the publication's."""
+    at_us, sent = numbers[0] // 3 * 1_000_000_000, COPIES.index("sent_us")
+    found = Counter()
+    for (*row, number), count in rows.items():
+        if name.endswith("copies"):
+            row[sent] -= at_us
+        if number in numbers:
+            found[tuple(row)] += count
+    return found
 
 
 def test_trees_wait_for_uplinks(spark):
