@@ -31,7 +31,7 @@ _OF_GOSSIPSUB: UsedWhen = used_when(
 
 
 class BandwidthConfig(Section):
-    """Sizes, rates and times; rules W1 to W8 of docs/rules.md."""
+    """Sizes, rates and times; rules W1 to W9 of docs/rules.md."""
 
     message_size: Size | None = Field(
         default=None,

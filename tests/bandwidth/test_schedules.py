@@ -12,6 +12,7 @@ from scribe_spark.bandwidth.schedule import Schedule, check_schedule, draw_sched
 from scribe_spark.config import Execution
 from scribe_spark.config.bandwidth import BandwidthConfig
 from scribe_spark.experiments.checks import check
+from scribe_spark.systems import MESH, System, register_system, unregister_system
 
 NODES = 20
 
@@ -150,3 +151,44 @@ def test_channels_are_groups_or_groups_and_sources():
     assert row.tolist() == [0, 1, 1]
     assert publication.tolist() == [3, 1, 2]
     assert schedule.take([1, 2]).by_source().are_groups
+
+
+def test_the_command_line_refuses_a_table_in_one_line(call, tmp_path):
+    (tmp_path / "schedule.csv").write_text(HEAD + "0,1,-1,1KB\n")
+    schedule = "--schedule", tmp_path / "schedule.csv", "--out", tmp_path / "out"
+    code, out, err = call("run", "--nodes", NODES, "--groups", 3, *schedule)
+    assert (code, out) == (2, "")
+    assert len(err.strip().splitlines()) == 1
+    assert "names no node: row 1" in err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "flags", [("--interval", "1ms"), ("--published-by", "everyone"), ("--validation", "1ms")]
+)
+def test_flags_that_change_nothing_are_refused(call, tmp_path, flags):
+    given = "run", "--nodes", NODES, "--groups", 3, "--out", tmp_path / "out", "--dry-run"
+    code, _, err = call(*given, *flags)
+    assert code == 2
+    assert "has no effect without --" in err
+    assert call(*given, "--publications", 2, *flags)[0] == 0
+
+
+def test_meshes_of_users_play_one_publication(tmp_path):
+    system = register_system(System("own_mesh", "Own mesh", MESH, lambda stages: None))
+    try:
+        config = RunConfig(nodes=NODES, groups=3, systems="own_mesh", publications=2)
+        with pytest.raises(InputError, match="own_mesh, which plays one publication of a group"):
+            check(config, Execution(out=str(tmp_path / "out")))
+    finally:
+        unregister_system(system.name)
+
+
+def test_a_table_of_members_says_which_groups_there_are(tmp_path):
+    (tmp_path / "members.csv").write_text("group,node\n7,1\n7,2\n9,3\n")
+    (tmp_path / "schedule.csv").write_text(HEAD + "0,9,1,1KB\n")
+    given = {name: str(tmp_path / f"{name}.csv") for name in ("members", "schedule")}
+    check(RunConfig(nodes=NODES, **given), Execution(out=str(tmp_path / "out")))
+    (tmp_path / "schedule.csv").write_text(HEAD + "0,8,1,1KB\n")
+    with pytest.raises(InputError, match="names no group of the run: 8; groups are 7 to 9"):
+        check(RunConfig(nodes=NODES, **given), Execution(out=str(tmp_path / "out")))
