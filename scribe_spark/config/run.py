@@ -61,7 +61,7 @@ _OF_WORLDS: dict[str, str] = {
 class RunConfig(NetworkConfig):
     """One experiment; the defaults are those of JSAC 2002, Section IV.A to IV.D.
 
-    Fields are given by their flat names, by section, or both.
+    Fields have flat names (``nodes=9``), or names in sections (``overlay={"nodes": 9}``).
 
     Examples
     --------

@@ -54,10 +54,9 @@ SECTIONS: dict[str, type[Section]] = {
 
 
 class WorldConfig(NetworkConfig):
-    """An overlay and the rounds that it lives through.
+    """The settings of a world: its overlay, groups, events and rounds.
 
-    Fields are given by their flat names, by section, or both, as those of
-    :class:`~scribe_spark.config.RunConfig`.
+    Fields have flat names or names in sections, as in :class:`~scribe_spark.config.RunConfig`.
 
     Examples
     --------

@@ -66,23 +66,21 @@ def session(
     *,
     worlds: bool = False,
 ) -> SparkSession:
-    """The active SparkSession, or a new one on `execution`'s master.
+    """Return the active SparkSession, or a new one on `execution`'s master.
 
     Parameters
     ----------
     nodes : int
-        What the heap is sized for.
+        The number of nodes that the Java heap has to hold.
     estimated_work : int, optional
-        What all that the session will do costs (`RunConfig.estimated_work`); `nodes` if it is not
-        given.
+        The cost of all work of the session (`RunConfig.estimated_work`); by default `nodes`.
     worlds : bool
-        Whether it is for worlds alone, which need less of a heap.
+        True for a session that plays worlds only: its Java heap can be smaller.
 
     Raises
     ------
     InputError
-        The master, the environment's choice of tricks, or what Spark reads in it, is bad; or the
-        JVM cannot write the name of OUT.
+        The master or an environment variable is bad, or Java cannot write the name of OUT.
     RunError
         Spark cannot start on this machine.
     """
