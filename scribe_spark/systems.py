@@ -211,7 +211,9 @@ class System:
         from scribe_spark.living_checks import CheckedSystem
 
         if self.world is None:
-            raise InputError("systems", self.name, "lives in no world")
+            raise InputError(
+                "systems", self.name, "has no rounds, so worlds cannot have it; leave it out"
+            )
         made = self.world(config)
         if is_built_in(self):
             return made
@@ -623,9 +625,7 @@ def living_systems(names: Iterable[str]) -> tuple[System, ...]:
     _refuse_unknown("systems", asked, _SYSTEMS, living)
     for name in asked:
         if name not in living:
-            remedy = (
-                f"has no rounds, so that it cannot be in a world; give some of {listed(living)}"
-            )
+            remedy = f"has no rounds, so worlds cannot have it; give some of {listed(living)}"
             raise InputError("systems", name, remedy)
     return tuple(s for s in _SYSTEMS.values() if s.name in asked and s.world is not None)
 

@@ -285,7 +285,7 @@ def _pair_faults(made: Sequence[Multicast]) -> list[tuple[Column, str, str, str]
     once = ~_among("system", [one.system for one in made if one.repeats])
     tree = _among("system", [one.system for one in made if one.tree_edges is not None])
     all_members = ~_among("system", [one.system for one in made if one.partial])
-    or_repeats = "give one, or say Multicast(..., repeats=True)"
+    or_repeats = "give one, or set Multicast(..., repeats=True)"
     faults = [
         ((expected == 0) & (delivered > 0) & is_source, "delivered", "node",
          "this is the source, which gets no copy"),

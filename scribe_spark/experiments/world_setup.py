@@ -98,7 +98,9 @@ def make_world(
         groups = protocols.groups
         if groups is None or groups.rules.reliable:
             what = "is an application itself" if groups else "has no effect without groups"
-            remedy = f"{what}; give best-effort delivery and groups to one of your own"
+            remedy = (
+                f"{what}; with an application of your own, give groups and best-effort delivery"
+            )
             raise InputError("delivery", config.scribe.delivery, remedy)
         protocols = replace(protocols, groups=replace(groups, application=application))
     return World.start(

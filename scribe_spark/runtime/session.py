@@ -152,8 +152,8 @@ def _refusal(error: Exception, master: str) -> InputError | RunError:
         return blame_environment(error) or spark_failure(error)
     reason = one_line(error)
     if "stopped SparkContext" in reason:  # its words where no master takes the application
-        reason = "what is there does not answer as a Spark master of this version"
-    return InputError("master", master, f"no session can be made there ({reason})")
+        reason = "the server does not answer as a Spark master of this version"
+    return InputError("master", master, f"cannot start a session ({reason})")
 
 
 def _connect(execution: Execution, nodes: int, estimated_work: int, worlds: bool) -> SparkSession:
@@ -176,7 +176,7 @@ def _connect(execution: Execution, nodes: int, estimated_work: int, worlds: bool
         if is_own(remote):
             raise _refusal(error, remote) from None
         reason = one_line(error)
-        raise InputError("remote", remote, f"no session can be made there ({reason})") from None
+        raise InputError("remote", remote, f"cannot start a session ({reason})") from None
     set_all(spark, sql_settings(partitions))
     return spark
 
@@ -309,5 +309,5 @@ def _refuse_other_letters(spark: SparkSession, out: str) -> None:
     try:
         out.encode(letters)
     except (LookupError, UnicodeEncodeError):
-        remedy = f"has letters that Java's locale ({letters}) has not; set LC_ALL=C.UTF-8"
+        remedy = f"has letters that Java's locale ({letters}) cannot write; set LC_ALL=C.UTF-8"
         raise InputError("out", out, remedy) from None

@@ -88,11 +88,10 @@ ACCESS_BAD = {
     "no node": ("1,5,join", "row group=1, node=5, right='join' names no node; nodes are 0 to 4"),
     "no right": ("1,0,joins", "row group=1, node=0, right='joins' has no known right; rights are "
                  "create, join, multicast; did you mean 'join'?"),
-    "twice": ("1,0,join\n1,0,join", "group=1, node=0, right='join' is there twice; keep one row"),
+    "twice": ("1,0,join\n1,0,join", "group=1, node=0, right='join' occurs twice; keep one row"),
     "nobody": ("", "has no rows; needs at least one"),
     "no name": ("1,,join", "column 'node' must be a whole number: row 1 (node=missing)"),
-    "no creator": ("2,4,create", "names nobody for group 2 who may create it and is alive in round"
-                   " 0"),
+    "no creator": ("2,4,create", "allows no node that is alive in round 0 to create group 2"),
 }  # fmt: skip
 
 
