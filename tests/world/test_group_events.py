@@ -56,8 +56,8 @@ BAD = {
                               "ible: the node is a member from the start; let it quit before"),
     "member by an event": ("4,2,join,1", "row round=4, node=2, event='join', group=1 is impossible"
                            ": the node is a member since its join in round 3; let it quit before"),
-    "joins at the start": ("0,1,join,1", "row round=0, node=1, event='join', group=1 is there alre"
-                           "ady: the node joins it at the start"),
+    "joins at the start": ("0,1,join,1", "row round=0, node=1, event='join', group=1 is super"
+                           "fluous: the node joins it at the start"),
     "never joined": ("2,3,quit,1", "row round=2, node=3, event='quit', group=1 is impossible: the "
                      "node is no member; let it join before"),
     "death ends it": ("3,2,quit,1", "round=3, node=2, group=1 has two events, join and quit; a "
