@@ -4,8 +4,8 @@
 >>> done = run(RunConfig(nodes=2_000, groups=50), out="out/small")
 >>> done.table("tree_edges").groupBy("system").count().show()
 
-The names below are loaded when they are first asked for, so that ``import scribe_spark`` (and with
-it the command line's ``--help``) does not wait for pyspark.
+Each name below is loaded at its first use, so that ``import scribe_spark`` (and the command line's
+``--help``) does not wait for pyspark.
 """
 
 from __future__ import annotations
@@ -117,27 +117,27 @@ def run(
     out : str
         Folder or URL that Spark can write.
     spark : SparkSession, optional
-        Used as it is; without one the active session is taken, or one is made that stays open.
+        The session to use; by default the active session, or a new one that stays open.
     partitions : int, optional
-        Partitions of the node-level tables; by default picked from cores and size.
+        Partitions of the node-level tables; by default chosen by cores and size.
     resume, overwrite : bool
-        What to do with an existing `out`: go on after its last complete phase; replace it.  With
-        neither it is refused.
+        Continue an existing `out` after its last complete phase, or replace it.  By default, an
+        existing `out` is refused.
     progress : Progress, optional
-        Told of phases and rounds; by default bars or lines on stderr.
+        The object to which phases and rounds are reported; by default bars or lines on stderr.
     application : callable, optional
-        Makes an application of yours on Scribe's upcalls (`scribe.upcalls.Application`), given how
-        many nodes there are; picklable.
+        ``application(nodes)`` makes your application on Scribe's upcalls
+        (`scribe.upcalls.Application`) for a number of nodes; picklable.
 
     Returns
     -------
     Run
-        Its tables, ``metrics()`` and ``manifest()``, and the simulation with every stage.
+        The finished run: its tables, ``metrics()``, ``manifest()`` and `simulation`.
 
     Raises
     ------
     InputError
-        Bad topology, members or `out`: one line that names the field.
+        The topology, the members or `out` are bad; the message is one line with the field.
     """
     from scribe_spark import experiments
     from scribe_spark.config import Execution
@@ -154,7 +154,7 @@ def run(
 
 
 def __getattr__(name: str) -> Any:
-    """A name of :data:`__all__`, or ``__version__``, loaded when it is first asked for."""
+    """Load a name of :data:`__all__`, or ``__version__``, at its first use."""
     value: Any
     if name == "__version__":
         from importlib.metadata import version

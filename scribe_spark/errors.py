@@ -31,7 +31,7 @@ _LINE_BREAK = re.compile(r"[\r\n]+\s*")
 
 
 class InputError(ValueError):
-    """Bad input, refused at the edge: one line that names the field, the value, what would do."""
+    """Bad input: one line that names the field, its value and a remedy."""
 
     def __init__(self, field: str, value: object, remedy: str) -> None:
         told = in_words(remedy, _LONGEST_MESSAGE)
@@ -40,7 +40,7 @@ class InputError(ValueError):
 
 
 class RunError(RuntimeError):
-    """A run that cannot go on though its input is good: one line that says what helps."""
+    """A run that cannot continue although its input is good: one line with a remedy."""
 
     def __init__(self, text: str) -> None:
         super().__init__(in_words(text, _LONGEST_MESSAGE))

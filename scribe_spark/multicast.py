@@ -86,38 +86,38 @@ Made = Table | Callable[[], Table]
 
 @dataclass(frozen=True)
 class Multicast:
-    """The tables of a multicast system; the measures know nothing else of it.
+    """The tables of a multicast system; all its measures are computed from these tables.
 
-    One message goes to each group, but in a run with a schedule (`scheduled`).
+    One message goes to each group, or several in a run with a schedule (`scheduled`).
 
     Attributes
     ----------
     system : str
         ``scribe``, ``ip_multicast``, ``naive_unicast``, ...
     tree_edges : DataFrame, Batches, callable or None
-        :data:`EDGES`: one row per copy that a node sends to a node.  Other columns do not matter.
-        None where copies form no trees.
+        :data:`EDGES`: one row per copy from node to node.  Other columns are ignored.  None if
+        copies form no trees.
     delivered : DataFrame, Batches or callable
-        :data:`DELIVERIES`.  Where it takes supersteps to know them, a function that makes the
-        table: a run calls it while the tables before it are being written.
+        :data:`DELIVERIES`, or a function that makes the table in supersteps, while the run writes
+        earlier tables.
     merged : bool
-        True where routers duplicate: the routes of one group's edges (all from one source) are
-        merged, each link carries one packet a group, and no end node keeps a children table.
+        True if routers duplicate packets: the routes of a group's edges, all from one source, are
+        merged, each link carries one packet per group, and nodes keep no children tables.
     repeats : bool
-        True where copies may reach a member more than once: `delivered` has a row for each copy,
-        of which the first counts.  Every copy counts in node and link stress.
+        True if a member may get several copies: `delivered` has a row for each copy, and the first
+        one counts.  Every copy counts in node stress and link stress.
     copies : DataFrame, Batches, callable or None
-        :data:`COPIES`, of a system whose copies form no trees.
+        :data:`COPIES`, for a system whose copies form no trees.
     state : DataFrame, Batches, callable or None
-        :data:`STATE`.  None of a tree whose nodes keep their children and nothing else.
+        :data:`STATE`.  None for a tree whose nodes keep only their children.
     control : DataFrame, Batches, callable or None
-        :data:`CONTROL`.  None where joining is not modelled, or is read off the trees
+        :data:`CONTROL`.  None if joining is not modelled, or follows from the trees
         (`System.joins_by_edges`).
     partial : bool
-        True where members may get no copy, as where nodes forward to some peers only.
+        True if members may get no copy, for example because nodes forward to a few peers only.
     scheduled : bool
-        True in a run with a schedule: `delivered` and `copies` have a column ``publication``, too,
-        and trees have copies besides.
+        True in a run with a schedule: `delivered` and `copies` have a column ``publication``, and
+        trees have `copies`, too.
     """
 
     system: str
@@ -150,26 +150,25 @@ class Multicast:
 
     @classmethod
     def of_tree(cls, system: str, edges: Any, stages: Any) -> Multicast:
-        """Return the system whose copies go down trees of any depth, made of the trees' edges.
+        """Return a system whose copies go down trees of any depth, from the edges of the trees.
 
-        Hops and delays are added up from each group's source; members get a delivery, other nodes
-        forward only.  A member that no path of edges joins to the source makes the run end with one
-        line, as every member without a delivery does.
+        Hops and delays are sums from each group's source.  Members get a delivery; other nodes only
+        forward.  The run ends with an error if no path leads from the source to a member.
 
         Parameters
         ----------
         system : str
             The system's name.
         edges : DataFrame
-            ``group, parent, child``, of Spark or pandas: one row for each child, whose parent sends
-            it the message.  Other columns do not matter.
+            ``group, parent, child``, of Spark or pandas: one row for each child and the parent that
+            sends it the message.  Other columns are ignored.
         stages : Simulation
             The argument of the system's ``build``.
 
         Raises
         ------
         InputError
-            A column is missing, or has another type than a whole number.
+            A column is missing or does not contain whole numbers.
 
         Examples
         --------
@@ -193,16 +192,16 @@ class Multicast:
 
     @cached_property
     def deliveries(self) -> Table:
-        """The table of `delivered`; made on first access."""
+        """The table `delivered`, computed at its first use."""
         return self._made("delivered")
 
     @cached_property
     def edges(self) -> Table | None:
-        """The table of `tree_edges` with the columns and types of :data:`EDGES`."""
+        """The table `tree_edges` with the columns and types of :data:`EDGES`."""
         return None if self.tree_edges is None else self._made("tree_edges")
 
     def handed_over(self, name: str) -> Table | None:
-        """Make the table ``copies``, ``state`` or ``control``; None where there is none."""
+        """Return the table ``copies``, ``state`` or ``control``, or None."""
         return None if getattr(self, name) is None else self._made(name)
 
     def _made(self, name: str) -> Table:

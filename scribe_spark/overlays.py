@@ -27,20 +27,20 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class OverlayKind:
-    """One kind of overlay, as ``--overlay NAME`` asks for it.
+    """A kind of overlay, which ``--overlay NAME`` selects.
 
     Attributes
     ----------
     name : str
     build : callable
-        (nodes, underlay, config) -> Overlay; `nodes` are `schemas.NODES`.
-        :meth:`PastryOverlay.of_knowledge` makes a Pastry of what its nodes know.
+        ``build(nodes, underlay, config) -> Overlay``; `nodes` has the columns of `schemas.NODES`.
+        :meth:`PastryOverlay.of_knowledge` makes a Pastry from leaf sets and routing tables.
     drawn : bool
-        Whether `build` takes the run's seed and its progress report, too: (nodes, underlay, config,
-        seed, progress).
+        True if `build` also takes the run's seed and its progress report:
+        ``build(nodes, underlay, config, seed, progress)``.
     randomised : bool
-        Whether `build` gives a :class:`PastryOverlay`, whose nodes can draw the next hop: the
-        bottleneck remover needs that where ``shed_table`` is ``whole``.
+        True if `build` returns a :class:`PastryOverlay`, whose nodes can draw the next hop: the
+        bottleneck remover needs this with ``shed_table = whole``.
     """
 
     name: str
@@ -75,7 +75,7 @@ unregister_overlay = _KINDS.unregister
 
 
 def register_overlay(kind: OverlayKind) -> OverlayKind:
-    """Add a kind of overlay to this process.
+    """Add a kind of overlay for this process.
 
     Raises
     ------

@@ -68,65 +68,63 @@ class System:
     Attributes
     ----------
     name : str
-        Its value in the column ``system`` of the tables, and the first part of its metrics' names:
-        lower-case letters, digits and underscores.
+        The system's value in the column ``system``, and the first part of the names of its
+        metrics: lower-case letters, digits and underscores.
     label : str
-        What figures call it.
+        The system's name in figures.
     family : str
-        :data:`TREE`, :data:`MESH`, :data:`UNICAST` or :data:`IP`: which measures make sense for it.
+        :data:`TREE`, :data:`MESH`, :data:`UNICAST` or :data:`IP`; decides which measures apply.
     build : callable, optional
         ``build(stages) -> Multicast``.  `stages` is the run's
         :class:`~scribe_spark.experiments.Simulation`: ``multicast_groups``, ``members``,
         ``underlay`` and the others.
     figures : tuple of str or None
-        The figures of the paper that show it; None for all that show one of its measures.
+        The figures of the paper that show the system; None: all figures of its measures.
     own_figures : mapping of str to str
-        Measure -> the figure or section of the paper that has it for this system alone.
+        Measure -> the figure or section of the paper with this measure of this system alone.
     requested : bool
-        Only runs have it that ask for it by its name in ``systems`` (or in ``variants``).
+        True if a run has the system only when ``systems`` or ``variants`` names it.
     variant : str or None
-        Its other name in the config's ``variants``; only runs that ask for it have it.
+        The system's name in ``variants``; a run has it only when that field names it.
     trees : callable or None
-        ``trees(context) -> Variant``: for a variant of Scribe's trees, how these are built
-        (:func:`tree_variant`).
+        ``trees(context) -> Variant`` builds the trees of a variant (:func:`tree_variant`).
     section : str or None
-        The section of the config that is its own.
+        The section of the config for this system alone.
     config : type, optional
-        The class of a user's section, a `config.section.Section`: runs and worlds have it by the
-        name `section`, or else by that of the system.
+        The class of a user's section, a `config.section.Section`.  Its name in configs is `section`
+        or, by default, the system's name.
     clock : str or callable
-        By which clock copies arrive, `multicast.TIME` or `multicast.HOPS`; or
-        ``clock(config)``, which says so.  It is written beside every number of the system.
+        The clock of copies, `multicast.TIME` or `multicast.HOPS`, or ``clock(config)``.  Reports
+        show it beside the system's numbers.
     control : bool
-        It hands over control messages.
+        True if the system has a table of control messages.
     over_pastry : bool
-        It goes by the routing tables of Pastry; other overlays have none.
+        True if the system needs Pastry's routing tables.
     joins_by_edges : bool
-        Each edge of its trees is one JOIN, which the child sends to the parent: messages while
-        members join are read off the trees.
+        True if each edge of the trees is one JOIN from child to parent, so that the messages of
+        joining follow from the trees.
     routes_to_key : bool
-        Its trees are the overlay's routes from members to groupIds: how far routes go until they
-        converge is read off them.
+        True if the trees are the overlay's routes from members to groupIds, so that the convergence
+        of routes follows from the trees.
     from_root : bool
-        Its copies begin at the root, to which any other source sends the message first.
+        True if copies start at the root, to which another source sends its message first.
     joins_after : str or None
-        The system whose JOINs all come first: this one starts from its trees and sends more.
+        The system whose trees this one starts from, with additional JOINs.
     limited : bool
-        Nodes have a limit of children, which some may exceed.
+        True if nodes have a limit of children, which they may exceed.
     world : callable or None
-        ``world(config)``: the `living.SystemOnBuckets` that lives in a world of that config.  None:
-        the system lives in none.
+        ``world(config)`` returns the `living.SystemOnBuckets` that plays in a world of the config.
+        None: worlds cannot have the system.
     round_seconds : float or callable, optional
-        How long a round of the system lasts in a world, or ``round_seconds(config)``: of the rounds
-        that begin in one of the world's all are played.  None: one round in each of the world's,
-        however long that is.
+        The length of the system's own rounds in a world, or ``round_seconds(config)``.  A round of
+        the world plays all own rounds that begin in it.  None: one own round in each.
     world_measures : mapping of str to str
-        What it measures in each round of a world -> its unit; messages by kind are counted for it.
+        Measures of each round of a world -> unit; the world counts messages by kind itself.
     failure_costs : callable or None
-        ``failure_costs(run)``: what failures of its nodes cost, `multicast.FAILURES`; `run` has
-        the tables and the config of the run.
+        ``failure_costs(run)`` returns the costs of failures, `multicast.FAILURES`; `run` has the
+        tables and the config of the run.
     failures_beside : str or None
-        The costs of its failures are told, beside those of the system of this name.
+        The system beside which the report shows the costs of failures.
     """
 
     name: str
@@ -174,7 +172,7 @@ class System:
 
     @property
     def on_request(self) -> bool:
-        """Return whether only runs that ask for it have it."""
+        """True if a run has the system only when its config names it."""
         return self.requested or self.variant is not None
 
     def clock_of(self, config: Any) -> str:
@@ -187,9 +185,9 @@ class System:
         return found
 
     def clock_in_words(self, config: Any) -> str:
-        """Return the clock, and how it shares links where publications have a size.
+        """Return the clock in words and, with message sizes, how links are shared.
 
-        Routers carry IP multicast, and copies of a user's mesh come with times of their own.
+        IP multicast and a user's mesh have no shared links.
         """
         found, bandwidth = self.clock_of(config), getattr(config, "bandwidth", None)
         own_times = self.family == IP or (self.family == MESH and not is_built_in(self))
@@ -199,21 +197,23 @@ class System:
 
     @property
     def may_go_by_hops(self) -> bool:
-        """True if copies arrive by the clock of hops under some config."""
+        """True if some config gives the system the clock of hops."""
         return callable(self.clock) or self.clock == _HOPS
 
     def live(self, config: Any) -> SystemOnBuckets:
-        """Return the system as it lives in a world; each round of a user's is checked.
+        """Return the system as a world plays it; the rounds of a user's system are checked.
 
         Raises
         ------
         InputError
-            It lives in no world, or what `world` returns cannot be played.
+            Worlds cannot have the system, or the result of `world` cannot be played.
         """
         from scribe_spark.living_checks import CheckedSystem
 
         if self.world is None:
-            raise InputError("systems", self.name, "lives in no world")
+            raise InputError(
+                "systems", self.name, "has no rounds, so worlds cannot have it; leave it out"
+            )
         made = self.world(config)
         if is_built_in(self):
             return made
@@ -359,19 +359,19 @@ def system_of_variant(variant: str) -> str:
 def tree_variant(
     name: str, label: str, trees: Callable[[VariantContext], Variant], **more: Any
 ) -> System:
-    """A system whose trees are built another way than Scribe's, of the same groups and members.
+    """Return a system with other trees than Scribe's for the same groups and members.
 
-    Messages go along them as they go along Scribe's own.  Runs have it whose config names it among
-    ``variants``; its system is called ``scribe_NAME``.
+    Messages go down these trees as down Scribe's.  A run has the system, ``scribe_NAME``, if its
+    config names it in ``variants``.
 
     Parameters
     ----------
     name : str
         Lower-case letters, digits and underscores.
     label : str
-        What figures call it.
+        The system's name in figures.
     trees : callable
-        ``trees(context) -> Variant``, see `scribe.VariantContext` and `scribe.Variant`.
+        ``trees(context) -> Variant``; see `scribe.VariantContext` and `scribe.Variant`.
     **more
         Other attributes of :class:`System`.
     """
@@ -495,13 +495,13 @@ _SYSTEMS: Registry[System] = Registry(
 
 
 def register_system(system: System) -> System:
-    """Add a system to every run from now on (or to those that ask for its variant).
+    """Add a system to all later runs, or to those that name it.
 
     Raises
     ------
     ValueError
-        The package has a system of that name, another system has its label, or it is a second one
-        of family :data:`IP`.
+        The package has a system of that name, another system has the label, or a second system has
+        the family :data:`IP`.
     """
     if system.family == IP:
         raise ValueError(f"{baseline().name} is what delays are compared with; it is the only one")
@@ -625,9 +625,7 @@ def living_systems(names: Iterable[str]) -> tuple[System, ...]:
     _refuse_unknown("systems", asked, _SYSTEMS, living)
     for name in asked:
         if name not in living:
-            remedy = (
-                f"has no rounds, so that it cannot be in a world; give some of {listed(living)}"
-            )
+            remedy = f"has no rounds, so worlds cannot have it; give some of {listed(living)}"
             raise InputError("systems", name, remedy)
     return tuple(s for s in _SYSTEMS.values() if s.name in asked and s.world is not None)
 

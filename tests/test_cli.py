@@ -66,9 +66,9 @@ BAD = {
     "topology --extra-stub-stub 10000000": "extra_stub_stub = 10000000: must be at most 100,000",
     "run --topology power-law --power-law-routers 3 --power-law-links 100": "power_law_links = 100",
     "run --groups 1000000000": "groups = 1000000000: must be at most 10,000,000",
-    "run --members m.csv --group-size 5": "group_size = 5: is what the table of members says",
-    "run --members m.csv --groups 5": "groups = 5: is what the table of members says",
-    "run --members m.csv --zipf-exponent 1": "zipf_exponent = 1.0: is what the table of members",
+    "run --members m.csv --group-size 5": "group_size = 5: contradicts the table of members",
+    "run --members m.csv --groups 5": "groups = 5: contradicts the table of members",
+    "run --members m.csv --zipf-exponent 1": "zipf_exponent = 1.0: contradicts the table of",
     "run --config=": "config = '': must name a file",
     "sweep --config= --set b=2": "config = '': must name a file",
     "topology --config=": "config = '': must name a file",
@@ -94,7 +94,7 @@ BAD = {
     "sweep --set": "flag = '--set': Option '--set' requires an argument.",
     "sweep --set b": "set = 'b': must be FIELD=VALUE,VALUE,..., such as b=1,2,4",
     "sweep --set =2": "set = '=2': must be FIELD=VALUE,VALUE,...",
-    "sweep --set b=": "b = '': needs a value at least",
+    "sweep --set b=": "b = '': needs at least one value",
     "sweep --set nodes=10,,20": "nodes = '': must be a whole number",
     "sweep --set nods=10,20": "sweep field = 'nods': is unknown; did you mean 'nodes'?",
     "sweep --set out=a,b": "sweep field = 'out': is unknown; --help has the list",
@@ -125,7 +125,7 @@ BAD = {
     "report --outt x": "flag = '--outt': is unknown; did you mean '--out'?",
     "topology --capacities x.csv": "capacities = 'x.csv': is not of the network: this command does",
     "topology --no-introduce": "introduce = False: is not of the network",
-    "verify --master local": "master = 'local': is for an OUT that is not on this machine",
+    "verify --master local": "master = 'local': applies only if OUT is on another machine",
     "topology --seed x": "seed = 'x': must be a whole number",
     "topology --topology /nowhere.csv": "topology = '/nowhere.csv': ",
 }
@@ -159,7 +159,7 @@ def test_bad_input_is_one_line_and_exit_2(call, line):
         ("[overlay]\nleafset = 8", "config key = 'overlay.leafset': is unknown; did you mean 'ov"),
         ("nodes = 5\n[overlay]\nnodes = 5", "nodes = 5: is given twice"),
         ("overlay = 5", "overlay = 5: must be a non-empty text"),
-        ("members = 'm.csv'\ngroups = 5", "groups = 5: is what the table of members says"),
+        ("members = 'm.csv'\ngroups = 5", "groups = 5: contradicts the table of members"),
         ('topology = "a\\u0000b"', "topology = 'a\\x00b': must be a non-empty text"),
     ],
 )
@@ -335,23 +335,23 @@ def test_dry_runs_refuse_unknown_variants(call, line):
     [
         ("run --out file", "out = 'file': is a file, or below one; name a folder"),
         ("run --out file/below", "out = 'file/below': is a file, or below one; name a folder"),
-        ("run --out theirs", "out = 'theirs': holds other things (thesis.tex); name a new folder"),
+        ("run --out theirs", "out = 'theirs': is not empty (thesis.tex); name a new folder"),
         ("run --out /proc/nowhere", "out = '/proc/nowhere': cannot be written"),
         ("world --out file", "out = 'file': is a file, or below one; name a folder"),
         ("reference-tree --out file", "out = 'file': is a file, or below one; name a folder"),
         ("sweep --set b=2 --out file", "out = 'file': is a file, or below one; name a folder"),
         ("run --members none.csv", "members = 'none.csv': does not exist; give a CSV or Parquet"),
         ("run --variants bottleneck --capacities none", "capacities = 'none': does not exist"),
-        ("run --knowledge theirs", "knowledge = 'theirs': has no manifest.json of a run"),
+        ("run --knowledge theirs", "knowledge = 'theirs': has no readable manifest.json"),
         ("run --topology nowhere", "topology = 'nowhere': does not exist; give transit-stub, "),
         ("world --events none.csv", "events = 'none.csv': does not exist; give a CSV or Parquet"),
         ("world --members none.csv", "members = 'none.csv': does not exist; give a CSV or Parquet"),
         ("world --groups 2 --access none.csv", "access = 'none.csv': does not exist"),
         ("sweep --set members=none.csv,file", "members = 'none.csv': does not exist"),
-        ("run --master here", "master = 'here': is no Spark master; use local[*], "),
+        ("run --master here", "master = 'here': is not a Spark master; use local[*], "),
         ("world --master local[0]", "master = 'local[0]': threads must be 1 to 10,000"),
-        ("world --set b=2,4 --master spark:host", "master = 'spark:host': is no Spark master"),
-        ("reference-tree --master local[x]", "master = 'local[x]': is no Spark master"),
+        ("world --set b=2,4 --master spark:host", "master = 'spark:host': is not a Spark master"),
+        ("reference-tree --master local[x]", "master = 'local[x]': is not a Spark master"),
     ],
 )
 def test_dry_runs_look_at_paths_and_the_master(call, tmp_path, monkeypatch, line, says):
@@ -393,21 +393,21 @@ def test_dry_runs_take_what_is_there_or_elsewhere(call, tmp_path, monkeypatch):
         ("world --systems reference_tree --groups 2", "systems = 'reference_tree': has no rounds"),
         ("world --systems gossipsub", "systems = 'gossipsub': has no effect without groups"),
         ("run --overlay finger", "overlay = 'finger': is unknown; give one of perfect, arrivals"),
-        ("world --overlay can", "overlay = 'can': has no rounds; give one of perfect, arrivals"),
+        ("world --overlay can", "overlay = 'can': cannot start a world; give one of perfect"),
         ("world --generator chrun", "generator = 'chrun': is unknown; give one of mass-failure"),
-        ("world --generator mass-failure --event-round 99", "event_round = 99: is no round"),
-        ("world --generator adjacent-failure --event-round 99", "event_round = 99: is no round"),
-        ("world --generator adjacent-failure --adjacent 9", "adjacent = 9: leaves none of 9 live"),
+        ("world --generator mass-failure --event-round 99", "event_round = 99: is not a round"),
+        ("world --generator adjacent-failure --event-round 99", "event_round = 99: is not a round"),
+        ("world --generator adjacent-failure --adjacent 9", "adjacent = 9: leaves none of 9 nodes"),
         ("world --groups 2 --generator root-failure --holders 9", "holders = 9: leaves none of 9"),
         ("run --buckets 2", "buckets = 2: applies to worlds and to runs with rounds"),
-        ("run --systems bayeux --overlay can", "systems = 'bayeux': has bayeux, which goes by"),
-        ("run --members twice.csv", "members = 'twice.csv': group=1, node=0 is there twice"),
+        ("run --systems bayeux --overlay can", "systems = 'bayeux': contains bayeux, which needs"),
+        ("run --members twice.csv", "members = 'twice.csv': group=1, node=0 occurs twice"),
         ("run --topology loop.csv", "topology = 'loop.csv': a link must join two different"),
         ("run --p-stub 0.00001 --stub-size 9", "p_stub = 1e-05: "),
         ("world --set generator=churn,chrun --groups 2", "generator = 'chrun': is unknown"),
         ("reference-tree --buckets 2", "buckets = 2: applies to worlds and to runs with rounds"),
         ("reference-tree --scaling 9 --hosts= --dht routed --assignment pastry --overlay can",
-         "overlay = 'can': has other roots of keys"),
+         "overlay = 'can': is not Pastry"),
     ],
 )  # fmt: skip
 def test_dry_runs_refuse_what_the_command_refuses(call, tmp_path, monkeypatch, line, says):
@@ -439,7 +439,7 @@ def test_a_dry_run_tells_that_out_exists(call, tmp_path):
     (tmp_path / "figures" / "mine.png").touch()
     code, _, err = call("run", "--out", str(tmp_path), "--overwrite", "--dry-run")
     assert (code, err.count("\n")) == (2, 1)
-    assert "holds 'figures/mine.png', which scribe-spark has not written" in err
+    assert "holds 'figures/mine.png', which scribe-spark did not write" in err
 
 
 def test_dry_run_of_a_sweep_reads_back(call, tmp_path):

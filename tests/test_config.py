@@ -82,7 +82,7 @@ def test_fields_are_given_flat_dotted_or_by_section(given):
         ({"groups": {"group_size": 5, "size": 6}}, "group_size = 6: is given twice; leave one of"),
         (
             {"gossipsub": {"group_size": 5}},
-            "gossipsub.group_size = 5: is no field of [gossipsub]; give groups.size",
+            "gossipsub.group_size = 5: is not a field of [gossipsub]; give groups.size",
         ),
         ({"overlay": {"count": 5}}, "config key = 'overlay.count': is unknown"),
         ({"groups": {"size": 0}}, "group_size = 0: must be at least 1"),
@@ -317,7 +317,7 @@ def test_a_table_of_members_says_itself_how_large_groups_are(given):
     with pytest.raises(InputError) as refused:
         RunConfig(members="m.csv", **given)
     assert str(refused.value).startswith(
-        f"{field} = {given[field]!r}: is what the table of members"
+        f"{field} = {given[field]!r}: contradicts the table of members"
     )
     with pytest.raises(InputError):
         RunConfig(members="m.csv").replace(**given)

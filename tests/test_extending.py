@@ -123,7 +123,7 @@ def test_all_but_overlays_work_in_runs_with_rounds(spark, run, tmp_path):
         assert values["scribe_star.depth.max"] == 1
         assert values["chain.slowest_delivery"] > values["scribe_star.slowest_delivery"] > 0
     elsewhere = Execution(out=str(tmp_path / "other"), master="local[2]")
-    with pytest.raises(InputError, match=r"fingers.*has no rounds; give one of"):
+    with pytest.raises(InputError, match=r"fingers.*cannot start a world; give one of"):
         experiments.check(config.replace(overlay="fingers"), elsewhere)
 
 

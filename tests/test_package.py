@@ -75,7 +75,7 @@ def test_nothing_heavy_comes_along(statement):
 
 def test_run_refuses_before_spark(tmp_path):
     (tmp_path / "mine.txt").touch()
-    with pytest.raises(InputError, match="holds other things"):
+    with pytest.raises(InputError, match="is not empty"):
         run(RunConfig(nodes=10, groups=1), out=str(tmp_path))
 
 

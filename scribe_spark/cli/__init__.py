@@ -36,6 +36,6 @@ def last_words(arguments: Sequence[str]) -> str:
     if not arguments or arguments[0] in _AT_ONCE:
         return f"{PROGRAM}: interrupted"
     return (
-        f"{PROGRAM}: interrupted; the same command with --resume goes on after the last complete "
-        "phase"
+        f"{PROGRAM}: interrupted; the same command with --resume continues after the last "
+        "complete phase"
     )

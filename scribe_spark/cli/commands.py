@@ -70,7 +70,7 @@ __all__ = [
 ]
 
 
-_REMEDY = "the command that made them makes them again with --resume"
+_REMEDY = "make them again by their command with --resume"
 
 # ------------------------------------------------------------------------------------- the calls
 
@@ -153,7 +153,7 @@ def _verify(place: str | None = None, **given: Any) -> None:
     out = execution.out
     for name in {"master", "remote"} & flags.keys() if is_local(out) else ():
         raise InputError(
-            name, flags[name], "is for an OUT that is not on this machine; leave it out"
+            name, flags[name], "applies only if OUT is on another machine; leave it out"
         )
     from scribe_spark import experiments
 
@@ -166,7 +166,7 @@ def _verify(place: str | None = None, **given: Any) -> None:
     looked = f"{out}: {found.noun}; tables: {found.tables}, texts: {found.texts}"
     if found.damaged:
         raise RunError(f"{looked}, damaged: {len(found.damaged)}; {_REMEDY}")
-    unfinished = "" if found.finished else "; not finished: --resume goes on"
+    unfinished = "" if found.finished else "; not finished: continue with --resume"
     tell(f"{looked}, all as written{unfinished}")
 
 

@@ -165,7 +165,7 @@ def _doctor() -> None:
         lacks += bool(finding.remedy and finding.needed)
         tell(str(finding))
     if lacks:
-        raise RunError(f"a run cannot start: {lacks} of what it needs is missing, as told above")
+        raise RunError(f"a run cannot start; see the findings above (missing: {lacks})")
 
 
 doctor = Command(

@@ -186,7 +186,7 @@ def _names(value: Any) -> list[str]:
     """Return the modules that a file lists."""
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InputError(_IMPORT, value, "must be names of modules in a list")
+        raise InputError(_IMPORT, value, "must be a list of names of modules")
     return names
 
 

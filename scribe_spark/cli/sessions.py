@@ -54,8 +54,8 @@ def open_session(
         if ended is None:
             raise
         raise RunError(
-            f"Spark's JVM has ended by itself ({ended}), as it does where memory ends: let it have "
-            "more, or give fewer nodes; the same command with --resume goes on"
+            f"Spark's JVM ended ({ended}), probably because it had too little memory; give it more "
+            "memory or simulate fewer nodes, and continue with --resume"
         ) from None
     finally:
         if ended is None:
@@ -64,7 +64,7 @@ def open_session(
 
 
 def check_where(execution: Execution) -> None:
-    """Refuse what is no Spark Connect server, and a scratch folder that nobody would use.
+    """Refuse what is not a Spark Connect server, and a scratch folder that nobody would use.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def check_where(execution: Execution) -> None:
     if execution.remote is not None:
         check_remote(execution.remote)
     elif execution.scratch is not None:
-        remedy = "is for tables that a Spark Connect server does not keep; give --remote, too"
+        remedy = "applies to a Spark Connect server only; add --remote"
         raise InputError("scratch", execution.scratch, remedy)
 
 

@@ -114,7 +114,8 @@ class BandwidthConfig(Section):
     def cause(self) -> tuple[str, Any]:
         """Return the field by which the clock with bandwidth is on, and its value."""
         names = ("message_size", "schedule", "publications")
-        return next((name, getattr(self, name)) for name in names if getattr(self, name))
+        given = ((name, getattr(self, name)) for name in names)
+        return next((one for one in given if one[1]), (names[0], None))
 
     @property
     def size(self) -> int:

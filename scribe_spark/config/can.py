@@ -81,7 +81,7 @@ class LiveCanConfig(Section):
         InputError
         """
         if nodes > 2**self.halvings:
-            remedy = f"gives 2^{self.halvings} zones at most, to {nodes:,} nodes; must be more"
+            remedy = f"gives 2^{self.halvings} zones at most for {nodes:,} nodes; give more"
             raise InputError("can_bits", self.halvings, remedy)
 
     def refuse_groups(self, groups: int) -> None:

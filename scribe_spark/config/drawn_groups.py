@@ -39,7 +39,7 @@ def drawn_or_read(
         return {n: v for n, v in given.items() if not (n in drawn and v is None)}
     for name in (*drawn, "size", "custody"):
         if given.get(name) is not None:
-            remedy = "is what the table of members says; leave out this, or members"
+            remedy = "contradicts the table of members; leave out this or members"
             raise InputError(flat[name], given[name], remedy)
     return {**given, **dict.fromkeys(drawn)}
 
@@ -65,7 +65,7 @@ def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> No
     """
     for one in classes:
         if one.custody is not None and custody is None:
-            remedy = "has no effect without custody; give that, too, for the classes that say none"
+            remedy = "has no effect without custody of the other classes; add custody"
             raise InputError(f"classes.custody of class {one.name}", one.custody, remedy)
 
 
@@ -162,8 +162,8 @@ def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> Non
     most = max(_MOST_PLACES - groups - nodes, 0)
     if memberships > most:
         remedy = (
-            f"numbers the members of all groups, {memberships:,}; must be at most {most:,}: give "
-            f"fewer groups, or leave {system} out"
+            f"supports {most:,} members in all groups, not {memberships:,}; give fewer "
+            f"groups, or leave {system} out"
         )
         raise InputError("systems", system, remedy)
 

@@ -22,7 +22,7 @@ COMPARE_OUT = "out/compare"
 
 
 class Execution(Section):
-    """The Spark master, the folder and the like: runs are not compared by these."""
+    """Settings that do not change results: the Spark master, the folder, partitions, ..."""
 
     out: Location = Field(description="Folder or URL that Spark can write")
     master: Text = Field(default="local[*]", description="Spark master")

@@ -94,7 +94,7 @@ def _of_section(
             if name in elsewhere:
                 raise InputError(dotted, value, elsewhere[name])
             if home := _home(name, sections):
-                raise InputError(dotted, value, f"is no field of [{section}]; give {home}")
+                raise InputError(dotted, value, f"is not a field of [{section}]; give {home}")
             check_names([dotted], [f"{section}.{one}" for one in names], what)
         if known[name] in found:
             raise InputError(known[name], value, "is given twice; leave one of them out")

@@ -125,7 +125,7 @@ def _collect_typed(frame: Any, source: str) -> pd.DataFrame:
     try:
         return frame.toArrow().to_pandas(types_mapper=pd.ArrowDtype)
     except TypeError as error:
-        remedy = f"has a column of a type that is no number ({one_line(error)}); convert it"
+        remedy = f"has a column that is not numeric ({one_line(error)}); convert it"
         raise InputError("topology", source, remedy) from None
 
 

@@ -86,8 +86,7 @@ _OF_WORLDS = UsedWhen(
 )
 _OF_RUNS = UsedWhen(
     lambda config: not config.is_world,
-    "has no effect in worlds, where members JOIN as they come, and heartbeats do not end; leave it "
-    "out",
+    "has no effect in worlds, where events decide when members JOIN; leave it out",
 )
 _OF_DIALS = used_when(
     lambda config: config.gossipsub.discovery == "dial", "--gossipsub-discovery dial"

@@ -31,7 +31,7 @@ _DRAWN: dict[str, Any] = {"count": 1_500, "zipf_exponent": 1.25}
 
 _OF_DRAWN_SIZES = UsedWhen(
     lambda config: config.groups.size is None and config.groups.custody is None,
-    "has no effect beside group_size or custody, which say other sizes; leave one of them out",
+    "has no effect beside group_size or custody, which set the sizes; leave one of them out",
 )
 
 

@@ -40,6 +40,6 @@ class LiveTreeConfig(Section):
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
                 raise InputError(
-                    flat, value, "applies to the reference tree only; give --reference-tree, too"
+                    flat, value, "applies to the reference tree only; add --reference-tree"
                 )
         return self

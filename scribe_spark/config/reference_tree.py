@@ -119,7 +119,7 @@ class ReferenceTreeSection(Section):
                     raise InputError(name, number, f"must be from {least} to {most:,}")
         # a host that connects needs a key of its own
         if self.hosts and max(self.hosts) >= 2**self.bits:
-            remedy = f"leaves no key for one host more; {self.bits} bits have {2**self.bits} keys"
+            remedy = f"must be less than the number of keys, {2**self.bits} with {self.bits} bits"
             raise InputError("hosts", max(self.hosts), remedy)
         if self.dht == "routed":
             self._can_be_routed()
@@ -128,10 +128,10 @@ class ReferenceTreeSection(Section):
     def _can_be_routed(self) -> None:
         """Pastry brings a message to the host with the numerically closest id of 128 bits."""
         if not self.scaling:
-            remedy = "is for the 128-bit keys of scaling's networks; give scaling, too"
+            remedy = "applies to the networks of scaling only; add scaling"
             raise InputError("dht", self.dht, remedy)
         if self.assignment != "pastry":
-            remedy = "gives keys to other hosts than Pastry does; with dht = routed it is pastry"
+            remedy = "does not assign keys as Pastry does; with dht = routed, give pastry"
             raise InputError("assignment", self.assignment, remedy)
 
 

@@ -225,7 +225,7 @@ class EventsConfig(Section):
     def _read_or_generated(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Events have one origin."""
         if given.get("events") is not None and given.get("generator") is not None:
-            remedy = "makes events, which a table of events has itself; leave out this, or events"
+            remedy = "cannot be combined with a table of events; leave out one of them"
             raise InputError("generator", given["generator"], remedy)
         return given
 
@@ -238,7 +238,7 @@ class EventsConfig(Section):
                 continue
             default = cls.model_fields[name].default
             if given.get(name, default) != default:
-                remedy = f"is what {seconds} says in seconds; leave out one of them"
+                remedy = f"means the same as {seconds}; leave out one of them"
                 raise InputError(name, given[name], remedy)
         return given
 
@@ -293,8 +293,8 @@ class RoundsConfig(EventsConfig):
         sources = self.sources
         if sources and self.publish_rate > sources:
             remedy = (
-                f"is more than the {sources} that sources of a group can publish in a round, one "
-                "each; give less, or more publishers"
+                f"is more than one publication per round of each of a group's {sources} sources; "
+                "give less, or more publishers"
             )
             raise InputError("publish_rate", self.publish_rate, remedy)
         if self.publish_source == "root" and self.publishers > 1:

@@ -61,7 +61,7 @@ _OF_WORLDS: dict[str, str] = {
 class RunConfig(NetworkConfig):
     """One experiment; the defaults are those of JSAC 2002, Section IV.A to IV.D.
 
-    Fields are given by their flat names, by section, or both.
+    Fields have flat names (``nodes=9``), or names in sections (``overlay={"nodes": 9}``).
 
     Examples
     --------
@@ -214,13 +214,13 @@ class RunConfig(NetworkConfig):
         from scribe_spark.config.world import WorldConfig  # which has the sections of a run
 
         if self.groups.count == 0:
-            remedy = "leaves nothing to multicast after the rounds; scribe-spark world needs none"
+            remedy = "leaves nothing to multicast; scribe-spark world needs no groups"
             raise InputError("groups", 0, remedy)
         if "publications" in self.world.generators:
-            remedy = "makes publications, of which a run has one a group; leave that out"
+            remedy = "makes publications, but a run publishes once per group; leave it out"
             raise InputError("generator", self.world.generator, remedy)
         if self.knowledge is not None:
-            remedy = "applies to runs without rounds, in which nodes learn nothing; leave it out"
+            remedy = "applies to runs without rounds only; leave it out"
             raise InputError("knowledge", self.knowledge, remedy)
         if self.write_knowledge:
             remedy = (

@@ -48,7 +48,7 @@ _OF_PUBLICATIONS = used_when(has_publications, "--generator publications, or --e
 _OF_RELIABLE = used_when(lambda config: config.scribe.delivery == "reliable", "--delivery reliable")
 _OF_DRAWN_SIZES = UsedWhen(
     lambda config: config.scribe.size is None and config.scribe.custody is None,
-    "has no effect beside group_size or custody, which say other sizes; leave one of them out",
+    "has no effect beside group_size or custody, which set the sizes; leave one of them out",
 )
 
 
@@ -196,7 +196,7 @@ class ScribeConfig(MaintenanceConfig):
         """Each once, in alphabetical order."""
         for name in names:
             if name not in ROUND_MEASURES:
-                remedy = f"is no measure of a round; there are {listed(ROUND_MEASURES)}"
+                remedy = f"is not a measure of a round; give some of {listed(ROUND_MEASURES)}"
                 raise InputError("measures", name, remedy)
         return tuple(sorted(set(names)))
 

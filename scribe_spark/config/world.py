@@ -54,10 +54,9 @@ SECTIONS: dict[str, type[Section]] = {
 
 
 class WorldConfig(NetworkConfig):
-    """An overlay and the rounds that it lives through.
+    """The settings of a world: its overlay, groups, events and rounds.
 
-    Fields are given by their flat names, by section, or both, as those of
-    :class:`~scribe_spark.config.RunConfig`.
+    Fields have flat names or names in sections, as in :class:`~scribe_spark.config.RunConfig`.
 
     Examples
     --------
@@ -131,7 +130,7 @@ class WorldConfig(NetworkConfig):
     @model_validator(mode="after")
     def _peers_can_be_found(self) -> WorldConfig:
         if self.gossipsub.discovery != "dial":
-            remedy = "does not follow the nodes that come and go in a world; give dial"
+            remedy = "is not supported in worlds; give dial"
             raise InputError("gossipsub_discovery", self.gossipsub.discovery, remedy)
         return self
 
@@ -139,7 +138,7 @@ class WorldConfig(NetworkConfig):
     def _variants_can_be(self) -> WorldConfig:
         for name in self.trees.variants:
             if name not in _IN_WORLDS:
-                unknown = f"is no variant of a world's trees; there are {listed(_IN_WORLDS)}"
+                unknown = f"is not a variant of worlds; give one of {listed(_IN_WORLDS)}"
                 raise InputError("variants", name, _NOT_IN_WORLDS.get(name, unknown))
             if not self.scribe.has_groups:
                 raise InputError(

@@ -62,7 +62,7 @@ def header_of(data: bytes, wanted: Collection[str]) -> Header:
     Raises
     ------
     ValueError
-        There is no row, or it is no text in UTF-8.
+        There is no row, or it is not UTF-8 text.
     """
     first = _LINE.search(data)
     if first is None:

@@ -75,8 +75,8 @@ def refuse_buckets(execution: Execution, *, tasks: bool = False) -> None:
     """
     if execution.buckets is not None:
         remedy = (
-            "applies to worlds and to runs with rounds only; give partitions: a run without rounds "
-            "has a bucket for each"
+            "applies to worlds and to runs with rounds only; give partitions instead, the buckets "
+            "of other runs"
         )
         raise InputError("buckets", execution.buckets, remedy)
     if execution.engine == "tasks" and not tasks:
@@ -97,7 +97,7 @@ def _check_trees(config: RunConfig) -> None:
     for system in systems:
         if system.over_pastry and not kind.randomised:
             remedy = (
-                f"has {system.name}, which goes by Pastry's tables; overlay {kind.name} has none"
+                f"contains {system.name}, which needs Pastry's tables; overlay {kind.name} has none"
             )
             raise InputError("systems", ",".join(trees.systems), remedy)
     if any(system.name == "flooding" for system in systems):

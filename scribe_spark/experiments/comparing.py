@@ -169,12 +169,14 @@ def compare(
     owners, sides = zip(*map(_read, folders), strict=True)
     for folder, owner, side in zip(folders, owners, sides, strict=True):
         if owner is not owners[0]:
-            remedy = f"holds {owner.noun}, and {folders[0]} {owners[0].noun}; give folders alike"
+            remedy = (
+                f"holds {owner.noun}, and {folders[0]} {owners[0].noun}; give folders of one kind"
+            )
             raise InputError("folder", folder, remedy)
         versions = [one.manifest["versions"].get("scribe_spark") for one in (side, sides[0])]
         if versions[0] != versions[1] and not any_version:
             made = f"was made by scribe_spark {versions[0]}, and {folders[0]} by {versions[1]}"
-            remedy = f"{made}; give --any-version to compare them nevertheless"
+            remedy = f"{made}; give --any-version to compare them anyway"
             raise InputError("folder", folder, remedy)
     noun = "run" if owners[0] is RUN else "world"
     rows = compared_measures(sides)
@@ -210,7 +212,7 @@ def missing_measures(sides: Sequence[Side], rows: Sequence[Compared]) -> list[st
 
 def _check_folders(folders: Sequence[str], out: str) -> None:
     if len(folders) < 2:
-        remedy = "is not enough; give the folders of two runs or worlds, or of more"
+        remedy = "is not enough; give at least two folders of runs or worlds"
         raise InputError("folders", " ".join(folders), remedy)
     real = [os.path.realpath(local_path(f)) if is_local(f) else f for f in folders]
     for at, folder in enumerate(folders):
@@ -243,14 +245,14 @@ def _read(folder: str) -> tuple[Owner, Side]:
             remedy = f"is damaged: {found.damaged[0]}{more}; `scribe-spark verify` lists all"
             raise InputError("folder", folder, remedy)
         if not found.finished:
-            remedy = "is not finished; the command that began it goes on with --resume"
+            remedy = "is not finished; continue its command with --resume"
             raise InputError("folder", folder, remedy)
         side = _run_side if owner is RUN else _world_side
         return owner, side(folder, manifest)
     except InputError as error:
         raise InputError("folder", folder, error.remedy) from None
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
-        remedy = f"cannot be read ({one_line(error)}); `scribe-spark verify` looks at its tables"
+        remedy = f"cannot be read ({one_line(error)}); `scribe-spark verify` checks its tables"
         raise InputError("folder", folder, remedy) from None
 
 
@@ -293,7 +295,9 @@ def _refuse_missing(folders: Sequence[str], rows: Sequence[Compared], limits: Li
     names = [row.measure for row in rows]
     for name in limits.measures:
         if name not in names:
-            raise InputError("fail_above", name, f"is no measure of them{meant(name, names)}")
+            raise InputError(
+                "fail_above", name, f"is not a measure of these folders{meant(name, names)}"
+            )
     for at, folder in enumerate(folders):
         lacks = [
             row.measure

@@ -121,13 +121,13 @@ def find_changed_file(files: Files, url: str, recorded: Mapping[str, str]) -> st
     try:
         found = file_digests(files, url)
     except (FileNotFoundError, NotADirectoryError):
-        return "it is missing, or a part of it"
+        return "the table or a part of it is missing"
     except CorruptFileError as error:
         return f"a part of it is corrupt ({error})"
     for name in sorted({*found, *recorded}):
         checksum_file = name.startswith(".")
         if name not in recorded and not checksum_file:
-            return f"{name} is not of this table"
+            return f"{name} does not belong to this table"
         if name not in found and not checksum_file:
             return f"{name} is missing"
         if name in found and name in recorded and found[name] != recorded[name]:

@@ -55,5 +55,7 @@ def engine_of(asked: str, spark: SparkSession, buckets: int) -> Engine:
         why = "all nodes are in one bucket" if buckets == 1 else f"{buckets} tasks can stay"
         return Engine("tasks", "as asked for" if asked == "tasks" else why)
     if asked == "tasks":
-        raise InputError("engine", asked, f"cannot be: {reason}; give jobs, or other buckets")
+        raise InputError(
+            "engine", asked, f"cannot be used: {reason}; give jobs, or another number of buckets"
+        )
     return Engine("jobs", reason)

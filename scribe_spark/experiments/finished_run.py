@@ -16,13 +16,13 @@ from scribe_spark.schemas import MICROSECONDS
 
 @dataclass(frozen=True)
 class Run:
-    """A folder that a run has left.
+    """The folder of a finished run.
 
     Attributes
     ----------
     out : str
     simulation : Simulation
-        Every stage of the run as DataFrames, computed on demand, until :meth:`close`.
+        The run's stages as DataFrames, computed on demand, until :meth:`close`.
     """
 
     out: str
@@ -35,12 +35,12 @@ class Run:
         self.close()
 
     def table(self, name: str) -> DataFrame:
-        """A table of the run, by its name in `schemas`."""
+        """Return a table of the run by its name in `schemas`."""
         with self._folder() as folder:
             return folder.read_table(name)
 
     def arrivals(self) -> DataFrame:
-        """Return the first copy of each member: a view of `deliveries` and of what nodes sent.
+        """Return the first copy of each member, from `deliveries` and the copies that nodes sent.
 
         Returns
         -------
@@ -78,22 +78,22 @@ class Run:
         return {name for entry in self.manifest()["phases"] for name in entry["tables"]}
 
     def read_text(self, name: str) -> str:
-        """A text of the run's folder, for example ``figures/figure-06-group-size.svg``."""
+        """Return a text file of the folder, for example ``figures/figure-06-group-size.svg``."""
         with self._folder() as folder:
             return folder.read_text(name)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """`metrics.json`."""
+        """Return the contents of `metrics.json`."""
         with self._folder() as folder:
             return folder.read_json("metrics.json")
 
     def manifest(self) -> dict[str, Any]:
-        """`manifest.json`."""
+        """Return the contents of `manifest.json`."""
         with self._folder() as folder:
             return folder.read_json(MANIFEST)
 
     def close(self) -> None:
-        """Free the memory and the files that the simulation takes; the folder stays."""
+        """Free the memory and the temporary files of the simulation; the folder stays."""
         self.simulation.close()
 
     def _folder(self) -> Folder:

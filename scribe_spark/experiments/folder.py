@@ -217,7 +217,7 @@ class StoredFolder:
             strange = find(self._files, self.url, where)
         if strange is not None:
             remedy = (
-                f"holds {shown(strange)}, which scribe-spark has not written and would delete; "
+                f"holds {shown(strange)}, which scribe-spark did not write and would delete; "
                 "move it away, or name another OUT"
             )
             raise InputError("out", self.out, remedy)
@@ -235,7 +235,7 @@ class StoredFolder:
         except (FileNotFoundError, NotADirectoryError):
             return "it is missing"
         except (IsADirectoryError, UnicodeDecodeError, CorruptFileError):
-            return "it is no text any more"
+            return "it is not a text file"
         return None if digests.text_digest(text) == digest else "it has changed"
 
     def verify_table(self, name: str, record: Mapping[str, Any]) -> str | None:
@@ -297,7 +297,7 @@ class Folder(StoredFolder):
             self._files.delete(probe)
             seen = tasks_write(self.spark, self.url)
         if not seen:
-            remedy = "is not where the server's tasks write; give a URL, or a folder that both see"
+            remedy = "is not visible to the server's tasks; give a URL or a shared folder"
             raise InputError("out", self.out, remedy)
 
     def clear(self, owner: Owner, inner: Iterable[str] = ()) -> None:

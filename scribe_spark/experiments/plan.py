@@ -107,7 +107,7 @@ class Plan:
         if not visible:
             return None
         if MANIFEST not in visible:
-            remedy = f"holds other things ({visible[0]}); name a new folder"
+            remedy = f"is not empty ({visible[0]}); name a new folder"
             raise InputError("out", out, remedy)
         manifest: dict[str, Any] = read_manifest(out, folder.read_text)
         _refuse_others(out, manifest, self.owner)
@@ -150,7 +150,7 @@ def _refuse_others(out: str, manifest: Any, owner: Owner) -> None:
     """Refuse a folder that another command has left."""
     found = owner_of(manifest)
     if found is None:
-        raise InputError("out", out, f"holds a {MANIFEST} of something else; name a new folder")
+        raise InputError("out", out, f"holds a {MANIFEST} of another program; name a new folder")
     if found is not owner:
         remedy = f"holds {found.noun}, not {owner.noun}; name a new folder"
         raise InputError("out", out, remedy)

@@ -125,5 +125,5 @@ def _refuse_no_run(out: str, names: list[str]) -> None:
 
 def _refuse_damage(folder: Folder, name: str, problem: str | None) -> None:
     if problem is not None:
-        remedy = f"{name} is not as written: {problem}; --resume makes it again"
+        remedy = f"{name} is not as written: {problem}; make it again with --resume"
         raise InputError("out", folder.out, remedy)

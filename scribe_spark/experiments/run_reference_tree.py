@@ -52,9 +52,7 @@ def check_reference_tree(config: ReferenceTreeConfig, execution: Execution) -> N
     check_out(_plan(config, execution))
     if config.reference_tree.dht == "routed":
         if not check_overlay(config.overlay).randomised:
-            remedy = (
-                "has other roots of keys than Pastry; with dht = routed give perfect or arrivals"
-            )
+            remedy = "is not Pastry; with dht = routed, give perfect or arrivals"
             raise InputError("overlay", config.overlay.kind, remedy)
         if not needs_spark(config.topology.kind):
             check_routes(load(network_of(config)), config.topology.tie, config.seed)

@@ -42,7 +42,7 @@ def check_saved_knowledge(config: RunConfig, read: Callable[[str], str]) -> dict
     except InputError:  # the storage does not answer
         raise
     except Exception:
-        raise InputError("knowledge", out, f"has no {MANIFEST} of a run that can be read") from None
+        raise InputError("knowledge", out, f"has no readable {MANIFEST} of a run") from None
     if _TABLE not in tables:
         remedy = "belongs to a run without --write-knowledge, or to one that ended too early"
         raise InputError("knowledge", out, remedy)

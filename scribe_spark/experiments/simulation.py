@@ -49,36 +49,34 @@ MakeApplication = Callable[[int], Application]
 
 
 class Simulation:
-    """A config and a SparkSession; its properties are the stages, computed once and on demand.
+    """The stages of a run as properties; each stage is computed once, when it is first read.
 
-    A stage is one of three kinds: on the driver or in files (`graph`, `underlay`), kept until
-    :meth:`close`; a table that may have been saved (`nodes`); in the executors' memory, kept until
-    :meth:`release`.
+    A stage on the driver or in files (`graph`, `underlay`) is kept until :meth:`close`, a stage in
+    the executors' memory until :meth:`release`.  A table may be read from a saved file (`nodes`).
 
     Parameters
     ----------
     spark : SparkSession
     config : RunConfig
     saved : mapping of DataFrame, optional
-        Tables that have been written already (by their name in `schemas`); they are read, not
-        computed again.
+        Tables that were written before, by their names in `schemas`; they are read, not computed.
     progress : Progress, optional
     most_routers : int
-        With more routers than this, routes are searched for, not kept as matrices.
+        With more routers than this, routes are searched on demand, not kept as matrices.
     shares : Simulation, optional
-        One of the same session: its graph and routes are used where the network is the same.
+        A simulation of the same session, whose graph and routes are used if the network is equal.
     engine : str
-        ``auto``, ``tasks`` or ``jobs``: the way rounds are played, see `engine_of`.  Trees of a run
-        without rounds are played in tasks if ``tasks`` is given, else as jobs.
+        ``auto``, ``tasks`` or ``jobs``: the way to play rounds, see `engine_of`.  Trees of a run
+        without rounds are played in tasks with ``tasks``, otherwise as jobs.
     application : callable, optional
         See `make_world`; a run with an application has rounds.
     buckets : int, optional
-        The number of buckets of the nodes in rounds; chosen if it is not given.
+        The number of buckets in rounds; by default chosen by the number of nodes.
 
     Raises
     ------
     InputError
-        The run has rounds, and no world starts with its overlay.
+        The run has rounds, and its overlay cannot start a world.
     """
 
     def __init__(
@@ -115,14 +113,14 @@ class Simulation:
         self.close()
 
     def release(self) -> None:
-        """Free the executors' memory; stages that were there are computed again when asked for."""
+        """Free the executors' memory; the stages there are computed again at their next use."""
         self.stages.clear()
         self.memory.close()
 
     def close(self) -> None:
-        """Free everything, files too; routes of another simulation stay as they are.
+        """Free memory and files; routes that another simulation shares stay.
 
-        A second call does nothing.
+        A second call has no effect.
         """
         self.release()
         self._files.close()
@@ -130,12 +128,12 @@ class Simulation:
     # --- the user's tables
 
     def read_inputs(self) -> None:
-        """Read and check the user's tables, and the engine, before any work is done.
+        """Read and check the user's tables and the engine before any other work.
 
         Raises
         ------
         InputError
-            A table cannot be read, or has impossible rows; or tasks cannot stay.
+            A table cannot be read or has impossible rows, or the engine cannot keep its tasks.
         """
         if self.config.knowledge is not None:
             verify_saved_knowledge(self.spark, self.config)
@@ -147,7 +145,7 @@ class Simulation:
 
     @cached_property
     def given_members(self) -> DataFrame:
-        """`schemas.MEMBERS`, the user's."""
+        """The user's table of members: `schemas.MEMBERS`."""
         config, path = self.config, str(self.config.groups.members)
         members = scribe.read_members(self.spark, path, config.overlay.nodes)
         if not is_local(path):  # `checks.check` has counted those of this machine
@@ -158,14 +156,14 @@ class Simulation:
 
     @cached_property
     def given_capacities(self) -> DataFrame:
-        """``node, limit``, the user's."""
+        """The user's table of limits: ``node, limit``."""
         return scribe.read_capacities(
             self.spark, str(self.config.trees.capacities), self.config.overlay.nodes
         )
 
     @property
     def memberships(self) -> Table:
-        """`schemas.MEMBERS`, for kernels too."""
+        """`schemas.MEMBERS`, as a DataFrame and in batches for kernels."""
         if "members" in self.saved:
             return self.saved.batches("members", schemas.MEMBERS.names)
         return self.grown.memberships
@@ -174,14 +172,14 @@ class Simulation:
 
     @cached_property
     def graph(self) -> Graph:
-        """Routers and links on the driver."""
+        """The graph of routers and links, on the driver."""
         if self._shares is not None:
             return self._shares.graph
         return load(self.config, self.spark)
 
     @cached_property
     def topology(self) -> Topology:
-        """Routers and links in GraphFrames' form."""
+        """The graph of routers and links in GraphFrames' form."""
         return Topology.from_graph(self.spark, self.graph)
 
     @cached_property
@@ -211,7 +209,7 @@ class Simulation:
 
     @property
     def events(self) -> DataFrame | None:
-        """`schemas.WORLD_EVENTS` of a run with rounds; None of others."""
+        """`schemas.WORLD_EVENTS` of a run with rounds; None for other runs."""
         return self.grown.events
 
     @property
@@ -221,22 +219,22 @@ class Simulation:
 
     @property
     def made_nodes(self) -> Table:
-        """`schemas.NODES` as they are made, not as they were saved."""
+        """`schemas.NODES`, computed even if the table was saved."""
         return self.grown.nodes
 
     @property
     def node_parts(self) -> tuple[NodeParts, ...]:
-        """The classes and the regions of the nodes, as far as there are such."""
+        """The classes and the regions of the nodes, if the config has any."""
         return node_parts(self.config, self.graph.hosts)
 
     @property
     def written_nodes(self) -> Table:
-        """The table `nodes` as it is written: with a column for classes and one for regions."""
+        """The table `nodes` for the folder, with a column for classes and one for regions."""
         return with_parts(self.made_nodes, self.node_parts)
 
     @property
     def nodes(self) -> DataFrame:
-        """`schemas.NODES`."""
+        """The nodes: `schemas.NODES`."""
         # to draw them takes less time than to wait until they have been written
         return self.saved["nodes"] if self.saved.has("nodes") else Batches.of(self.made_nodes).frame
 
@@ -252,7 +250,7 @@ class Simulation:
         Raises
         ------
         TypeError
-            The overlay is no Pastry.
+            The overlay is not Pastry.
         """
         return as_pastry(self.overlay).leaf_sets
 
@@ -265,7 +263,7 @@ class Simulation:
 
     @property
     def takes_part(self) -> dict[str, list[str]]:
-        """The names of systems and of the application; an application is in no registry."""
+        """The names of the systems and of the application."""
         names = [getattr(self.application, "__qualname__", repr(self.application))]
         return {
             "systems": [system.name for system in self.asked_for],
@@ -278,7 +276,7 @@ class Simulation:
         return systems_of_run(self.config.trees.variants, self.config.trees.systems)
 
     def own(self, resource: R) -> R:
-        """Release a resource when the executors' memory is freed (:meth:`release`)."""
+        """Register a resource that :meth:`release` frees."""
         return self.memory.own(resource)
 
     # --- trees
@@ -328,18 +326,18 @@ class Simulation:
 
     @property
     def children(self) -> DataFrame:
-        """`schemas.CHILDREN`, and the ends' routers and delays: Scribe's tree edges."""
+        """Scribe's tree edges: `schemas.CHILDREN` with routers and delays of both ends."""
         return self.scribe_edges.frame
 
     @property
     def messages(self) -> DataFrame:
-        """`schemas.MESSAGES`: the payloads that go down Scribe's trees when sources multicast."""
+        """The payloads that go down Scribe's trees: `schemas.MESSAGES`."""
         sent = F.lit("payload").alias("kind"), F.col("parent").alias("sender")
         return self.children.select(*sent, F.col("child").alias("receiver"))
 
     @property
     def scribe_edges(self) -> Batches:
-        """The rows of `children`, for kernels."""
+        """The rows of `children` in batches for kernels."""
         return self.grown.edges
 
     @property
@@ -401,7 +399,7 @@ class Simulation:
 
     @property
     def known(self) -> Known:
-        """The nodes, groups and members that rows of systems may name."""
+        """The nodes, groups and members that the tables of a system may contain."""
         sources = self.multicast_groups.select("group", "source")
         groups = self.groups_with_root.select("group", "root").join(sources, "group", "left")
         publications = None
@@ -430,21 +428,21 @@ class Simulation:
 
     @property
     def trees(self) -> TreeGraph:
-        """The trees of every system, and all nodes, as one graph; read where they were saved."""
+        """The trees of all systems and all nodes as one graph, from saved tables if any exist."""
         edges = self._saved_or("tree_edges", lambda: tree_edges(self.systems).frame)
         return TreeGraph.of(self.nodes, edges)
 
     def multicast(self, system: str, edges: Table, built: scribe.Trees | None = None) -> Multicast:
-        """Return a multicast of each group's source along trees of Scribe's kind.
+        """Return the multicasts of all groups' sources along trees like Scribe's.
 
         Parameters
         ----------
         system : str
             The name of the trees in measures.
         edges : DataFrame or Batches
-            A table as :attr:`children`.
+            A table with the columns of :attr:`children`.
         built : Trees, optional
-            The trees in the buckets of the ring, if they are there.
+            The same trees in the buckets of the ring, if they exist.
         """
 
         def deliver() -> Table:
@@ -456,7 +454,7 @@ class Simulation:
         return Multicast(system, edges, deliver)
 
     def multicast_along(self, trees: scribe.Trees) -> Batches:
-        """Return `multicast.DELIVERIES` of a message of each group's source."""
+        """Return `multicast.DELIVERIES` of one message from each group's source."""
         source = self.config.groups.source
         delivered, tables = scribe.multicast(trees, self.multicast_groups, source, self.progress)
         self.memory.own(tables)

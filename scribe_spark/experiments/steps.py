@@ -194,8 +194,8 @@ def opened(
 def lost_again(name: str) -> RunError:
     """Return the error of a step whose executors were lost twice."""
     return RunError(
-        f"{name}: executors were lost again, with data that only they had; go on with --resume, or "
-        "let --conf spark.checkpoint.dir=URL keep that data in storage"
+        f"{name}: executors with unsaved data were lost repeatedly; continue with --resume, or "
+        "keep such data in storage by --conf spark.checkpoint.dir=URL"
     )
 
 

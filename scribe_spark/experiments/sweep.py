@@ -180,7 +180,7 @@ def _check_grid(grid: Mapping[str, tuple[Any, ...]], kind: SweepKind) -> None:
         raise InputError("sweep", points, f"points are too many; must be at most {MOST_POINTS:,}")
     for name, values in grid.items():
         if not values:
-            raise InputError(name, "", "needs a value at least, such as --set b=1,2,4")
+            raise InputError(name, "", "needs at least one value, such as --set b=1,2,4")
         for place, value in enumerate(values):
             if redacted(value) != value:
                 remedy = "has a secret in it, which the name of the point's folder would tell"

@@ -293,7 +293,7 @@ def _pair_faults(made: Sequence[Multicast]) -> list[tuple[Column, str, str, str]
     trees = [one.system for one in made if one.tree_edges is not None and not one.scheduled]
     tree = _among("system", trees)  # trees have copies besides in a run with a schedule
     all_members = ~_among("system", [one.system for one in made if one.partial])
-    or_repeats = "give one, or say Multicast(..., repeats=True)"
+    or_repeats = "give one, or set Multicast(..., repeats=True)"
     faults = [
         ((expected == 0) & (delivered > 0) & is_source, "delivered", "node",
          "this is the source, which gets no copy"),

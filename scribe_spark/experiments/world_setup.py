@@ -63,26 +63,27 @@ def make_world(
     buckets: int = 1,
     engine: str | None = None,
 ) -> World:
-    """The world of a config before its first round; to be freed by its ``release``.
+    """Return the world of a config before its first round; free it by its ``release``.
 
     Parameters
     ----------
     simulation : Simulation
-        Of :func:`network_of` the config.
+        The simulation of ``network_of(config)``.
     events : DataFrame, optional
-        `schemas.EVENTS`, where they have been made already.
+        The events, if they exist already: `schemas.EVENTS`.
     application : callable, optional
-        Makes an application of yours on Scribe's upcalls, given how many nodes there are; picklable
-        (the class of the application, for example).
+        ``application(nodes)`` makes your application on Scribe's upcalls for a number of nodes;
+        picklable (for example the class of the application).
     buckets : int
-        In how many the nodes are.
+        The number of buckets.
     engine : str, optional
-        ``tasks`` or ``jobs``, see `World`; by default tasks where there is one bucket.
+        ``tasks`` or ``jobs``, see `World`; by default ``tasks`` for one bucket.
 
     Raises
     ------
     InputError
-        An application for no groups, or beside reliable delivery, which is one itself.
+        There is an application but no group, or an application and reliable delivery, which is
+        an application itself.
 
     Examples
     --------
@@ -97,7 +98,9 @@ def make_world(
         groups = protocols.groups
         if groups is None or groups.rules.reliable:
             what = "is an application itself" if groups else "has no effect without groups"
-            remedy = f"{what}; give best-effort delivery and groups to one of your own"
+            remedy = (
+                f"{what}; with an application of your own, give groups and best-effort delivery"
+            )
             raise InputError("delivery", config.scribe.delivery, remedy)
         protocols = replace(protocols, groups=replace(groups, application=application))
     return World.start(

@@ -132,23 +132,23 @@ Value = Callable[..., float | None]
 
 @dataclass(frozen=True)
 class Metric:
-    """One number of `metrics.json`, or one for each of some systems.
+    """One number of `metrics.json`, or one number for each system.
 
     Attributes
     ----------
     name : str
-        Its name there; of a system's metric what follows the system's name and a dot.
+        The name in `metrics.json`; for a system's metric, the part after ``SYSTEM.``.
     unit : str
     figure : str or None
-        The figure of the JSAC paper that shows it, or the section that tells it.
+        The figure or section of the JSAC paper with this number.
     definition : str
-        What it is, exactly, in a sentence.
+        An exact definition in one sentence.
     value : callable
-        ``value(found)``; of a system's metric ``value(found, system_name)``.  None: there is none.
+        ``value(found)``, or ``value(found, system_name)`` for a system's metric.  None: no value.
     systems : callable or None
-        Whether a :class:`System` has this metric; None for a metric of the run as a whole.
+        ``systems(system)`` is true for systems with this metric; None: a metric of the run.
     note : str or None
-        A few words beside the number in the report.
+        A short note beside the number in the report.
     """
 
     name: str
@@ -160,7 +160,7 @@ class Metric:
     note: str | None = None
 
     def name_of(self, system: System) -> str:
-        """The name of a system's metric in `metrics.json`."""
+        """Return the name of a system's metric in `metrics.json`."""
         return f"{system.name}.{self.name}"
 
 
@@ -187,21 +187,21 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Measure:
-    """Something that is measured in every run.
+    """Metrics and distributions that every run measures.
 
     Attributes
     ----------
     name : str
-        Under which `Found.collected` has what was collected.
+        The key of the collected results in `Found.collected`.
     metrics : tuple of Metric
     distributions : tuple of Distribution
     collect : callable or None
-        ``collect(run)`` runs what Spark jobs it takes; what it returns is small.
+        ``collect(run)`` runs Spark jobs and returns a small result.
     early : bool
-        It reads tables of the topology, overlay and trees phases only, so that it can run beside
-        the jobs that make the tables of the measures phase.
+        True if `collect` reads tables of the topology, overlay and trees phases only, and so can
+        run beside the jobs of the measures phase.
     used_when : callable or None
-        ``used_when(config)``: whether a run has the metrics; by default every run.
+        ``used_when(config)`` is true for runs with the metrics; by default for every run.
     """
 
     name: str

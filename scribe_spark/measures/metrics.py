@@ -42,13 +42,13 @@ _MEASURES: Registry[Measure] = Registry(
 
 
 def register_measure(measure: Measure) -> Measure:
-    """Add a measure to every run from now on.
+    """Add a measure to all later runs.
 
     Raises
     ------
     ValueError
-        The package has a measure of that name, or another measure one of its metrics or
-        distributions.
+        The package has a measure of that name, or another measure has a metric or distribution of
+        the same name.
     """
     for other in _MEASURES.values():
         if other.name == measure.name:

@@ -21,12 +21,12 @@ class Step:
     Attributes
     ----------
     onward : mapping of ndarray, optional
-        Of `forward`: the messages that go on, with all columns that it was given.
+        From `forward`: the messages that go on, with all their columns.
     sent : mapping of ndarray, optional
-        New messages; ``node`` says where they start (`Overlay.route`) or arrive (`Overlay.send`).
-        They have ``key_hi, key_lo`` and the payload columns; others are left out.
+        New messages: ``node``, where they start (`Overlay.route`) or arrive (`Overlay.send`),
+        ``key_hi, key_lo`` and the payload columns; other columns are ignored.
     outcomes : mapping of ndarray, optional
-        Messages that `Overlay.route` or `Overlay.send` hands back, with all columns.
+        Messages that `Overlay.route` or `Overlay.send` returns, with all columns.
     """
 
     onward: Columns | None = None
@@ -35,43 +35,41 @@ class Step:
 
 
 class Application:
-    """The application on every node of an overlay: two upcalls, each for many messages at once.
+    """The program on every node of an overlay; each of its two upcalls gets many messages at once.
 
-    Messages are arrays by name: ``node`` (the number of the node where each is), ``key_hi, key_lo``
-    (where it is routed to), ``next`` (the number of the node that it would go to next; -1 where
-    there is none), ``start, hops, delay_us`` (where it began, and its way so far) and the payload
-    columns.  Those of `Overlay.send` have ``node`` and the payload alone.  An upcall gets those of
-    a *bucket* of nodes, in any order, and has the state of these nodes in `tables`: what it does
-    for a node must not depend on the others.
+    Messages are arrays by name: ``node`` (the node that has the message), ``key_hi, key_lo`` (its
+    key), ``next`` (its next hop, or -1), ``start, hops, delay_us`` (its first node and its way so
+    far) and the payload columns.  Messages of `Overlay.send` have ``node`` and the payload only.
+    An upcall gets the messages of a *bucket* of nodes, in any order, and the state of these nodes
+    in `tables`; its result for one node must not depend on other nodes.
 
-    An application is sent to the executors, and keeps nothing in itself.
+    An application is copied to the executors, so it must keep no state in its attributes.
 
     Attributes
     ----------
     state : mapping of str
-        The columns of each table of the nodes' state, as ``"node bigint, ..."``.  An upcall reads
-        ``tables[name]``, arrays by name, and writes another in its place.
+        Name of each table of state -> its columns, ``"node bigint, ..."``.  An upcall reads
+        ``tables[name]``, arrays by name, and may replace it.
     independent : bool
-        Whether `forward` treats each message by itself, whatever other messages do.  Then, and
-        where there is no `forward`, messages make as many hops in a superstep as they can inside
-        their bucket, else one.
+        True if `forward` treats each message independently.  Then, or without `forward`, a message
+        makes all hops inside its bucket in one superstep; otherwise one hop.
     """
 
     state: Mapping[str, str] = MappingProxyType({})
     independent: bool = False
 
     def begin(self, tables: Tables) -> Columns | None:
-        """Return messages that nodes send by themselves when routing begins: as `Step.sent`."""
+        """Return the messages that nodes send when routing begins, as `Step.sent`."""
         return None
 
     def forward(self, tables: Tables, messages: Columns) -> Step:
-        """Messages before they go on to ``next``.
+        """Process messages before they go on to ``next``.
 
-        `Step.onward` has those that do: it may lack some, and the application may merge them,
-        change contents and ``next``.
+        `Step.onward` contains the messages that go on.  The application may drop, merge or change
+        messages, and change ``next``.
         """
         return Step(onward=messages)
 
     def deliver(self, tables: Tables, messages: Columns) -> Step:
-        """Messages at the root of their key, or at the node that they were sent to."""
+        """Process messages at the root of their key, or at their receiver."""
         return Step(outcomes=messages)

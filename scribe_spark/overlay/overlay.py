@@ -49,7 +49,7 @@ class Routed:
     Attributes
     ----------
     messages : tuple of int
-        How many were sent in each superstep.
+        The number of messages of each superstep.
     """
 
     messages: tuple[int, ...]
@@ -59,11 +59,11 @@ class Routed:
     _state: Mapping[str, StructType]
 
     def outcomes(self) -> DataFrame:
-        """Return what the application has handed back; to be read before `release`.
+        """Return the outcomes of the application; read them before `release`.
 
-        Of `route`: ``node, next`` (NULL where there is none)``, key_hi, key_lo``, the payload,
-        ``start, hops, delay_us`` (the message's way so far) and ``direct_us`` (D between its ends,
-        the underlay's own delay).  Of `send`: ``node`` and the payload.
+        `route` gives ``node``, ``next`` (may be NULL), ``key_hi, key_lo``, the payload,
+        ``start, hops, delay_us`` (the way so far) and ``direct_us`` (the delay between both ends in
+        the underlay).  `send` gives ``node`` and the payload.
         """
         names = [f"{OUTCOMES} {superstep}" for superstep in range(len(self.messages))]
         facts, underlay = self._overlay.ring.facts, self._overlay.underlay
@@ -84,7 +84,7 @@ class Routed:
         return typed(self._tables.rows(*names), rows, self._schema)
 
     def state(self, name: str) -> DataFrame:
-        """Return a table of the application's state; to be read before `release`."""
+        """Return a table of the application's state; read it before `release`."""
         wanted = to_arrow_schema(self._state[name])
 
         def rows(bucket: int, table: dict[str, np.ndarray]) -> Iterator[pa.RecordBatch]:
@@ -93,7 +93,7 @@ class Routed:
         return typed(self._tables.rows(name), rows, self._state[name])
 
     def release(self) -> None:
-        """Free the memory."""
+        """Free the memory of the results."""
         self._tables.release()
 
 
@@ -107,10 +107,10 @@ def _batch(table: Columns, wanted: pa.Schema) -> pa.RecordBatch:
 
 
 class Overlay(ABC):
-    """Nodes that route messages towards keys, over an underlay.
+    """Nodes that route messages to keys over an underlay.
 
-    A kind of overlay (Pastry, ...) says by :attr:`rule` how it routes, and by
-    :meth:`routing_table` which nodes know which.
+    A kind of overlay, such as Pastry, defines its routing by :attr:`rule`, and its knowledge by
+    :meth:`routing_table`.
 
     Parameters
     ----------
@@ -118,17 +118,17 @@ class Overlay(ABC):
         `schemas.NODES`.
     underlay : Underlay
     bits : callable, optional
-        ``bits(n)``: of n nodes those that share so many first bits are in one bucket.
+        ``bits(n)``: nodes that share this number of first bits are in one bucket, for n nodes.
 
     Attributes
     ----------
     nodes : DataFrame
     underlay : Underlay
     ring : BucketRing
-        Where the nodes are.
+        The buckets of the nodes.
     known : sequence of DataFrame
-        What the nodes of each bucket know, as tables of the engine (`engine.on_spark.ROWS`); the
-        rule of routing reads them.
+        The knowledge of the nodes in each bucket, as tables of the engine (`engine.on_spark.ROWS`)
+        that the rule of routing reads.
     """
 
     def __init__(
@@ -145,10 +145,10 @@ class Overlay(ABC):
 
     @abstractmethod
     def routing_table(self) -> DataFrame:
-        """`schemas.ROUTING_TABLE`: one row per entry of every node's routing table."""
+        """Return the entries of all routing tables: `schemas.ROUTING_TABLE`."""
 
     def with_router(self, frame: DataFrame) -> DataFrame:
-        """Return `frame` and the ``router`` of the node in its column ``node``.
+        """Return `frame` with the column ``router`` of its column ``node``.
 
         Looked up in the facts: a join would shuffle both.
         """
@@ -164,17 +164,17 @@ class Overlay(ABC):
         return frame.mapInArrow(add, StructType(fields))
 
     def table_entries(self) -> DataFrame:
-        """`schemas.TABLE_ENTRIES`: nodes, and the entries in all their routing tables; one row."""
+        """Return the numbers of nodes and of entries in their tables: `schemas.TABLE_ENTRIES`."""
         entries = self.routing_table().agg(F.count("*").alias("entries"))
         nodes = self.nodes.agg(F.count("*").alias("nodes"))
         return schemas.conform(nodes.crossJoin(entries), schemas.TABLE_ENTRIES)
 
     def arrival_messages(self) -> DataFrame | None:
-        """`schemas.ARRIVAL_MESSAGES`; None where the nodes did not arrive by a protocol."""
+        """Return `schemas.ARRIVAL_MESSAGES`; None if the nodes did not arrive by a protocol."""
         return None
 
     def release(self) -> None:
-        """Free what the nodes know."""
+        """Free the memory of the nodes' knowledge."""
         for table in self.known:
             release(table)
         self.ring.release()
@@ -189,9 +189,9 @@ class Overlay(ABC):
         Parameters
         ----------
         payload : sequence of str
-            The columns of messages that are the application's.
+            The message columns of the application.
         rule : NextHop, optional
-            Another rule of routing than the overlay's.
+            A rule of routing in place of the overlay's.
         """
         ring, underlay = self.ring, self.underlay
         return Route(
@@ -200,12 +200,12 @@ class Overlay(ABC):
         )
 
     def starting(self, messages: DataFrame, payload: Sequence[str] = ()) -> DataFrame:
-        """Return the messages of a table as that program gets them, packed; lazy.
+        """Return the messages of a table in the packed form of that program; computed when read.
 
         Parameters
         ----------
         messages : DataFrame
-            ``node, key_hi, key_lo`` and payload; those at nodes that do not exist are lost.
+            ``node, key_hi, key_lo`` and payload; messages at unknown nodes are lost.
         """
         names = tuple(payload)
 
@@ -232,21 +232,21 @@ class Overlay(ABC):
         messages : DataFrame
             ``node, key_hi, key_lo`` and payload: numbers, BOOLEANs and STRINGs, without NULLs.
         state : mapping of DataFrame, optional
-            What nodes have in the tables of the application's state, by name; of nodes that do not
-            exist it is lost.
+            The tables of the application's state at the start, by name; rows of unknown nodes are
+            lost.
         rule : NextHop, optional
-            Another rule of routing than the overlay's.
+            A rule of routing in place of the overlay's.
 
         Returns
         -------
         Routed
-            With the application's outcomes: unless it says otherwise, every message that was
-            delivered.  Messages to nodes that do not exist are lost.
+            The application's outcomes; by default every delivered message.  Messages to unknown
+            nodes are lost.
 
         Raises
         ------
         ValueError
-            A column has the name of one that the overlay needs for itself, or another type.
+            A column has a name that the overlay uses, or an unsupported type.
         """
         payload = _payload(messages, ["node", "key_hi", "key_lo"])
         schema = [("node", _BIGINT), ("next", _BIGINT), ("key_hi", _BIGINT), ("key_lo", _BIGINT)]
@@ -267,8 +267,7 @@ class Overlay(ABC):
         name: str = "send",
         progress: Progress | None = None,
     ) -> Routed:
-        """Deliver messages to the nodes they are addressed to, and what is sent then, until nothing
-        is.
+        """Deliver messages to their nodes, and all messages that the application then sends.
 
         Parameters
         ----------
@@ -276,7 +275,7 @@ class Overlay(ABC):
         messages : DataFrame
             ``node`` and payload.
         state, name, progress
-            As of :meth:`route`.
+            See :meth:`route`.
         """
         payload = tuple(_payload(messages, ["node"]))
         ring = self.ring

@@ -49,7 +49,7 @@ class PastryNextHop:
 
 
 class PastryOverlay(Overlay, GraphTables):
-    """A Pastry network; its nodes know nobody yet.
+    """A Pastry network, whose nodes at first know no other node.
 
     Parameters
     ----------
@@ -57,19 +57,19 @@ class PastryOverlay(Overlay, GraphTables):
         `schemas.NODES`.
     underlay : Underlay
     b, leaf_set
-        As below.
+        See the attributes.
     digits : int, optional
-        Nodes that share so many first digits are in one bucket; by default as many as give every
-        core work.
+        Nodes that share this number of first digits are in one bucket; by default chosen so that
+        every core has work.
 
     Attributes
     ----------
     b : int
-        Digits are base 2**b.
+        The base of digits is 2**b.
     leaf_set : int
-        l.
+        The number of nodes in a leaf set, l.
     arrived : DataFrame or None
-        `schemas.ARRIVAL_MESSAGES`, of nodes that have arrived by the protocol.
+        Messages of nodes that arrived by the protocol: `schemas.ARRIVAL_MESSAGES`.
     """
 
     def __init__(
@@ -92,13 +92,13 @@ class PastryOverlay(Overlay, GraphTables):
 
     @classmethod
     def perfect(cls, nodes: DataFrame, underlay: Underlay, b: int, leaf_set: int) -> PastryOverlay:
-        """Perfect tables for `nodes` (`schemas.NODES`), to be freed by :meth:`release`."""
+        """Return a Pastry with perfect tables; free it by :meth:`release`."""
         made = cls(nodes, underlay, b, leaf_set)
         made.fill_perfectly()
         return made
 
     def fill_perfectly(self) -> None:
-        """Let all nodes know what perfect tables tell them."""
+        """Fill the leaf sets and routing tables of all nodes perfectly."""
         tables = perfect_tables(self.ring, self.underlay, self.b, self.leaf_set, self.digits)
         self.known = [materialise(as_constant(tables))[0]]
 
@@ -110,17 +110,17 @@ class PastryOverlay(Overlay, GraphTables):
         b: int,
         leaf_set: int,
     ) -> PastryOverlay:
-        """Nodes that know what `knowledge` (`schemas.KNOWLEDGE`) says.
+        """Return a Pastry with the leaf sets and tables of `knowledge` (`schemas.KNOWLEDGE`).
 
-        Knowledge need not be perfect, nor complete: leaf sets may be of any length, entries
-        missing; but who is known is there.  To be freed by :meth:`release`.
+        Leaf sets may have any length, and entries may be missing, but every known node must exist.
+        Free it by :meth:`release`.
         """
         made = cls(knowledge.select(schemas.NODES.names), underlay, b, leaf_set)
         made.known = [tables_of_knowledge(knowledge, made.ring, b, leaf_set)]
         return made
 
     def own(self, release: Callable[[], None]) -> None:
-        """Call `release` when the overlay is released."""
+        """Register a function that :meth:`release` calls."""
         self._owned.append(release)
 
     def arrival_messages(self) -> DataFrame | None:
@@ -128,7 +128,7 @@ class PastryOverlay(Overlay, GraphTables):
         return self.arrived
 
     def release(self) -> None:
-        """Free the nodes' memory, and the tables that are the overlay's own."""
+        """Free the memory of the nodes and the overlay's own tables."""
         super().release()
         for release in self._owned:
             release()
@@ -140,7 +140,7 @@ class PastryOverlay(Overlay, GraphTables):
 
     @property
     def knowledge(self) -> DataFrame:
-        """`schemas.KNOWLEDGE`, made anew by each query that reads it."""
+        """`schemas.KNOWLEDGE`; each query computes the table again."""
         return to_knowledge(self.known[0], self.ring, self.underlay.kernel)
 
     @property
@@ -150,22 +150,22 @@ class PastryOverlay(Overlay, GraphTables):
 
     @property
     def leaf_sets(self) -> DataFrame:
-        """`schemas.LEAF_SETS`: the nodes in each leaf set, with their places clockwise."""
+        """The nodes in each leaf set, in clockwise order: `schemas.LEAF_SETS`."""
         edges = self.edges.where(F.col("kind") == schemas.LEAF_SET)
         return edges.select(F.col("src").alias("node"), F.col("dst").alias("leaf"), "place")
 
     @property
     def vertices(self) -> DataFrame:  # type: ignore[override]
-        """`schemas.NODE_VERTICES`."""
+        """The nodes as vertices of a graph: `schemas.NODE_VERTICES`."""
         return node_vertices(self.nodes)
 
     @property
     def edges(self) -> DataFrame:  # type: ignore[override]
-        """`schemas.OVERLAY_EDGES`, made anew from `knowledge` by each query that reads it."""
+        """The links of the overlay: `schemas.OVERLAY_EDGES`; each query computes it again."""
         return overlay_edges(self.knowledge, self.nodes)
 
     def routing_table(self) -> DataFrame:
-        """See :meth:`Overlay.routing_table`; leaf sets are not in it."""
+        """See :meth:`Overlay.routing_table`; the table does not contain leaf sets."""
         return routing_table(self._cells, self.ring)
 
     def table_entries(self) -> DataFrame:

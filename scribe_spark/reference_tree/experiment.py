@@ -78,10 +78,10 @@ class Experiment:
         check_assignment(self.assignment)
         for field in ("events", "pairs"):
             if getattr(self, field) < 1:
-                raise InputError(field, getattr(self, field), "is at least 1")
+                raise InputError(field, getattr(self, field), "must be at least 1")
         for size in self.sizes:
             if not 1 <= size < 2**self.bits:
-                remedy = f"is from 1 to {2**self.bits - 1}: with one host more each has a key"
+                remedy = f"must be from 1 to {2**self.bits - 1}, less than the number of keys"
                 raise InputError("sizes", size, remedy)
 
     @property

@@ -124,14 +124,14 @@ def _check_ids(ring: Ring, tree: ReferenceTree) -> None:
     """Refuse hosts whose ids cannot be."""
     count, bits = len(ring), tree.bits
     if not count:
-        raise InputError("nodes", count, "a tree has at least one host")
+        raise InputError("nodes", count, "must be at least 1")
     if count > 2**bits:
         raise InputError("nodes", count, f"keys of {bits} bits are {2**bits}")
     greatest = int(ring.hi[-1]) << 64 | int(ring.lo[-1])
     if greatest >= 2**bits:
-        raise InputError("id", greatest, f"is not below 2**{bits}, the number of keys")
+        raise InputError("id", greatest, f"must be less than 2**{bits}, the number of keys")
     again = (ring.hi[1:] == ring.hi[:-1]) & (ring.lo[1:] == ring.lo[:-1])
     if again.any():
         first = np.argmax(again)
         twice = int(ring.hi[first]) << 64 | int(ring.lo[first])
-        raise InputError("id", twice, "is the id of two hosts; ids are unique")
+        raise InputError("id", twice, "is the id of two hosts; ids must be unique")

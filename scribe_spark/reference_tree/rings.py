@@ -34,7 +34,7 @@ def check_assignment(assignment: str) -> None:
     InputError
     """
     if assignment not in ASSIGNMENTS:
-        raise InputError("assignment", assignment, f"is one of {listed(ASSIGNMENTS)}")
+        raise InputError("assignment", assignment, f"is unknown; give one of {listed(ASSIGNMENTS)}")
 
 
 def last_keys(tree: ReferenceTree, assignment: str, own: Numbers, following: Numbers) -> Numbers:

@@ -111,7 +111,7 @@ def blame_environment(error: Exception) -> InputError | None:
     """
     for name in _SUSPECTS:
         if os.environ.get(name):
-            remedy = f"no session can be made with it ({one_line(error)}); correct it, or unset it"
+            remedy = f"no session can start with it ({one_line(error)}); correct it, or unset it"
             return InputError(name, os.environ[name], remedy)
     return None
 
@@ -209,18 +209,18 @@ def _check_arguments(text: str) -> None:
             continue
         if name not in _WITH_VALUE:
             raise InputError(
-                _ARGUMENTS, text, f"{shown(word)} is none of a session's flags; {remedy}"
+                _ARGUMENTS, text, f"{shown(word)} is not a flag of a session; {remedy}"
             )
         if not equals:
             value = next(given, "")
         if name in ("--conf", "-c"):
             if "=" not in value:
                 raise InputError(
-                    _ARGUMENTS, text, f"{word} {shown(value)} is no NAME=VALUE; {remedy}"
+                    _ARGUMENTS, text, f"{word} {shown(value)} is not NAME=VALUE; {remedy}"
                 )
             name, _, value = value.partition("=")
         if name in _MEMORY and not _BYTES.fullmatch(value):
             raise InputError(
-                _ARGUMENTS, text, f"{name} {shown(value)} is no size such as 4g; {remedy}"
+                _ARGUMENTS, text, f"{name} {shown(value)} is not a size such as 4g; {remedy}"
             )
     raise InputError(_ARGUMENTS, text, f"does not end with {_SHELL}; {remedy}")

@@ -42,7 +42,7 @@ _ELSEWHERE = Path("an executor's")
 #: What Spark says where a task that writes a table fails.
 _WRITING = "TASK_WRITE_FAILED"
 
-_GO_ON = "then the same command with --resume goes on"
+_GO_ON = "then continue with --resume"
 
 
 def full_disk(
@@ -68,9 +68,9 @@ def full_disk(
     if found is None and spark is not None and _WRITING not in _text(error):
         found = scratch[0] if scratch else _ELSEWHERE
     if found is None or found in written:
-        return f"out = {shown(out)}: takes no more ({reason}); make room there, {_GO_ON}"
+        return f"out = {shown(out)}: has no space left ({reason}); free space there, {_GO_ON}"
     return (
-        f"{SCRATCH} = {shown(str(found))}: takes no more ({reason}); make room there, or name "
+        f"{SCRATCH} = {shown(str(found))}: has no space left ({reason}); free space there, or name "
         f"another folder, {_GO_ON}"
     )
 

@@ -67,7 +67,7 @@ def check_master(master: str) -> None:
         if found["port"] and not 1 <= int(found["port"]) <= _MOST["port"]:
             raise InputError("master", master, f"port must be 1 to {_MOST['port']:,}")
     else:
-        raise InputError("master", master, f"is no Spark master; {_REMEDY}")
+        raise InputError("master", master, f"is not a Spark master; {_REMEDY}")
 
 
 def reach_master(master: str, patience: float = PATIENCE) -> None:

@@ -76,7 +76,7 @@ def _address(remote: str) -> tuple[str, int]:
     """
     found = _URL.fullmatch(remote)
     if found is None:
-        raise InputError("remote", remote, f"is no Spark Connect server; {_REMEDY}")
+        raise InputError("remote", remote, f"is not a Spark Connect server; {_REMEDY}")
     if LEFT_OUT in remote:
         raise InputError("remote", remote, f"has {LEFT_OUT} for a secret; write the secret itself")
     port = int(found["port"] or _PORT)

@@ -66,23 +66,21 @@ def session(
     *,
     worlds: bool = False,
 ) -> SparkSession:
-    """The active SparkSession, or a new one on `execution`'s master.
+    """Return the active SparkSession, or a new one on `execution`'s master.
 
     Parameters
     ----------
     nodes : int
-        What the heap is sized for.
+        The number of nodes that the Java heap has to hold.
     estimated_work : int, optional
-        What all that the session will do costs (`RunConfig.estimated_work`); `nodes` if it is not
-        given.
+        The cost of all work of the session (`RunConfig.estimated_work`); by default `nodes`.
     worlds : bool
-        Whether it is for worlds alone, which need less of a heap.
+        True for a session that plays worlds only: its Java heap can be smaller.
 
     Raises
     ------
     InputError
-        The master, the environment's choice of tricks, or what Spark reads in it, is bad; or the
-        JVM cannot write the name of OUT.
+        The master or an environment variable is bad, or Java cannot write the name of OUT.
     RunError
         Spark cannot start on this machine.
     """
@@ -154,8 +152,8 @@ def _refusal(error: Exception, master: str) -> InputError | RunError:
         return blame_environment(error) or spark_failure(error)
     reason = one_line(error)
     if "stopped SparkContext" in reason:  # its words where no master takes the application
-        reason = "what is there does not answer as a Spark master of this version"
-    return InputError("master", master, f"no session can be made there ({reason})")
+        reason = "the server does not answer as a Spark master of this version"
+    return InputError("master", master, f"cannot start a session ({reason})")
 
 
 def _connect(execution: Execution, nodes: int, estimated_work: int, worlds: bool) -> SparkSession:
@@ -178,7 +176,7 @@ def _connect(execution: Execution, nodes: int, estimated_work: int, worlds: bool
         if is_own(remote):
             raise _refusal(error, remote) from None
         reason = one_line(error)
-        raise InputError("remote", remote, f"no session can be made there ({reason})") from None
+        raise InputError("remote", remote, f"cannot start a session ({reason})") from None
     set_all(spark, sql_settings(partitions))
     return spark
 
@@ -311,5 +309,5 @@ def _refuse_other_letters(spark: SparkSession, out: str) -> None:
     try:
         out.encode(letters)
     except (LookupError, UnicodeEncodeError):
-        remedy = f"has letters that Java's locale ({letters}) has not; set LC_ALL=C.UTF-8"
+        remedy = f"has letters that Java's locale ({letters}) cannot write; set LC_ALL=C.UTF-8"
         raise InputError("out", out, remedy) from None

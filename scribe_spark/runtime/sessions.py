@@ -215,7 +215,7 @@ class Connected:
         if not imports:
             self._spark.addArtifacts(str(_zipped(scratch_folder())), pyfile=True)
             if not self._look(scratch_folder())[2]:
-                why = "its tasks cannot import scribe_spark; install it where they run"
+                why = "its tasks cannot import scribe_spark; install scribe_spark there"
                 raise InputError("remote", self.master, why)
         return partitions, sees
 
@@ -226,7 +226,9 @@ class Connected:
         try:
             found = self._spark.range(_MOST_CORES).mapInArrow(looking, _LOOK).toArrow().to_pylist()
         except PySparkException as error:
-            raise InputError("remote", self.master, f"does no task ({one_line(error)})") from None
+            raise InputError(
+                "remote", self.master, f"cannot run a task ({one_line(error)})"
+            ) from None
         wrote = [_read(folder / str(one["partition"])) == token for one in found]
         shutil.rmtree(folder, ignore_errors=True)
         sees = all(wrote) and all(one["sees"] for one in found)
@@ -310,7 +312,7 @@ class Connected:
         """
         if self._scratch is None:
             why = f"the session keeps no tables ({self._refuses_checkpoints})"
-            raise InputError("scratch", None, f"{why}; name a folder that its tasks write")
+            raise InputError("scratch", None, f"{why}; name a folder that its tasks can write")
         return f"{self._scratch}/{uuid.uuid4().hex}"
 
 

@@ -202,7 +202,9 @@ def _chosen(text: str) -> frozenset[str]:
     named = {word for word in words if not word.startswith("-")}
     for word in sorted((named | left_out) - {"all", "none", *_NAMES}):
         raise InputError(
-            VARIABLE, text, f"{shown(word)} is no trick; all, none, or {listed(_NAMES)}"
+            VARIABLE,
+            text,
+            f"{shown(word)} is not a trick; give all, none, or some of {listed(_NAMES)}",
         )
     if "none" in named and len(words) > 1:
         raise InputError(VARIABLE, text, "none cannot be combined with others")

@@ -42,7 +42,7 @@ def check_capacities(path: str, nodes: int) -> pd.DataFrame:
         raise _refusal(path, f"row node={node[outside[0]]} names no node", nodes)
     times = np.bincount(node, minlength=nodes)
     if (times > 1).any():
-        raise _refusal(path, f"node={times.argmax()} is there twice", nodes)
+        raise _refusal(path, f"node={times.argmax()} occurs twice", nodes)
     if (times == 0).any():
         raise _refusal(path, f"node={times.argmin()} is left out", nodes)
     if (limit < 1).any():
@@ -52,7 +52,7 @@ def check_capacities(path: str, nodes: int) -> pd.DataFrame:
 
 
 def _refusal(path: str, what: str, nodes: int) -> InputError:
-    return InputError("capacities", path, f"{what}; give nodes 0 to {nodes - 1} a row each")
+    return InputError("capacities", path, f"{what}; give one row for each node, 0 to {nodes - 1}")
 
 
 def limits_by_number(capacities: DataFrame) -> np.ndarray:

@@ -213,7 +213,7 @@ def _bad_row(path: str, nodes: int, group, node) -> InputError:
 
 
 def _twice(path: str, group, node) -> InputError:
-    return InputError("members", path, f"group={group}, node={node} is there twice; keep one row")
+    return InputError("members", path, f"group={group}, node={node} occurs twice; keep one row")
 
 
 def make_groups(members: DataFrame, nodes: DataFrame, config: RunConfig) -> DataFrame:

@@ -67,7 +67,7 @@ class Topology(GraphTables):
 
     @classmethod
     def from_graph(cls, spark: SparkSession, graph: Graph) -> Topology:
-        """The DataFrames of `graph`, handed to Spark through Arrow."""
+        """Return the DataFrames of a graph."""
 
         def frame(rows: pd.DataFrame, schema: pa.Schema) -> DataFrame:
             table = pa.Table.from_pandas(rows, schema=schema, preserve_index=False)
@@ -76,11 +76,11 @@ class Topology(GraphTables):
         return cls(frame(graph.vertices, _VERTICES), frame(graph.edges, _EDGES))
 
     def routers(self) -> DataFrame:
-        """The contract table ``routers``."""
+        """Return the table ``routers`` of a run."""
         return conform(self.vertices.withColumn("router", F.col("id")), ROUTERS)
 
     def links(self) -> DataFrame:
-        """The contract table ``links``."""
+        """Return the table ``links`` of a run."""
         return conform(self.edges, LINKS)
 
 

@@ -11,18 +11,18 @@ from scribe_spark.topology.graph import Graph
 
 @dataclass(frozen=True)
 class TopologyKind:
-    """One kind of topology, as ``--topology NAME`` or ``--topology NAME:ARGUMENT`` asks for it.
+    """A kind of topology, which ``--topology NAME`` or ``--topology NAME:ARGUMENT`` selects.
 
     Attributes
     ----------
     name : str
     make : callable
-        (argument, config, seed) -> Graph; without Spark, every draw keyed by the seed.
+        ``make(argument, config, seed) -> Graph``, without Spark; every draw depends on the seed.
     argument : str
-        What the argument is, in capitals; empty where the kind takes none.
+        A name for the argument, in capitals; empty for a kind without argument.
     is_kept : bool
-        Whether a graph is kept and not made again: `make` gives the same graph of the same
-        arguments, because it reads no file of a user.
+        True if `make` gives the same graph for the same arguments, because it reads no file of a
+        user; such a graph is kept and not made again.
     """
 
     name: str
@@ -32,5 +32,5 @@ class TopologyKind:
 
     @property
     def spelling(self) -> str:
-        """As a user writes it: ``topohub:NAME``."""
+        """The form in which a user writes the kind: ``topohub:NAME``."""
         return f"{self.name}:{self.argument}" if self.argument else self.name

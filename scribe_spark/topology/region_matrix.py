@@ -118,7 +118,7 @@ def read_bounded(file: Path, field: str, value: str, most: int = _MOST_BYTES) ->
     except OSError as error:
         raise InputError(field, value, f"cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise InputError(field, value, "is no text in UTF-8") from None
+        raise InputError(field, value, "is not UTF-8 text") from None
 
 
 def _given_shares(given: Iterable[str], names: Sequence[str]) -> np.ndarray:
@@ -130,7 +130,9 @@ def _given_shares(given: Iterable[str], names: Sequence[str]) -> np.ndarray:
             remedy = "must be REGION=SHARE with a share from 0 to 1, such as europe=0.5"
             raise InputError("region_shares", one, remedy)
         if name not in names:
-            raise InputError("region_shares", name, f"is no region; there are {listed(names)}")
+            raise InputError(
+                "region_shares", name, f"is not a region; give some of {listed(names)}"
+            )
         shares[names.index(name)] = number
     return _summed(shares, "region_shares", ",".join(given))
 

@@ -112,7 +112,7 @@ def _refuse_bad_rows(
     again = frame[frame.duplicated()]
     if len(again):
         group, node, right = again.iloc[0]
-        remedy = f"group={group}, node={node}, right={shown(right)} is there twice; keep one row"
+        remedy = f"group={group}, node={node}, right={shown(right)} occurs twice; keep one row"
         raise InputError("access", path, remedy)
 
 

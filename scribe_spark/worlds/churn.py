@@ -131,8 +131,8 @@ def _refuse_few_waiting(ends: _Ends, extent: Extent) -> None:
     failing = np.bincount(ends.rounds, minlength=1)
     if failing.max() > waiting:
         remedy = (
-            f"leaves {waiting} of {extent.nodes} nodes to replace those that fail, which are "
-            f"{failing.max()} in round {failing.argmax()}; give less, or more nodes"
+            f"leaves {waiting} of {extent.nodes} nodes as replacements, but "
+            f"{failing.max()} fail in round {failing.argmax()}; give less, or more nodes"
         )
         raise InputError("initial", extent.initial, remedy)
 

@@ -41,7 +41,7 @@ def chosen_generators(config: WorldConfig) -> list[Generator]:
             raise InputError("generator", given, f"names {name} twice; name it once")
     saying = [generator.name for generator in chosen if generator.initial is not None]
     if len(saying) > 1:
-        remedy = f"both {saying[0]} and {saying[1]} say which nodes are alive at first; name one"
+        remedy = f"{saying[0]} and {saying[1]} both decide which nodes live at the start; name one"
         raise InputError("generator", given, remedy)
     of_groups = [generator.name for generator in chosen if generator.needs_groups]
     if of_groups and not config.scribe.has_groups:
@@ -62,7 +62,7 @@ def extent_of(config: WorldConfig) -> Extent:
     initial = config.world.initial
     saying = [one for one in chosen_generators(config) if one.initial is not None]
     if initial is not None and saying and saying[0].sets_initial:
-        remedy = f"is what share says where the generator is {saying[0].name}; leave out this"
+        remedy = f"contradicts share, which decides it with {saying[0].name}; leave it out"
         raise InputError("initial", initial, remedy)
     if initial is None:
         initial = config.overlay.nodes

@@ -37,7 +37,7 @@ def group_crowd(
     if group is None:
         group = int(groups.numbers[groups.largest(extent.initial)[-1]])
     if not groups.has(np.array([group])).all():
-        raise InputError("crowd_group", group, f"is no group; {groups.named()}")
+        raise InputError("crowd_group", group, f"is not a group; {groups.named()}")
     rows = setting.rows
     tried = rows.take((rows.events == JOIN) & (rows.groups == group) & (rows.rounds <= at))
     _, life = setting.lifetimes.at(tried.nodes, tried.rounds)
@@ -46,8 +46,8 @@ def group_crowd(
     count = len(others) if count is None else count
     if not 0 < count <= len(others):
         remedy = (
-            f"of the nodes that are alive in round {at} only {len(others)} are not in group "
-            f"{group} already; give less, or another crowd_group"
+            f"is more than the {len(others)} live nodes outside group {group} in round "
+            f"{at}; give less, or another crowd_group"
         )
         raise InputError("crowd", count, remedy)
     drawn = others[draws.distinct_below(len(others), count, seed, "group crowd", group)]
@@ -79,8 +79,8 @@ def joined_again(setting: Setting) -> EventRows:
     count = int((last - first).sum())
     if count > MOST_EVENTS:
         remedy = (
-            f"makes {count:,} joins of nodes that come back; must be at most "
-            f"{MOST_EVENTS:,}: give fewer members, or no rejoin"
+            f"makes {count:,} joins of nodes that come back, more than {MOST_EVENTS:,}; "
+            "give fewer members, or no rejoin"
         )
         raise InputError("rejoin", True, remedy)
     of, row = expand(first, last)

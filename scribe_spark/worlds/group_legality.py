@@ -133,7 +133,7 @@ def _twice(rows: EventRows, at: int, at_the_start: bool) -> str:
     name = EVENT_NAMES[rows.events[at]]
     if at_the_start:
         done = "joins it" if rows.events[at] == JOIN else "creates it"
-        return f"{row_in_words(rows, at)} is there already: the node {done} at the start"
+        return f"{row_in_words(rows, at)} is superfluous: the node {done} at the start"
     place = f"round={rows.rounds[at]}, node={rows.nodes[at]}, group={rows.groups[at]}"
     return f"{place} has the event {name} twice; keep one"
 

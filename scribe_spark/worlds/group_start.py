@@ -90,7 +90,7 @@ def _creates(
         if group in listed:
             among = np.intersect1d(live, groups.access.permitted(MAY_CREATE, group))
         if not len(among):
-            remedy = f"names nobody for group {group} who may create it and is alive in round 0"
+            remedy = f"allows no node that is alive in round 0 to create group {group}"
             raise InputError("access", path, remedy)
         drawn = draws.bits_np(seed, "creator instead", groups.numbers[place : place + 1])
         creators[place] = among[int(drawn[0] % np.uint64(len(among)))]

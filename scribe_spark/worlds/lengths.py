@@ -137,7 +137,7 @@ def event_round(config: WorldConfig) -> int:
         return config.world.event_round
     at, rounds = _microseconds(seconds) // _microseconds(round_seconds(config)), config.world.rounds
     if at >= rounds:
-        remedy = f"is in round {at:,}, which is no round; rounds are 0 to {rounds - 1}"
+        remedy = f"is in round {at:,}, after the last one; rounds are 0 to {rounds - 1}"
         raise InputError("event_seconds", seconds, remedy)
     return at
 

@@ -30,7 +30,7 @@ def share_of(nodes: int, share: float) -> int:
     """
     count = int(nodes * Fraction(str(share)))
     if count < 1:
-        raise InputError("share", share, f"is less than one of {nodes} nodes; give more")
+        raise InputError("share", share, f"is less than one node of {nodes}; give more")
     return count
 
 
@@ -180,7 +180,7 @@ def refuse_none_left(field: str, failing: int, live: int) -> None:
     InputError
     """
     if failing >= live:
-        raise InputError(field, failing, f"leaves none of {live} live nodes; must be less")
+        raise InputError(field, failing, f"leaves none of {live} nodes alive; give less")
 
 
 def refuse_no_round(at: int, extent: Extent) -> None:
@@ -191,4 +191,4 @@ def refuse_no_round(at: int, extent: Extent) -> None:
     InputError
     """
     if at >= extent.rounds:
-        raise InputError("event_round", at, f"is no round; rounds are 0 to {extent.rounds - 1}")
+        raise InputError("event_round", at, f"is not a round; rounds are 0 to {extent.rounds - 1}")

@@ -111,7 +111,7 @@ def refuse_other_buckets(buckets: int, before: int, otherwise: str = "") -> None
     InputError
     """
     if buckets != before:
-        remedy = f"is not what the world was saved with; give {before}{otherwise}"
+        remedy = f"differs from the saved world; give {before}{otherwise}"
         raise InputError("buckets", buckets, remedy)
 
 

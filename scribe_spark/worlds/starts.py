@@ -37,7 +37,7 @@ def check_start(overlay: str) -> None:
     InputError
     """
     if overlay not in _OVERLAYS:
-        remedy = f"has no rounds; give one of {listed(_OVERLAYS)}"
+        remedy = f"cannot start a world; give one of {listed(_OVERLAYS)}"
         raise InputError("overlay", overlay, remedy)
 
 

@@ -42,35 +42,36 @@ class World:
     Parameters
     ----------
     rows : DataFrame
-        `schemas.ROWS` of the world; the world frees them.
+        The state of all buckets: `schemas.ROWS`; the world frees it.
     ring : BucketRing
-        All nodes that there are, were or may be; the world frees it.
+        All nodes, those that may arrive and dead ones included; the world frees it.
     number : int
         The round that is played next.
     events : DataFrame
         `schemas.EVENTS`, checked.
     underlay : Underlay
     protocols : Protocols
-        What rounds are played by.
+        The protocols that each round plays.
     engine : str
-        Where rounds are played: ``tasks`` keep their buckets for many rounds in a job; of ``jobs``
-        each is a superstep.
+        ``tasks`` keep their buckets for many rounds in one Spark job; with ``jobs``, each superstep
+        is a Spark job.
 
     Attributes
     ----------
     number : int
         The round that is played next.
     scribe : Operations
-        Scribe's operations: what they ask for happens in the round that is played next.
+        Scribe's operations; they happen in the next round.
     publications : pandas.DataFrame
-        ``round, group, expected, in_time, late, lost, duplicates``: of those publications whose
-        deadline was one of the rounds last played together; of the last one, after :meth:`step`.
+        ``round, group, expected, in_time, late, lost, duplicates`` of the publications whose
+        deadline was in the rounds of the last :meth:`step` or :meth:`play`.
     publications_of_systems : pandas.DataFrame
-        The same with a column ``system``, of the systems beside Scribe.
+        The same for the systems beside Scribe, with a column ``system``.
     watched_trees : pandas.DataFrame
         `schemas.WATCHED_TREES` of the same rounds.
     extra_joins : pandas.DataFrame
-        `schemas.EXTRA_JOINS` but `system`: JOINs that the bottleneck remover added in these rounds.
+        JOINs that the bottleneck remover added in these rounds: `schemas.EXTRA_JOINS` without the
+        column `system`.
     """
 
     def __init__(
@@ -111,25 +112,25 @@ class World:
         buckets: int = 1,
         engine: str | None = None,
     ) -> World:
-        """Return a world as it was saved.
+        """Return a saved world.
 
         Parameters
         ----------
         rows : DataFrame
-            As of :attr:`saved`.
+            A table of :attr:`saved`.
         nodes : DataFrame
-            `schemas.NODES`: all nodes that there are, were or may be.
+            All nodes, those that may arrive and dead ones included: `schemas.NODES`.
         events, underlay, protocols
-            As of the constructor.
+            See :class:`World`.
         buckets : int
-            In how many the nodes are.
+            The number of buckets.
         engine : str, optional
-            As of the constructor; by default tasks where there is one bucket.
+            See :class:`World`; by default ``tasks`` for one bucket.
 
         Raises
         ------
         InputError
-            The rows are of another number of buckets.
+            The rows belong to another number of buckets.
         """
         with describe_jobs(nodes.sparkSession, "start of the world"):
             header = read_header(rows)
@@ -155,18 +156,18 @@ class World:
         Parameters
         ----------
         nodes : DataFrame
-            `schemas.NODES`: those that are alive at the start, and those that may arrive.
+            The nodes that live at the start or may arrive: `schemas.NODES`.
         initial : int
-            How many are alive at the start: the first numbers.
+            The number of nodes that live at the start: those with the smallest numbers.
         overlay : str
-            How tables are filled at the start: ``perfect`` or ``arrivals``.
+            The way to fill tables at the start: ``perfect`` or ``arrivals``.
         events, underlay, protocols, buckets, engine
-            As of :meth:`of_save`.
+            See :meth:`of_save`.
 
         Raises
         ------
         InputError
-            No world starts with the overlay.
+            The overlay cannot start a world.
         """
         check_start(overlay)
         with describe_jobs(nodes.sparkSession, "start of the world"):
@@ -175,19 +176,19 @@ class World:
             return cls(rows, ring, 0, events, underlay, protocols, engine or _engine_of(buckets))
 
     def step(self, *, messages: bool = False) -> dict[str, float]:
-        """Play a round; return its measures by name.
+        """Play the next round and return its measures by name.
 
         See :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.live_tree`.
 
         Parameters
         ----------
         messages : bool
-            Keep the round's messages, for :attr:`messages`.
+            Keep the round's messages for :attr:`messages`.
 
         Raises
         ------
         InputError
-            The round has an event that cannot be, or leaves no node; the world stays as it was.
+            The round has an impossible event or leaves no live node; the world does not change.
         """
         rounds = range(self.number, self.number + 1)
         (done,) = self._play(rounds, 0.0, messages=messages)
@@ -196,30 +197,29 @@ class World:
     def play(
         self, until: int, seconds: float, tell: Callable[[int, Played], None] | None = None
     ) -> dict[int, Played]:
-        """Play the next round, and those after it that begin within some seconds.
+        """Play the next round, and later ones that begin within the same few seconds.
 
-        They are played in one job, which is several times as fast as a job for each where rounds
-        are short.  Results do not depend on how many are played together.
+        One Spark job plays all of them, which is several times faster for short rounds.  Results do
+        not depend on the number of rounds in a job.
 
         Parameters
         ----------
         until : int
-            The first round that is not played.
+            The round before which the world stops.
         tell : callable, optional
-            Called with each round and what there is of it, once and in order: while the job is
-            going, from another thread; or after it, where tasks cannot report to the driver.  No
-            job then takes much longer than a second.
+            Called once for each round, in order, with its number and its results: from another
+            thread while the job runs, or after the job if tasks cannot report to the driver.
 
         Returns
         -------
         dict
-            Round -> what there is of it.
+            Round -> its results.
 
         Raises
         ------
         InputError
-            The next round has an event that cannot be, or leaves no node; the world stays as it
-            was.  A later one that is like this is not played.
+            The next round has an impossible event or leaves no live node; the world does not
+            change.  A later round of this kind is not played.
         """
         rounds = range(self.number, min(until, self.number + self._most))
         done = dict(zip(rounds, self._play(rounds, seconds, tell), strict=False))
@@ -234,7 +234,7 @@ class World:
         *,
         messages: bool = False,
     ) -> list[Played]:
-        """Play rounds until some seconds are over."""
+        """Play rounds until a number of seconds has passed."""
         events, driver = self._events.where(are_rounds(rounds)), self._driver
         add = partial(self.scribe.added_to, number=rounds[0])
         if isinstance(driver, OnDriver):
@@ -259,49 +259,49 @@ class World:
 
     @property
     def saved(self) -> DataFrame:
-        """`schemas.ROWS`: all that has to be kept to go on with the next round; lazy."""
+        """All that the next round needs: `schemas.ROWS`; computed when it is read."""
         return saved_rows(self._driver.rows)
 
     @property
     def state(self) -> DataFrame:
-        """`schemas.WORLD_STATE`: every node that is or was there, or may arrive."""
+        """All nodes, those that may arrive and dead ones included: `schemas.WORLD_STATE`."""
         return self._view(views.STATE)
 
     @property
     def nodes(self) -> DataFrame:
-        """`schemas.NODES` of those that are alive."""
+        """The live nodes: `schemas.NODES`."""
         return self.state.where("alive").select(schemas.NODES.names)
 
     @property
     def leaf_sets(self) -> DataFrame:
-        """`schemas.LEAF_SETS` of all nodes; those of dead nodes are as they were last."""
+        """The leaf sets of all nodes, dead ones included: `schemas.LEAF_SETS`."""
         return self._view(views.LEAF_SETS)
 
     @property
     def routing_table(self) -> DataFrame:
-        """`schemas.ROUTING_TABLE`: the filled cells of all nodes' tables; entries may be dead."""
+        """All filled cells of routing tables, dead entries included: `schemas.ROUTING_TABLE`."""
         return self._view(views.ROUTING_TABLE)
 
     @property
     def messages(self) -> DataFrame:
-        """`schemas.MESSAGES` of the last round, if :meth:`step` was to keep them."""
+        """The messages of the last round, if :meth:`step` kept them: `schemas.MESSAGES`."""
         if not self._keeps_messages:
             raise ValueError("the last round has not kept its messages: step(messages=True)")
         return self._view(views.messages_view(kinds_of(self._protocols)))
 
     @property
     def memberships(self) -> DataFrame:
-        """`schemas.MEMBERSHIPS`: the nodes of each group's tree."""
+        """The nodes of each group's tree: `schemas.MEMBERSHIPS`."""
         return self._of_groups(views.MEMBERSHIPS)
 
     @property
     def children(self) -> DataFrame:
-        """`schemas.CHILDREN`: the children tables."""
+        """The children tables: `schemas.CHILDREN`."""
         return self._of_groups(views.CHILDREN)
 
     @property
     def tree_edges(self) -> DataFrame:
-        """Edges of the multicasts of the last round, if these are measured; as a run writes them.
+        """The edges of the last round's multicasts, if the world measures them.
 
         ``system, group, parent, child, parent_router, child_router, merged``.
         """
@@ -309,12 +309,12 @@ class World:
 
     @property
     def deliveries(self) -> DataFrame:
-        """`schemas.DELIVERIES` of the multicasts of the last round, if these are measured."""
+        """The deliveries of the last round's multicasts, if the world measures them."""
         return self._multicasts("deliveries", schemas.DELIVERIES)
 
     @property
     def measures_ways(self) -> bool:
-        """Return whether there are :attr:`tree_edges` and :attr:`deliveries`."""
+        """True if the world has :attr:`tree_edges` and :attr:`deliveries`."""
         groups = self._protocols.groups
         return groups is not None and groups.multicasts.of_ways
 
@@ -335,23 +335,23 @@ class World:
         return views.view(self._driver.rows, self._ring, kernel, wanted, self._groups)
 
     def route(self, messages: DataFrame) -> DataFrame:
-        """Route messages by what nodes know now: `schemas.LOOKUPS`, a row for each message.
+        """Route messages by the nodes' present tables; return `schemas.LOOKUPS`, a row for each.
 
-        Nothing changes: dead nodes that a message meets stay in tables.
+        The tables do not change, even if a message meets a dead node.
 
         Parameters
         ----------
         messages : DataFrame
-            ``node, key_hi, key_lo``: where each begins, and its key.  `node` is a node of this
-            world; a message of one that is not alive is not delivered.
+            ``node, key_hi, key_lo``: the node of this world at which each starts, and its key.  A
+            message of a dead node is not delivered.
         """
         return self._driver.route(messages.select("node", "key_hi", "key_lo").toArrow())
 
     def overlay(self) -> PastryOverlay:
-        """Return the live nodes as an overlay of their own; to be freed by its ``release``.
+        """Return an overlay of the live nodes; free it by its ``release``.
 
-        Dead leaves and entries are left out.  What runs on any overlay (Scribe's `build_trees`,
-        GraphFrames, ...) runs on it.
+        It contains no dead leaves and entries.  Everything that runs on an overlay (Scribe's
+        `build_trees`, GraphFrames, ...) runs on it.
         """
         rules, partitions = self._protocols.rules, parallelism(self._events.sparkSession)
         known = self._view(views.live_knowledge_view(read_lives(self._driver.rows)))
@@ -360,12 +360,12 @@ class World:
 
     @property
     def lookups(self) -> DataFrame:
-        """`schemas.LOOKUPS` of the last round."""
+        """The lookups of the last round: `schemas.LOOKUPS`."""
         return local_frame(self._events.sparkSession, self._left.lookups)
 
     @property
     def new_leafs(self) -> DataFrame:
-        """``node``: whose leaf set changed in the last round (the upcall ``newLeafs``)."""
+        """``node``: the nodes with a new leaf set in the last round (the upcall ``newLeafs``)."""
         _ = self._left
         return self._view(views.NEW_LEAF_SETS)
 
@@ -382,22 +382,22 @@ class World:
 
 
 def _engine_of(buckets: int) -> str:
-    """Return the engine of a world if nobody names one."""
+    """Return the default engine of a world."""
     return "tasks" if buckets == 1 else "jobs"
 
 
 class _Teller:
-    """Tells of each round once, also where a task that was tried again reports it again."""
+    """Reports each round once, even if a repeated task reports it twice."""
 
     def __init__(self, tell: Callable[[int, Played], None], rounds: range) -> None:
         self._tell, self._next = tell, rounds[0]
 
     def take(self, report: dict[str, Any]) -> None:
-        """Take what a task reports."""
+        """Receive the report of a task."""
         self.tell(report["round"], Played(report["measures"], report["seconds"]))
 
     def tell(self, number: int, played: Played) -> None:
-        """Tell of a round, unless it was told of."""
+        """Report a round that was not reported before."""
         if number == self._next:
             self._next += 1
             self._tell(number, played)

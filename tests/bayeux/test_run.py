@@ -84,5 +84,5 @@ def test_worlds_refuse_what_is_of_runs(given, refused):
 @pytest.mark.parametrize("system", ["bayeux", "flooding"])
 def test_an_overlay_without_rows_is_refused(system, tmp_path):
     config = RunConfig(**of_run.SMALL | {"overlay": "can"}, systems=system)
-    with pytest.raises(InputError, match=f"{system}, which goes by Pastry's tables"):
+    with pytest.raises(InputError, match=f"{system}, which needs Pastry's tables"):
         check(config, Execution(out=str(tmp_path / "out")))

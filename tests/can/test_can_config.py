@@ -27,7 +27,7 @@ from scribe_spark.config.can import CanConfig, most_bits
         ),
         (
             {"systems": "can", "nodes": 1025, "can_bits": 10},
-            "can_bits = 10: gives 2^10 zones at most, to 1,025 nodes; must be more",
+            "can_bits = 10: gives 2^10 zones at most for 1,025 nodes; give more",
         ),
     ],
 )

@@ -107,4 +107,4 @@ def test_a_file_lists_names(call, folder, value):
     Path("config.toml").write_text(f"import = {value}\n")
     code, _, err = call("run", "--config", "config.toml", "--out", "out")
     assert (code, err.count("\n")) == (2, 1)
-    assert "must be names of modules in a list" in err
+    assert "must be a list of names of modules" in err

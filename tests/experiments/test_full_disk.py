@@ -57,8 +57,8 @@ def check_refusal(done: subprocess.CompletedProcess[str], start: str) -> None:
     *progress, last = done.stderr.splitlines()
     assert done.returncode == 1, done.stderr
     assert last.startswith(f"scribe-spark: error: {start}")
-    assert "takes no more (No space left on device); make room there" in last
-    assert last.endswith("then the same command with --resume goes on")
+    assert "has no space left (No space left on device); free space there" in last
+    assert last.endswith("then continue with --resume")
     assert not any("ERROR" in line or "Traceback" in line for line in progress), done.stderr
 
 
@@ -70,7 +70,7 @@ def test_outs_disk_is_full(disk, name):
     check_refusal(call(*program), f"out = '{disk}/x")
     told = call("verify", f"{disk}/x")
     assert told.returncode == 0, told.stderr  # what the manifest names is whole
-    assert told.stdout.endswith("not finished: --resume goes on\n")
+    assert told.stdout.endswith("not finished: continue with --resume\n")
     resize(disk, 16_000)
     done = call(*program, "--resume")
     assert done.returncode == 0, done.stderr
@@ -85,7 +85,7 @@ def test_the_disk_of_sparks_scratch_folder_is_full(disk, name, tmp_path):
     resize(disk, SCRATCH)
     check_refusal(call(*program, SPARK_LOCAL_DIRS=str(disk)), f"SPARK_LOCAL_DIRS = '{disk}'")
     told = call("verify", f"{tmp_path}/x")
-    assert told.stdout.endswith("not finished: --resume goes on\n"), told.stderr
+    assert told.stdout.endswith("not finished: continue with --resume\n"), told.stderr
     resize(disk, 900_000)
     done = call(*program, "--resume", SPARK_LOCAL_DIRS=str(disk))
     assert done.returncode == 0, done.stderr

@@ -160,7 +160,7 @@ PAIRS: dict[str, tuple[dict[str, list[Cells]], str]] = {
              "delivered with a fault in column node: group 1, node 3: this member has no row"),
     "none": ({"deliveries": [], "tree_edges": []}, "column node: group 1, node 1: this member has"),
     "twice": ({"deliveries": [*DELIVERIES, *DELIVERIES]},
-              "column node: group 1, node 1: this member has 2 rows; give one, or say "
+              "column node: group 1, node 1: this member has 2 rows; give one, or set "
               "Multicast(..., repeats=True)"),
     "strangers": ({"deliveries": [*DELIVERIES, delivery(1, 4, 1)]},
                   "column node: group 1, node 4: this is no member of the group, or the group"),

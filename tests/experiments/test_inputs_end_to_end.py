@@ -96,7 +96,7 @@ MEMBERS = "group,node\n1,0\n1,199\n"
         ("group,node\n", "has no rows"),
         (MEMBERS + "2,200\n", "row group=2, node=200 names no node; nodes are 0 to 199"),
         (MEMBERS + "2,-1\n", "node=-1 names no node"),
-        (MEMBERS + "1,0\n", "group=1, node=0 is there twice"),
+        (MEMBERS + "1,0\n", "group=1, node=0 occurs twice"),
         (MEMBERS + "1,x\n", "row 3 (node='x')"),
         (MEMBERS + ",5\n", "row 3 (group=missing)"),
     ],
@@ -148,7 +148,7 @@ def test_a_real_shell(tmp_path):
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
-    assert "group=1, node=0 is there twice" in done.stderr
+    assert "group=1, node=0 occurs twice" in done.stderr
 
 
 # ------------------------------------------------------------------------------------------ OUT

@@ -144,7 +144,7 @@ def test_a_strange_file_is_refused_and_stays(owner, inner, path, link, tmp_path)
     before = content(tmp_path)
     with pytest.raises(InputError) as refused:
         CHECKS[owner.noun](Execution(out=str(tmp_path), overwrite=True))
-    says = "which scribe-spark has not written and would delete; move it away, or name another OUT"
+    says = "which scribe-spark did not write and would delete; move it away, or name another OUT"
     assert str(refused.value) == f"out = {str(tmp_path / inner)!r}: holds {path!r}, {says}"
     assert content(tmp_path) == before
     strange.unlink()

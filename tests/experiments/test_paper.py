@@ -257,7 +257,7 @@ def test_a_run_is_no_paper_and_a_paper_no_run(done, how):
 
 def test_somebody_elses_folder_is_refused(tmp_path):
     (tmp_path / "mine.txt").touch()
-    assert "holds other things" in refusal(tmp_path, resume=True)
+    assert "is not empty" in refusal(tmp_path, resume=True)
 
 
 def test_overwrite_starts_over(spark, copy, monkeypatch):

@@ -120,7 +120,9 @@ def test_a_flipped_bit_in_the_statistics_is_found(folder, copy):
 def test_foreign_files_are_found(folder, copy):
     """A Parquet file of somebody else's in a table's folder; and a table in another's place."""
     shutil.copy(parts(copy, "nodes")[-1], copy / "tables" / "members" / "part-x.parquet")
-    assert "is not of this table" in folder.verify_table("members", records(copy)["members"])
+    assert "does not belong to this table" in folder.verify_table(
+        "members", records(copy)["members"]
+    )
     shutil.rmtree(copy / "tables" / "nodes")
     shutil.copytree(copy / "tables" / "links", copy / "tables" / "nodes")
     assert folder.verify_table("nodes", records(copy)["nodes"])

@@ -103,7 +103,7 @@ def test_names_are_one_folder_each_whatever_the_values():
     [
         (["b", 2], "sweep = ['b', 2]: must be a table"),
         ({"b": 2}, "b = 2: must be a list in [sweep]"),
-        ({"b": []}, "b = '': needs a value at least"),
+        ({"b": []}, "b = '': needs at least one value"),
         ({"b": ["2"]}, "b = '2': must be one of 1, 2, 4, 8"),
         ({"nodes": [10, True]}, "nodes = True: must be a whole number"),
         ({"leafset": [2]}, "sweep field = 'leafset': is unknown; did you mean 'leaf_set'?"),

@@ -49,18 +49,18 @@ def test_a_line_for_each_damaged_table_and_exit_1(call, out):
     assert code == 1
     assert sorted(told.splitlines()) == [
         "metrics.json: it is missing",
-        "tables/link_stress: it is missing, or a part of it",
+        "tables/link_stress: the table or a part of it is missing",
         f"tables/nodes: {file.name} has changed",
     ]
     assert err.startswith(f"scribe-spark: error: {out}: a run; tables: ")
-    assert "damaged: 3; the command that made them makes them again with --resume" in err
+    assert "damaged: 3; make them again by their command with --resume" in err
     assert err.count("\n") == 1
 
 
 def test_a_folder_in_place_of_a_text(out):
     (out / "metrics.json").unlink()
     (out / "metrics.json").mkdir()
-    assert verify(str(out)).damaged == ["metrics.json: it is no text any more"]
+    assert verify(str(out)).damaged == ["metrics.json: it is not a text file"]
 
 
 def test_an_unfinished_run_says_so(call, out):
@@ -69,7 +69,7 @@ def test_an_unfinished_run_says_so(call, out):
     (out / "manifest.json").write_text(json.dumps(record))
     code, told, _ = call("verify", str(out))
     assert code == 0
-    assert told.endswith("all as written; not finished: --resume goes on\n")
+    assert told.endswith("all as written; not finished: continue with --resume\n")
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_what_was_saved_goes_on_with_its_buckets():
     for buckets in (None, 4):
         _refuse_other_buckets(saved, config, Execution(out="x", buckets=buckets))
     _refuse_other_buckets(saved | {"version": 1}, config, Execution(out="x", buckets=2))  # not read
-    with pytest.raises(InputError, match="buckets = 2: is not what the world was saved with; give"):
+    with pytest.raises(InputError, match="buckets = 2: differs from the saved world; give"):
         _refuse_other_buckets(saved, config, Execution(out="x", buckets=2))
 
 

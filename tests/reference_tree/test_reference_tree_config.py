@@ -39,7 +39,7 @@ ROUTED = {"dht": "routed", "scaling": 9, "assignment": "pastry"}
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ({"hosts": "256"}, "hosts = 256: leaves no key for one host more; 8 bits have 256 keys"),
+        ({"hosts": "256"}, "hosts = 256: must be less than the number of keys, 256 with 8 bits"),
         ({"hosts": "x"}, "hosts = 'x': must be whole numbers, in a list or separated by commas"),
         ({"hosts": [True]}, "must be whole numbers"),
         ({"hosts": "10,10"}, "hosts = '10,10': has 10 twice; leave one of them out"),
@@ -58,8 +58,8 @@ ROUTED = {"dht": "routed", "scaling": 9, "assignment": "pastry"}
         ({"scaling": -1}, "scaling = -1: must be from 1"),
         ({"assignment": "can"}, "assignment = 'can': must be one of chord, pastry"),
         ({"host": 5}, "did you mean 'hosts'"),
-        ({"dht": "routed"}, "dht = 'routed': is for the 128-bit keys of scaling's networks"),
-        ({"dht": "routed", "scaling": 9}, "assignment = 'chord': gives keys to other hosts"),
+        ({"dht": "routed"}, "dht = 'routed': applies to the networks of scaling only"),
+        ({"dht": "routed", "scaling": 9}, "assignment = 'chord': does not assign keys as Pastry"),
         ({"dht": "kademlia"}, "dht = 'kademlia': must be one of abstract, routed"),
         ({"b": 2}, "b = 2: applies with --dht routed only; leave it out"),
         ({**ROUTED, "nodes": 9}, "nodes = 9: is what scaling says; leave it out"),

@@ -35,15 +35,19 @@ def nothing_set(monkeypatch):
         ("SPARK_LOCAL_DIRS", "/dev/null/x", "'/dev/null/x' cannot be written (Not a directory)"),
         ("SPARK_LOCAL_DIRS", "{tmp},/dev/null", "'/dev/null' cannot be written"),
         ("PYSPARK_SUBMIT_ARGS", "'unclosed", "No closing quotation; give flags of spark-submit"),
-        ("PYSPARK_SUBMIT_ARGS", "nonsense", "'nonsense' is none of a session's flags"),
-        ("PYSPARK_SUBMIT_ARGS", "--nonsense 5 pyspark-shell", "'--nonsense' is none of"),
-        ("PYSPARK_SUBMIT_ARGS", "--version", "'--version' is none of"),
+        ("PYSPARK_SUBMIT_ARGS", "nonsense", "'nonsense' is not a flag of a session"),
+        ("PYSPARK_SUBMIT_ARGS", "--nonsense 5 pyspark-shell", "'--nonsense' is not a flag"),
+        ("PYSPARK_SUBMIT_ARGS", "--version", "'--version' is not a flag"),
         ("PYSPARK_SUBMIT_ARGS", "", "does not end with pyspark-shell"),
         ("PYSPARK_SUBMIT_ARGS", "--name x", "does not end with pyspark-shell"),
         ("PYSPARK_SUBMIT_ARGS", "--name pyspark-shell", "does not end with pyspark-shell"),
-        ("PYSPARK_SUBMIT_ARGS", "--conf x pyspark-shell", "--conf 'x' is no NAME=VALUE"),
-        ("PYSPARK_SUBMIT_ARGS", "--driver-memory=lots pyspark-shell", "'lots' is no size such as"),
-        ("PYSPARK_SUBMIT_ARGS", "-c spark.driver.memory=4q pyspark-shell", "'4q' is no size"),
+        ("PYSPARK_SUBMIT_ARGS", "--conf x pyspark-shell", "--conf 'x' is not NAME=VALUE"),
+        (
+            "PYSPARK_SUBMIT_ARGS",
+            "--driver-memory=lots pyspark-shell",
+            "'lots' is not a size such as",
+        ),
+        ("PYSPARK_SUBMIT_ARGS", "-c spark.driver.memory=4q pyspark-shell", "'4q' is not a size"),
     ],
 )
 def test_nonsense_is_refused(monkeypatch, tmp_path, name, value, remedy):
@@ -88,7 +92,7 @@ def test_what_is_set_is_blamed_where_no_session_can_be_made(monkeypatch):
     blamed = blame_environment(error)
     assert blamed is not None
     assert str(blamed).startswith(
-        "JAVA_TOOL_OPTIONS = '-Xnonsense': no session can be made with it (The JVM has ended)"
+        "JAVA_TOOL_OPTIONS = '-Xnonsense': no session can start with it (The JVM has ended)"
     )
 
 

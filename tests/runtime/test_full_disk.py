@@ -1,4 +1,4 @@
-"""A disk that takes no more: told from other failures, with the folder that is on it."""
+"""A disk that has no space left: told from other failures, with the folder that is on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scribe_spark.experiments.folder import Folder
 from scribe_spark.runtime import distribute, full_disk
 from scribe_spark.runtime.filesystem import LocalFiles
 
-GO_ON = "make room there, then the same command with --resume goes on"
+GO_ON = "free space there, then continue with --resume"
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def test_which_folder(session, free, tmp_path, text, least, named):
     line = full_disk.full_disk(error, session, "given", tmp_path / "out")
     assert line is not None
     whose = "out = 'given': " if named == "out" else f"SPARK_LOCAL_DIRS = '{tmp_path}/scratch': "
-    assert line.startswith(whose + "takes no more (")
+    assert line.startswith(whose + "has no space left (")
     assert "\n" not in line
 
 
@@ -88,7 +88,7 @@ def test_an_executor_elsewhere(free):
     line = full_disk.full_disk(RuntimeError(NO_ROOM), session, "s3a://b/x", None)
     assert "an executor's" in str(line)
     line = full_disk.full_disk(RuntimeError(WRITING + NO_ROOM), session, "s3a://b/x", None)
-    assert str(line).startswith("out = 's3a://b/x': takes no more")
+    assert str(line).startswith("out = 's3a://b/x': has no space left")
 
 
 def test_other_failures_are_none_of_it(session, tmp_path):
@@ -119,7 +119,7 @@ def test_a_text_of_a_run_that_finds_no_room(spark, tmp_path):
     out = str(tmp_path / "out")
     with files_of_at_most(1000), pytest.raises(RunError) as error, Folder(spark, out) as folder:
         folder.write_text("metrics.json", "x" * 2000)
-    assert str(error.value) == f"out = {out!r}: takes no more (File too large); {GO_ON}"
+    assert str(error.value) == f"out = {out!r}: has no space left (File too large); {GO_ON}"
     assert not list(Path(out).iterdir())
 
 
@@ -129,7 +129,7 @@ def test_a_task_that_finds_no_room(spark, tmp_path, capfd):
     def fails(batches):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with pytest.raises(RunError, match="takes no more") as error:  # noqa: SIM117
+    with pytest.raises(RunError, match="has no space left") as error:  # noqa: SIM117
         with Folder(spark, str(tmp_path / "out")) as folder:
             folder.write_rows("rows", spark.range(3).mapInArrow(fails, "id bigint"))
     assert "No space left on device" in str(error.value)

@@ -309,8 +309,8 @@ def check_ctrl_c(
     )
     lines = (tmp_path / "told").read_text().splitlines()
     assert [line for line in lines if not progress.match(line)] == [
-        "scribe-spark: interrupted; the same command with --resume goes on after the last complete "
-        "phase"
+        "scribe-spark: interrupted; the same command with --resume continues after the last "
+        "complete phase"
     ]
     assert code == 130
     assert not left

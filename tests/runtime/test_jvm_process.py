@@ -126,7 +126,7 @@ def test_a_session_whose_jvm_has_ended_is_one_line(monkeypatch):
     monkeypatch.setattr("scribe_spark.runtime.sessions.abilities", lambda _: ended)
     monkeypatch.setattr("scribe_spark.runtime.warm_up.warmed_up", lambda _: nullcontext())
     with (
-        pytest.raises(RunError, match=r"^Spark's JVM has ended by itself \(signal 9\), as it"),
+        pytest.raises(RunError, match=r"^Spark's JVM ended \(signal 9\), probably"),
         sessions.open_session(Execution(out="out"), 10, 10),
     ):
         raise ConnectionError("Answer from Java side is empty")

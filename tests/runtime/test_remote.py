@@ -30,13 +30,13 @@ def test_addresses(url):
 @pytest.mark.parametrize(
     ("url", "remedy"),
     [
-        ("spark://host:7077", "is no Spark Connect server"),
-        ("http://host", "is no Spark Connect server"),
-        ("sc://", "is no Spark Connect server"),
+        ("spark://host:7077", "is not a Spark Connect server"),
+        ("http://host", "is not a Spark Connect server"),
+        ("sc://", "is not a Spark Connect server"),
         ("sc://host:70000", "port must be 1 to 65,535"),
-        ("sc://host/path", "is no Spark Connect server"),
+        ("sc://host/path", "is not a Spark Connect server"),
         ("local[0]", "threads must be 1 to 10,000"),
-        ("local-cluster[2,1,1024]", "is no Spark Connect server"),
+        ("local-cluster[2,1,1024]", "is not a Spark Connect server"),
     ],
 )
 def test_what_is_none(url, remedy):

@@ -10,10 +10,13 @@ from scribe_spark.scribe import capacities
 NODES = 3
 WHOLE = ["node,limit", "0,3", "2,1", "1,7"]
 BAD = {
-    "no node": ([*WHOLE[:3], "3,7"], "row node=3 names no node; give nodes 0 to 2 a row each"),
+    "no node": (
+        [*WHOLE[:3], "3,7"],
+        "row node=3 names no node; give one row for each node, 0 to 2",
+    ),
     "below zero": ([*WHOLE[:3], "-1,7"], "row node=-1 names no node"),
-    "left out": (WHOLE[:3], "node=1 is left out; give nodes 0 to 2 a row each"),
-    "twice": ([*WHOLE, "1,2"], "node=1 is there twice"),
+    "left out": (WHOLE[:3], "node=1 is left out; give one row for each node, 0 to 2"),
+    "twice": ([*WHOLE, "1,2"], "node=1 occurs twice"),
     "limit": ([*WHOLE[:3], "1,0"], "limit=0 of node=1 is below 1"),
     "no number": ([*WHOLE[:3], "1,many"], ""),
     "no column": (["node,most", "0,3"], "has no column 'limit'"),

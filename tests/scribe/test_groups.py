@@ -115,7 +115,10 @@ def test_nodes_of_a_world_choose_their_groups():
 def test_custody_is_the_only_way_to_sizes_and_is_estimated(kind):
     for given, line in (
         ({"custody": 3, "group_size": 4}, "group_size = 4: has no effect beside custody"),
-        ({"custody": 3, "members": "some.csv", "groups": None}, "custody = 3: is what the table"),
+        (
+            {"custody": 3, "members": "some.csv", "groups": None},
+            "custody = 3: contradicts the table",
+        ),
         ({"classes": CLASSES}, "classes.custody of class all = 128: has no effect without custody"),
         ({"custody": -1}, "custody = -1: must be at least 0"),
     ):
@@ -290,7 +293,7 @@ def test_members_of_a_parquet_table(spark, tmp_path):
     [
         ("1,3\n1,10\n", "group=1, node=10 names no node; nodes are 0 to 9"),
         ("1,-1\n", "group=1, node=-1 names no node"),
-        ("1,3\n2,3\n1,3\n", "group=1, node=3 is there twice"),
+        ("1,3\n2,3\n1,3\n", "group=1, node=3 occurs twice"),
         (f"-1,3\n{-(2**63)},4\n", f"row group={-(2**63)}, node=4 names no group; groups are "),
     ],
 )

@@ -200,7 +200,7 @@ def test_a_bad_matrix_is_refused_in_one_line(tmp_path, text, words):
          "regions = 'azure': has no effect with topology = power-law; give one of both"),
         ({"topology": "regions"}, "topology = 'regions': needs a matrix; give --regions FILE"),
         ({"regions": "continents", "region_shares": "mars=1"},
-         "region_shares = 'mars': is no region; there are north-america"),
+         "region_shares = 'mars': is not a region; give some of north-america"),
         ({"regions": "continents", "region_shares": "europe"},
          "region_shares = 'europe': must be REGION=SHARE with a share from 0 to 1"),
         ({"regions": "continents", "region_shares": "europe=0.5"},

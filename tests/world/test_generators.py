@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -84,11 +85,12 @@ def test_a_mass_failure_takes_the_share_that_was_given(nodes, share, at, seed):
     config = WorldConfig(
         nodes=nodes, generator="mass-failure", share=share, event_round=at, rounds=10, seed=seed
     )
-    if int(nodes * share) == 0:
-        assert "is less than one of" in refusal(**config.given())
+    exact = int(nodes * Fraction(str(share)))  # of the decimal: 0.3333333333333333 of 3 is none
+    if exact == 0:
+        assert "is less than one node of" in refusal(**config.given())
         return
     rows = rows_of(config)
-    assert len(rows) in (int(nodes * share), int(nodes * share) + 1)
+    assert len(rows) == exact
     assert len(set(rows.nodes.tolist())) == len(rows)
     assert set(rows.rounds) == {at}
     assert set(rows.events) == {FAIL}
@@ -246,27 +248,27 @@ REFUSALS = {
     ),
     "no round": (
         {"generator": "mass-failure", "rounds": 5, "event_round": 5},
-        "event_round = 5: is no round; rounds are 0 to 4",
+        "event_round = 5: is not a round; rounds are 0 to 4",
     ),
     "crowd in no round": (
         {"generator": "flash-crowd", "rounds": 1},
-        "event_round = 1: is no round; rounds are 0 to 0",
+        "event_round = 1: is not a round; rounds are 0 to 0",
     ),
     "nobody fails": (
         {"generator": "mass-failure", "nodes": 9},
-        "share = 0.1: is less than one of 9 nodes; give more",
+        "share = 0.1: is less than one node of 9; give more",
     ),
     "nobody arrives": (
         {"generator": "flash-crowd", "nodes": 9},
-        "share = 0.1: is less than one of 9 nodes; give more",
+        "share = 0.1: is less than one node of 9; give more",
     ),
     "crowd given twice": (
         {"generator": "flash-crowd", "initial": 5},
-        "initial = 5: is what share says where the generator is flash-crowd; leave out this",
+        "initial = 5: contradicts share, which decides it with flash-crowd; leave it out",
     ),
     "none waiting": (
         {"generator": "churn", "nodes": 50, "initial": 50, "lifetime": 5.0},
-        "initial = 50: leaves 0 of 50 nodes to replace those that fail, which are ",
+        "initial = 50: leaves 0 of 50 nodes as replacements, but ",
     ),
     "too many events": (
         {"generator": "churn", "nodes": 2_000_000, "rounds": 10_000},
@@ -296,7 +298,7 @@ def test_all_adjacent_nodes_are_refused_before_spark_is_asked():
     generator = generators()["adjacent-failure"]
     with pytest.raises(InputError) as refused:
         generator.generate(config, extent_of(config), None)
-    assert str(refused.value) == "adjacent = 8: leaves none of 8 live nodes; must be less"
+    assert str(refused.value) == "adjacent = 8: leaves none of 8 nodes alive; give less"
 
 
 def test_ready_worlds_are_possible_and_as_their_comments_say():

@@ -56,8 +56,8 @@ BAD = {
                               "ible: the node is a member from the start; let it quit before"),
     "member by an event": ("4,2,join,1", "row round=4, node=2, event='join', group=1 is impossible"
                            ": the node is a member since its join in round 3; let it quit before"),
-    "joins at the start": ("0,1,join,1", "row round=0, node=1, event='join', group=1 is there alre"
-                           "ady: the node joins it at the start"),
+    "joins at the start": ("0,1,join,1", "row round=0, node=1, event='join', group=1 is super"
+                           "fluous: the node joins it at the start"),
     "never joined": ("2,3,quit,1", "row round=2, node=3, event='quit', group=1 is impossible: the "
                      "node is no member; let it join before"),
     "death ends it": ("3,2,quit,1", "round=3, node=2, group=1 has two events, join and quit; a "
@@ -88,11 +88,10 @@ ACCESS_BAD = {
     "no node": ("1,5,join", "row group=1, node=5, right='join' names no node; nodes are 0 to 4"),
     "no right": ("1,0,joins", "row group=1, node=0, right='joins' has no known right; rights are "
                  "create, join, multicast; did you mean 'join'?"),
-    "twice": ("1,0,join\n1,0,join", "group=1, node=0, right='join' is there twice; keep one row"),
+    "twice": ("1,0,join\n1,0,join", "group=1, node=0, right='join' occurs twice; keep one row"),
     "nobody": ("", "has no rows; needs at least one"),
     "no name": ("1,,join", "column 'node' must be a whole number: row 1 (node=missing)"),
-    "no creator": ("2,4,create", "names nobody for group 2 who may create it and is alive in round"
-                   " 0"),
+    "no creator": ("2,4,create", "allows no node that is alive in round 0 to create group 2"),
 }  # fmt: skip
 
 

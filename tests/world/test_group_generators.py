@@ -221,7 +221,7 @@ REFUSALS = {
     "twice": ({"generator": "churn+churn"}, "generator = 'churn+churn': names churn twice"),
     "two starts": (
         {"generator": "churn+flash-crowd", "initial": None},
-        "generator = 'churn+flash-crowd': both churn and flash-crowd say which nodes are alive",
+        "generator = 'churn+flash-crowd': churn and flash-crowd both decide which nodes live",
     ),
     "no groups": (
         {"generator": "churn+publications", "groups": 0},
@@ -230,14 +230,17 @@ REFUSALS = {
     "too large": ({"group_size": 51}, "group_size = 51: a group cannot have more members than the"),
     "no such group": (
         {"generator": "group-crowd", "crowd_group": 6},
-        "crowd_group = 6: is no group; groups are 1 to 5",
+        "crowd_group = 6: is not a group; groups are 1 to 5",
     ),
     "too many": (
         {"generator": "group-crowd", "crowd": 44},
-        "crowd = 44: of the nodes that are alive in round 1 only 43 are not in group 5 already",
+        "crowd = 44: is more than the 43 live nodes outside group 5 in round 1",
     ),
-    "nobody left": ({"generator": "group-crowd", "crowd_group": 1}, "crowd = 0: of the nodes"),
-    "no round": ({"generator": "group-crowd", "event_round": 12}, "event_round = 12: is no round"),
+    "nobody left": ({"generator": "group-crowd", "crowd_group": 1}, "crowd = 0: is more than"),
+    "no round": (
+        {"generator": "group-crowd", "event_round": 12},
+        "event_round = 12: is not a round",
+    ),
     "too many publications": (
         {"generator": "publications", "publish_rate": 1000.0, "groups": 50_000, "group_size": 1},
         "publish_rate = 1000.0: makes about 600,000,000 publications; must be at most 50,000,000",
@@ -311,7 +314,7 @@ def test_events_of_many_members_are_made_and_checked_apart_from_the_driver(nodes
     config = WorldConfig(**BASE, generator="mass-failure+publications", event_round=3)
     here = world_events(nodes, config)
     too_many = WorldConfig(**BASE, generator="group-crowd", crowd=50)
-    with pytest.raises(InputError, match="crowd = 50: of the nodes that are alive") as refused:
+    with pytest.raises(InputError, match="crowd = 50: is more than the") as refused:
         check_world(too_many)
     module = sys.modules["scribe_spark.worlds.made_events"]
     monkeypatch.setattr(module, "MANY", 0)
@@ -366,5 +369,5 @@ def test_roots_fail_and_publish(nodes):
     for row in published:
         live = set(range(50)) - (failing if row["round"] >= 4 else set())
         assert row["node"] == nearest(row["group"], live)[0]
-    with pytest.raises(InputError, match="holders = 50: leaves none of 50 live nodes"):
+    with pytest.raises(InputError, match="holders = 50: leaves none of 50 nodes alive"):
         world_events(nodes, config.replace(holders=50))

@@ -127,7 +127,7 @@ def test_times_in_seconds_are_rounds_of_the_world():
         (
             {"event_seconds": 600.0},
             lengths.event_round,
-            "event_seconds = 600.0: is in round 20, which is no round; rounds are 0 to 19",
+            "event_seconds = 600.0: is in round 20, after the last one; rounds are 0 to 19",
         ),
         (
             {"publish_seconds": 10.0, "publishers": 2},

@@ -250,7 +250,7 @@ def test_what_lives_in_no_world_is_refused(tmp_path):
         with pytest.raises(InputError, match=match):
             check_world_run(WorldConfig(**NETWORK, nodes=30, **given), out)
 
-    refused("systems = 'reference_tree': has no rounds, so that it cannot be in a world; give some",
+    refused("systems = 'reference_tree': has no rounds, so worlds cannot have it; give some",
             groups=2, systems="scribe,reference_tree")  # fmt: skip
     refused("systems = 'dirct': is unknown; did you mean 'direct'", groups=2, systems="dirct")
     refused(

@@ -185,8 +185,8 @@ def test_an_out_of_something_else_is_refused(call, finished, capsys, given, erro
     ("values", "error"),
     [
         ("generator=mass-failure,churns", "generator = 'churns': is unknown; give one of "),
-        ("overlay=perfect,ring", "overlay = 'ring': has no rounds"),
-        ("event_round=1,3", "event_round = 3: is no round; rounds are 0 to 2"),
+        ("overlay=perfect,ring", "overlay = 'ring': cannot start a world"),
+        ("event_round=1,3", "event_round = 3: is not a round; rounds are 0 to 2"),
     ],
 )
 def test_a_point_that_cannot_be_leaves_no_trace(call, tmp_path, capsys, values, error):

@@ -58,22 +58,21 @@ class VariantContext:
 
 @dataclass(frozen=True)
 class Variant:
-    """Trees built another way.
+    """Trees that a variant built.
 
     Attributes
     ----------
     edges : DataFrame
-        As `VariantContext.edges`.
+        The edges of the trees, with the columns of `VariantContext.edges`.
     joins : DataFrame or None
-        JOINs sent beyond those of Scribe's own trees: ``group, parent, child, parent_router,
+        JOINs in addition to those of Scribe's own trees: ``group, parent, child, parent_router,
         child_router, probes``.
     overloaded : int or None
-        Nodes that have more children than their limit; None where the variant has no limits.
+        The number of nodes with more children than their limit; None without limits.
     owned : list of DataFrame
-        Materialised tables that :meth:`release` frees.
+        Tables in memory that :meth:`release` frees.
     trees : Trees, optional
-        The trees in the buckets of the ring, where they are there: MULTICAST begins with them;
-        :meth:`release` frees them.
+        The same trees in the buckets of the ring, if they exist; :meth:`release` frees them.
     """
 
     edges: DataFrame
@@ -83,7 +82,7 @@ class Variant:
     trees: Trees | None = None
 
     def release(self) -> None:
-        """Free what was kept in memory for it."""
+        """Free the memory of the trees."""
         for table in self.owned:
             release(table)
         if self.trees is not None:
