@@ -17,7 +17,7 @@ from scribe_spark.bandwidth.windows import LINKS, play_windows
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.on_spark import BucketTables, Layout
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Inbox, Outbox, Tables
 from scribe_spark.node_classes import NodeClasses
@@ -29,6 +29,24 @@ Read = Callable[[Tables, Inbox], Columns]
 
 #: ``write(tables)``: make other tables of a bucket of `windows.ARRIVALS` and `windows.COPIES`.
 Write = Callable[[Tables], None]
+
+
+#: Where the clock is played.
+IN_TASKS, IN_ONE_TASK = "tasks", "one task"
+
+
+def player_of(layout: Layout) -> dict[str, str]:
+    """Return where the clock is played, and why: ``name, why``.
+
+    There are hundreds of windows of milliseconds of work each, so windows are no jobs, whatever the
+    engine of the run.
+    """
+    reason = why_no_tasks(layout.spark, layout.buckets)
+    if reason is not None:
+        return {"name": IN_ONE_TASK, "why": reason}
+    if layout.buckets == 1:
+        return {"name": IN_ONE_TASK, "why": "all nodes are in one bucket"}
+    return {"name": IN_TASKS, "why": f"{layout.buckets} tasks can stay"}
 
 
 @dataclass(frozen=True)
@@ -133,7 +151,7 @@ class Clock:
             As of `ClockSetting`.
         """
         played = partial(_play, self, publications, read, write, (rule, carried, kept))
-        if why_no_tasks(tables.layout.spark, tables.layout.buckets) is None:
+        if player_of(tables.layout)["name"] == IN_TASKS:
             tables.play_in_tasks(lambda player, _: played(player), called, first)
         else:
             tables.play_in_one_task(played, called, first)
@@ -155,7 +173,7 @@ def _play(
 
 
 def clock_of(stages: Any, **discipline: Any) -> Clock:
-    """Return the clock of a run.
+    """Return the clock of a run; the run notes where the clock is played.
 
     Parameters
     ----------
@@ -166,6 +184,7 @@ def clock_of(stages: Any, **discipline: Any) -> Clock:
     """
     config, overlay = stages.config.bandwidth, stages.overlay
     ring, underlay = overlay.ring, overlay.underlay
+    stages.note_clock(player_of(ring.layout))
     rules = {
         "uplink": config.uplink_order,
         "shared": config.links == "shared",

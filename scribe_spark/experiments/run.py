@@ -152,8 +152,11 @@ class _Phases:
                     tables, texts = self._write(phase)
                 except Exception as again:
                     raise lost_again(phase.name) if is_lost_block(again) else again from None
-        took, registered = time.perf_counter() - started, phase.registered(self._simulation)
-        return phase_entry(phase.name, took, tables, texts, registered)
+        simulation = self._simulation
+        took, registered = time.perf_counter() - started, phase.registered(simulation)
+        entry = phase_entry(phase.name, took, tables, texts, registered)
+        clock = simulation.clock_player if phase.name == "trees" else None
+        return entry if clock is None else {**entry, "clock": clock}
 
     def _write(self, phase: Phase) -> tuple[dict[str, Any], dict[str, str]]:
         """Write the tables and texts of a phase; their records.

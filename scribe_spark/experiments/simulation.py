@@ -103,6 +103,8 @@ class Simulation:
         self._shares = shares if same else None
         #: Whether a run without rounds is played in tasks, not as jobs.
         self.in_tasks = engine == "tasks"
+        #: Where the clock with bandwidth has been played, and why: ``name, why``.
+        self.clock_player: dict[str, str] | None = None
         self.stages: dict[str, Any] = {}
         self._files, self.memory = Scope(), Scope()
 
@@ -116,6 +118,12 @@ class Simulation:
         """Free the executors' memory; the stages there are computed again at their next use."""
         self.stages.clear()
         self.memory.close()
+
+    def note_clock(self, player: dict[str, str]) -> None:
+        """Note where the clock with bandwidth is played."""
+        if self.clock_player is None:
+            self.clock_player = player
+            self.progress.note("clock with bandwidth: in {name} ({why})".format(**player))
 
     def close(self) -> None:
         """Free memory and files; routes that another simulation shares stay.

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections import Counter
 
 from scribe_spark import RunConfig
+from scribe_spark.config import Execution
 from scribe_spark.experiments import Simulation
+from scribe_spark.experiments.run import run
+from scribe_spark.progress import Lines
+from scribe_spark.runtime import settings
 from scribe_spark.runtime.batches import Batches
 
 NETWORK = {
@@ -18,10 +24,10 @@ DELIVERIES = ("group", "node", "hops", "delay_us")
 COPIES = ("group", "sender", "receiver", "kind", "hop", "sent_us", "first")
 
 
-def tables(spark, **given) -> dict[str, Counter]:
-    """Return the rows of deliveries and copies of each system."""
-    with Simulation(spark, RunConfig(**NETWORK | given)) as stages:
-        return {
+def tables(spark, engine="auto", **given) -> tuple[dict[str, Counter], dict | None]:
+    """Return the rows of deliveries and copies of each system, and where the clock was played."""
+    with Simulation(spark, RunConfig(**NETWORK | given), engine=engine) as stages:
+        rows = {
             f"{made.system} {name}": Counter(zip(*rows_of(table, columns), strict=True))
             for made in stages.systems
             for name, columns in (("deliveries", DELIVERIES), ("copies", COPIES))
@@ -29,6 +35,7 @@ def tables(spark, **given) -> dict[str, Counter]:
             if (table := getattr(made, name) if name == "deliveries" else made.handed_over(name))
             is not None
         }
+        return rows, stages.clock_player
 
 
 def rows_of(table, columns) -> list[list]:
@@ -41,8 +48,8 @@ def test_a_size_without_limits_changes_nothing(spark):
     """Each of two publications far apart is what the only one is, in a system of any kind."""
     given = {"systems": SYSTEMS, "variants": "lazy", "source": "direct"}
     given |= {"gossipsub_processing_ms": 20.0, "can_processing_ms": 3.0, "groups": 3}
-    before = tables(spark, **given)
-    after = tables(spark, **given, message_size="128KB")
+    before, _ = tables(spark, **given)
+    after, _ = tables(spark, **given, message_size="128KB")
     assert {name for name, rows in before.items() if after[name] != rows} == set()
     assert {"gossipsub copies", "can copies", "scribe_lazy deliveries"} <= set(before)
     several = tables(spark, **given, publications=2, interval="1000s")
@@ -68,16 +75,38 @@ def test_trees_wait_for_uplinks(spark):
     """One after the other, the last child of a source of so many members waits for all others."""
     given = {"systems": "naive_unicast", "groups": 1, "uplink_order": "serial"}
     given |= {"message_size": "1KB", "uplink": "8Mbit/s", "lan_delay_ms": 1.0}
-    found = tables(spark, **given)["naive_unicast deliveries"]
-    usual = tables(spark, systems="naive_unicast", groups=1, lan_delay_ms=1.0)
+    found = tables(spark, **given)[0]["naive_unicast deliveries"]
+    usual = tables(spark, systems="naive_unicast", groups=1, lan_delay_ms=1.0)[0]
     before = {row[:2]: row[3] for row in usual["naive_unicast deliveries"]}
     waits = sorted(delay - before[group, node] for group, node, _, delay in found)
     assert waits == [1000 * (place + 1) for place in range(len(before))]
 
 
-def test_one_task_plays_what_two_would(spark, monkeypatch):
-    given = {"systems": "scribe,gossipsub", "groups": 2, "message_size": "100KB"}
+def test_all_engines_and_buckets_play_alike(spark):
+    """The clock is played in tasks, or in one task, never as jobs."""
+    given = {"systems": "gossipsub", "groups": 2, "message_size": "100KB"}
     given |= {"uplink": "10Mbit/s", "downlink": "20Mbit/s", "validation": "5ms"}
-    in_tasks = tables(spark, **given)
-    monkeypatch.setattr("scribe_spark.bandwidth.runs.why_no_tasks", lambda *_: "no slots")
-    assert tables(spark, **given) == in_tasks
+    before = spark.conf.get(settings._PARTITIONS)
+    found = {}
+    try:
+        for engine, buckets in (("jobs", 2), ("tasks", 2), ("jobs", 1), ("jobs", 7)):
+            spark.conf.set(settings._PARTITIONS, str(buckets))
+            found[engine, buckets] = tables(spark, engine, **given)
+    finally:
+        spark.conf.set(settings._PARTITIONS, before)
+    players = {key: player["name"] for key, (_, player) in found.items()}
+    assert players["jobs", 2] == players["tasks", 2] == "tasks"
+    assert players["jobs", 1] == players["jobs", 7] == "one task"
+    assert all(rows == found["tasks", 2][0] for rows, _ in found.values())
+
+
+def test_a_run_says_where_the_clock_is_played(spark, tmp_path):
+    lines = io.StringIO()
+    config = RunConfig(**NETWORK | {"systems": "gossipsub", "groups": 1, "message_size": "1KB"})
+    execution = Execution(out=str(tmp_path / "out"), engine="jobs")
+    run(spark, config, execution, phases=("topology", "overlay", "trees"), progress=Lines(lines))
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    clocks = [entry.get("clock") for entry in manifest["phases"]]
+    assert clocks[:2] == [None, None]
+    assert set(clocks[2]) == {"name", "why"}
+    assert "clock with bandwidth: in {name} ({why})".format(**clocks[2]) in lines.getvalue()
