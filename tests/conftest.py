@@ -146,6 +146,10 @@ def spark(
         )
     session.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
     session.conf.set("spark.sql.adaptive.enabled", False)
+    # Spark would compile a class for each of thousands of plans, of which most run once: an eighth
+    # of the suite.  Commands in processes of their own have compiled plans.
+    session.conf.set("spark.sql.codegen.wholeStage", False)
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield session
     session.stop()
 
