@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 import pytest
 from extending import run_examples
+from identifiers import whole
 from oracle.dissemination import Edge, spread
-from worlds import whole
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
@@ -45,7 +45,7 @@ def run(spark, tmp_path_factory) -> experiments.Run:
             write_routing_table=True,
             **NETWORK,
         )
-        execution = Execution(out=out, master="local[2]", partitions=2)
+        execution = Execution(out=out, master="local[2]", partitions=2, engine="tasks")
         experiments.check(config, execution)
         with experiments.run(spark, config, execution) as done:
             yield done
@@ -197,9 +197,9 @@ def test_what_the_mesh_keeps_and_repeats_is_measured(run, circles):
 
 
 def test_a_run_may_have_the_mesh_alone(spark, run, tmp_path):
-    """Beside what delays are compared with; its rows are the same."""
+    """Beside what delays are compared with; its rows are the same, on jobs as in tasks."""
     config = run.simulation.config.replace(variants="plain", systems="circle")
-    execution = Execution(out=str(tmp_path / "out"), master="local[2]", partitions=1)
+    execution = Execution(out=str(tmp_path / "out"), master="local[2]", partitions=1, engine="jobs")
     with experiments.run(spark, config, execution, experiments.PHASES[:-1]) as alone:
         assert set(alone.table("deliveries").toPandas()["system"]) == {"circle", "ip_multicast"}
         for table in ("copies", "deliveries", "link_stress", "group_delay", "node_stress"):
