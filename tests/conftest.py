@@ -34,27 +34,36 @@ MASTER, PARTITIONS = "local[2]", 2
 
 #: What takes longest is begun first, so that the workers end together.
 SLOW = (
-    "test_world_on_buckets",
+    "test_extending",
     "test_living_run",
-    "test_interrupts",
+    "test_world_on_buckets",
     "test_connect",
-    "test_determinism",
-    "test_jobs",
-    "test_counters",
-    "test_paper",
-    "test_variants",
-    "test_resume",
-    "test_contract",
-    "test_measures",
-    "test_notebooks",
-    "test_trees",
-    "test_world",
+    "test_runs",
+    "test_interrupts",
+    "test_scribe_round",
     "test_world_groups",
+    "test_handed_over",
+    "test_rounds_combine",
+    "test_world",
+    "test_resume",
     "test_sweep",
+    "test_groups_results",
+    "test_legends",
+    "test_live_systems",
+    "test_rounds_together",
+    "test_users_system",
+    "test_parts",
+    "test_group_generators",
+    "test_in_turn",
+    "test_reference_multicast",
+    "test_live",
+    "test_determinism",
+    "test_paper",
+    "test_contract",
+    "test_notebooks",
     "test_edge_sizes",
     "test_digests",
-    "test_reference_multicast",
-    "test_perfect_tables",
+    "test_measures",
 )
 
 
@@ -146,6 +155,10 @@ def spark(
         )
     session.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
     session.conf.set("spark.sql.adaptive.enabled", False)
+    # Spark would compile a class for each of thousands of plans, of which most run once: an eighth
+    # of the suite.  Commands in processes of their own have compiled plans.
+    session.conf.set("spark.sql.codegen.wholeStage", False)
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield session
     session.stop()
 

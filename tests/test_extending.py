@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 import pytest
 from extending import run_examples
+from identifiers import whole
 from oracle.dissemination import Edge, spread
-from worlds import whole
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
@@ -45,7 +45,7 @@ def run(spark, tmp_path_factory) -> experiments.Run:
             write_routing_table=True,
             **NETWORK,
         )
-        execution = Execution(out=out, master="local[2]", partitions=2)
+        execution = Execution(out=out, master="local[2]", partitions=1, engine="tasks")
         experiments.check(config, execution)
         with experiments.run(spark, config, execution) as done:
             yield done
@@ -107,7 +107,7 @@ def test_all_but_overlays_work_in_runs_with_rounds(spark, run, tmp_path):
         **{"nodes": 60, "overlay": "perfect", "leaf_set": 8, "replicas": 3, "groups": 4, **NETWORK},
         **{"variants": "star,circle,random_tree", "generator": "mass-failure", "share": 0.3},
     )
-    execution = Execution(out=str(tmp_path / "out"), master="local[2]", partitions=2)
+    execution = Execution(out=str(tmp_path / "out"), master="local[2]", partitions=1)
     with experiments.run(spark, config, execution, experiments.PHASES[:-1]) as done:
         live = set(done.table("nodes").toPandas()["node"])
         assert 30 < len(live) < 60
@@ -197,10 +197,10 @@ def test_what_the_mesh_keeps_and_repeats_is_measured(run, circles):
 
 
 def test_a_run_may_have_the_mesh_alone(spark, run, tmp_path):
-    """Beside what delays are compared with; its rows are the same."""
+    """Beside what delays are compared with; its rows are the same, of two buckets by jobs."""
     config = run.simulation.config.replace(variants="plain", systems="circle")
-    execution = Execution(out=str(tmp_path / "out"), master="local[2]", partitions=1)
-    with experiments.run(spark, config, execution) as alone:
+    execution = Execution(out=str(tmp_path / "out"), master="local[2]", partitions=2, engine="jobs")
+    with experiments.run(spark, config, execution, experiments.PHASES[:-1]) as alone:
         assert set(alone.table("deliveries").toPandas()["system"]) == {"circle", "ip_multicast"}
         for table in ("copies", "deliveries", "link_stress", "group_delay", "node_stress"):
             mine, theirs = (rows(one, table, "circle") for one in (alone, run))

@@ -18,6 +18,7 @@ import arriving
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from identifiers import halves
 from oracle import scribe as oracle_scribe
 from oracle.pastry import RING, Overlay, shared_prefix
 from oracle.random_cases import Case, random_case
@@ -42,26 +43,6 @@ STRIDE = 100  # no case has as many routers, nodes or groups
 BS = (1, 2, 4, 8)
 LAN_US = 1000
 FAR_US = 2**30
-
-
-def signed(half: int) -> int:
-    """An unsigned 64-bit number as the BIGINT of the same bits."""
-    return half - 2**64 if half >= 2**63 else half
-
-
-def halves(identifier: int) -> tuple[int, int]:
-    """A 128-bit number as two BIGINTs, high and low."""
-    return signed(identifier >> 64), signed(identifier % 2**64)
-
-
-def whole(hi: int, lo: int) -> int:
-    """Two BIGINTs as one 128-bit number."""
-    return (hi % 2**64) << 64 | lo % 2**64
-
-
-def flipped(u_hi: int, u_lo: int) -> int:
-    """Two BIGINTs with flipped sign bits (`ids.unsigned`) as one 128-bit number."""
-    return (u_hi + 2**63) << 64 | (u_lo + 2**63)
 
 
 class Memo(Overlay):

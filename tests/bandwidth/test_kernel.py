@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from oracle import bandwidth as oracle
 from oracle.bandwidth_cases import OPTIMUM, OPTIMUM_US, by_hand, greedy_tree, random_case
+from seeds import seeds
 
 from scribe_spark.bandwidth import (
     ARRIVALS,
@@ -52,7 +53,7 @@ def test_cases_by_hand(case):
     assert {key: first for key, first in firsts.items() if first[1]} == case.first
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", seeds(range(4), in_each_run=2))
 def test_random_cases(part):
     for seed in range(part * 80, part * 80 + 80):
         compare(*random_case(seed), seed)

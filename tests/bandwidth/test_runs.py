@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
+from collections.abc import Iterator
+
+import pytest
 
 from scribe_spark import RunConfig
 from scribe_spark.config import Execution
@@ -15,7 +18,7 @@ from scribe_spark.runtime import settings
 from scribe_spark.runtime.batches import Batches
 
 NETWORK = {
-    "nodes": 120, "overlay": "perfect", "groups": 6, "transit_domains": 2, "transit_size": 2,
+    "nodes": 80, "overlay": "perfect", "groups": 6, "transit_domains": 2, "transit_size": 2,
     "stubs_per_transit": 2, "stub_size": 3,
 }  # fmt: skip
 SYSTEMS = "scribe,bayeux,flooding,can,gossipsub,naive_unicast"
@@ -24,9 +27,17 @@ DELIVERIES = ("group", "node", "hops", "delay_us")
 COPIES = ("group", "sender", "receiver", "kind", "hop", "sent_us", "first")
 
 
-def tables(spark, engine="auto", **given) -> tuple[dict[str, Counter], dict | None]:
-    """Return the rows of deliveries and copies of each system, and where the clock was played."""
-    with Simulation(spark, RunConfig(**NETWORK | given), engine=engine) as stages:
+def tables(spark, shares: Simulation | None = None, **given) -> dict[str, Counter]:
+    """Return the rows of deliveries and copies of each system."""
+    return tables_and_player(spark, "tasks", shares, **given)[0]
+
+
+def tables_and_player(
+    spark, engine: str, shares: Simulation | None = None, **given
+) -> tuple[dict[str, Counter], dict | None]:
+    """Return the tables, and where the clock was played."""
+    config = RunConfig(**NETWORK | given)
+    with Simulation(spark, config, shares=shares, engine=engine) as stages:
         rows = {
             f"{made.system} {name}": Counter(zip(*rows_of(table, columns), strict=True))
             for made in stages.systems
@@ -44,15 +55,22 @@ def rows_of(table, columns) -> list[list]:
     return [found.column(name).to_pylist() for name in columns]
 
 
-def test_a_size_without_limits_changes_nothing(spark):
+@pytest.fixture(scope="module")
+def network(spark) -> Iterator[Simulation]:
+    """The routes of all runs."""
+    with Simulation(spark, RunConfig(**NETWORK)) as stages:
+        yield stages
+
+
+def test_a_size_without_limits_changes_nothing(spark, network):
     """Each of two publications far apart is what the only one is, in a system of any kind."""
-    given = {"systems": SYSTEMS, "variants": "lazy", "source": "direct"}
+    given = {"systems": SYSTEMS, "variants": "lazy", "source": "direct", "gossipsub_heartbeats": 3}
     given |= {"gossipsub_processing_ms": 20.0, "can_processing_ms": 3.0, "groups": 3}
-    before, _ = tables(spark, **given)
-    after, _ = tables(spark, **given, message_size="128KB")
+    before = tables(spark, network, **given)
+    after = tables(spark, network, **given, message_size="128KB")
     assert {name for name, rows in before.items() if after[name] != rows} == set()
     assert {"gossipsub copies", "can copies", "scribe_lazy deliveries"} <= set(before)
-    several = tables(spark, **given, publications=2, interval="1000s")
+    several = tables(spark, network, **given, publications=2, interval="1000s")
     for name, rows in before.items():
         for publication in (0, 1):
             number = range(3 * publication, 3 * publication + 3)  # of three groups each time
@@ -71,27 +89,28 @@ def of_publications(rows: Counter, numbers: range, name: str) -> Counter:
     return found
 
 
-def test_trees_wait_for_uplinks(spark):
+def test_trees_wait_for_uplinks(spark, network):
     """One after the other, the last child of a source of so many members waits for all others."""
     given = {"systems": "naive_unicast", "groups": 1, "uplink_order": "serial"}
     given |= {"message_size": "1KB", "uplink": "8Mbit/s", "lan_delay_ms": 1.0}
-    found = tables(spark, **given)[0]["naive_unicast deliveries"]
-    usual = tables(spark, systems="naive_unicast", groups=1, lan_delay_ms=1.0)[0]
+    found = tables(spark, network, **given)["naive_unicast deliveries"]
+    usual = tables(spark, network, systems="naive_unicast", groups=1, lan_delay_ms=1.0)
     before = {row[:2]: row[3] for row in usual["naive_unicast deliveries"]}
     waits = sorted(delay - before[group, node] for group, node, _, delay in found)
     assert waits == [1000 * (place + 1) for place in range(len(before))]
 
 
-def test_all_engines_and_buckets_play_alike(spark):
+def test_all_engines_and_buckets_play_alike(spark, network):
     """The clock is played in tasks, or in one task, never as jobs."""
     given = {"systems": "gossipsub", "groups": 2, "message_size": "100KB"}
     given |= {"uplink": "10Mbit/s", "downlink": "20Mbit/s", "validation": "5ms"}
+    given |= {"gossipsub_heartbeats": 3}
     before = spark.conf.get(settings._PARTITIONS)
     found = {}
     try:
         for engine, buckets in (("jobs", 2), ("tasks", 2), ("jobs", 1), ("jobs", 7)):
             spark.conf.set(settings._PARTITIONS, str(buckets))
-            found[engine, buckets] = tables(spark, engine, **given)
+            found[engine, buckets] = tables_and_player(spark, engine, network, **given)
     finally:
         spark.conf.set(settings._PARTITIONS, before)
     players = {key: player["name"] for key, (_, player) in found.items()}

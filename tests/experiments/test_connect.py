@@ -28,6 +28,9 @@ def server(folder_of_modules: Path) -> Iterator[str]:
         "spark.python.daemon.module": "scribe_spark.runtime.daemon",
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.ui.enabled": "false",
+        # not theirs: most plans of these tests run once
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder_of_modules)

@@ -391,7 +391,7 @@ def test_the_packages_own_systems_hand_over_what_they_should(make, monkeypatch, 
     monkeypatch.setattr(phases, "is_built_in", lambda system: checked.append(system.name))
     every = [s.name for s in all_systems()]
     size = {"nodes": 30, "groups": 3, "gossipsub_heartbeats": 2, "systems": ",".join(every)}
-    make(phases=experiments.PHASES[:3], engine="tasks", **size, **changes)
+    make(phases=experiments.PHASES[:3], engine="tasks", partitions=1, **size, **changes)
     assert checked == every
 
 

@@ -10,11 +10,11 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import identifiers
 import keyed
 import numpy as np
 import pandas as pd
 import pytest
-import worlds
 from oracle.living.overlay import Overlay, Rules
 from oracle.living.perfect import enter_perfect
 from oracle.routes import shortest_routes
@@ -251,14 +251,14 @@ def test_the_oracle_of_worlds_has_the_same_edges_and_deliveries(spark, eventful)
         return 0 if a == b else lan_us + routes.delay[router[a]][router[b]]
 
     idents = {
-        node: worlds.whole(hi, lo)
+        node: identifiers.whole(hi, lo)
         for node, hi, lo in zip(nodes["node"], nodes["id_hi"], nodes["id_lo"], strict=True)
     }
     overlay = Overlay(idents, delay, keyed.bits, Rules(l=SIZE["leaf_set"]))
     enter_perfect(overlay, idents)
     groups = saved(eventful, "groups")
     keys = {
-        group: Group(worlds.whole(hi, lo), Access())
+        group: Group(identifiers.whole(hi, lo), Access())
         for group, hi, lo in zip(*(groups[n] for n in ("group", "key_hi", "key_lo")), strict=True)
     }
     assert len(keys) == SIZE["groups"]

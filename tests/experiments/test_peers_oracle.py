@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import identifiers
 import keyed
 import pandas as pd
 import pytest
@@ -73,7 +74,7 @@ class Saved:
         }
         routers = {router for *_, router in nodes} | {src for src, _ in links}
         routes = shortest_routes(sorted(routers), links)
-        ids = {node: worlds.whole(hi, lo) for node, hi, lo, _ in nodes}
+        ids = {node: identifiers.whole(hi, lo) for node, hi, lo, _ in nodes}
         return worlds.Memo(ids, {node: router for node, *_, router in nodes}, routes.delay)
 
     @cached_property
@@ -96,7 +97,7 @@ class Saved:
             rest = members[group] - got[group]  # the source has no delivery
             source = rest.pop() if rest else root
             assert not rest
-            found[group] = worlds.whole(hi, lo), frozenset(members[group]), source
+            found[group] = identifiers.whole(hi, lo), frozenset(members[group]), source
         return found
 
     def tables(self) -> Tables:

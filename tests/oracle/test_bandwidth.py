@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from seeds import seeds
 
 from . import bandwidth_cases as cases
 from .bandwidth import SERIAL, First, Network, Node, Publication, Rules, play, tx
@@ -39,7 +40,7 @@ def test_optimum_without_duplicates() -> None:
     assert len(played.first) == len(played.copies) + 1 == cases.OPTIMUM["nodes"]
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(range(150), 50))
 def test_what_always_holds(seed: int) -> None:
     """Links carry messages one after the other; rules B4 to B7 hold for every copy."""
     network, publications, rules = cases.random_case(seed)
@@ -92,7 +93,7 @@ def test_what_always_holds(seed: int) -> None:
     assert not any(known(c.publication, c.sender, c.receiver) < c.start_us for c in played.copies)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(range(60), 20))
 def test_without_limits_as_gossipsub(seed: int) -> None:
     """Without limits the copies and first copies are those of a GossipSub topic's publication."""
     network, publications, rules = cases.random_case(seed, limits=False)
@@ -144,7 +145,7 @@ def equal_meshes(
     return Network(nodes, network.places, links), publications, rules
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(range(40), 20))
 def test_trees_without_limits_as_dissemination(seed: int) -> None:
     """Without limits the links without a way back give the copies of a plain spread."""
     network, publications, _ = cases.random_case(seed, limits=False)

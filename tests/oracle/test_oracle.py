@@ -17,7 +17,7 @@ from .routes import Routes, shortest_routes
 from .scribe import Scribe, creator_rooted_group_id, group_id, gsize
 
 SEEDS = range(200)
-SOME = seeds(SEEDS, 60)
+SOME = seeds(SEEDS, 25)
 
 
 @cache

@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import pairwise
 from types import MappingProxyType
 
+import identifiers
 import numpy as np
 import pytest
 import worlds
@@ -69,7 +70,7 @@ def played(one: worlds.World, buckets: int, application: Application, **payload)
     tables = [Tables.of(known) for known in one.make_tables(bounds)]
     keys = one.interesting_keys()[::4]
     hi, lo = (
-        np.array(half, dtype=np.int64) for half in zip(*map(worlds.halves, keys), strict=True)
+        np.array(half, dtype=np.int64) for half in zip(*map(identifiers.halves, keys), strict=True)
     )
     node = np.repeat(one.ring.node, len(keys))
     every = {

@@ -9,6 +9,7 @@ from functools import reduce
 from types import SimpleNamespace
 
 import arriving
+import identifiers
 import numpy as np
 import pyarrow as pa
 import worlds
@@ -31,7 +32,7 @@ cloudpickle.register_pickle_by_value(arriving)  # its kernel goes to the workers
 
 
 def known_node(identifier: int, number: int, name: str = "entry") -> dict:
-    hi, lo = worlds.halves(identifier)
+    hi, lo = identifiers.halves(identifier)
     return {name: number, "id_hi": hi, "id_lo": lo, "router": number + 7}
 
 
@@ -78,7 +79,7 @@ def test_next_hops_from_any_knowledge_equal_the_oracle(spark):
         rows = pa.Table.from_batches(batches[b])
         overlay = PastryOverlay.of_knowledge(spark.createDataFrame(rows), underlay, b, leaf_set=2)
         mine = [(n, question) for n, question in enumerate(asked) if question[3] == b]
-        halves = [worlds.halves(question[1]) for _, question in mine]
+        halves = [identifiers.halves(question[1]) for _, question in mine]
         messages = {
             "node": [question[2] for _, question in mine],
             "key_hi": [hi for hi, _ in halves],
@@ -133,7 +134,7 @@ def overlay_of(nodes: int, leaf_set: int, seed: int = 8) -> tuple[OverlayState, 
     """Nodes with perfect tables (b is 2), and their network."""
     rng = random.Random(seed)
     idents = sorted(rng.getrandbits(128) for _ in range(nodes))
-    hi, lo = np.array([worlds.halves(ident) for ident in idents]).T.view(np.uint64).copy()
+    hi, lo = np.array([identifiers.halves(ident) for ident in idents]).T.view(np.uint64).copy()
     kernel = arriving.Kernel(np.ones((nodes, nodes), dtype=np.int64), np.arange(nodes))
     ring = Ring(hi, lo, np.arange(nodes), np.arange(nodes))
     return perfect_start(ring, np.arange(nodes), leaf_set, 2, kernel), kernel
@@ -154,7 +155,7 @@ def test_what_is_left_after_failures_survives_being_read_again(spark):
     assert kept.filter(kept.column("covers_ring")).column("node").to_pylist() == [15]
     assert kept.to_pylist() == rows.sort_by("node").to_pylist()
     again = read(kept)
-    keys = np.array([worlds.halves(rng.getrandbits(128)) for _ in range(300)])
+    keys = np.array([identifiers.halves(rng.getrandbits(128)) for _ in range(300)])
     node = np.flatnonzero(state.alive)[np.arange(300) % 13]
     sent = spark.createDataFrame(
         pa.table(

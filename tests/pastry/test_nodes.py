@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 
+import identifiers
 import numpy as np
-import worlds
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
@@ -30,7 +30,7 @@ def made(spark, routers=ROUTERS, **fields) -> list[tuple[int, int, int]]:
     assert [(f.name, f.dataType) for f in frame.schema] == [
         (f.name, f.dataType) for f in schemas.NODES
     ]
-    return sorted((n, worlds.whole(hi, lo), router) for n, hi, lo, router in frame.collect())
+    return sorted((n, identifiers.whole(hi, lo), router) for n, hi, lo, router in frame.collect())
 
 
 def test_golden_nodes_of_seed_1(spark):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import identifiers
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -52,7 +53,7 @@ def check_row(one: worlds.World, row: dict) -> None:
 def check_known(one: worlds.World, known: dict) -> None:
     """A nodeId and a router are those of the node."""
     node = known["entry"] - one.base
-    assert worlds.whole(known["id_hi"], known["id_lo"]) == one.case.ids[node]
+    assert identifiers.whole(known["id_hi"], known["id_lo"]) == one.case.ids[node]
     assert known["router"] - one.base == one.case.router[node]
 
 

@@ -19,7 +19,7 @@ from scribe_spark.reference_tree import live
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 
 #: Seeds of the cases: all of them in `make test-slow`, the first ones always.
-SEEDS = seeds(range(300), 12)
+SEEDS = seeds(range(300), 11)
 
 BUCKETS = (1, 2, 7)
 

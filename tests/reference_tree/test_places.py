@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from identifiers import halves, signed
 
 from scribe_spark.core.u128 import from_halves, halves_of
 from scribe_spark.errors import InputError
@@ -16,12 +17,8 @@ from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.runtime.blocks import release
 
 
-def signed(half: int) -> int:
-    return half - 2**64 if half >= 2**63 else half
-
-
 def table(spark, ids: list[int], partitions: int = 2):
-    rows = [(node, signed(key >> 64), signed(key % 2**64)) for node, key in enumerate(ids)]
+    rows = [(node, *halves(key)) for node, key in enumerate(ids)]
     frame = spark.createDataFrame(rows, "node bigint, id_hi bigint, id_lo bigint")
     return frame.repartition(partitions)
 

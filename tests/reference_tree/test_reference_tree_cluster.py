@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from identifiers import halves
 from killed import killed_then_gone_on
 from oracle.reference_tree.cases import random_case
 
@@ -43,10 +44,6 @@ def test_killed_experiments_go_on(tmp_path):
     assert left[0] == left[1]
 
 
-def signed(half: int) -> int:
-    return half - 2**64 if half >= 2**63 else half
-
-
 def answers(spark, seed: int, partitions: int, buckets: int) -> list[list]:
     """Places of a case's hosts, as what can be written as JSON."""
     case = random_case(seed)
@@ -57,7 +54,7 @@ def answers(spark, seed: int, partitions: int, buckets: int) -> list[list]:
         "assignment": case.assignment,
         "buckets": buckets,
     }
-    rows = [(number[key], signed(key >> 64), signed(key % 2**64)) for key in case.hosts]
+    rows = [(number[key], *halves(key)) for key in case.hosts]
     hosts = spark.createDataFrame(rows, "node bigint, id_hi bigint, id_lo bigint")
     hosts = hosts.repartition(partitions)
     placed = places(hosts, **how)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from damage import assert_all_damage_is_told
+from identifiers import whole
 from oracle.reference_tree.host_tree import parents_of_hosts
 from stopping import Stops
-from worlds import whole
 
 from scribe_spark.config import Execution, ReferenceTreeConfig
 from scribe_spark.config.reference_tree import Point

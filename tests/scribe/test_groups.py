@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 
+import identifiers
 import keyed
 import numpy as np
 import pandas as pd
 import pytest
-import worlds
 from oracle.scribe import creator_rooted_group_id, group_id, gsize
 
 from scribe_spark import scribe
@@ -193,7 +193,7 @@ def made(spark, nodes, **fields) -> dict[int, dict]:
 
 
 def key(row: dict) -> int:
-    return worlds.whole(row["key_hi"], row["key_lo"])
+    return identifiers.whole(row["key_hi"], row["key_lo"])
 
 
 def test_keys_are_the_hash_of_name_and_creator(spark, nodes):
@@ -216,7 +216,7 @@ def test_sizes_and_routers_of_groups(spark, nodes):
 
 
 def test_keys_of_the_creators_make_it_the_root(spark, nodes):
-    ids = {r["node"]: worlds.whole(r["id_hi"], r["id_lo"]) for r in nodes.collect()}
+    ids = {r["node"]: identifiers.whole(r["id_hi"], r["id_lo"]) for r in nodes.collect()}
     for group, row in made(spark, nodes, group_ids="creator").items():
         assert key(row) == creator_rooted_group_id(ids[row["creator"]], f"group-{group}")
 
@@ -330,4 +330,4 @@ def test_a_users_groups_are_those_of_the_table(spark, tmp_path, nodes):
     found = {row["group"]: row for row in groups.collect()}
     assert {g: row["size"] for g, row in found.items()} == {70: 2, 5: 1}
     name = f"node-{found[70]['creator']}"
-    assert worlds.whole(found[70]["key_hi"], found[70]["key_lo"]) == group_id("group-70", name)
+    assert identifiers.whole(found[70]["key_hi"], found[70]["key_lo"]) == group_id("group-70", name)

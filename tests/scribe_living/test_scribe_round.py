@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from living_groups import (
@@ -28,6 +29,7 @@ from oracle.scribe_living.measures import (
     rounds_until_repaired,
     with_two_roots,
 )
+from seeds import seeds
 
 from scribe_spark.worlds.group_measures import group_measures
 
@@ -37,11 +39,9 @@ OVERLAY_PARTS = ("live", "sides", "cells", "new_leafs")
 QUICK = [seed for seed in range(40) if seed % 8]
 #: In the last three publications are kept: taken later, given up, lost with their sources.
 IN_EACH_RUN = [*range(0, 40, 8), 7, 11, 12]
-SEEDS = [
-    *IN_EACH_RUN,
-    *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(240) if seed not in IN_EACH_RUN],
-    *[pytest.param(seed, marks=pytest.mark.slow) for seed in (257, 289, 299, 350, 395, 640, 882)],
-]
+REST = [seed for seed in range(240) if seed not in IN_EACH_RUN]
+REST += [257, 289, 299, 350, 395, 640, 882]
+SEEDS = seeds([*IN_EACH_RUN, *REST], len(IN_EACH_RUN))
 
 
 def compared(world: World) -> list[str]:
@@ -77,18 +77,18 @@ def test_state_and_messages_are_the_oracles_after_every_round(seed: int) -> None
     check(world_of(random_world(seed)))
 
 
-@pytest.mark.parametrize("buckets", [2, 7])
 @pytest.mark.parametrize(
-    "seed",
-    [*IN_EACH_RUN[5:], *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(240)]],
+    ("seed", "buckets"),
+    [
+        *((7, 7), (11, 7), (12, 2)),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in product(range(240), (2, 7))),
+    ],
 )
 def test_buckets_that_cannot_see_each_other_play_the_same(seed: int, buckets: int) -> None:
     check(world_of(random_world(seed)).in_buckets(buckets))
 
 
-@pytest.mark.parametrize(
-    "seed", [2, *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 210)]]
-)
+@pytest.mark.parametrize("seed", seeds(range(2, 210), in_each_run=1))
 def test_tasks_of_supersteps_play_the_same(seed: int) -> None:
     case = random_world(seed)
     if seed % 3 == 2:
@@ -97,29 +97,22 @@ def test_tasks_of_supersteps_play_the_same(seed: int) -> None:
 
 
 @pytest.mark.parametrize("buckets", [2, 7])
-@pytest.mark.parametrize(
-    "seed",
-    [1, 2, 15, *[pytest.param(seed, marks=pytest.mark.slow) for seed in QUICK]],
-)
+@pytest.mark.parametrize("seed", seeds([1, 15, *QUICK], in_each_run=2))
 def test_buckets_play_best_effort(seed: int, buckets: int) -> None:
     check(world_of(replace(random_world(seed), buffer=None)).in_buckets(buckets))
 
 
-@pytest.mark.parametrize("seed", QUICK)
+@pytest.mark.parametrize("seed", seeds(QUICK, in_each_run=14))
 def test_best_effort_is_the_oracles_after_every_round(seed: int) -> None:
     check(world_of(replace(random_world(seed), buffer=None)))
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(12), *[pytest.param(n, marks=pytest.mark.slow) for n in range(12, 120)]]
-)
+@pytest.mark.parametrize("seed", seeds(range(120), in_each_run=8))
 def test_the_bottleneck_remover_is_the_oracles_after_every_round(seed: int) -> None:
     check(world_of(with_limit(seed)))
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(10), *[pytest.param(n, marks=pytest.mark.slow) for n in range(10, 80)]]
-)
+@pytest.mark.parametrize("seed", seeds(range(80), in_each_run=6))
 def test_collapse_is_the_oracles_after_every_round(seed: int) -> None:
     """Every second with limits, too; every third with reliable delivery."""
     case = with_limit(seed) if seed % 2 else random_world(seed)
@@ -128,9 +121,7 @@ def test_collapse_is_the_oracles_after_every_round(seed: int) -> None:
     check(world)
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(3), 20, 32, *[pytest.param(n, marks=pytest.mark.slow) for n in range(3, 200)]]
-)
+@pytest.mark.parametrize("seed", seeds([0, 1, 2, 20, *range(3, 200)], in_each_run=4))
 def test_lazy_growth_is_the_oracles_after_every_round(seed: int) -> None:
     """Every third with reliable delivery; others with the remover or collapse, too."""
     case = with_limit(seed)
@@ -139,9 +130,7 @@ def test_lazy_growth_is_the_oracles_after_every_round(seed: int) -> None:
 
 
 @pytest.mark.parametrize("buckets", [2, 7])
-@pytest.mark.parametrize(
-    "seed", [0, 1, 2, *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 120)]]
-)
+@pytest.mark.parametrize("seed", seeds(range(120), in_each_run=3))
 def test_buckets_play_the_variants(seed: int, buckets: int) -> None:
     """By turns the remover, with whole tables, lazy growth with and without it, and collapse."""
     case = whole_tables(seed) if seed % 3 == 1 else with_limit(seed)
@@ -173,9 +162,7 @@ def with_limit(seed: int) -> Case:
     return replace(case, settings=limited, buffer=None if seed % 3 else case.buffer)
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(3), *[pytest.param(n, marks=pytest.mark.slow) for n in range(3, 200)]]
-)
+@pytest.mark.parametrize("seed", seeds(range(200), in_each_run=3))
 def test_joins_that_are_refused_are_routed_with_randomisation_as_by_the_oracle(seed: int) -> None:
     check(world_of(whole_tables(seed)))
 

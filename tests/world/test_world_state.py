@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from living_groups import world_of
 from oracle.scribe_living.cases import random_world
+from seeds import seeds
 from world_states import Played
 
 from scribe_spark.engine import rows as engine_rows
@@ -38,9 +39,7 @@ def in_tasks(seed: int, buckets: int) -> tuple[list, dict]:
     return each[0][0], together
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 40))]
-)
+@pytest.mark.parametrize("seed", seeds([0, 1, *range(6, 40)], in_each_run=1))
 def test_rounds_are_the_same_wherever_the_buckets_are(seed, monkeypatch) -> None:
     """Rows have several parts, which come in any order."""
     monkeypatch.setattr(engine_rows, "_PART", 2**12)

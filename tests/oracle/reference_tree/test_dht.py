@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 
 import pytest
+from seeds import seeds
 
 from .cases import random_case
 from .dht import ASSIGNMENTS, Dht, Keyset, owner_by_definition
 from .topmost import topmost_by_definition, topmost_key
 from .tree import explicit_tree, reference_tree
 
-SEEDS = range(100)
+SEEDS = seeds(range(100), 30)
 
 
 def small_dht(seed: int) -> Dht:
@@ -89,7 +90,7 @@ def test_topmost_keys_by_definition(seed: int) -> None:
         assert dht.topmost[host] == topmost_by_definition(explicit, keyset)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(range(60), 20))
 def test_topmost_keys_of_large_key_spaces(seed: int) -> None:
     """No ancestor, no other end and no key in between comes before it."""
     dht = random_case(seed).dht()
@@ -106,7 +107,7 @@ def test_topmost_keys_of_large_key_spaces(seed: int) -> None:
                 assert (tree.depth(topmost), topmost) <= (tree.depth(above), above)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(range(60), 20))
 def test_topmost_keys_of_binary_trees_by_bits(seed: int) -> None:
     """In a search tree it is the key of the interval that a multiple of the largest power is."""
     case = random_case(seed)

@@ -15,7 +15,7 @@ from .paths import joining_subtree, multicast_edges
 from .search import Rules, find_neighbours
 from .tree import explicit_tree, reference_tree
 
-SEEDS = seeds(range(150), 50)
+SEEDS = seeds(range(150), 25)
 
 
 def path_to_root(tree: HostTree, host: int) -> list[int]:
@@ -116,7 +116,7 @@ def test_multicasts(seed: int) -> None:
         assert set(members) <= {source, *edges}
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(range(100), 25))
 def test_joining_subtrees(seed: int) -> None:
     """The hosts on the paths between any two of the ends."""
     rng = random.Random(seed)

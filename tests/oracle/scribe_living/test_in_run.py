@@ -25,7 +25,7 @@ from .upcalls import Join
 
 # Cases with something to do.
 SEEDS = [s for s in range(400) if any(len(m) > 4 for m in random_case(s).members.values())]
-SOME = seeds(SEEDS, 60)
+SOME = seeds(SEEDS, 25)
 OPTIONS = list(product(SHED_GROUP, SHED_CHILD))
 
 
@@ -141,7 +141,7 @@ def test_whole_tables_gain_forwarders_and_nothing_else(seed):
     assert below <= after <= below | on_routes
 
 
-@pytest.mark.parametrize("seed", SEEDS[:50])
+@pytest.mark.parametrize("seed", seeds(SEEDS[:50], 20))
 def test_any_limit_can_be_met_by_one_group(seed):
     one_group = {edge for edge in plain(seed) if edge[0] == 1}
     scribe = planted(seed, one_group, dict.fromkeys(setting(seed)[0].ids, 1))
@@ -150,6 +150,7 @@ def test_any_limit_can_be_met_by_one_group(seed):
     assert max(len(entry.children) for entry in scribe.entries[1].values()) <= 1
 
 
+@pytest.mark.slow
 def test_the_remover_acts_is_refused_and_fails():
     remaining = [removed(seed, "remaining") for seed in SEEDS]
     whole = [removed(seed, "whole") for seed in SEEDS]
@@ -325,7 +326,7 @@ def test_a_forwarder_on_two_routes_goes_by_that_of_the_smaller_child():
     assert [scribe.chain(1, node) for node in (1, 3)] == [[1, 6, 5, 0], [3, 7, 6, 5, 0]]
 
 
-@pytest.mark.parametrize("seed", SEEDS[:50])
+@pytest.mark.parametrize("seed", seeds(SEEDS[:50], 20))
 def test_randomised_routes_end_at_the_root_and_never_return(seed):
     scribe = planted(seed, (), {})
     case, removal = setting(seed)[0], RemovalInRun(scribe, Phase(scribe.overlay))
@@ -408,7 +409,7 @@ def test_lazy_trees_run_along_routes(seed, limit):
         assert child in case.members[group] or (group, child) in forwarding
 
 
-@pytest.mark.parametrize("seed", SEEDS[:50])
+@pytest.mark.parametrize("seed", seeds(SEEDS[:50], 20))
 def test_without_limits_members_are_the_only_forwarders(seed):
     case, _, _ = setting(seed)
     edges = lazily(seed, 1000)
@@ -418,10 +419,10 @@ def test_without_limits_members_are_the_only_forwarders(seed):
 
 def test_lazy_growth_overflows_and_makes_forwarders():
     forwarders = 0
-    for seed in SEEDS:
+    for seed in SEEDS[:80]:
         members = set(setting(seed)[0].joins())
         forwarders += len({(group, child) for group, _, child in lazily(seed)} - members)
-    assert forwarders > 100
+    assert forwarders > 30
 
 
 def test_waves_double():

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from seeds import seeds
 
 from ..living.measures import wrong_leaf_sets
 from .cases import World, random_world
@@ -16,10 +17,11 @@ from .upcalls import Publication
 from .world import Run, Snapshot
 
 FATES = ("sent", "refused", "no root", "kept", "source died")
-SEEDS = [*range(50), 118, 257, 350, 640, 882, 979]  # the last six were wrong once
+#: The first six were wrong once.
+SEEDS = [118, 257, 350, 640, 882, 979, *range(50)]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(SEEDS, 26))
 def test_trees_of_random_worlds(seed: int) -> None:
     """One root, no cycle, each member reached once; lists kept; replicas where they belong."""
     world = random_world(seed)
@@ -99,7 +101,7 @@ def replicas_are_right(run: Run, seen: Snapshot) -> None:
         assert len({row[2:] for row in seen.copies if row[0] == group}) == 1
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(SEEDS, 26))
 def test_reliable_mode(seed: int) -> None:
     """Order is kept, and nothing is lost that a root took, however late it comes.
 
