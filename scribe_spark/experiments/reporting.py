@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from scribe_spark.core.paths import local_contents
@@ -98,8 +99,19 @@ def _latency(folder: Folder, records: Records) -> Latency | None:
         return None
     for name in (_LATENCY, _COUNTS):
         _refuse_damage(folder, name, folder.verify_table(name, records.tables[name]))
-    counts = folder.collect(_COUNTS, ("system", "unit", "value", "count")).to_pandas()
-    rows = folder.collect(_LATENCY, ("system", "unit", "expected")).to_pandas()
+    return latency_of(folder.collect)
+
+
+def latency_of(collect: Callable[[str, tuple[str, ...]], pa.Table]) -> Latency:
+    """Return the deliveries by their latency.
+
+    Parameters
+    ----------
+    collect : callable
+        Columns of a table of the folder.
+    """
+    counts = collect(_COUNTS, ("system", "unit", "value", "count")).to_pandas()
+    rows = collect(_LATENCY, ("system", "unit", "expected")).to_pandas()
     expected = rows[rows["unit"] == "ms"].groupby("system")["expected"].sum()
     return Latency(counts, {str(name): float(number) for name, number in expected.items()})
 

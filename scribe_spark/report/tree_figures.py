@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from scribe_spark.report.group_tree import GroupTree
-from scribe_spark.report.svg import plain_svg
+from scribe_spark.report.svg import PageFigure, plain_svg
 from scribe_spark.report.tree_layers import layers_of
 from scribe_spark.report.tree_map import has_map, map_of
 
@@ -36,28 +36,7 @@ class RunTrees:
     left_out: str = ""
 
 
-@dataclass(frozen=True)
-class TreeFigure:
-    """A tree that is drawn.
-
-    Attributes
-    ----------
-    name, title : str
-    words : str
-        What it shows.
-    note : str
-        How it is drawn, and what is left out.
-    svg : str
-    """
-
-    name: str
-    title: str
-    words: str
-    note: str
-    svg: str
-
-
-def tree_figures(found: RunTrees) -> list[TreeFigure]:
+def tree_figures(found: RunTrees) -> list[PageFigure]:
     """Draw trees: over the map of the network, or in layers where it has no coordinates."""
     figures = []
     for number, (what, tree) in enumerate(found.trees):
@@ -72,7 +51,7 @@ def tree_figures(found: RunTrees) -> list[TreeFigure]:
         title = f"Group {tree.group}, the {what}: {tree.size:,} members"
         words = f"{_counts(tree)} {drawn.words}".rstrip()
         svg = plain_svg(name, title, words, drawn.size, drawn.body)
-        figures.append(TreeFigure(name, title, words, drawn.note, svg))
+        figures.append(PageFigure(name, title, svg, drawn.note, words, tables=("tree_edges",)))
     return figures
 
 

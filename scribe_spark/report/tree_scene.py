@@ -15,8 +15,7 @@ import pandas as pd
 
 from scribe_spark.report.group_tree import layers
 from scribe_spark.report.readouts import Spot, Words, coordinate, spot_svg
-from scribe_spark.report.svg import plain_svg
-from scribe_spark.report.tree_figures import TreeFigure
+from scribe_spark.report.svg import PageFigure, plain_svg
 from scribe_spark.report.tree_marks import INK, TEXT, dot, star
 
 #: Trees of so many nodes are neither too small nor too large to show something.
@@ -111,7 +110,7 @@ def _rank(scene: Scene, struck: Sequence[tuple[int, int]]) -> tuple:
 # --- drawing
 
 
-def scene_figures(scene: Scene) -> list[TreeFigure]:
+def scene_figures(scene: Scene) -> list[PageFigure]:
     """The three drawings."""
     number, last = scene.number, scene.last
     live = scene.during["alive"]
@@ -129,7 +128,7 @@ def scene_figures(scene: Scene) -> list[TreeFigure]:
     for name, title, words, frame in panels:
         size, body = _panel(frame, scene.before, order, named)
         svg = plain_svg(name, f"Group {scene.group}: {title}", words, size, body)
-        figures.append(TreeFigure(name, title, words, "", svg))
+        figures.append(PageFigure(name, title, svg, words=words, tables=("watched_trees",)))
     return figures
 
 
