@@ -26,9 +26,11 @@ from scribe_spark.report.comparison import (
 from scribe_spark.report.coverage import draw_coverage
 from scribe_spark.report.drawing import draw, page_systems
 from scribe_spark.report.failures import COSTS, failure_rows, without_failures
-from scribe_spark.report.figure_sections import GROUPS, TIME, figure_sections, section_of
+from scribe_spark.report.figure_sections import BYTES, GROUPS, TIME, figure_sections, section_of
 from scribe_spark.report.latencies import latency_values, links_in_words, without_latencies
+from scribe_spark.report.node_bytes import draw_node_bytes
 from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
+from scribe_spark.report.part_latency import draw_part_latencies
 from scribe_spark.report.parts import parts_tables
 from scribe_spark.report.provenance import as_mapping, facts, origin, phases, settings
 from scribe_spark.report.series import series_of
@@ -84,6 +86,7 @@ def render(
     delays: pd.DataFrame | None = None,
     by_part: pd.DataFrame | None = None,
     latency: Latency | None = None,
+    part_latencies: pd.DataFrame | None = None,
     tables: Collection[str] | None = None,
 ) -> Report:
     """Draw the figures and write the page.
@@ -110,6 +113,8 @@ def render(
         Measures by class and region, the columns `parts.COLUMNS`.
     latency : Latency, optional
         Deliveries by their latency.
+    part_latencies : DataFrame, optional
+        Deliveries by latency, class and region, the columns `part_latency.COLUMNS`.
     tables : collection of str, optional
         The tables of the folder; by default all that figures come from.
 
@@ -118,7 +123,7 @@ def render(
     Report
     """
     figures = [
-        *_own_figures(distributions, delays, by_part, latency),
+        *_own_figures(distributions, delays, by_part, latency, part_latencies),
         *_figures_of_paper(metrics, distributions),
         *((GROUPS, one) for one in ([] if trees is None else tree_figures(trees))),
     ]
@@ -185,14 +190,18 @@ def _own_figures(
     delays: pd.DataFrame | None,
     by_part: pd.DataFrame | None,
     latency: Latency | None,
+    part_latencies: pd.DataFrame | None,
 ) -> Iterator[tuple[str, PageFigure]]:
     """Yield each figure that the paper does not have with the name of its section."""
     systems = page_systems(distributions)
     drawn: list[tuple[str, PageFigure | None]] = []
     if latency is not None:
         drawn.append((TIME, draw_coverage(latency.counts, latency.expected, systems)))
+    if part_latencies is not None:
+        drawn += [(TIME, one) for one in draw_part_latencies(part_latencies)]
     if delays is not None:
         drawn.append((TIME, draw_by_size(delays, systems)))
+    drawn += [(BYTES, one) for one in draw_node_bytes(distributions, by_part)]
     yield from ((section, one) for section, one in drawn if one is not None)
 
 
