@@ -44,14 +44,14 @@ class Card:
 #: Measures of a system of a run, the main one first -> meaning and unit behind the number.
 _OF_RUNS: dict[str, tuple[str, str]] = {
     "latency.p99": ("latency, 99 % of deliveries", " ms"),
-    "latency.p50": ("latency, half of the deliveries", " ms"),
-    "rad.median": ("RAD, median over the groups", ""),
+    "latency.p50": ("50 % of deliveries", " ms"),
+    "rad.median": ("RAD, median group", ""),
     "rad.largest": ("RAD, largest group", ""),
     "link_stress.max": ("packets, busiest link", ""),
     "messages": ("packets, all links", ""),
     "children_entries.max": ("copies, busiest node", ""),
     "duplicates.mean": ("duplicates per delivery", ""),
-    "state.max": ("entries in the memory of the busiest node", ""),
+    "state.max": ("entries, busiest node", ""),
 }
 
 #: The measure beside which a card says how links carry messages with a size.

@@ -53,7 +53,7 @@ class Scene:
 
     @property
     def is_repaired(self) -> bool:
-        """Return whether nobody is an orphan after the last round."""
+        """Return whether no node is an orphan after the last round."""
         return not self.after["orphan"].any()
 
 
@@ -155,7 +155,7 @@ def _after_words(scene: Scene) -> str:
     new = sum(n not in known for n, _ in here)
     more = scene.last - scene.number
     when = "In the same round" if not more else f"{more} round{'s' * (more > 1)} later"
-    ends = "nobody is an orphan" if scene.is_repaired else "it is not repaired yet"
+    ends = "no node is an orphan" if scene.is_repaired else "the tree is not repaired yet"
     return (
         f"{when} {ends}: {moved} {'node has' if moved == 1 else 'nodes have'} a new parent, {new} "
         f"{'is' if new == 1 else 'are'} new in the tree."
@@ -288,7 +288,7 @@ def _parent(row: tuple) -> str:
     if row.root:  # type: ignore[attr-defined]
         return "none"
     if pd.isna(row.parent):  # type: ignore[attr-defined]
-        return "none, it waits for one"
+        return "none; the node waits for a parent"
     return f"node {int(row.parent)}"  # type: ignore[attr-defined]
 
 

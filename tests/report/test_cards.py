@@ -31,8 +31,8 @@ RUN = [
 def test_a_run_has_a_card_for_each_system_in_the_order_of_the_registry():
     cards = run_cards(RUN)
     assert [(card.title, card.value, card.what) for card in cards] == [
-        ("Scribe", "1.46", "RAD, median over the groups"),
-        ("GossipSub", "1.01", "RAD, median over the groups"),
+        ("Scribe", "1.46", "RAD, median group"),
+        ("GossipSub", "1.01", "RAD, median group"),
         ("IP multicast", "759,406", "packets, all links"),
     ]
     assert [list(card.lines) for card in cards] == [
@@ -120,7 +120,7 @@ def test_figures_that_do_not_change_come_last_and_are_folded():
     page = render_world(table, {}).html
     assert "<summary>1 more figure: Live nodes</summary>" in page
     headings = re.findall(r'-heading">([^<]*) <small>', page)
-    assert headings[0] == "Leaf sets that are the ring&#39;s"
+    assert headings[0] == "Leaf sets that match the ring"
     assert headings[-1] == "Live nodes"
     assert len(headings) == 7
     assert '<li><a href="#section-1">Nodes and lookups</a> <small>7</small></li>' in page

@@ -117,7 +117,7 @@ def test_too_many_lines_of_a_depth_are_cut_and_it_is_said():
     figure = drawn(tree, frame, links)
     most = max(strokes(figure.svg).count(colour) for colour in COLOURS)
     assert most == MOST_LINES
-    assert f"evenly chosen: {MOST_LINES} of " in figure.caption
+    assert f"evenly chosen lines: {MOST_LINES} of " in figure.caption
     assert len(figure.svg) < 500_000
 
 
