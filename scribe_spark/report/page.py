@@ -122,9 +122,12 @@ def render(
     -------
     Report
     """
+    systems = page_systems(distributions)
+    by_size = None if delays is None else draw_by_size(delays, systems)
     figures = [
-        *_own_figures(distributions, delays, by_part, latency, part_latencies),
+        *_own_figures(distributions, by_part, latency, part_latencies),
         *_figures_of_paper(metrics, distributions),
+        *([] if by_size is None else [(TIME, by_size)]),
         *((GROUPS, one) for one in ([] if trees is None else tree_figures(trees))),
     ]
     if tables is not None:  # links to other tables would lead nowhere
@@ -187,22 +190,18 @@ def _figures_of_paper(
 
 def _own_figures(
     distributions: pd.DataFrame,
-    delays: pd.DataFrame | None,
     by_part: pd.DataFrame | None,
     latency: Latency | None,
     part_latencies: pd.DataFrame | None,
 ) -> Iterator[tuple[str, PageFigure]]:
-    """Yield each figure that the paper does not have with the name of its section."""
-    systems = page_systems(distributions)
-    drawn: list[tuple[str, PageFigure | None]] = []
+    """Yield figures of time and bytes, which the paper does not have, with their sections."""
     if latency is not None:
-        drawn.append((TIME, draw_coverage(latency.counts, latency.expected, systems)))
+        systems = page_systems(distributions)
+        coverage = draw_coverage(latency.counts, latency.expected, systems)
+        yield from [] if coverage is None else [(TIME, coverage)]
     if part_latencies is not None:
-        drawn += [(TIME, one) for one in draw_part_latencies(part_latencies)]
-    if delays is not None:
-        drawn.append((TIME, draw_by_size(delays, systems)))
-    drawn += [(BYTES, one) for one in draw_node_bytes(distributions, by_part)]
-    yield from ((section, one) for section, one in drawn if one is not None)
+        yield from ((TIME, one) for one in draw_part_latencies(part_latencies))
+    yield from ((BYTES, one) for one in draw_node_bytes(distributions, by_part))
 
 
 def _heading(manifest: Mapping[str, Any], is_paper: bool) -> str:
