@@ -11,7 +11,7 @@ import pandas as pd
 
 from scribe_spark.measures.measure import forwards
 from scribe_spark.report.axes import log_axis, short_numbers
-from scribe_spark.report.legends import legend_above
+from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.series import label_of
 from scribe_spark.report.style import RC, in_order, system_styles
@@ -60,7 +60,10 @@ def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> PageFigure | None:
         axes.set_ylim(0, max(line.max() for line in lines.values()) * 1.08)
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
         short_numbers(axes.yaxis)
-        if len(order) > 1:
+        ends = {
+            label_of(name): (float(lines[name].iloc[-1]), looks[name]["color"]) for name in order
+        }
+        if len(order) > 1 and not label_ends(axes, ends):
             legend_above(figure, [(label_of(name), looks[name]) for name in order])
         told = [
             Line(

@@ -154,6 +154,7 @@ def render(
         fitted=any(row.fitted for row in rows),
         any_by_hops=any(row.by_hops for row in rows),
         **latency_values(metrics, links_in_words(as_mapping(manifest.get("resolved")))),
+        has_latency_table=tables is None or "latency" in tables,
         failures=failure_rows(metrics),
         failure_costs=COSTS,
         parts=parts_tables(by_part),

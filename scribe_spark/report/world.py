@@ -107,6 +107,7 @@ def render_world(
         cards=world_cards(table),
         **latencies_of_last_round(table),
         coverage=coverage,
+        has_latency_table=coverage is not None,
         sections=sections,
         has_groups=watched is not None,
         scene=scene,

@@ -58,8 +58,10 @@ def test_every_figure_of_a_run_links_its_files_and_its_table():
 
 
 def test_links_to_tables_that_a_folder_does_not_have_are_left_out():
-    args = sample.metrics(), sample.manifest(), sample.distributions(200, 6)
-    assert "tables/distributions" not in render(*args, tables=("metrics",)).html
+    metrics = [*sample.metrics(), {"name": "scribe.latency.p50", "value": 3.0}]
+    args = metrics, sample.manifest(), sample.distributions(200, 6)
+    assert {"tables/distributions", "tables/latency"} <= {*Page(render(*args).html).links}
+    assert "tables/" not in render(*args, tables=("metrics",)).html
 
 
 def test_the_table_of_a_sweep_has_values_as_they_are_typed():
