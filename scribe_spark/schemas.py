@@ -214,8 +214,13 @@ BY_PART = _schema(
     **dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "max"), _DOUBLE),
 )
 
+#: Deliveries to the nodes of each class or region by their latency, rounded up to whole ms.
+PART_LATENCIES = _schema(
+    **dict.fromkeys(("by", "part", "system"), _STRING), value=_DOUBLE, count=_LONG
+)
+
 #: The tables that a run leaves besides, where there are classes or regions of nodes.
-PARTS_CONTRACT: dict[str, StructType] = {"by_part": BY_PART}
+PARTS_CONTRACT: dict[str, StructType] = {"by_part": BY_PART, "part_latencies": PART_LATENCIES}
 
 #: Columns at the end of a table where there are classes or regions of nodes.
 PART_COLUMNS: dict[str, StructType] = {"nodes": _schema(**{"class": _STRING, "region": _STRING})}

@@ -19,6 +19,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from scribe_spark import cli
 from scribe_spark.config import Execution
+from scribe_spark.report.svg import Drawn
 from scribe_spark.runtime import interrupts
 from scribe_spark.runtime.session import session as make_session
 
@@ -94,6 +95,24 @@ class ByFile(LoadFileScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
     """Return the scheduler of ``--dist loadfile``."""
     return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+#: Drawing the PNG files of all pages of the tests would take minutes.
+_AS_PNG = Drawn.as_png
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_pages() -> Iterator[None]:
+    """Write the first bytes of a PNG file in place of each image."""
+    Drawn.as_png = lambda figure: b"\x89PNG"
+    yield
+    Drawn.as_png = _AS_PNG
+
+
+@pytest.fixture
+def images(monkeypatch) -> None:
+    """Draw images, as users' commands do."""
+    monkeypatch.setattr(Drawn, "as_png", _AS_PNG)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -151,6 +151,7 @@ _NOTES_OF_SCHEDULES = """
 
 _NOTES_OF_PARTS = """
 - `by` is `class` or `region`; `measure` is `delay_ms` and `hops` of deliveries to the nodes of a part, or `children_tables` and `children_entries` of these nodes, or the columns of `bytes`. Percentiles are by nearest rank: the ceil(q n / 100)-th least value. Any other table is split by a join with `nodes`.
+- `part_latencies` has the deliveries to the nodes of each part by their latency, as `latency_counts`: those above `value` - 1 and at most `value` ms.
 """
 
 _ABOUT_WORLDS = """

@@ -19,7 +19,7 @@ from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.locations import join
 from scribe_spark.experiments.owner import RUN, WORLD, Owner, owner_of, read_manifest
 from scribe_spark.experiments.verifying import check_verify, verify
-from scribe_spark.report import Compared, Side, compared_measures, render_compare
+from scribe_spark.report import Compared, Side, compared_measures, figure_files, render_compare
 from scribe_spark.report.text import as_text
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
@@ -153,7 +153,7 @@ def compare(
     folders : sequence of str
         At least two folders on this machine, all of runs or all of worlds.
     out : str
-        The folder on this machine where `PAGE`, `ROWS` and `JSON` are put; older ones are replaced.
+        The folder on this machine for `PAGE`, `ROWS`, `JSON` and figures; older ones are replaced.
     limits : Limits, optional
         Measures that must be there in all folders; see `Comparison.check`.
     any_version : bool
@@ -182,14 +182,18 @@ def compare(
     rows = compared_measures(sides)
     _refuse_missing(folders, rows, limits or Limits())
     links = [_link(out, folder) for folder in folders]
+    page = render_compare(sides, rows, noun, links)
     texts = {
-        PAGE: render_compare(sides, rows, noun, links),
+        PAGE: page.html,
         ROWS: _as_csv(folders, rows),
         JSON: _as_json(sides, rows, noun),
     }
+    figures = {f"figures/{name}": content for name, content in figure_files(page.figures)}
     try:
-        for name, text in texts.items():
-            replace_file(local_path(out) / name, text.encode())
+        if figures:
+            (local_path(out) / "figures").mkdir(exist_ok=True)
+        for name, content in (figures | {n: t.encode() for n, t in texts.items()}).items():
+            replace_file(local_path(out) / name, content)
     except OSError as error:
         raise InputError("out", out, f"cannot be written ({one_line(error)})") from None
     return Comparison(join(out, PAGE), noun, [*sides], rows)

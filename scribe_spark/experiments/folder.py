@@ -36,7 +36,7 @@ from scribe_spark.experiments.owner import (
 from scribe_spark.experiments.strange_files import find_link, find_strange_file
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.redaction import redacted
-from scribe_spark.report import Report
+from scribe_spark.report import Report, figure_files
 from scribe_spark.runtime.arrow_writer import can_write, shares_disk, write_parquet
 from scribe_spark.runtime.batches import EVERY, Among, Batches, Table
 from scribe_spark.runtime.filesystem import (
@@ -342,15 +342,18 @@ class Folder(StoredFolder):
 
     def write_text(self, name: str, text: str) -> None:
         """Write all of a file or nothing."""
-        with self.usable():
-            self._files.write(self._location(name), text.encode())
+        self._write_bytes(name, text.encode())
 
-    def write_page(self, page: Report) -> str:
-        """Write the report and its figures; the page's location."""
-        for name, drawing in page.figures.items():
-            self.write_text(f"figures/{name}.svg", drawing)
-        self.write_text("report.html", page.html)
-        return join(self.out, "report.html")
+    def _write_bytes(self, name: str, content: bytes) -> None:
+        with self.usable():
+            self._files.write(self._location(name), content)
+
+    def write_page(self, page: Report, name: str = "report.html") -> str:
+        """Write a page and its figures; the page's location."""
+        for file, content in figure_files(page.figures):
+            self._write_bytes(f"figures/{file}", content)
+        self.write_text(name, page.html)
+        return join(self.out, name)
 
     def write_json(self, name: str, value: Any) -> str:
         """Write a value as JSON, a manifest without secrets; the digest of the text."""

@@ -36,7 +36,7 @@ class Owner:
 _PAGE = ("report.html", "figures", "tables")
 
 RUN = Owner("a run", ("metrics.json", *_PAGE))
-SWEEP = Owner("a sweep of runs", ("sweep", "sweep.html"), inner=RUN)
+SWEEP = Owner("a sweep of runs", ("sweep", "sweep.html", "figures"), inner=RUN)
 WORLD = Owner("a world", ("measures_even.json", "measures_odd.json", *_PAGE))
 WORLD_SWEEP = Owner("a sweep of worlds", SWEEP.contents, inner=WORLD)
 REFERENCE_TREE = Owner("experiments on the reference tree", ("metrics.json", "points", *_PAGE))

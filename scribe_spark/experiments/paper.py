@@ -156,7 +156,8 @@ def _write(paper: Paper, work: Work, measured: Mapping[str, _Measured]) -> str:
     }
     first = next(iter(measured.values()))  # whose delay penalties are drawn
     distributions = pd.concat(map(mean_distributions, drawn.values()))
-    page = render(metrics, summary, distributions, delays=pd.concat(first.delays.values()))
+    delays = pd.concat(first.delays.values())
+    page = render(metrics, summary, distributions, delays=delays, tables=("metrics",))
     location = work.folder.write_page(page)
     work.save(manifest)
     return location

@@ -38,7 +38,7 @@ from scribe_spark.measures.metrics import (
     measure_distributions,
     metric_rows,
 )
-from scribe_spark.measures.node_parts import measures_by_part
+from scribe_spark.measures.node_parts import count_by_part, latencies_by_part, measures_by_part
 from scribe_spark.measures.published import published, replaced_figures
 from scribe_spark.measures.schedules import publications_of
 from scribe_spark.measures.stress import count_stress, link_bytes, link_stress, node_stress
@@ -161,7 +161,9 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
                 yield "link_bytes", link_bytes(scope.materialise(sizes))
             yield "bytes", node_bytes(run, kept_stress if scheduled else None)
         if parts := simulation.node_parts:
-            yield "by_part", measures_by_part(run, parts)
+            split = count_by_part(run, parts)
+            yield "by_part", measures_by_part(split)
+            yield "part_latencies", latencies_by_part(split)
         preload()  # what the report will be drawn with, while tables are written
         spread = measure_distributions(run, replaced_figures(simulation.config))
         yield "distributions", schemas.arrow_table(spread, schemas.DISTRIBUTIONS)
@@ -272,6 +274,7 @@ TABLE_PHASES: dict[str, Phase] = {
             "measures",
             (
                 *("node_stress", "link_stress", "control_stress", "group_delay", "by_part"),
+                "part_latencies",
                 *("distributions", "latency", "latency_counts", "bytes", "link_bytes"),
             ),
             _measures,

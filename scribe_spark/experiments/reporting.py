@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from scribe_spark.core.paths import local_contents
@@ -18,12 +19,14 @@ from scribe_spark.experiments.records import Records, records_of
 from scribe_spark.experiments.run_trees import TABLES, read_trees
 from scribe_spark.inputs import is_local
 from scribe_spark.report import Latency, render
+from scribe_spark.report.part_latency import COLUMNS as PART_LATENCY_COLUMNS
 from scribe_spark.report.parts import COLUMNS
 from scribe_spark.schemas import DISTRIBUTIONS
 
 #: What the report is drawn from.
 _METRICS = "metrics.json"
 _DISTRIBUTIONS, _GROUP_DELAY, _BY_PART = "distributions", "group_delay", "by_part"
+_PART_LATENCIES = "part_latencies"
 #: Read where a phase has written them.
 _LATENCY, _COUNTS = "latency", "latency_counts"
 _READ = (_DISTRIBUTIONS, _GROUP_DELAY, *TABLES)
@@ -78,18 +81,24 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
         shown = {**manifest, "phases": [e for e in manifest["phases"] if e["name"] != REPORT]}
         spread = folder.collect(_DISTRIBUTIONS, DISTRIBUTIONS.names).to_pandas()
         delays = folder.collect(_GROUP_DELAY, DELAYS).to_pandas()
-        trees, by_part = read_trees(folder.collect), _by_part(folder, records)
-        latency = _latency(folder, records)
-        page = render(folder.read_json(_METRICS), shown, spread, trees, delays, by_part, latency)
+        trees = read_trees(folder.collect)
+        by_part = _optional(folder, records, _BY_PART, COLUMNS)
+        part_latencies = _optional(folder, records, _PART_LATENCIES, PART_LATENCY_COLUMNS)
+        latency, metrics = _latency(folder, records), folder.read_json(_METRICS)
+        page = render(
+            metrics, shown, spread, trees, delays, by_part, latency, part_latencies=part_latencies
+        )
         return folder.write_page(page)
 
 
-def _by_part(folder: Folder, records: Records) -> pd.DataFrame | None:
-    """Read the measures by class and region; None in runs without such."""
-    if _BY_PART not in records.tables:
+def _optional(
+    folder: Folder, records: Records, name: str, columns: tuple[str, ...]
+) -> pd.DataFrame | None:
+    """Read columns of a table; None in runs without the table."""
+    if name not in records.tables:
         return None
-    _refuse_damage(folder, _BY_PART, folder.verify_table(_BY_PART, records.tables[_BY_PART]))
-    return folder.collect(_BY_PART, COLUMNS).to_pandas()
+    _refuse_damage(folder, name, folder.verify_table(name, records.tables[name]))
+    return folder.collect(name, columns).to_pandas()
 
 
 def _latency(folder: Folder, records: Records) -> Latency | None:
@@ -98,8 +107,19 @@ def _latency(folder: Folder, records: Records) -> Latency | None:
         return None
     for name in (_LATENCY, _COUNTS):
         _refuse_damage(folder, name, folder.verify_table(name, records.tables[name]))
-    counts = folder.collect(_COUNTS, ("system", "unit", "value", "count")).to_pandas()
-    rows = folder.collect(_LATENCY, ("system", "unit", "expected")).to_pandas()
+    return latency_of(folder.collect)
+
+
+def latency_of(collect: Callable[[str, tuple[str, ...]], pa.Table]) -> Latency:
+    """Return the deliveries by their latency.
+
+    Parameters
+    ----------
+    collect : callable
+        Columns of a table of the folder.
+    """
+    counts = collect(_COUNTS, ("system", "unit", "value", "count")).to_pandas()
+    rows = collect(_LATENCY, ("system", "unit", "expected")).to_pandas()
     expected = rows[rows["unit"] == "ms"].groupby("system")["expected"].sum()
     return Latency(counts, {str(name): float(number) for name, number in expected.items()})
 

@@ -120,7 +120,7 @@ def _write(work: Work, sweep: Sweep, results: dict[str, PointResult]) -> DataFra
         rounds,
         {name: units[name] for name in measures},
     )
-    work.folder.write_text("sweep.html", page)
+    work.folder.write_page(page, "sweep.html")
     work.save({**manifest, "tables": {"sweep": record}})
     return table
 

@@ -19,6 +19,7 @@ from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.experiments.engines import Engine, engine_of
 from scribe_spark.experiments.manifest import Manifest
 from scribe_spark.experiments.records import names_of_save
+from scribe_spark.experiments.reporting import latency_of
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Step, Work, closed_at_last, lost_again, opened
 from scribe_spark.experiments.world_buckets import buckets_of
@@ -299,7 +300,8 @@ class _WorldRun:
         if self.config.scribe.has_groups:
             tables |= self._write_groups(publications)
         watched = all_told(self.watched) if self.config.scribe.has_groups else None
-        page = render_world(rows, self.work.manifest, watched)
+        latency = latency_of(self.work.folder.collect) if "latency_counts" in tables else None
+        page = render_world(rows, self.work.manifest, watched, latency)
         location = self.work.folder.write_page(page)
         world = {**self.work.manifest["world"], "tables": tables}
         self.work.save(self.work.manifest | {"world": world})

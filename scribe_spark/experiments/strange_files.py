@@ -1,8 +1,9 @@
 """Find files in OUT that no command has written, before they would be deleted.
 
 A file is a command's by its name: each command writes files of fixed names, and Spark and pyarrow
-name the files of tables.  Names of figures depend on what a run has measured; a figure is labelled
-by its file's name.  A symbolic link is never a command's.
+name the files of tables.  Names of figures depend on the measures of a run; an SVG file has its own
+name as a label, and PNG and CSV files have the name of the SVG file beside them.  A symbolic link
+is never a command's.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NAMES = re.compile(
     )
 )
 
-_FIGURE = re.compile(r"figures/([\w-]+)\.svg")
+_FIGURE = re.compile(r"(?P<stem>figures/(?P<name>[\w-]+))\.(svg|png|csv)")
 
 
 def find_strange_file(files: Files, url: str, contents: Iterable[str]) -> str | None:
@@ -90,5 +91,13 @@ def _is_written(files: Files, path: str, file: FileStatus) -> bool:
     if is_temporary(file.name) or _NAMES.fullmatch(path):
         return True
     figure = _FIGURE.fullmatch(path)
-    label = f'aria-labelledby="{figure[1]}-title ' if figure else ""  # as `report.svg` writes it
-    return figure is not None and label.encode() in files.read(file.url)
+    if figure is None:
+        return False
+    # PNG and CSV belong to the SVG beside them, which `report.svg` labels
+    drawing = f"{file.url.removesuffix(path)}{figure['stem']}.svg"
+    found = files.status(drawing)
+    if found is None or found.is_folder:
+        return False
+    if found.is_link:  # which is refused itself
+        return True
+    return f'aria-labelledby="{figure["name"]}-title '.encode() in files.read(drawing)

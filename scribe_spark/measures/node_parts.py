@@ -117,19 +117,45 @@ def _name_of(parts: NodeParts, index: np.ndarray) -> pa.Array:
     return pa.array(parts.names).take(pa.array(index))
 
 
-def measures_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> pa.Table:
-    """Return `schemas.BY_PART`: each measure of :data:`SPLIT` by system and part of the nodes."""
+def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> pd.DataFrame:
+    """Return ``by, part, system, measure, value, count``: the values of each part of the nodes."""
     counted = []
     split = SPLIT | (_SPLIT_BYTES if "bytes" in run else {})
     for measure, (name, node, value) in split.items():
         rows = run.batches(name, ["system", node, value])
         counted += [rows.then(_count(one, measure, node, value), _COUNTED) for one in parts]
-    every = Batches.union(counted).frame.toArrow().to_pandas()
+    return Batches.union(counted).frame.toArrow().to_pandas()
+
+
+def measures_by_part(counted: pd.DataFrame) -> pa.Table:
+    """Return `schemas.BY_PART`: each measure of :data:`SPLIT` by system and part of the nodes.
+
+    Parameters
+    ----------
+    counted : DataFrame
+        From :func:`count_by_part`.
+    """
     found = [
         dict(zip(_KEYS, key, strict=True)) | _numbers(rows)
-        for key, rows in every.groupby(_KEYS, sort=True)
+        for key, rows in counted.groupby(_KEYS, sort=True)
     ]
     return schemas.arrow_table(pd.DataFrame(found, columns=schemas.BY_PART.names), schemas.BY_PART)
+
+
+def latencies_by_part(counted: pd.DataFrame) -> pa.Table:
+    """Return `schemas.PART_LATENCIES`: the deliveries to each part by latency, in whole ms.
+
+    Parameters
+    ----------
+    counted : DataFrame
+        From :func:`count_by_part`.
+    """
+    delays = counted[counted["measure"] == "delay_ms"]
+    # thousandths first: 5.000000001 ms of a sum of floats is 5 ms
+    whole = np.ceil(np.rint(delays["value"] * THOUSANDTHS) / THOUSANDTHS)
+    keys = ["by", "part", "system", "value"]
+    added = delays.assign(value=whole).groupby(keys, as_index=False, sort=True)["count"].sum()
+    return schemas.arrow_table(added[schemas.PART_LATENCIES.names], schemas.PART_LATENCIES)
 
 
 def _count(parts: NodeParts, measure: str, node: str, value: str) -> Any:

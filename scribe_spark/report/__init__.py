@@ -1,13 +1,13 @@
-"""The report of a run: its figures, drawn as the paper draws them, and measured against published.
-Of a sweep: small multiples.
+"""The pages of runs, worlds, sweeps and comparisons: cards, figures and tables in one HTML file.
 
-Pure functions of plain values; nothing here knows Spark.
+The modules are pure functions of plain values and do not use Spark.
 """
 
 from scribe_spark.report.compare import Compared, Side, compared_measures, render_compare
 from scribe_spark.report.comparison import difference
 from scribe_spark.report.page import Latency, Report, render
 from scribe_spark.report.preload import preload
+from scribe_spark.report.svg import figure_files
 from scribe_spark.report.sweep import render_sweep
 from scribe_spark.report.sweep_rounds import MOST_LINES
 
@@ -19,6 +19,7 @@ __all__ = [
     "Side",
     "compared_measures",
     "difference",
+    "figure_files",
     "preload",
     "render",
     "render_compare",

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from scribe_spark.report.style import short_number
+from scribe_spark.report.text import as_bytes
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
@@ -37,6 +38,13 @@ def whole_numbers(axis: Axis) -> None:
     axis.set_major_formatter(
         FuncFormatter(lambda value, _: f"{value:,.0f}" if value < 1e6 else short_number(value))
     )
+
+
+def byte_numbers(axis: Axis) -> None:
+    """Label ticks with bytes in units of 1,000: 0 B, 500 KB, 1 MB."""
+    from matplotlib.ticker import FuncFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: as_bytes(round(value, 6))))
 
 
 def short_numbers(axis: Axis) -> None:

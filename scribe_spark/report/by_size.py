@@ -11,22 +11,23 @@ import pandas as pd
 
 from scribe_spark.measures.measure import forwards
 from scribe_spark.report.axes import log_axis, short_numbers
-from scribe_spark.report.legends import legend_above
+from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.series import label_of
 from scribe_spark.report.style import RC, in_order, system_styles
-from scribe_spark.report.svg import OwnFigure, new_figure, svg_element
+from scribe_spark.report.svg import PageFigure, new_figure, svg_element
 from scribe_spark.report.text import as_text
 from scribe_spark.systems import baseline, find_system
 
 _NAME, _TITLE = "figure-rad-by-group-size", "RAD by group size"
 _CAPTION = (
-    "Median RAD of the groups of a class of sizes, at their median size; a class ends where sizes "
-    "have doubled. The last point of a line is the largest group alone."
+    "Each point is the median RAD of groups of similar size, drawn at their median size; sizes "
+    "within a point differ by a factor of up to two. The last point of a line is the largest group "
+    "alone. RAD is the mean delay divided by that of IP multicast."
 )
 
 
-def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> OwnFigure | None:
+def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> PageFigure | None:
     """Draw a line for each system whose nodes forward copies; None where there is none.
 
     Parameters
@@ -59,7 +60,10 @@ def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> OwnFigure | None:
         axes.set_ylim(0, max(line.max() for line in lines.values()) * 1.08)
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
         short_numbers(axes.yaxis)
-        if len(order) > 1:
+        ends = {
+            label_of(name): (float(lines[name].iloc[-1]), looks[name]["color"]) for name in order
+        }
+        if len(order) > 1 and not label_ends(axes, ends):
             legend_above(figure, [(label_of(name), looks[name]) for name in order])
         told = [
             Line(
@@ -72,7 +76,7 @@ def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> OwnFigure | None:
         ]
         readout = Readout(axes, told, lambda size: f"about {as_text(size)} members")
         svg = svg_element(figure, _NAME, _TITLE, words, [readout])
-        return OwnFigure(_NAME, _TITLE, _CAPTION, svg, words)
+        return PageFigure(_NAME, _TITLE, svg, _CAPTION, words, tables=("group_delay",))
 
 
 def by_size(delays: pd.DataFrame) -> pd.Series:

@@ -1,9 +1,9 @@
-"""The cards at the top of the pages of runs and worlds: a card for each system, a few numbers."""
+"""The cards at the top of the pages: a card for each system or measure, with a few numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -11,7 +11,7 @@ import pandas as pd
 from scribe_spark.report.series import label_of
 from scribe_spark.report.style import system_styles
 from scribe_spark.report.text import PERCENT, as_text, is_number
-from scribe_spark.systems import all_systems
+from scribe_spark.systems import all_systems, baseline
 
 
 @dataclass(frozen=True)
@@ -26,26 +26,32 @@ class Card:
         The system's colour in the figures.
     lines : sequence of (str, str)
         Further numbers: meaning and value.
+    number : float, optional
+        The main number, where cards are compared by it.
+    share : float, optional
+        The length of the card's bar: per cent of the greatest number of all cards.
     """
 
     title: str
     value: str
     what: str
     colour: str
-    lines: Sequence[tuple[str, str]]
+    lines: Sequence[tuple[str, str]] = ()
+    number: float | None = None
+    share: float | None = None
 
 
 #: Measures of a system of a run, the main one first -> meaning and unit behind the number.
 _OF_RUNS: dict[str, tuple[str, str]] = {
     "latency.p99": ("latency, 99 % of deliveries", " ms"),
-    "latency.p50": ("latency, half of the deliveries", " ms"),
-    "rad.median": ("RAD, median over the groups", ""),
+    "latency.p50": ("50 % of deliveries", " ms"),
+    "rad.median": ("RAD, median group", ""),
     "rad.largest": ("RAD, largest group", ""),
     "link_stress.max": ("packets, busiest link", ""),
     "messages": ("packets, all links", ""),
     "children_entries.max": ("copies, busiest node", ""),
-    "duplicates.mean": ("duplicates a delivery", ""),
-    "state.max": ("entries kept, most", ""),
+    "duplicates.mean": ("duplicates per delivery", ""),
+    "state.max": ("entries, busiest node", ""),
 }
 
 #: The measure beside which a card says how links carry messages with a size.
@@ -75,7 +81,33 @@ def run_cards(metrics: Iterable[Mapping[str, Any]]) -> list[Card]:
             meaning, unit = words[_LATENCY]
             words[_LATENCY] = f"{meaning}: {links}", unit
         cards.append(_card(system, numbers, words))
-    return [card for card in cards if card is not None]
+    return _with_bars([card for card in cards if card is not None])
+
+
+def _with_bars(cards: Sequence[Card]) -> list[Card]:
+    """Return cards with bars, where all of them have the same positive measure."""
+    numbers = [card.number for card in cards if is_number(card.number) and card.number > 0]
+    alike = len({card.what.partition(":")[0] for card in cards}) == 1
+    if not alike or len(numbers) < max(2, len(cards)):
+        return list(cards)
+    most = max(numbers)
+    return [
+        replace(card, share=round(100 * number / most, 1))
+        for card, number in zip(cards, numbers, strict=True)
+    ]
+
+
+def verdict(cards: Sequence[Card]) -> str:
+    """Return the main result of a run of several systems in a sentence; empty without latencies."""
+    there = [card for card in cards if card.share is not None and card.title != baseline().label]
+    if len(there) < 2 or not there[0].what.startswith(_OF_RUNS[_LATENCY][0]):
+        return ""
+    first, *_, last = sorted(there, key=lambda card: card.number or 0.0)
+    return (
+        f"99{PERCENT} of the deliveries arrive within {first.value} with {first.title}, the "
+        f"fastest, and within {last.value} with {last.title}, the slowest of the "
+        f"{len(there)} systems beside {baseline().label}."
+    )
 
 
 def world_cards(table: pd.DataFrame) -> list[Card]:
@@ -103,10 +135,10 @@ _OF_WORLDS: dict[str, tuple[str, str]] = {
     "in_time": ("deliveries in time", PERCENT),
     "late": ("late", PERCENT),
     "lost": ("lost", PERCENT),
-    "duplicates": ("duplicates a delivery", ""),
+    "duplicates": ("duplicates per delivery", ""),
     "rad.median": ("RAD, median over the groups, mean over the rounds", ""),
     "link_stress.payload.max": ("payloads, busiest link", ""),
-    "control": ("control messages a node and second", ""),
+    "control": ("control messages per node and second", ""),
 }
 
 
@@ -115,7 +147,7 @@ def _lookups(table: pd.DataFrame) -> Card:
     lines = [
         (what, as_text(value))
         for what, value in (
-            ("hops, mean", _mean(table, "lookups.hops")),
+            ("hops of a lookup, mean", _mean(table, "lookups.hops")),
             ("live nodes, first round", _at(table, "nodes.live", 0)),
             ("live nodes, last round", _at(table, "nodes.live", -1)),
         )
@@ -124,11 +156,11 @@ def _lookups(table: pd.DataFrame) -> Card:
     if len(right):
         lines.insert(0, ("in the worst round", _percent(right.min())))
     value = _percent(right.mean()) if len(right) else as_text(None)
-    return Card("Pastry", value, "lookups at the right root", _OVERLAY_COLOUR, lines)
+    return Card("Pastry", value, "lookups that reach the right root", _OVERLAY_COLOUR, lines)
 
 
 def _fates(table: pd.DataFrame, system: str) -> dict[str, float | None]:
-    """Return what became of the deliveries of a system, over all rounds: per cent of expected."""
+    """Return the fates of the deliveries of a system over all rounds, in per cent of expected."""
 
     def total(count: str) -> float:
         name = f"{system}.publications.{count}"
@@ -145,17 +177,16 @@ def _fates(table: pd.DataFrame, system: str) -> dict[str, float | None]:
 def _card(
     system: str, numbers: Mapping[str, float | None], words: Mapping[str, tuple[str, str]]
 ) -> Card | None:
-    """Return a system's card with those numbers that are there; None where there is none."""
-    known = [
-        (meaning, _shown(numbers[name]) + unit)
-        for name, (meaning, unit) in words.items()
-        if is_number(numbers.get(name))
-    ]
+    """Return a system's card with the numbers that the system has; None where it has none."""
+    known = [name for name in words if is_number(numbers.get(name))]
     if not known:
         return None
-    (what, value), *lines = known
+    main, *_ = known
+    (what, value), *lines = [
+        (words[name][0], _shown(numbers[name]) + words[name][1]) for name in known
+    ]
     colour = system_styles([system])[system]["color"]
-    return Card(label_of(system), value, what, colour, lines)
+    return Card(label_of(system), value, what, colour, lines, numbers[main])
 
 
 def _shown(value: float | None) -> str:

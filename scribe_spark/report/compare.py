@@ -14,13 +14,14 @@ from scribe_spark.measures.headlines import is_headline
 from scribe_spark.measures.histogram import Histogram, histogram_of_rows
 from scribe_spark.report.axes import log_axis
 from scribe_spark.report.comparison import NOTABLE, Difference
+from scribe_spark.report.figure_sections import figure_sections, section_of
 from scribe_spark.report.legends import legend_above
-from scribe_spark.report.page import fill_template
+from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import origin, settings
 from scribe_spark.report.readouts import Line, Readout
 from scribe_spark.report.series import ALL_SYSTEMS, label_of
 from scribe_spark.report.style import RC, marked_style
-from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
 from scribe_spark.report.text import ABSENT, PERCENT, as_setting, as_text, readable
 from scribe_spark.report.world import draw_rounds, line_words
 from scribe_spark.systems import find_system
@@ -37,6 +38,8 @@ _DISTRIBUTIONS: dict[str, tuple[str, str, str, bool]] = {
 
 #: Cards at the top of the page.
 _MOST_CARDS = 6
+#: Figures of a section that are seen before it is unfolded.
+_MOST_OPEN = 6
 
 #: Settings that say where something was made, and not what.
 _NOT_COMPARED = ("out", "master", "remote", "resume", "overwrite")
@@ -146,8 +149,8 @@ def short_names(folders: Sequence[str]) -> list[str]:
 
 def render_compare(
     sides: Sequence[Side], rows: Sequence[Compared], noun: str, links: Sequence[str]
-) -> str:
-    """The page of a comparison.
+) -> Report:
+    """Draw the figures and write the page of a comparison.
 
     Parameters
     ----------
@@ -158,31 +161,35 @@ def render_compare(
     noun : str
         What a side is: ``run`` or ``world``.
     links : sequence of str
-        Where the page of each side is, as seen from this one.
+        The location of each side's page, relative to this one.
     """
-    from markupsafe import Markup
-
     names = short_names([side.folder for side in sides])
     headlines = [row for row in rows if row.headline and any(v is not None for v in row.values)]
     others = [row for row in rows if not row.headline and any(v is not None for v in row.values)]
     notable = [row for row in headlines if row.most > NOTABLE]
     worst = sorted(headlines, key=lambda row: -row.most)
     drawn = _distribution_figures(sides, names) if noun == "run" else _round_figures(sides, names)
-    figures = list(drawn)
-    return fill_template(
+    figures, alike = [], []
+    for measure, title, figure in drawn:
+        if figure is None:
+            alike.append(title)
+        else:
+            figures.append((section_of(measure), figure))
+    html = fill_template(
         "compare.html",
         noun=noun,
         names=names,
         links=links,
-        cards=[_card(row, names) for row in worst[:_MOST_CARDS] if row.most > 0],
+        cards=[_card(row, names) for row in worst[:_MOST_CARDS] if row.is_compared],
         summary=_summary(headlines, notable),
         headlines=[_cells(row) for row in headlines],
         others=[_cells(row) for row in others],
         settings_apart=_settings_apart(sides),
-        figures=[(name, title, words, Markup(svg)) for name, title, words, svg in figures if svg],
-        alike=[title for _, title, _, svg in figures if not svg],
+        figure_sections=figure_sections(figures, _MOST_OPEN),
+        alike=alike,
         origins=[(name, origin(side.manifest)) for name, side in zip(names, sides, strict=True)],
     )
+    return Report(html, {one.name: one.drawing for _, one in figures})
 
 
 def _summary(headlines: Sequence[Compared], notable: Sequence[Compared]) -> str:
@@ -190,7 +197,7 @@ def _summary(headlines: Sequence[Compared], notable: Sequence[Compared]) -> str:
     equal = sum(row.most == 0 for row in compared)
     return (
         f"{len(notable)} of {len(compared)} headline measures differ by more than "
-        f"{NOTABLE:g}{PERCENT}; {equal} do not differ."
+        f"{NOTABLE:g}{PERCENT}; {equal} {'is' if equal == 1 else 'are'} equal."
     )
 
 
@@ -286,8 +293,8 @@ def _looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 def _round_figures(
     sides: Sequence[Side], names: Sequence[str]
-) -> Iterator[tuple[str, str, str, str]]:
-    """Yield name, title, words and drawing of each headline measure of worlds; none if alike."""
+) -> Iterator[tuple[str, str, PageFigure | None]]:
+    """Yield each headline measure of worlds, its title, and its figure; None if all are equal."""
     tables = [side.rounds for side in sides if side.rounds is not None]
     for measure in dict.fromkeys(name for table in tables for name in table):
         if not is_headline(measure, world=True):
@@ -302,11 +309,11 @@ def _round_figures(
         title = measure_in_words(measure) + (f" ({unit})" if unit else "")
         drawing_name = "round-" + measure.replace(".", "-").replace("_", "-").replace(" ", "-")
         if len(lines) < 2 or _alike(lines):
-            yield drawing_name, title, "", ""
+            yield measure, title, None
             continue
         words = " ".join(line_words(name, line) for name, line in lines.items())
-        svg = draw_rounds(drawing_name, title, words, lines, looks=_looks(names))
-        yield drawing_name, title, words, svg
+        drawn = draw_rounds(drawing_name, title, words, lines, looks=_looks(names), unit=unit)
+        yield measure, title, PageFigure(drawing_name, title, drawn, words=words)
 
 
 def _alike(lines: Mapping[str, pd.Series]) -> bool:
@@ -316,8 +323,8 @@ def _alike(lines: Mapping[str, pd.Series]) -> bool:
 
 def _distribution_figures(
     sides: Sequence[Side], names: Sequence[str]
-) -> Iterator[tuple[str, str, str, str]]:
-    """Yield name, title, words and drawing of each system's distributions; none if alike."""
+) -> Iterator[tuple[str, str, PageFigure | None]]:
+    """Yield the measure, title and figure of each system's distribution; None if all are equal."""
     read = [_histograms(side.distributions) for side in sides]
     keys = dict.fromkeys(key for histograms in read for key in histograms)
     for measure, (heading, axis, things, tail) in _DISTRIBUTIONS.items():
@@ -330,14 +337,15 @@ def _distribution_figures(
             title = f"{heading}: {label_of(system)}"
             name = f"{measure}-{system}".replace("_", "-")
             if len(found) < 2 or _same_histograms(list(found.values())):
-                yield name, title, "", ""
+                yield measure, title, None
                 continue
             words = " ".join(
                 f"{label}: median {as_text(of.median())}, maximum {as_text(of.max)} of "
                 f"{of.total:,} {things}."
                 for label, of in found.items()
             )
-            yield name, title, words, _draw(name, title, words, found, axis, things, tail, names)
+            drawn = _draw(name, title, words, found, axis, things, tail, names)
+            yield measure, title, PageFigure(name, title, drawn, words=words)
 
 
 def _histograms(distributions: pd.DataFrame | None) -> dict[tuple[str, str], Histogram]:
@@ -369,7 +377,7 @@ def _draw(
     things: str,
     tail: bool,
     names: Sequence[str],
-) -> str:
+) -> Drawn:
     """Draw the shares of things over one another: with at most x, or at least x on log scales."""
     from matplotlib import style
     from matplotlib.ticker import FuncFormatter, NullFormatter, PercentFormatter

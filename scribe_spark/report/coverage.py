@@ -1,4 +1,4 @@
-"""Coverage over time: the share of the members that have the message, with percentiles marked."""
+"""Coverage over time: the share of the members that have the message, with marked percentiles."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.readouts import Line, Readout
 from scribe_spark.report.series import label_of
 from scribe_spark.report.style import RC, in_order, system_styles
-from scribe_spark.report.svg import OwnFigure, new_figure, svg_element
+from scribe_spark.report.svg import PageFigure, new_figure, svg_element
 from scribe_spark.report.text import ABSENT, PERCENT, as_text
 
 _NAME, _TITLE = "figure-coverage", "Coverage over time"
 _CAPTION = (
-    "Members that have the message after x ms, in per cent of those that are to get it, over all "
-    "groups: the cumulative distribution of latency. Dots are at 50, 90, 95 and 99 %."
+    "The share of the expected members that have the message after x ms, over all groups: the "
+    "cumulative distribution of latency. Dots mark 50, 90, 95 and 99 %."
 )
 
 #: The percentiles that are marked.
@@ -28,7 +28,7 @@ _MARKED = (50, 90, 95, 99)
 
 def draw_coverage(
     counts: pd.DataFrame, expected: Mapping[str, float], systems: set[str]
-) -> OwnFigure | None:
+) -> PageFigure | None:
     """Draw a line for each system; None where no latency in ms was counted.
 
     Parameters
@@ -82,7 +82,7 @@ def draw_coverage(
             )
         readout = Readout(axes, told, lambda ms: f"within {as_text(ms)} ms", _percent)
         svg = svg_element(figure, _NAME, _TITLE, words, [readout])
-        return OwnFigure(_NAME, _TITLE, _CAPTION, svg, words)
+        return PageFigure(_NAME, _TITLE, svg, _CAPTION, words, tables=("latency_counts", "latency"))
 
 
 def _all(found: Mapping[str, Histogram], expected: Mapping[str, float], name: str) -> float:

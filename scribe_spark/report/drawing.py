@@ -103,7 +103,11 @@ def draw(
             axes.set(xticks=[], yticks=[])
             axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", color="#555555")
         heading = f"Figure {spec.number}: {spec.title}"
-        return Drawing(spec, svg_element(figure, spec.name, heading, words, readouts), words)
+        values = None
+        if spec.kind == "counts" and curves:  # the inset has further curves
+            values = _readout(axes, spec, curves, "", Histogram.count_of).values()
+        drawn = svg_element(figure, spec.name, heading, words, readouts, values)
+        return Drawing(spec, drawn, words)
 
 
 # --- ways to draw

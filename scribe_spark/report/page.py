@@ -6,14 +6,14 @@ made here, enter it as markup.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from scribe_spark.report.by_size import draw_by_size
-from scribe_spark.report.cards import run_cards
+from scribe_spark.report.cards import run_cards, verdict
 from scribe_spark.report.catalogue import shown_figures
 from scribe_spark.report.comparison import (
     NOTABLE,
@@ -26,49 +26,40 @@ from scribe_spark.report.comparison import (
 from scribe_spark.report.coverage import draw_coverage
 from scribe_spark.report.drawing import draw, page_systems
 from scribe_spark.report.failures import COSTS, failure_rows, without_failures
+from scribe_spark.report.figure_sections import BYTES, GROUPS, TIME, figure_sections, section_of
 from scribe_spark.report.latencies import latency_values, links_in_words, without_latencies
+from scribe_spark.report.node_bytes import draw_node_bytes
 from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
+from scribe_spark.report.part_latency import draw_part_latencies
 from scribe_spark.report.parts import parts_tables
 from scribe_spark.report.provenance import as_mapping, facts, origin, phases, settings
 from scribe_spark.report.series import series_of
-from scribe_spark.report.svg import OwnFigure
-from scribe_spark.report.text import PERCENT
+from scribe_spark.report.svg import PageFigure
+from scribe_spark.report.text import PERCENT, is_number
 from scribe_spark.report.tree_figures import RunTrees, tree_figures
+
+#: What every page says about its figures.
+HOW_TO_READ = (
+    "Point at a figure or touch it to read its values, or choose it with the Tab key and use the "
+    "arrow keys."
+)
 
 
 @dataclass(frozen=True)
 class Report:
-    """A run's report.
+    """A page and its figures.
 
     Attributes
     ----------
     html : str
         The page.
     figures : dict of str to str
-        The SVG of each figure, by a name such as ``figure-07-delay-penalty``.
+        The SVG of each figure (`svg.Drawn`, which also has PNG and CSV, where matplotlib drew it),
+        by a name such as ``figure-07-delay-penalty``.
     """
 
     html: str
     figures: dict[str, str]
-
-
-@dataclass(frozen=True)
-class _Figure:
-    """A figure as the page shows it; the drawing is markup."""
-
-    name: str
-    heading: str
-    svg: Any
-    caption: str
-    words: str
-    note: str = ""
-
-    @classmethod
-    def of(cls, own: OwnFigure) -> _Figure:
-        """Return a figure that the paper does not have."""
-        from markupsafe import Markup
-
-        return cls(own.name, own.title, Markup(own.svg), own.caption, own.words)
 
 
 @dataclass(frozen=True)
@@ -95,6 +86,8 @@ def render(
     delays: pd.DataFrame | None = None,
     by_part: pd.DataFrame | None = None,
     latency: Latency | None = None,
+    part_latencies: pd.DataFrame | None = None,
+    tables: Collection[str] | None = None,
 ) -> Report:
     """Draw the figures and write the page.
 
@@ -120,54 +113,48 @@ def render(
         Measures by class and region, the columns `parts.COLUMNS`.
     latency : Latency, optional
         Deliveries by their latency.
+    part_latencies : DataFrame, optional
+        Deliveries by latency, class and region, the columns `part_latency.COLUMNS`.
+    tables : collection of str, optional
+        The tables of the folder; by default all that figures come from.
 
     Returns
     -------
     Report
     """
-    from markupsafe import Markup
-
-    drawn = [
-        draw(spec, distributions, published_of_figure(spec, metrics))
-        for spec in shown_figures(distributions)
-    ]
+    systems = page_systems(distributions)
+    by_size = None if delays is None else draw_by_size(delays, systems)
     figures = [
-        _Figure(
-            *(d.spec.name, f"Figure {d.spec.number}. {d.spec.title}", Markup(d.svg)),
-            *(d.spec.caption, d.words),
-            deviation_words(d.spec, series_of(d.spec, distributions), metrics),
-        )
-        for d in drawn
+        *_own_figures(distributions, by_part, latency, part_latencies),
+        *_figures_of_paper(metrics, distributions),
+        *([] if by_size is None else [(TIME, by_size)]),
+        *((GROUPS, one) for one in ([] if trees is None else tree_figures(trees))),
     ]
-    by_size = None if delays is None else draw_by_size(delays, page_systems(distributions))
-    if by_size is not None:
-        after = [d.spec.measures[0] for d in drawn].index("rad") + 1
-        figures.insert(after, _Figure.of(by_size))
-    coverage = None
-    if latency is not None:
-        coverage = draw_coverage(latency.counts, latency.expected, page_systems(distributions))
-    if coverage is not None:
-        figures.insert(0, _Figure.of(coverage))
+    if tables is not None:  # links to other tables would lead nowhere
+        figures = [(section, one.with_tables(tables)) for section, one in figures]
     compared_rows = sections(without_latencies(without_failures(metrics)))
-    differences = [row.difference for section in compared_rows for row in section.rows]
-    compared = [difference for difference in differences if difference is not None]
-    numbers = published_numbers(metrics)
-    drawn_trees = [] if trees is None else tree_figures(trees)
+    rows = [row for section in compared_rows for row in section.rows]
+    compared = [row.difference for row in rows if row.difference is not None]
+    numbers, cards = published_numbers(metrics), run_cards(metrics)
     html = fill_template(
         "template.html",
+        heading=_heading(manifest, bool(compared)),
         facts=facts(manifest),
-        cards=run_cards(metrics),
+        verdict=verdict(cards),
+        cards=cards,
         headlines=[row for section in compared_rows for row in headline(section)],
         compared=len(compared),
         near=sum(not difference.notable for difference in compared),
         notable=f"{NOTABLE:g}{PERCENT}",
-        figures=figures,
-        trees=[(figure, Markup(figure.svg)) for figure in drawn_trees],
+        figure_sections=figure_sections(figures),
+        has_trees=trees is not None,
         trees_left_out="" if trees is None else trees.left_out,
         sections=compared_rows,
-        fitted=any(row.fitted for section in compared_rows for row in section.rows),
-        any_by_hops=any(row.by_hops for section in compared_rows for row in section.rows),
+        number_count=len(rows),
+        fitted=any(row.fitted for row in rows),
+        any_by_hops=any(row.by_hops for row in rows),
         **latency_values(metrics, links_in_words(as_mapping(manifest.get("resolved")))),
+        has_latency_table=tables is None or "latency" in tables,
         failures=failure_rows(metrics),
         failure_costs=COSTS,
         parts=parts_tables(by_part),
@@ -179,12 +166,58 @@ def render(
         origin=origin(manifest),
         phases=phases(manifest),
     )
-    svgs = {figure.name: str(figure.svg) for figure in figures}
-    return Report(html, svgs | {figure.name: figure.svg for figure in drawn_trees})
+    return Report(html, {one.name: one.drawing for _, one in figures})
+
+
+def _figures_of_paper(
+    metrics: Sequence[Mapping[str, Any]], distributions: pd.DataFrame
+) -> Iterator[tuple[str, PageFigure]]:
+    """Yield each figure of the paper with the name of its section."""
+    for spec in shown_figures(distributions):
+        one = draw(spec, distributions, published_of_figure(spec, metrics))
+        note = deviation_words(spec, series_of(spec, distributions), metrics)
+        yield (
+            section_of(spec.measures[0]),
+            PageFigure(
+                spec.name,
+                f"Figure {spec.number}. {spec.title}",
+                one.svg,
+                f"{spec.caption} {note}".rstrip(),
+                one.words,
+                tables=("distributions",),
+            ),
+        )
+
+
+def _own_figures(
+    distributions: pd.DataFrame,
+    by_part: pd.DataFrame | None,
+    latency: Latency | None,
+    part_latencies: pd.DataFrame | None,
+) -> Iterator[tuple[str, PageFigure]]:
+    """Yield figures of time and bytes, which the paper does not have, with their sections."""
+    if latency is not None:
+        systems = page_systems(distributions)
+        coverage = draw_coverage(latency.counts, latency.expected, systems)
+        yield from [] if coverage is None else [(TIME, coverage)]
+    if part_latencies is not None:
+        yield from ((TIME, one) for one in draw_part_latencies(part_latencies))
+    yield from ((BYTES, one) for one in draw_node_bytes(distributions, by_part))
+
+
+def _heading(manifest: Mapping[str, Any], is_paper: bool) -> str:
+    """Return the title of the page."""
+    if is_paper:
+        return "Scribe over Pastry: measured against published"
+    config = {**as_mapping(manifest.get("config")), **as_mapping(manifest.get("resolved"))}
+    groups, nodes = config.get("groups"), config.get("nodes")
+    if is_number(groups) and is_number(nodes):
+        return f"One message to each of {groups:,} groups on {nodes:,} nodes"
+    return "Report of a run"
 
 
 def fill_template(template: str, **values: Any) -> str:
-    """A template with every value escaped but those that are markup."""
+    """Fill a template; every value but markup is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -194,4 +227,4 @@ def fill_template(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(**values)
+    return environment.get_template(template).render(how_to_read=HOW_TO_READ, **values)

@@ -9,8 +9,8 @@ import pandas as pd
 from scribe_spark.report.series import label_of
 from scribe_spark.report.text import ABSENT, as_text
 
-#: The columns of `schemas.BY_PART` that are shown.
-COLUMNS = ("by", "part", "system", "measure", "count", "p50", "p90", "p99")
+#: The columns of `schemas.BY_PART` that the page shows.
+COLUMNS = ("by", "part", "system", "measure", "count", "mean", "p50", "p90", "p95", "p99", "max")
 
 _SHOWN, _MEASURE = ("p50", "p90", "p99"), "delay_ms"
 

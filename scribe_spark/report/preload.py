@@ -1,4 +1,4 @@
-"""Load what drawing takes, while something else is waited for."""
+"""Load the libraries of drawings in a thread, while the program waits for other work."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 _MODULES = (
     "matplotlib.style",
     "matplotlib.figure",
+    "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_svg",
     "jinja2",
     "markupsafe",
@@ -16,7 +17,7 @@ _MODULES = (
 
 
 def preload() -> threading.Thread:
-    """Import the libraries that the report is drawn with, in a thread; that thread."""
+    """Import the libraries that draw the report in a thread; return the thread."""
     thread = threading.Thread(target=_load, name="preload-report", daemon=True)
     thread.start()
     return thread

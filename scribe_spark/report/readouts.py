@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from scribe_spark.report.text import as_text
 
@@ -41,6 +42,9 @@ _SWATCH = 8.0
 _MOST_CHARACTERS = 52
 #: Narrower areas cannot be pointed at.
 _NARROWEST = 2.4
+
+#: Rows of the table of a figure's values; of more, evenly chosen ones are kept.
+MOST_ROWS = 1_000
 
 #: A line of words, and the colour of what it is about (empty: none).
 Words = tuple[str, str]
@@ -172,15 +176,34 @@ class Readout:
         ``heading(x)``: the first line of words.
     value : callable
         A value in words.
+    at : callable
+        ``at(x)`` is x as a table has it.
     """
 
     axes: Axes
     lines: Sequence[Line]
     heading: Callable[[float], str]
     value: Callable[[float], str] = field(default=as_text)
+    at: Callable[[float], Any] = float
+
+    def spots(self, figure: Figure) -> Iterator[str]:
+        """Yield upright bands over the axes of a figure that was drawn, one for each x."""
+        return _spots(self, figure)
+
+    def values(self) -> pd.DataFrame:
+        """Return the values of all lines as a table, with at most :data:`MOST_ROWS` rows."""
+        told = [np.asarray(line.x, dtype=float) for line in self.lines]
+        x = np.unique(np.concatenate([np.empty(0), *told]))
+        if len(x) > MOST_ROWS:
+            x = x[np.linspace(0, len(x) - 1, MOST_ROWS).round().astype(int)]
+        named: list[Any] = [self.at(value) for value in x.tolist()]
+        columns: dict[str, Any] = {self.axes.get_xlabel() or "x": named}
+        for line in self.lines:
+            columns[line.label or self.axes.get_ylabel() or "value"] = line.at(x)
+        return pd.DataFrame(columns)
 
 
-def spots_of(readout: Readout, figure: Figure) -> Iterator[str]:
+def _spots(readout: Readout, figure: Figure) -> Iterator[str]:
     """Upright bands over the axes of a figure that was drawn, one for each x.
 
     Where the values are closer to one another than can be pointed at, a band has that which is the

@@ -16,12 +16,14 @@ import pandas as pd
 
 from scribe_spark.measures.published import check_range
 from scribe_spark.measures.reference_tree import CHECKED_AREAS, CHECKED_DEGREES
+from scribe_spark.report.cards import Card
+from scribe_spark.report.comparison import check_verdict
 from scribe_spark.report.legends import legend_above
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import facts, origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.style import RC, marked_style, short_number
-from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
 from scribe_spark.report.text import as_text
 
 #: The two ways to count a reconfiguration area.
@@ -83,8 +85,6 @@ def render_reference_tree(
     manifest : mapping
         As of `render`.
     """
-    from markupsafe import Markup
-
     sections = []
     for title, intro, drawings in (
         (
@@ -104,12 +104,17 @@ def render_reference_tree(
             _large(rows),
         ),
     ):
-        drawn = [(drawing, Markup(draw_lines(drawing))) for drawing in drawings]
+        drawn = [
+            PageFigure(one.name, one.title, draw_lines(one), words=one.words, unit=one.unit,
+                       tables=("reference_tree",))
+            for one in drawings
+        ]  # fmt: skip
         if drawn:
             sections.append((title, intro, drawn))
     html = fill_template(
         "reference_tree.html",
         facts=facts(manifest),
+        cards=_cards(metrics),
         drawn=sections,
         numbers=[
             (row["name"], as_text(row["value"]), row["unit"], row.get("check") or "")
@@ -119,8 +124,17 @@ def render_reference_tree(
         origin=origin(manifest),
         phases=[],
     )
-    figures = {drawing.name: str(svg) for _, _, drawn in sections for drawing, svg in drawn}
-    return Report(html, figures)
+    return Report(html, {one.name: one.drawing for _, _, drawn in sections for one in drawn})
+
+
+def _cards(metrics: Sequence[Mapping[str, Any]]) -> list[Card]:
+    """Return a card: how many numbers are in the ranges of the independent check."""
+    checked = [metric for metric in metrics if metric.get("check")]
+    if not checked:
+        return []
+    inside = sum(not check_verdict(metric) for metric in checked)
+    title, what = "Independent check", "numbers in the ranges of a second implementation"
+    return [Card(title, f"{inside} of {len(checked)}", what, "#0072b2")]
 
 
 # --- what is drawn
@@ -254,7 +268,7 @@ def _bounds(text: str) -> tuple[float, float]:
     return bounds[0] * scale, bounds[1] * scale
 
 
-def draw_lines(drawing: Drawing) -> str:
+def draw_lines(drawing: Drawing) -> Drawn:
     """The drawing as an ``<svg>`` element."""
     from matplotlib import style
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter

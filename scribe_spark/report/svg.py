@@ -1,4 +1,4 @@
-"""matplotlib figures as ``<svg>`` elements.
+"""matplotlib figures as ``<svg>`` elements, and the same as PNG and as a table.
 
 Equal data give equal bytes: ids are salted with a constant and no date is written.
 """
@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from scribe_spark.report.readouts import STYLE, Readout, spots_of
+import pandas as pd
+
+from scribe_spark.report.readouts import STYLE, Readout, Spot, spot_svg
+from scribe_spark.report.style import RC
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.figure import Figure
@@ -20,16 +23,100 @@ if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
 #: The words of a mark stay legible where a curve runs under them.
 _HALO = 'g[id*="-mark-"] text { paint-order: stroke; stroke: #fff; stroke-width: 2px; }'
 
+#: Dots per inch of a PNG: a drawing is 900 dots wide.
+_DOTS = 200
+
+
+class Drawn(str):
+    """An ``<svg>`` element of a matplotlib figure, which can also be saved in other formats.
+
+    Attributes
+    ----------
+    figure : Figure
+    values : DataFrame
+        The values that the figure shows.
+    """
+
+    figure: Figure
+    values: pd.DataFrame
+
+    @classmethod
+    def of(cls, svg: str, figure: Figure, values: pd.DataFrame) -> Drawn:
+        """Return the element of a figure."""
+        drawn = cls(svg)
+        drawn.figure, drawn.values = figure, values
+        return drawn
+
+    def as_png(self) -> bytes:
+        """Return the figure as PNG."""
+        from matplotlib import style
+
+        file = io.BytesIO()
+        with style.context(["default", RC]):
+            self.figure.savefig(file, format="png", dpi=_DOTS, metadata={"Software": None})
+        return file.getvalue()
+
+    def as_csv(self) -> bytes:
+        """Return the values as CSV, to six digits."""
+        return self.values.to_csv(index=False, float_format="%.6g", lineterminator="\n").encode()
+
 
 @dataclass(frozen=True)
-class OwnFigure:
-    """A drawing that is no figure of the paper: its SVG, and its content in words."""
+class PageFigure:
+    """A figure of a page.
+
+    Attributes
+    ----------
+    name, title : str
+        The name of its files, and the heading.
+    drawing : str
+        An ``<svg>`` element; of a matplotlib figure a `Drawn`.
+    caption, words : str
+        What is drawn, and the values in sentences.
+    unit : str
+        Unit behind the heading; empty where the axes name it.
+    tables : tuple of str
+        The tables of the folder that the values come from.
+    """
 
     name: str
     title: str
-    caption: str
-    svg: str
-    words: str
+    drawing: str
+    caption: str = ""
+    words: str = ""
+    unit: str = ""
+    tables: tuple[str, ...] = ()
+
+    def with_tables(self, tables: Collection[str]) -> PageFigure:
+        """Return the figure with links to none but the given tables."""
+        return replace(self, tables=tuple(name for name in self.tables if name in tables))
+
+    @property
+    def svg(self) -> Any:
+        """The drawing as markup."""
+        from markupsafe import Markup
+
+        return Markup(str(self.drawing))
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The endings of its files."""
+        return ("svg", "png", "csv") if isinstance(self.drawing, Drawn) else ("svg",)
+
+
+def figure_files(figures: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of every file of figures: SVG, and PNG and CSV where there are such.
+
+    Parameters
+    ----------
+    figures : mapping of str to str
+        Name -> drawing.
+    """
+    for name, drawing in figures.items():
+        yield f"{name}.svg", drawing.encode()
+        if isinstance(drawing, Drawn):
+            yield f"{name}.png", drawing.as_png()
+            yield f"{name}.csv", drawing.as_csv()
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -43,8 +130,14 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def svg_element(
-    figure: Figure, name: str, heading: str, words: str, readouts: Sequence[Readout] = ()
-) -> str:
+    figure: Figure,
+    name: str,
+    heading: str,
+    words: str,
+    readouts: Sequence[Readout] = (),
+    values: pd.DataFrame | None = None,
+    spots: Callable[[], Iterable[Spot]] = tuple,
+) -> Drawn:
     """The figure as an ``<svg>`` element that can be a file or one of several in a page.
 
     Parameters
@@ -55,7 +148,11 @@ def svg_element(
     heading, words : str
         Title and description: the text alternative.
     readouts : sequence of Readout
-        Values that are told under the pointer; of two over one another the last is seen.
+        Values that are shown under the pointer; of two over one another the last is seen.
+    values : DataFrame, optional
+        The values as a table; by default those of the first of `readouts`.
+    spots : callable
+        Further parts that show values under the pointer; called after the figure was drawn.
     """
     file = io.StringIO()
     nothing = {key: None for key in ("Date", "Creator", "Format", "Type")}
@@ -63,9 +160,14 @@ def svg_element(
     text = file.getvalue()
     text = text[text.index("<svg") :].rstrip() + "\n"
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
-    spots = "".join(spot for one in readouts for spot in spots_of(one, figure))
+    size = 72 * figure.get_figwidth(), 72 * figure.get_figheight()
+    every = "".join(spot for one in readouts for spot in one.spots(figure))
+    every += "".join(spot_svg(spot, *size) for spot in spots())
     head, body = text.removesuffix("</svg>\n").split(">", 1)
-    return f"{head} {_alternative(name, heading, words)}{body}{spots}</svg>\n"
+    svg = f"{head} {_alternative(name, heading, words)}{body}{every}</svg>\n"
+    if values is None:
+        values = readouts[0].values() if readouts else pd.DataFrame()
+    return Drawn.of(svg, figure, values)
 
 
 def plain_svg(

@@ -1,13 +1,14 @@
-"""The page of a sweep: small multiples over its tidy rows, a metric each, and the same as a table.
+"""The page of a sweep: a small figure for each metric, and the same numbers as a table.
 
-The x axis is the first field with more than one value; each combination of values of the others is
-a line.
+The x axis is the first field with more than one value; each combination of values of the other
+fields is a line.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,36 +17,31 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.report.axes import short_numbers
-from scribe_spark.report.page import fill_template
+from scribe_spark.report.cards import Card
+from scribe_spark.report.figure_sections import figure_sections, section_of
+from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.style import RC, marked_style, short_number
-from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
 from scribe_spark.report.sweep_rounds import MOST_LINES, rounds_panels
 from scribe_spark.report.text import as_duration, as_text, is_number, readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_MOST_CARDS, _MOST_OPEN = 6, 6
+_COLOUR = "#0072b2"
 _DECADES = 2  # an axis over this many or more is logarithmic
 _TICKS = 7  # up to this many values, each has its tick
 
 
 @dataclass(frozen=True)
 class _Line:
-    """The points that differ in x only: a label (empty for the only line), y by place on x."""
+    """The points that differ in x only: a label (empty for the only line), and y for each x."""
 
     label: str
     values: list[float | None]
-
-
-@dataclass(frozen=True)
-class _Panel:
-    metric: str
-    what: str
-    unit: str
-    words: str
-    svg: Any
 
 
 def render_sweep(
@@ -57,8 +53,8 @@ def render_sweep(
     noun: str = "run",
     rounds: Mapping[str, pd.DataFrame] | None = None,
     measures: Mapping[str, str] | None = None,
-) -> str:
-    """The page.
+) -> Report:
+    """Draw the figures and write the page.
 
     Parameters
     ----------
@@ -86,12 +82,13 @@ def render_sweep(
     value = {key: cell if is_number(cell) else None for key, cell in found.items()}
     there = [m for m in show if any(value.get((*at, m)) is not None for at in points.values())]
     axis = next((name for name, values in grid.items() if len(values) > 1), next(iter(grid)))
-    panels = []
-    for number, metric in enumerate(there):
-        lines = _lines(value, grid, axis, metric)
+    panels = {}
+    for metric in there:
+        lines, unit = _lines(value, grid, axis, metric), show[metric]
         what, words = readable(metric), _describe(lines, axis, grid[axis])
-        drawn = _draw(f"panel-{number}", what, words, lines, axis, grid[axis])
-        panels.append(_Panel(metric, what, show[metric], words, Markup(drawn)))
+        name = "sweep-" + re.sub(r"\W+|_", "-", metric)
+        drawn = _draw(name, what, words, lines, axis, grid[axis], unit)
+        panels[metric] = PageFigure(name, what, drawn, words=words, unit=unit)
     legend = [
         (line.label, Markup(_sample(f"line-{number}", _style(number), line.label)))
         for number, line in enumerate(_lines(value, grid, axis, ""))
@@ -103,29 +100,65 @@ def render_sweep(
     }
     drawn_rounds = rounds if rounds and len(rounds) <= MOST_LINES else {}
     by_round = {labels[folder]: table for folder, table in drawn_rounds.items()}
-    return fill_template(
+    over_rounds = rounds_panels(by_round, measures or {})
+    html = fill_template(
         "sweep.html",
         facts=_facts(value, grid, points),
         axis=axis,
-        panels=panels,
+        noun=noun,
+        cards=_cards(value, show, there, points, labels),
+        figure_sections=figure_sections(
+            ((section_of(metric), one) for metric, one in panels.items()), _MOST_OPEN
+        ),
         legend=legend,
         absent=[metric for metric in show if metric not in there],
         heads=list(labels.items()),
-        noun=noun,
         most_lines=MOST_LINES,
-        rounds_panels=rounds_panels(by_round, measures or {}),
+        rounds_figures=over_rounds[:_MOST_OPEN],
+        more_rounds_figures=over_rounds[_MOST_OPEN:],
         rounds_legend=[
             (label, Markup(_sample(f"point-{number}", marked_style(number), label)))
             for number, label in enumerate(by_round)
         ],
         table=[
-            (panel, [as_text(value.get((*at, panel.metric))) for at in points.values()])
-            for panel in panels
+            (metric, one, [as_text(value.get((*at, metric))) for at in points.values()])
+            for metric, one in panels.items()
         ],
         settings=settings({part: _typed(manifest.get(part)) for part in ("config", "resolved")}),
         origin=origin(manifest),
         phases=[],
     )
+    figures = [*panels.values(), *over_rounds]
+    return Report(html, {one.name: one.drawing for one in figures})
+
+
+def _cards(
+    value: Mapping[tuple[Any, ...], float | None],
+    show: Mapping[str, str],
+    metrics: Sequence[str],
+    points: Mapping[str, tuple[Any, ...]],
+    labels: Mapping[str, str],
+) -> list[Card]:
+    """Return cards of the metrics that differ most between the points."""
+    found: list[tuple[float, Card]] = []
+    for metric in metrics:
+        there = [
+            (number, labels[folder])
+            for folder, at in points.items()
+            if (number := value.get((*at, metric))) is not None
+        ]
+        (least, at_least), (most, at_most) = min(there), max(there)
+        unit = f" {show[metric]}" if show[metric] else ""
+        if least == most:
+            text, words = as_text(least), f"{unit.strip()} at every point".strip()
+        else:
+            text = f"{as_text(least)} to {as_text(most)}"
+            words = f"{unit.strip()}; least at {at_least}, greatest at {at_most}".removeprefix("; ")
+        apart = (most - least) / max(abs(most), abs(least), 1e-300)
+        is_cost = metric.startswith("cost.")
+        found.append((apart - 2 * is_cost, Card(readable(metric), text, words, _COLOUR)))
+    found.sort(key=lambda one: -one[0])
+    return [card for _, card in found[:_MOST_CARDS]]
 
 
 def _typed(settings: Any) -> dict[str, Any]:
@@ -177,7 +210,7 @@ def _word(value: Any) -> str:
 
 
 def _describe(lines: Sequence[_Line], axis: str, values: Sequence[Any]) -> str:
-    """Tell where each line starts and ends."""
+    """Return the first and the last value of each line in sentences."""
     sentences = []
     for line in lines:
         known = [(x, y) for x, y in zip(values, line.values, strict=True) if y is not None]
@@ -200,8 +233,14 @@ def _style(number: int) -> dict[str, Any]:
 
 
 def _draw(
-    name: str, what: str, words: str, lines: Sequence[_Line], axis: str, values: Sequence[Any]
-) -> str:
+    name: str,
+    what: str,
+    words: str,
+    lines: Sequence[_Line],
+    axis: str,
+    values: Sequence[Any],
+    unit: str,
+) -> Drawn:
     from matplotlib import style
 
     numeric = all(is_number(x) for x in values)
@@ -209,18 +248,20 @@ def _draw(
     x = [float(values[i]) if numeric else float(i) for i in order]
     with style.context(["default", RC]):
         figure = new_figure(3.1, 2.1)
-        axes = figure.add_axes((0.16, 0.2, 0.8, 0.75))
+        axes = figure.add_axes((0.18, 0.2, 0.78, 0.75))
         told = []
         for number, line in enumerate(lines):
             y = [math.nan if (at := line.values[i]) is None else at for i in order]
             axes.plot(x, y, clip_on=False, zorder=3, **(look := _style(number)))
             points = np.array(x), np.array(y, dtype=float)
             told.append(Line(line.label, look["color"], points[0], exactly(*points)))
-        axes.set_xlabel(axis)
+        axes.set(xlabel=axis, ylabel=unit)
         _scale_y(axes, [y for line in lines for y in line.values if y is not None])
         _scale_x(axes, x, [_tick(values[i]) for i in order], numeric)
-        shown = dict(zip(x, (_word(values[i]) for i in order), strict=True))
-        readout = Readout(axes, told, lambda at: f"{axis} {shown[at]}")
+        shown = dict(zip(x, (values[i] for i in order), strict=True))
+        readout = Readout(
+            axes, told, lambda at: f"{axis} {_word(shown[at])}", at=lambda at: shown[at]
+        )
         return svg_element(figure, name, what, words, [readout])
 
 

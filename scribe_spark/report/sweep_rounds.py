@@ -1,13 +1,13 @@
-"""Of a sweep of worlds: each measure over the rounds, a line for each point."""
+"""The figures of a sweep of worlds over the rounds: a line for each point."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
+from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.text import readable
 from scribe_spark.report.world import draw_rounds, line_words
 
@@ -15,20 +15,10 @@ from scribe_spark.report.world import draw_rounds, line_words
 MOST_LINES = 10
 
 
-@dataclass(frozen=True)
-class RoundsPanel:
-    """A measure over the rounds of all points."""
-
-    what: str
-    unit: str
-    words: str
-    svg: Any
-
-
 def rounds_panels(
     rounds: Mapping[str, pd.DataFrame], measures: Mapping[str, str]
-) -> list[RoundsPanel]:
-    """The panels, but those of measures that no round of any point has.
+) -> list[PageFigure]:
+    """Return a figure for each measure that a round of some point has.
 
     Parameters
     ----------
@@ -37,11 +27,9 @@ def rounds_panels(
     measures : mapping of str to str
         Measure -> unit, in order.
     """
-    from markupsafe import Markup
-
-    panels: list[RoundsPanel] = []
+    panels: list[PageFigure] = []
     for measure, unit in measures.items():
-        # a point without the measure keeps its place, and so every point its colour
+        # a point without the measure stays among the lines: so every point keeps its colour
         lines = {
             label: table[measure] if measure in table else pd.Series(float("nan"), table.index)
             for label, table in rounds.items()
@@ -53,6 +41,7 @@ def rounds_panels(
             continue
         what = readable(measure)
         words = " ".join(line_words(label, line) for label, line in known.items())
-        svg = draw_rounds(f"rounds-{len(panels)}", what, words, lines, legend=False)
-        panels.append(RoundsPanel(what, unit, words, Markup(svg)))
+        name = "rounds-" + re.sub(r"\W+|_", "-", measure)
+        drawn = draw_rounds(name, what, words, lines, legend=False, unit=unit)
+        panels.append(PageFigure(name, what, drawn, words=words, unit=unit))
     return panels

@@ -27,6 +27,20 @@ def as_text(value: Any) -> str:
     return f"{value:,.0f}" if without_decimals else f"{value:.4g}"
 
 
+def as_bytes(size: float) -> str:
+    """A number of bytes to three digits, in units of 1,000.
+
+    Examples
+    --------
+    >>> as_bytes(999), as_bytes(128_000), as_bytes(22_912_000)
+    ('999 B', '128 KB', '22.9 MB')
+    """
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if abs(size) >= factor:
+            return f"{float(f'{size / factor:.3g}'):,g} {unit}"
+    return f"{float(f'{size:.3g}'):,g} B"
+
+
 def as_spread(std: Any) -> str:
     """A standard deviation to three digits; empty for none."""
     return as_text(float(f"{std:.3g}")) if is_number(std) else ""

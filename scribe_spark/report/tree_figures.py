@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import pandas as pd
 
 from scribe_spark.report.group_tree import GroupTree
-from scribe_spark.report.svg import plain_svg
+from scribe_spark.report.svg import PageFigure, plain_svg
 from scribe_spark.report.tree_layers import layers_of
 from scribe_spark.report.tree_map import has_map, map_of
 
-#: Width of a drawing without its legend: of a small tree, and of one that needs more room.
-_NARROW, _WIDE = 236.0, 380.0
+#: Width of a drawing without its legend.
+_WIDTH = 236.0
 
 
 @dataclass(frozen=True)
@@ -36,43 +36,19 @@ class RunTrees:
     left_out: str = ""
 
 
-@dataclass(frozen=True)
-class TreeFigure:
-    """A tree that is drawn.
-
-    Attributes
-    ----------
-    name, title : str
-    words : str
-        What it shows.
-    note : str
-        How it is drawn, and what is left out.
-    svg : str
-    """
-
-    name: str
-    title: str
-    words: str
-    note: str
-    svg: str
-
-
-def tree_figures(found: RunTrees) -> list[TreeFigure]:
+def tree_figures(found: RunTrees) -> list[PageFigure]:
     """Draw trees: over the map of the network, or in layers where it has no coordinates."""
     figures = []
-    for number, (what, tree) in enumerate(found.trees):
-        # the last of an odd number is as wide as the page
-        is_wide = number == len(found.trees) - 1 and len(found.trees) % 2 == 1
-        width = _WIDE if is_wide else _NARROW
+    for what, tree in found.trees:
         if has_map(found.routers):
-            drawn = map_of(tree, found.routers, found.links, width)
+            drawn = map_of(tree, found.routers, found.links, _WIDTH)
         else:
-            drawn = layers_of(tree, width)
+            drawn = layers_of(tree, _WIDTH)
         name = f"tree-{what.partition(' ')[0]}"
         title = f"Group {tree.group}, the {what}: {tree.size:,} members"
         words = f"{_counts(tree)} {drawn.words}".rstrip()
         svg = plain_svg(name, title, words, drawn.size, drawn.body)
-        figures.append(TreeFigure(name, title, words, drawn.note, svg))
+        figures.append(PageFigure(name, title, svg, drawn.note, words, tables=("tree_edges",)))
     return figures
 
 
@@ -80,6 +56,6 @@ def _counts(tree: GroupTree) -> str:
     inner, forwarders = int((tree.children > 0).sum()), int((~tree.member).sum())
     most, deepest = int(tree.children.max(initial=0)), int(tree.depth.max(initial=0))
     return (
-        f"{len(tree):,} nodes, {forwarders:,} of them only forward; {inner:,} have children, at "
-        f"most {most:,}; the deepest is {deepest} below the root."
+        f"{len(tree):,} nodes, {forwarders:,} of them forwarders that are no members; {inner:,} "
+        f"nodes have children, at most {most:,} each; the greatest depth is {deepest}."
     )

@@ -50,7 +50,7 @@ def layers_of(tree: GroupTree, width: float) -> TreeDrawing:
     size = width + LEGEND, max(2 * _TOP + step * (deepest + (not small)), 150.0)
     if small:
         drawn, spots, keys = _nodes(tree, width, step, size)
-        note = "Nodes are side by side in the order of their numbers."
+        note = "Nodes of the same depth stand side by side in the order of their numbers."
     else:
         drawn, spots, keys, note = _bars(tree, width, step, size)
     body = [*_depths(deepest, step, 0 if small else 14), *drawn, *legend(tree, width, keys), *spots]
@@ -136,7 +136,8 @@ def _bars(
     faint = f'<rect x="-4" y="-3" width="8" height="6" fill="{INK}" fill-opacity=".3"/>'
     keys.append((faint, "small subtrees"))
     note = (
-        "A bar is a node, as wide as its subtree has nodes, below that of its parent; the root is "
-        f"on top. Subtrees too small for a bar ({together:,}) are drawn together, paler."
+        "A bar stands for a node; its width is the number of nodes in the node's subtree, and it "
+        "lies below the bar of the parent. The root is on top. Paler bars stand for several "
+        f"subtrees that are too small for a bar of their own ({together:,} in all)."
     )
     return drawn, spots, keys, note

@@ -2,7 +2,7 @@
 
 A small tree is drawn node by node at the places of their routers.  Of a large one the edges between
 the same two places (domains; routers where there are none) at the same depth are one line, and
-those that stay in a place are told by its dot.
+the dot of a place shows the number of edges that stay in the place.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _nodes(
     keys = [(star(0, 0, 3.2), "root"), (dot(0, 0, True), "member")]
     if not tree.member.all():
         keys.append((dot(0, 0, False), "forwarder"))
-    note = "Nodes of one router are set apart a little."
+    note = "Nodes of the same router stand around the place of the router."
     return (drawn, spots), [*keys, *_ground(chart)], note
 
 
@@ -218,11 +218,12 @@ def _places(
     mark = '<circle cx="0" cy="0" r="3.2" fill="#4a545e"/>'
     keys = [(star(0, 0, 3.2), f"{name} of the root"), (mark, largest_words), *_ground(chart)]
     note = (
-        f"A line is all edges between two {name}s at one depth, the thicker the more of them; a "
-        f"dot is the nodes of a {name}. Not drawn: {int((~leaves).sum()):,} edges inside a {name}."
+        f"A line stands for all edges between two {name}s at one depth, and is thicker where there "
+        f"are more; a dot stands for the nodes of a {name}. Not drawn: {int((~leaves).sum()):,} "
+        f"edges inside a {name}."
     )
     if cut:
-        note += f" Of the lines are drawn, evenly chosen: {', '.join(reversed(cut))}."
+        note += f" The figure shows evenly chosen lines: {', '.join(reversed(cut))}."
     return (drawn, spots), keys, note
 
 
@@ -254,7 +255,7 @@ def _ground(chart: _Map) -> list[tuple[str, str]]:
 
 
 def _lengths(tree: GroupTree, chart: _Map) -> str:
-    """Return how long edges are on the map, by depth."""
+    """Return the mean length of the edges on the map, by depth, in a sentence."""
     at, below = chart.index(tree.router), tree.below
     up = at[tree.parent[below]]
     side = max(np.ptp(chart.x), np.ptp(chart.y)) or 1.0

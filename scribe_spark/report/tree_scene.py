@@ -15,8 +15,7 @@ import pandas as pd
 
 from scribe_spark.report.group_tree import layers
 from scribe_spark.report.readouts import Spot, Words, coordinate, spot_svg
-from scribe_spark.report.svg import plain_svg
-from scribe_spark.report.tree_figures import TreeFigure
+from scribe_spark.report.svg import PageFigure, plain_svg
 from scribe_spark.report.tree_marks import INK, TEXT, dot, star
 
 #: Trees of so many nodes are neither too small nor too large to show something.
@@ -54,7 +53,7 @@ class Scene:
 
     @property
     def is_repaired(self) -> bool:
-        """Return whether nobody is an orphan after the last round."""
+        """Return whether no node is an orphan after the last round."""
         return not self.after["orphan"].any()
 
 
@@ -111,7 +110,7 @@ def _rank(scene: Scene, struck: Sequence[tuple[int, int]]) -> tuple:
 # --- drawing
 
 
-def scene_figures(scene: Scene) -> list[TreeFigure]:
+def scene_figures(scene: Scene) -> list[PageFigure]:
     """The three drawings."""
     number, last = scene.number, scene.last
     live = scene.during["alive"]
@@ -129,7 +128,7 @@ def scene_figures(scene: Scene) -> list[TreeFigure]:
     for name, title, words, frame in panels:
         size, body = _panel(frame, scene.before, order, named)
         svg = plain_svg(name, f"Group {scene.group}: {title}", words, size, body)
-        figures.append(TreeFigure(name, title, words, "", svg))
+        figures.append(PageFigure(name, title, svg, words=words, tables=("watched_trees",)))
     return figures
 
 
@@ -156,7 +155,7 @@ def _after_words(scene: Scene) -> str:
     new = sum(n not in known for n, _ in here)
     more = scene.last - scene.number
     when = "In the same round" if not more else f"{more} round{'s' * (more > 1)} later"
-    ends = "nobody is an orphan" if scene.is_repaired else "it is not repaired yet"
+    ends = "no node is an orphan" if scene.is_repaired else "the tree is not repaired yet"
     return (
         f"{when} {ends}: {moved} {'node has' if moved == 1 else 'nodes have'} a new parent, {new} "
         f"{'is' if new == 1 else 'are'} new in the tree."
@@ -289,7 +288,7 @@ def _parent(row: tuple) -> str:
     if row.root:  # type: ignore[attr-defined]
         return "none"
     if pd.isna(row.parent):  # type: ignore[attr-defined]
-        return "none, it waits for one"
+        return "none; the node waits for a parent"
     return f"node {int(row.parent)}"  # type: ignore[attr-defined]
 
 

@@ -1,4 +1,4 @@
-"""The page of a world: what was measured after each round, drawn over the rounds."""
+"""The page of a world: the measures of each round, drawn over the rounds."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import pandas as pd
 from scribe_spark.living import NOMINAL_SECONDS
 from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.cards import world_cards
+from scribe_spark.report.coverage import draw_coverage
 from scribe_spark.report.latencies import latencies_of_last_round
 from scribe_spark.report.legends import label_ends, legend_above
-from scribe_spark.report.page import Report, fill_template
+from scribe_spark.report.page import Latency, Report, fill_template
 from scribe_spark.report.provenance import as_mapping, facts, origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.style import RC, marked_style, system_styles
-from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
 from scribe_spark.report.text import as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
 from scribe_spark.report.world_panels import (
@@ -47,7 +48,10 @@ def _costs(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def render_world(
-    rounds: pd.DataFrame, manifest: Mapping[str, Any], watched: pd.DataFrame | None = None
+    rounds: pd.DataFrame,
+    manifest: Mapping[str, Any],
+    watched: pd.DataFrame | None = None,
+    latency: Latency | None = None,
 ) -> Report:
     """The page of a world.
 
@@ -59,17 +63,17 @@ def render_world(
         As of `render`.
     watched : DataFrame, optional
         `schemas.WATCHED_TREES`, of a world with groups.
+    latency : Latency, optional
+        The deliveries of the last round by their latency.
     """
-    from markupsafe import Markup
-
     from scribe_spark.worlds.summary import measures_by_round  # loads Spark
 
     length = as_mapping(manifest.get("round"))
     table = measures_by_round(rounds)
     seconds = float(length.get("seconds", NOMINAL_SECONDS))
-    sections: list[tuple[str, list[Any], list[Any]]] = []
+    sections: list[tuple[str, list[PageFigure], list[PageFigure]]] = []
     shown: list[Panel] = []
-    figures: dict[str, str] = {}
+    figures: list[PageFigure] = []
     for title, panels in (
         ("Systems side by side", system_panels(table.columns)),
         ("Scribe's trees", GROUP_PANELS),
@@ -77,17 +81,21 @@ def render_world(
         ("The reference tree", TREE_PANELS),
     ):
         lines = [(panel, _lines(panel, table, seconds)) for panel in panels]
-        drawn = [(panel, *_draw(panel, those)) for panel, those in lines if those]
+        steady = [panel.name for panel, those in lines if those and _is_steady(those)]
+        drawn = [(panel, _draw(panel, those)) for panel, those in lines if those]
+        drawn.sort(key=lambda one: one[0].name in steady)
         if drawn:
-            steady = {panel.name for panel, those in lines if those and _is_steady(those)}
-            drawn.sort(key=lambda one: one[0].name in steady)
-            told = [(panel, words, Markup(svg)) for panel, words, svg in drawn]
-            sections.append((title, told[:_MOST_OPEN], told[_MOST_OPEN:]))
+            listed = [figure for _, figure in drawn]
+            sections.append((title, listed[:_MOST_OPEN], listed[_MOST_OPEN:]))
             shown += [p for p in panels if p.name != _MOST_FREQUENT and not p.across]
-            figures |= {f"round-{panel.name}": svg for panel, _, svg in drawn}
+            figures += listed
+    coverage = None
+    if latency is not None:
+        systems = {str(name) for name in latency.counts["system"]}
+        coverage = draw_coverage(latency.counts, latency.expected, systems)
     scene = None if watched is None else scene_of(watched)
     drawn_trees = [] if scene is None else scene_figures(scene)
-    figures |= {figure.name: figure.svg for figure in drawn_trees}
+    figures += [*([] if coverage is None else [coverage]), *drawn_trees]
     html = fill_template(
         "world.html",
         facts=[
@@ -98,10 +106,12 @@ def render_world(
         ],
         cards=world_cards(table),
         **latencies_of_last_round(table),
+        coverage=coverage,
+        has_latency_table=coverage is not None,
         sections=sections,
         has_groups=watched is not None,
         scene=scene,
-        trees=[(figure, Markup(figure.svg)) for figure in drawn_trees],
+        trees=drawn_trees,
         rounds=[
             (
                 number,
@@ -114,7 +124,7 @@ def render_world(
         origin=origin(manifest),
         phases=[],
     )
-    return Report(html, figures)
+    return Report(html, {figure.name: figure.drawing for figure in figures})
 
 
 def _is_steady(lines: Mapping[str, pd.Series]) -> bool:
@@ -150,7 +160,7 @@ def _distribution(table: pd.DataFrame, measure: str) -> pd.Series:
     return pd.Series(counts).reindex(range(max(counts, default=-1) + 1), fill_value=0.0)
 
 
-def _draw(panel: Panel, lines: Mapping[str, pd.Series]) -> tuple[str, str]:
+def _draw(panel: Panel, lines: Mapping[str, pd.Series]) -> PageFigure:
     """Describe a panel in words, and draw it."""
     words = " ".join(
         distribution_words(line, panel.across) if panel.across else line_words(label, line)
@@ -160,9 +170,10 @@ def _draw(panel: Panel, lines: Mapping[str, pd.Series]) -> tuple[str, str]:
     name = f"round-{panel.name}"
     styles = system_styles(panel.systems.values())
     looks = {label: styles[system] for label, system in panel.systems.items()}
-    return words, draw_rounds(
+    drawing = draw_rounds(
         name, panel.title, words, lines, across=across, looks=looks, unit=panel.axis
     )
+    return PageFigure(name, panel.title, drawing, words=words, unit=panel.unit, tables=("rounds",))
 
 
 def _messages_panel(table: pd.DataFrame) -> Panel:
@@ -181,7 +192,7 @@ def _value(table: pd.DataFrame, number: int, name: str) -> float | None:
 
 
 def line_words(label: str, line: pd.Series) -> str:
-    """Tell where a line begins and ends, and its extremes."""
+    """Return the first and the last value of a line, and its extremes, in a sentence."""
     known = line.dropna()
     first, last = as_text(float(known.iloc[0])), as_text(float(known.iloc[-1]))
     least, most = as_text(float(known.min())), as_text(float(known.max()))
@@ -211,19 +222,19 @@ def draw_rounds(
     across: str = "round",
     looks: Mapping[str, dict[str, Any]] | None = None,
     unit: str = "",
-) -> str:
+) -> Drawn:
     """A drawing over the rounds.
 
     Parameters
     ----------
     lines : mapping of str to Series
-        Label -> values by round, of which some are known.
+        Label -> values by round; at least one value of each is known.
     legend : bool
         Whether labels are in the drawing.
     across : str
-        What the horizontal axis is, if it is not the round.
+        Title of the horizontal axis.
     looks : mapping of str to dict, optional
-        Label -> look of a line; by default lines look as their numbers say.
+        Label -> look of a line; the default depends on the number of the line.
     unit : str
         Title of the vertical axis.
     """

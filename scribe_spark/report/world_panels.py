@@ -46,12 +46,12 @@ class Panel:
 
 PANELS = (
     Panel("live", "Live nodes", "nodes", {"nodes.live": "live"}),
-    Panel("leaf-sets", "Leaf sets that are the ring's", "share", {"leaf_sets.right": "right"}),
+    Panel("leaf-sets", "Leaf sets that match the ring", "share", {"leaf_sets.right": "right"}),
     Panel(
         "cells",
         "Cells of routing tables",
         "per live node",
-        {"cells.dead": "dead entry", "cells.missing": "no live entry, though there is a node"},
+        {"cells.dead": "dead entry", "cells.missing": "empty, although a live node fits"},
     ),
     Panel(
         "delay",
@@ -84,7 +84,7 @@ _OF_SYSTEMS = {
     "rmd.median": ("RMD, median over the groups", "times"),
     "rmd.largest": ("RMD of the largest group", "times"),
     "rdp.mean": ("RDP of the largest group, mean", "times"),
-    "children_entries.max": ("Copies or children of a node, over all groups, most", "copies"),
+    "children_entries.max": ("Copies or children of the busiest node, over all groups", "copies"),
     "link_stress.max": (
         "Packets on a link, maximum: one multicast of each group",
         "packets",
@@ -148,7 +148,12 @@ GROUP_PANELS = (
         },
     ),
     Panel("late", "Late deliveries", "deliveries", {"scribe.deliveries.late": "late"}),
-    Panel("order", "Out of order", "deliveries", {"scribe.deliveries.out_of_order": "deliveries"}),
+    Panel(
+        "order",
+        "Deliveries out of order",
+        "deliveries",
+        {"scribe.deliveries.out_of_order": "deliveries"},
+    ),
     Panel("members", "Members of all groups", "members", {"scribe.members": "members"}),
     Panel("orphans", "Orphans", "nodes in trees", {"scribe.orphans": "orphans"}),
     Panel(
@@ -169,9 +174,9 @@ GROUP_PANELS = (
         "Failures and repair",
         "nodes",
         {
-            "scribe.failures": "died and had children",
-            "scribe.repaired": "all children of the failed node reached again",
-            "scribe.repair.nodes": "took part in JOINs after failures",
+            "scribe.failures": "failed nodes with children",
+            "scribe.repaired": "failed nodes whose children are all reached again",
+            "scribe.repair.nodes": "nodes that took part in JOINs after failures",
         },
     ),
     Panel(
@@ -179,18 +184,18 @@ GROUP_PANELS = (
         "Rounds until a failure is repaired",
         "failures, of all rounds",
         {"scribe.repaired": "failures"},
-        across="rounds from the failure until all children are reached again",
+        across="rounds from the failure until the last child is reached",
     ),
     Panel(
         "lateness",
-        "How late deliveries are",
+        "Delay of late deliveries in rounds",
         "late deliveries, of all rounds",
         {"scribe.deliveries.late": "deliveries"},
         across="rounds from the publication to the delivery",
     ),
     Panel(
         "groups-lost",
-        "Groups whose state nobody has",
+        "Groups whose state is lost",
         "groups",
         {"scribe.groups.lost": "lost"},
     ),
@@ -263,7 +268,7 @@ TREE_PANELS = (
     ),
     Panel(
         "tree-hosts",
-        "Hosts that find their neighbours anew",
+        "Hosts that search for new neighbours",
         "hosts",
         {"reference_tree.hosts": "hosts"},
     ),
@@ -297,7 +302,7 @@ TREE_PANELS = (
     ),
     Panel(
         "tree-faults",
-        "Trees that are not the one computed from nothing",
+        "Trees that differ from a new computation",
         "trees",
         {"reference_tree.faults": "wrong"},
     ),

@@ -169,7 +169,7 @@ def test_numbers_of_the_variants(grown):
         assert values[f"scribe_lazy.depth.{kind}"] <= values[f"scribe.depth.{kind}"]
     assert "scribe_lazy.rad.median" in values
     assert values["scribe_lazy.overloaded"] is not None
-    figures = [path.name for path in sorted(Path(grown.out, "figures").glob("figure-*"))]
+    figures = [path.name for path in sorted(Path(grown.out, "figures").glob("figure-*.svg"))]
     last = ("figure-11-bottleneck-remover", "figure-coverage", "figure-rad-by-group-size")
     assert figures[-3:] == [f"{name}.svg" for name in last]
     assert len(figures) == 8
@@ -179,7 +179,7 @@ def test_numbers_of_the_variants(grown):
     assert values["reference_tree.messages"] > 0
     assert values["reference_tree.failure.depth_0.links"] >= 1
     assert values["reference_tree.failure.depth_0.links.scribe"] >= 2
-    assert "What the failure of a host costs" in Path(grown.out, "report.html").read_text()
+    assert "Cost of the failure of a host" in Path(grown.out, "report.html").read_text()
 
 
 def test_rows_of_the_measures(tables):
@@ -279,11 +279,13 @@ def test_report_and_figures(small):
     # nothing is fetched from elsewhere
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page)
     assert not re.search(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)=", page)
-    figures = sorted((out / "figures").glob("figure-*"))
+    figures = sorted((out / "figures").glob("figure-*.svg"))
     assert [figure.name[7:9] for figure in figures] == ["06", "07", "08", "09", "10", "co", "ra"]
     assert page.index("Figure 7. ") < page.index("RAD by group size") < page.index("Figure 8. ")
     for figure in figures:
         assert ElementTree.parse(figure).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+        assert figure.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+        assert len(figure.with_suffix(".csv").read_text().splitlines()) > 1
 
 
 def test_nothing_else_is_left(small):

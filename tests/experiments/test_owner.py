@@ -58,6 +58,8 @@ FILES = {
     PART: "content",
     "tables/nodes/_SUCCESS": "",
     "figures/round-hops.svg": '<svg aria-labelledby="round-hops-title round-hops-words">',
+    "figures/round-hops.png": "content",
+    "figures/round-hops.csv": "content",
     "points/hosts-10-children-2.json": "{}",
     "sweep/part-00000-5e1.snappy.parquet": "content",
 }
@@ -113,9 +115,10 @@ def test_where_the_manifest_cannot_be_read_nothing_is_anybodys(owner, how, tmp_p
 
 #: Files of a user: the command whose folder they are in, the folder in it, and the path in that.
 STRANGE = [
-    *((owner, "", "figures/mine.png") for owner in (RUN, WORLD, REFERENCE_TREE, PAPER)),
+    *((owner, "", "figures/mine.png") for owner in (RUN, SWEEP, WORLD, REFERENCE_TREE, PAPER)),
     *((owner, "", "tables/mine.csv") for owner in (RUN, WORLD, REFERENCE_TREE, PAPER)),
     (RUN, "", "figures/mine.svg"),
+    (RUN, "", "figures/round-hops.pdf"),
     (RUN, "", "figures/deep/round-hops.svg"),
     (RUN, "", "figures/.hidden.tmp"),
     (RUN, "", "tables/mine/part-00000-5e1.snappy.parquet"),

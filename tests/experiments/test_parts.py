@@ -28,7 +28,7 @@ def tables(spark, tmp_path_factory):
     out = tmp_path_factory.mktemp("parts") / "run"
     experiments.run(spark, config, Execution(out=str(out)), phases=tuple(TABLE_PHASES)).close()
     names = ("nodes", "deliveries", "node_stress", "link_stress", "by_part", "groups")
-    names += ("routing_table",)
+    names += ("routing_table", "part_latencies")
     return {name: pd.read_parquet(out / "tables" / name) for name in names}
 
 
@@ -83,6 +83,15 @@ def test_measures_are_split(tables, by, measure, table):
         assert row["mean"] == pytest.approx(ordered.mean())
         for name, q in (("p50", 50), ("p90", 90), ("p95", 95), ("p99", 99), ("max", 100)):
             assert row[name] == ordered[-(-q * n // 100) - 1]
+
+
+@pytest.mark.parametrize("by", ["class", "region"])
+def test_latencies_are_counted_by_part(tables, by):
+    rows = tables["deliveries"].merge(tables["nodes"][["node", by]], on="node")
+    whole = rows.assign(value=np.ceil(rows["delay_ms"].round(3)))
+    expected = whole.groupby([by, "system", "value"]).size()
+    found = tables["part_latencies"].query("by == @by")
+    assert found.set_index(["part", "system", "value"])["count"].to_dict() == expected.to_dict()
 
 
 def test_the_network_of_a_world_has_its_classes():

@@ -31,13 +31,13 @@ RUN = [
 def test_a_run_has_a_card_for_each_system_in_the_order_of_the_registry():
     cards = run_cards(RUN)
     assert [(card.title, card.value, card.what) for card in cards] == [
-        ("Scribe", "1.46", "RAD, median over the groups"),
-        ("GossipSub", "1.01", "RAD, median over the groups"),
+        ("Scribe", "1.46", "RAD, median group"),
+        ("GossipSub", "1.01", "RAD, median group"),
         ("IP multicast", "759,406", "packets, all links"),
     ]
     assert [list(card.lines) for card in cards] == [
         [("packets, busiest link", "2,854")],
-        [("duplicates a delivery", "6.82")],
+        [("duplicates per delivery", "6.82")],
         [],
     ]
     assert len({card.colour for card in cards}) == 3
@@ -85,7 +85,7 @@ def test_a_world_tells_what_became_of_its_deliveries():
     assert (pastry.title, pastry.value) == ("Pastry", "75\xa0%")
     assert list(pastry.lines) == [
         ("in the worst round", "50\xa0%"),
-        ("hops, mean", "2.5"),
+        ("hops of a lookup, mean", "2.5"),
         ("live nodes, first round", "50"),
         ("live nodes, last round", "40"),
     ]
@@ -93,7 +93,7 @@ def test_a_world_tells_what_became_of_its_deliveries():
     assert dict(scribe.lines) == {
         "late": "4\xa0%",
         "lost": "6\xa0%",
-        "duplicates a delivery": "0.5",
+        "duplicates per delivery": "0.5",
         "RAD, median over the groups, mean over the rounds": "1.5",
     }
 
@@ -101,7 +101,7 @@ def test_a_world_tells_what_became_of_its_deliveries():
 def test_cards_come_before_the_figures():
     run, world = render(RUN, {}, NOTHING).html, render_world(ROUNDS, {}).html
     for page in (run, world):
-        assert 0 < page.index('aria-label="Main numbers of each system"') < page.index("<svg")
+        assert 0 < page.index('aria-label="Main numbers"') < page.index("<svg")
         assert "<strong>" in page
     assert "cards.html" not in run
     assert 'aria-label="Main numbers' not in render([], {}, NOTHING).html
@@ -120,8 +120,9 @@ def test_figures_that_do_not_change_come_last_and_are_folded():
     page = render_world(table, {}).html
     assert "<summary>1 more figure: Live nodes</summary>" in page
     headings = re.findall(r'-heading">([^<]*) <small>', page)
-    assert headings[0] == "Leaf sets that are the ring&#39;s"
+    assert headings[0] == "Leaf sets that match the ring"
     assert headings[-1] == "Live nodes"
     assert len(headings) == 7
     assert '<li><a href="#section-1">Nodes and lookups</a> <small>7</small></li>' in page
     assert page.count('<a href="tables/rounds">Table rounds</a>') == 7
+    assert page.count('<a href="figures/round-live.png">PNG</a>') == 1

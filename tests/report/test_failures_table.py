@@ -40,5 +40,5 @@ def test_a_row_for_each_depth_that_has_numbers():
 def test_they_are_in_their_table_alone():
     assert [row["name"] for row in without_failures(metrics(VALUES))] == ["scribe.messages"]
     page = render(metrics(VALUES), manifest(), distributions(200, 5)).html
-    assert "What the failure of a host costs, by its depth" in page
+    assert "Cost of the failure of a host, by the host's depth" in page
     assert "failure.depth" not in page

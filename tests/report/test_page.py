@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from scribe_spark.report import Report, render
+from scribe_spark.report import Report, figure_files, render
 from scribe_spark.report.comparison import Difference, check_verdict
 
 from . import sample
@@ -101,11 +101,15 @@ def test_the_page_asks_the_network_for_nothing(report, page):
     assert set(re.findall(r"url\(.", report.html)) <= {"url(#"}
 
 
-def test_ids_are_unique_and_links_lead_somewhere(page):
+def test_ids_are_unique_and_links_lead_somewhere(page, report):
     assert len(page.ids) == len(set(page.ids))
     inside = {link for link in page.links if link.startswith("#")}
     assert {link.removeprefix("#") for link in inside} <= set(page.ids)
-    assert {*page.links} - inside == {"tables/distributions", "tables/group_delay"}
+    files = {link.removeprefix("figures/") for link in page.links if link.startswith("figures/")}
+    assert {*page.links} - inside == {f"figures/{name}" for name in files} | {
+        "tables/distributions"
+    }
+    assert files == {name for name, _ in figure_files(report.figures)}
 
 
 def test_every_metric_has_its_row(page):
@@ -171,7 +175,7 @@ def test_differences():
 def test_a_page_without_published_numbers_says_so(report):
     metrics = [{**metric, "paper": None, "check": None} for metric in sample.metrics()]
     html = render(metrics, {}, sample.distributions(nodes=2_000, groups=60)).html
-    said = "This is none of the paper's experiments"
+    said = "The settings are those of none of the paper's experiments"
     assert said in html
     assert said not in report.html
     assert "published numbers are met" not in html

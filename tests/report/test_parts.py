@@ -13,11 +13,11 @@ from .sample import distributions, manifest
 
 BY_PART = pd.DataFrame(
     [
-        ("class", "fast", "scribe", "delay_ms", 9, 12.5, 20.0, 30.25),
-        ("class", "slow", "scribe", "delay_ms", 9, 1250.0, 2000.0, 3000.0),
-        ("class", "slow", "gossipsub", "delay_ms", 9, 5.0, 6.0, 7.0),
-        ("class", "slow", "scribe", "hops", 9, 1.0, 2.0, 3.0),
-        ("region", "<east>", "scribe", "delay_ms", 9, 1.0, 2.0, 3.0),
+        ("class", "fast", "scribe", "delay_ms", 9, 0.0, 12.5, 20.0, 0.0, 30.25, 0.0),
+        ("class", "slow", "scribe", "delay_ms", 9, 0.0, 1250.0, 2000.0, 0.0, 3000.0, 0.0),
+        ("class", "slow", "gossipsub", "delay_ms", 9, 0.0, 5.0, 6.0, 0.0, 7.0, 0.0),
+        ("class", "slow", "scribe", "hops", 9, 0.0, 1.0, 2.0, 0.0, 3.0, 0.0),
+        ("region", "<east>", "scribe", "delay_ms", 9, 0.0, 1.0, 2.0, 0.0, 3.0, 0.0),
     ],
     columns=COLUMNS,
 )

@@ -22,7 +22,7 @@ def page(grid, values, show=("cost.seconds",), manifest=None):
     points = {f"at={n}": at for n, at in enumerate(itertools.product(*grid.values()))}
     rows = [(*at, name, of(*at)) for at in points.values() for name, of in values.items()]
     table = pd.DataFrame(rows, columns=[*grid, "metric", "value"])
-    return render_sweep(table, grid, dict.fromkeys(show, "s"), points, manifest or {})
+    return render_sweep(table, grid, dict.fromkeys(show, "s"), points, manifest or {}).html
 
 
 def test_lines_and_cells():
@@ -56,7 +56,7 @@ def test_every_point_is_told_under_the_pointer():
 def test_one_line_needs_no_legend():
     html = page({"b": (1, 2, 4)}, {"cost.seconds": float})
     assert 'class="legend"' not in html
-    assert "<figcaption>1 at b 1, 4 at 4.</figcaption>" in html
+    assert "<details><summary>The figure in words</summary>1 at b 1, 4 at 4.</details>" in html
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def worlds(points: int) -> str:
     measures = {"lookups.hops": "hops", "cells.delay": "ms", "nodes.live": "nodes"}
     return render_sweep(
         cells, grid, {"lookups.hops": "hops"}, places, {}, "world", rounds, measures
-    )
+    ).html
 
 
 def test_measures_of_worlds_are_drawn_over_the_rounds():

@@ -104,7 +104,7 @@ def test_a_large_tree_is_drawn_by_domains():
     counts = [min(sum(d == depth for d, _, _ in between), MOST_LINES) for depth in range(1, 6)]
     assert [strokes(figure.svg).count(colour) for colour in COLOURS] == counts
     inside = sum(up == down for _, up, down in pairs)
-    assert f"Not drawn: {inside:,} edges inside a domain." in figure.note
+    assert f"Not drawn: {inside:,} edges inside a domain." in figure.caption
     told = {lines[0]: lines for lines in words(figure.svg)}
     assert len(told) == len(np.unique(domain))
     assert told["stub domain 5"][1] == f"{(domain == 5).sum()} nodes of the tree"
@@ -117,7 +117,7 @@ def test_too_many_lines_of_a_depth_are_cut_and_it_is_said():
     figure = drawn(tree, frame, links)
     most = max(strokes(figure.svg).count(colour) for colour in COLOURS)
     assert most == MOST_LINES
-    assert f"evenly chosen: {MOST_LINES} of " in figure.note
+    assert f"evenly chosen lines: {MOST_LINES} of " in figure.caption
     assert len(figure.svg) < 500_000
 
 
@@ -152,7 +152,7 @@ def test_routers_without_domains_are_places_of_their_own():
     small, large = random_tree(20, len(frame)), random_tree(MOST_NODES + 1, len(frame))
     assert "stub" not in drawn(small, frame, links).svg
     assert {lines[0].split()[0] for lines in words(drawn(large, frame, links).svg)} == {"router"}
-    assert "edges inside a router" in drawn(large, frame, links).note
+    assert "edges inside a router" in drawn(large, frame, links).caption
 
 
 @pytest.mark.parametrize("n", [1, 2, MOST_NODES, MOST_NODES + 1])

@@ -81,7 +81,7 @@ def test_the_three_drawings_of_a_failure():
         "10 nodes, 6 of them members; the root is node 1.",
         "Node 3 dies. 2 nodes are orphans; with what is below them, 2 live nodes are cut off from "
         "the root.",
-        "2 rounds later nobody is an orphan: 2 nodes have a new parent, 0 are new in the tree.",
+        "2 rounds later no node is an orphan: 2 nodes have a new parent, 0 are new in the tree.",
     ]
     told = {name: {w[0]: w[1:] for w in words(figure.svg)} for name, figure in figures.items()}
     assert told["tree-before"]["node 3"] == ["forwarder", "parent: node 1"]
@@ -123,7 +123,7 @@ def test_what_is_below_an_orphan_is_cut_off():
     told = {w[0]: w[1] for w in words(figures["tree-failure"].svg)}
     assert told["node 301"] == "member, below an orphan"
     assert figures["tree-repaired"].words == (
-        "1 round later nobody is an orphan: 3 nodes have a new parent, 1 is new in the tree."
+        "1 round later no node is an orphan: 3 nodes have a new parent, 1 is new in the tree."
     )
     assert "member, new in the tree" in {w[1] for w in words(figures["tree-repaired"].svg)}
 
@@ -133,7 +133,7 @@ def test_a_failure_that_is_mended_in_its_round_is_drawn_from_the_tree_before():
     assert (found.number, found.last, found.is_repaired) == (4, 4, True)
     figures = drawn(failure(4, 7, rounds=0))
     assert marks(figures["tree-failure"].svg) == {"dead": 1, "dashed": 2, "new": 0}
-    assert figures["tree-repaired"].words.startswith("In the same round nobody is an orphan")
+    assert figures["tree-repaired"].words.startswith("In the same round no node is an orphan")
 
 
 def test_which_failure_is_drawn():
@@ -158,7 +158,7 @@ def test_no_failure_no_drawing():
     assert scene_of(pd.DataFrame(columns=schemas.WATCHED_TREES.names)) is None
     empty = pd.DataFrame(columns=schemas.WATCHED_TREES.names)
     page = render_world(ROUNDS, manifest(), empty)
-    assert "None of the small groups whose trees are watched lost a node" in page.html
+    assert "No tree of the watched small groups lost a node" in page.html
     assert not [name for name in page.figures if name.startswith("tree")]
     assert "watched" not in render_world(ROUNDS, manifest()).html
 
@@ -171,7 +171,7 @@ def test_the_page_has_the_drawings():
     names = ["tree-before", "tree-failure", "tree-repaired"]
     assert [name for name in report.figures if name.startswith("tree")] == names
     assert all(report.figures[name] in report.html for name in names)
-    assert "Group 7, one of the small groups" in report.html
+    assert "group 7, one of the small groups" in report.html
     assert page.tags.count("script") == 1  # the page's own
     shuffled = table.sample(frac=1, random_state=2)
     assert render_world(ROUNDS, manifest(), shuffled) == report

@@ -67,7 +67,7 @@ def test_each_round_s_events_are_played(spark, finished):
     assert sum(of["reference_tree.hosts"] for of in found.values()) > 20
     page = (out / "report.html").read_text()
     assert '<h2 id="section-2">The reference tree</h2>' in page
-    assert "Hosts that find their neighbours anew" in page
+    assert "Hosts that search for new neighbours" in page
 
 
 def test_the_overlay_is_the_same_with_and_without_it(spark, finished, tmp_path):

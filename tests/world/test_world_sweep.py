@@ -202,7 +202,7 @@ def test_overwrite_replaces_the_points(call, finished, tmp_path):
     shutil.copytree(finished, out)
     assert call("world", *flags("lookups=0"), "--out", out, "--overwrite") == 0
     assert {path.name for path in out.iterdir() if path.name[0] != "."} == {
-        "manifest.json", "lookups=0", "sweep", "sweep.html",
+        "manifest.json", "lookups=0", "sweep", "sweep.html", "figures",
     }  # fmt: skip
     absent = "lookups.hops, lookups.hops.last, lookups.delivered.least, lookups.lost."
     assert f"Without a value at any point: {absent}" in (out / "sweep.html").read_text()

@@ -1,0 +1,145 @@
+"""Figures of bytes, and of latencies by class, show the values of the tables."""
+
+from __future__ import annotations
+
+import io
+
+import pandas as pd
+import pytest
+
+from scribe_spark import schemas
+from scribe_spark.report import render
+from scribe_spark.report.node_bytes import draw_node_bytes
+from scribe_spark.report.part_latency import COLUMNS, draw_part_latencies
+from scribe_spark.report.parts import COLUMNS as PART_COLUMNS
+from scribe_spark.report.text import as_bytes
+
+from .test_page import NOTHING, Page
+from .test_readouts import words as words_under_the_pointer
+
+HOSTILE = "<b>$x_1$"
+
+#: Of ten nodes of Scribe eight send nothing and two send a copy or nine of 128 KB.
+DISTRIBUTIONS = pd.DataFrame(
+    [
+        ("V", system, measure, value, count)
+        for system, measure, values in (
+            ("scribe", "bytes.up", {0: 8, 128_000: 1, 1_152_000: 1}),
+            ("scribe", "control_bytes.up", {0: 5, 64: 5}),
+            ("gossipsub", "bytes.up", {128_000: 10}),
+            ("gossipsub", "bytes.down", {256_000: 10}),
+        )
+        for value, count in values.items()
+    ],
+    columns=["figure", "system", "measure", "value", "count"],
+)
+
+BY_PART = pd.DataFrame(
+    [
+        ("class", part, "scribe", f"bytes.{kind}", 5, mean, 0.0, 0.0, p95, p95, 2 * p95)
+        for part, kind, mean, p95 in (
+            ("fast", "payload_up", 3e5, 9e5),
+            (HOSTILE, "payload_up", 1e5, 2e5),
+            (HOSTILE, "control_up", 500.0, 1e3),
+            ("fast", "payload_down", 2e5, 2e5),
+        )
+    ],
+    columns=PART_COLUMNS,
+)
+
+
+def table(drawing) -> pd.DataFrame:
+    return pd.read_csv(io.BytesIO(drawing.as_csv()), keep_default_na=False)
+
+
+def test_bytes_by_system():
+    bars, nodes, *down = draw_node_bytes(DISTRIBUTIONS, None)
+    assert [one.name for one in (bars, nodes, *down)] == [
+        *("figure-bytes-up", "figure-bytes-up-nodes"),
+        *("figure-bytes-down", "figure-bytes-down-nodes"),
+    ]
+    assert table(bars.drawing).to_numpy().tolist() == [
+        ["Scribe", "", 128_000, 32, 1_152_000, 1_152_000],
+        ["GossipSub", "", 128_000, 0, 128_000, 128_000],
+    ]
+    assert "mean 128 KB" in bars.drawing
+    assert words_under_the_pointer(bars.drawing)[0] == [
+        "Scribe", "payload: 128 KB", "control: 32 B", "95\xa0% of the nodes: 1.15 MB",
+        "greatest: 1.15 MB",
+    ]  # fmt: skip
+    assert words_under_the_pointer(nodes.drawing) == [
+        ["at most 128 KB", "Scribe: 90\xa0%", "GossipSub: 100\xa0%"],
+        ["at most 1.15 MB", "Scribe: 100\xa0%", "GossipSub: 100\xa0%"],
+    ]
+
+
+def test_bytes_by_class():
+    """A user's name of a class is no markup and no formula."""
+    bars = next(iter(draw_node_bytes(DISTRIBUTIONS, BY_PART)))
+    assert table(bars.drawing).to_numpy().tolist() == [
+        ["Scribe", HOSTILE, 100_000, 500, 200_000, 400_000],
+        ["Scribe", "fast", 300_000, 0, 900_000, 1_800_000],
+    ]
+    assert "Scribe, &lt;b&gt;$x_1$" in bars.drawing
+    assert HOSTILE not in bars.drawing
+    assert {*PART_COLUMNS} == {*schemas.BY_PART.names}
+
+
+def test_a_run_without_sizes_has_no_bytes():
+    assert list(draw_node_bytes(DISTRIBUTIONS[:0], None)) == []
+    assert list(draw_node_bytes(NOTHING, None)) == []
+    assert 'href="#bytes"' not in render([], {}, NOTHING).html
+
+
+@pytest.mark.parametrize(
+    ("size", "words"), [(0, "0 B"), (1_499.6, "1.5 KB"), (2.5e9, "2.5 GB"), (1e15, "1,000 TB")]
+)
+def test_bytes_in_words(size, words):
+    assert as_bytes(size) == words
+
+
+LATENCIES = pd.DataFrame(
+    [
+        ("class", "fast", "scribe", 10.0, 99),
+        ("class", "fast", "scribe", 40.0, 1),
+        ("class", HOSTILE, "scribe", 70.0, 4),
+        ("class", HOSTILE, "can", 30.0, 1),
+        ("region", "east", "scribe", 5.0, 2),
+    ],
+    columns=COLUMNS,
+)
+
+
+def test_a_curve_for_each_class_in_a_chart_for_each_system():
+    classes, regions = draw_part_latencies(LATENCIES)
+    assert [classes.name, regions.name] == ["figure-latency-by-class", "figure-latency-by-region"]
+    assert words_under_the_pointer(classes.drawing) == [
+        ["within 10 ms", f"{HOSTILE}: 0\xa0%", "fast: 99\xa0%"],
+        ["within 40 ms", f"{HOSTILE}: 0\xa0%", "fast: 100\xa0%"],
+        ["within 70 ms", f"{HOSTILE}: 100\xa0%", "fast: 100\xa0%"],
+        ["within 30 ms", f"{HOSTILE}: 100\xa0%"],
+    ]
+    found = table(classes.drawing)
+    assert list(found) == [
+        "deliveries (%)",
+        f"Scribe, {HOSTILE} (ms)",
+        "Scribe, fast (ms)",
+        f"CAN multicast, {HOSTILE} (ms)",
+    ]
+    assert found["Scribe, fast (ms)"].tolist() == [10] * 99 + [40]
+    assert "Scribe, fast: 50\xa0% within 10 ms, 90\xa0% within 10 ms, 99\xa0% within 10 ms." in (
+        classes.words
+    )
+    assert {*COLUMNS} == {*schemas.PART_LATENCIES.names}
+
+
+def test_the_page_has_them_in_its_sections():
+    html = render(
+        [], {}, DISTRIBUTIONS, by_part=BY_PART, part_latencies=LATENCIES
+    ).html  # fmt: skip
+    page = Page(html)
+    assert {"time", "bytes", "figure-latency-by-class-heading"} <= {*page.ids}
+    time, sizes = html.index('<h2 id="time"'), html.index('<h2 id="bytes"')
+    assert time < html.index("figure-latency-by-class-heading") < sizes
+    assert sizes < html.index("figure-bytes-up-heading") < html.index('<h2 id="nodes"')
+    assert HOSTILE not in html
