@@ -72,7 +72,8 @@ FIGURES: tuple[FigureSpec, ...] = (
         slug="delay-penalty",
         title="Delay penalty relative to IP multicast",
         caption="The number of groups whose RAD (ratio of mean delays) or RMD (ratio of maximum "
-        "delays) is at most x. Most groups are small; the figure of RAD by group size shows the large ones.",
+        "delays) is at most x. Most groups are small; the figure of RAD by group size shows the "
+        "large ones.",
         kind="cumulative",
         x="delay penalty (delay / delay by IP multicast)",
         y="groups with at most x (cumulative)",
