@@ -21,8 +21,8 @@ from scribe_spark.report.figure_spec import FigureSpec, Mark
 
 #: What figures of the same measure have in common.
 _TABLES: dict[str, Any] = {
-    "caption": "Nodes with exactly x non-empty children tables, nodes with none included; the "
-    "inset shows the tail, as the nodes with at least x, on log scales.",
+    "caption": "The number of nodes with exactly x non-empty children tables; nodes without one "
+    "have x = 0. The inset shows the number of nodes with at least x, on logarithmic axes.",
     "kind": "counts",
     "x": "children tables",
     "y": "nodes",
@@ -30,8 +30,9 @@ _TABLES: dict[str, Any] = {
     "measures": ("children_tables",),
 }
 _ENTRIES: dict[str, Any] = {
-    "caption": "Nodes with exactly x entries in all their children tables, nodes with none "
-    "included; the inset shows the tail, as the nodes with at least x, on log scales.",
+    "caption": "The number of nodes with exactly x entries in all their children tables; nodes "
+    "without entries have x = 0. The inset shows the number of nodes with at least x, on "
+    "logarithmic axes.",
     "kind": "counts",
     "x": "children-table entries",
     "y": "nodes",
@@ -39,8 +40,8 @@ _ENTRIES: dict[str, Any] = {
     "measures": ("children_entries",),
 }
 _LINKS: dict[str, Any] = {
-    "caption": "Directed links that carry exactly x packets, links with none omitted; the inset "
-    "shows the tail, as the links with at least x, on log scales.",
+    "caption": "The number of directed links that carry exactly x packets; links without packets "
+    "are left out. The inset shows the number of links with at least x, on logarithmic axes.",
     "kind": "counts",
     "x": "link stress (packets)",
     "y": "directed links",
@@ -54,7 +55,7 @@ FIGURES: tuple[FigureSpec, ...] = (
         number="6",
         slug="group-size",
         title="Group size against group rank",
-        caption="Groups ranked by size; both axes logarithmic.",
+        caption="The size of each group by its rank; both axes are logarithmic.",
         kind="ranks",
         x="group rank",
         y="group size (members)",
@@ -70,8 +71,9 @@ FIGURES: tuple[FigureSpec, ...] = (
         number="7",
         slug="delay-penalty",
         title="Delay penalty relative to IP multicast",
-        caption="Groups whose RAD (ratio of mean delays) or RMD (ratio of maximum delays) is at "
-        "most x. Most groups are small; the figure of RAD by group size shows the large ones.",
+        caption="The number of groups whose RAD (ratio of mean delays) or RMD (ratio of maximum "
+        "delays) is at most x. Most groups are small; the figure of RAD by group size shows the "
+        "large ones.",
         kind="cumulative",
         x="delay penalty (delay / delay by IP multicast)",
         y="groups with at most x (cumulative)",

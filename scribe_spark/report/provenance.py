@@ -11,7 +11,7 @@ from scribe_spark.report.text import ABSENT, as_duration, as_setting, as_text, i
 
 
 def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Tell in a few words what was run."""
+    """Return the main facts of a run for the head of its page."""
     config = redacted(
         {**as_mapping(manifest.get("config")), **as_mapping(manifest.get("resolved"))}
     )
@@ -24,13 +24,13 @@ def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Experiments", as_setting(config["experiments"]) if "experiments" in config else None),
         ("Topologies", config.get("seeds")),
         ("Seed", manifest.get("seed", config.get("seed"))),
-        ("Time", as_duration(sum(took)) if took else None),
+        ("Computed in", as_duration(sum(took)) if took else None),
     ]
     return [(what, as_text(value)) for what, value in found if value is not None]
 
 
 def settings(manifest: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
-    """Every setting, its value, and whether the user gave it."""
+    """Return each setting, its value, and whether the user gave it."""
     given = redacted(_flat(as_mapping(manifest.get("config"))))
     resolved = redacted(_flat(as_mapping(manifest.get("resolved"))))
     shown = with_preset({**given, **resolved})
@@ -38,7 +38,7 @@ def settings(manifest: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
 
 
 def origin(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Versions and machine."""
+    """Return the versions and the machine."""
     both = {
         **_flat(as_mapping(manifest.get("versions"))),
         **_flat(as_mapping(manifest.get("machine"))),
@@ -47,7 +47,7 @@ def origin(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def phases(manifest: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Name, seconds and rows of each phase."""
+    """Return name, seconds and rows of each phase."""
     return [
         (
             as_text(phase.get("name")),

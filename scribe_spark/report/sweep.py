@@ -179,7 +179,7 @@ def _facts(
     swept = [(name, ", ".join(map(_word, values))) for name, values in grid.items()]
     took = [value.get((*at, "cost.seconds")) for at in points.values()]
     costs = [cost for cost in took if cost is not None]
-    time = [("Time", as_duration(sum(costs)))] if costs else []
+    time = [("Computed in", as_duration(sum(costs)))] if costs else []
     return [*swept, ("Points", f"{len(points):,}"), *time]
 
 

@@ -7,7 +7,7 @@ import re
 import pandas as pd
 
 from scribe_spark.report import render
-from scribe_spark.report.cards import run_cards, world_cards
+from scribe_spark.report.cards import run_cards, verdict, world_cards
 from scribe_spark.report.world import render_world
 
 from .test_page import NOTHING
@@ -46,6 +46,22 @@ def test_a_run_has_a_card_for_each_system_in_the_order_of_the_registry():
 def test_latency_comes_first_where_it_is_measured():
     (card,) = run_cards([*RUN[2:4], metric("scribe.latency.p99", 812.4)])
     assert (card.value, card.what) == ("812 ms", "latency, 99 % of deliveries")
+
+
+def test_bars_and_a_sentence_compare_the_latencies_of_several_systems():
+    rows = [
+        metric("scribe.latency.p99", 800.0),
+        metric("gossipsub.latency.p99", 200.0),
+        metric("ip_multicast.latency.p99", 100.0),
+    ]
+    cards = run_cards(rows)
+    assert [card.share for card in cards] == [100, 25, 12.5]
+    assert verdict(cards) == (
+        "99\xa0% of the deliveries arrive within 200 ms with GossipSub, the fastest, and within "
+        "800 ms with Scribe, the slowest of the 2 systems beside IP multicast."
+    )
+    assert verdict(run_cards(rows[1:])) == ""
+    assert {card.share for card in run_cards(RUN)} == {None}  # other measures
 
 
 def test_the_sharing_of_links_stands_beside_latency():

@@ -10,12 +10,16 @@ import pytest
 
 from scribe_spark.report import Report, figure_files, render
 from scribe_spark.report.comparison import Difference, check_verdict
+from scribe_spark.report.world import render_world
 
 from . import sample
 from .test_overlays import METRICS
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 NOTHING = pd.DataFrame()
+ROUND = pd.DataFrame(
+    [(0, "pastry", "nodes.live", 9.0)], columns=["round", "system", "measure", "value"]
+)
 
 
 class Page(HTMLParser):
@@ -238,8 +242,30 @@ def test_headlines_are_the_first_compared_number_of_each_figure(report):
 def test_provenance(report, page):
     assert '<div class="given"><dt>seed</dt><dd>1</dd></div>' in report.html
     assert "<div><dt>stub_size</dt><dd>10</dd></div>" in report.html
-    assert "<dt>Time</dt><dd>2 min 49 s</dd>" in report.html
+    assert "<dt>Computed in</dt><dd>2 min 49 s</dd>" in report.html
     assert [cell.strip() for cell in page.rows[-3]] == ["overlay", "95.0", "7,311,002"]
+
+
+def test_settings_show_the_values_of_a_preset():
+    """A run and a world show the preset's D, where the user gives none."""
+    resolved = {"gossipsub_preset": "ethereum", "gossipsub_d": None, "gossipsub_d_low": 5}
+    for html in (
+        render([], {"resolved": resolved}, NOTHING).html,
+        render_world(ROUND, {"resolved": resolved}).html,
+    ):
+        assert "<dt>gossipsub_d</dt><dd>8</dd>" in html
+        assert "<dt>gossipsub_d_low</dt><dd>5</dd>" in html
+
+
+def test_the_page_has_a_table_of_contents_and_its_settings_are_folded(report):
+    contents = report.html[report.html.index('<ul class="contents">') :].partition("</ul>")[0]
+    names = ["time", "nodes", "links", "groups", "comparison", "run"]
+    assert re.findall(r'href="#([\w-]+)"', contents) == names
+    places = [report.html.index(f'<h2 id="{name}"') for name in names[:4]]
+    assert places == sorted(places)
+    given, _, others = report.html.partition("default settings</summary>")
+    assert "<dt>groups</dt>" in given
+    assert "<dt>b</dt>" in others
 
 
 @pytest.mark.parametrize(

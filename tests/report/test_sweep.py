@@ -125,10 +125,31 @@ def test_measures_of_worlds_are_drawn_over_the_rounds():
     assert "Share 3: 2.5 in round 0, 3 in round 1, between 2.5 and 3." in html
     assert "Share 2: 60 in round 0" in html
     assert "Share 2: 2.5" not in html
-    assert "<dt>Time</dt>" not in html  # worlds are not timed
+    assert "<dt>Computed in</dt>" not in html  # worlds are not timed
 
 
 def test_many_worlds_are_drawn_on_their_own_pages_only():
     html = worlds(11)
     assert html.count("<figure") == 1
     assert "Each point is a world with a report of its own, which draws its rounds." in html
+
+
+def test_cards_name_the_points_with_the_least_and_the_greatest_value():
+    html = page(
+        {"b": (1, 2, 4)},
+        {"x.rad.mean": float, "y.rad.mean": lambda b: 10.0 + b, "z.rad.mean": lambda b: 7.0},
+        show=("x.rad.mean", "y.rad.mean", "z.rad.mean"),
+    )
+    cards = re.findall(r"<li style[^>]*>(.*?) <strong>(.*?)</strong><span>(.*?)</span>", html)
+    assert cards == [
+        ("X, RAD, mean", "1 to 4", "s; least at b 1, greatest at b 4"),
+        ("Y, RAD, mean", "11 to 14", "s; least at b 1, greatest at b 4"),
+        ("Z, RAD, mean", "7", "s at every point"),
+    ]
+
+
+def test_figures_stand_in_sections_and_further_ones_are_folded():
+    show = [f"s{n}.rad.mean" for n in range(8)] + ["scribe.link_stress.max"]
+    html = page({"b": (1, 2)}, dict.fromkeys(show, float), show=show)
+    assert re.findall(r'<h2 id="(\w+)"', html)[:3] == ["time", "links", "points"]
+    assert "<summary>2 more figures: S6, RAD, mean; S7, RAD, mean</summary>" in html
