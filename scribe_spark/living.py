@@ -512,5 +512,4 @@ class SystemOnBuckets:
 
 def count_messages(player: SystemPlayer, now: LivingRound) -> None:
     """Add up the messages that observers have counted in the buckets."""
-    names = (MESSAGES,) if now.tally.traffic is None else (MESSAGES, TRAFFIC)
-    now.tally.take(player.take(*names))
+    now.tally.take(player.take(MESSAGES))

@@ -7,17 +7,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from split_states import state_of, tables_of
+from traffic import Traffic
 
 from scribe_spark.config import ScribeConfig, WorldConfig
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.in_task import InTask
+from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lookups import Lookups
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
-from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import AGAIN, SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES
@@ -306,9 +307,11 @@ class Buckets:
         round = GroupRound(*of_round, self.applications, *timing, given.limits)
         seen, taken = play_groups(
             *(player, round, given.events, given.group_events, given.lookups),
-            *(Tally(kinds, given.traffic), given.is_last, given.measures),
-            (*ROWS, *given.tables),
+            *(Tally(kinds), given.is_last, given.measures),
+            (*ROWS, *given.tables, *([] if given.traffic is None else [TRAFFIC])),
         )
+        if given.traffic is not None:
+            given.traffic.take(taken, kinds)
         self.tables = [
             Tables.of({name: there[name] for name in there if name.startswith(PREFIX)})
             for there in read_tables(player)

@@ -23,11 +23,10 @@ from scribe_spark.measures.multicasts import (
     SystemTables,
     copies_of,
 )
-from scribe_spark.pastry.arrivals.observer import Observer
+from scribe_spark.pastry.arrivals.observer import Observer, ends_of
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.tally import Tally
-from scribe_spark.pastry.traffic import ends_of
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["RecordingTally", "SystemBuckets"]

@@ -22,6 +22,7 @@ from oracle.scribe_living.measures import PublicationResult
 from oracle.scribe_living.world import Event, Run, Snapshot
 from poisoned import PoisonedPlayer
 from split_states import empty_state, join_states, state_of
+from traffic import Traffic
 
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Tables
@@ -32,7 +33,6 @@ from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult
-from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import OPERATIONS, Groups
 from scribe_spark.scribe.limits import ChildLimits

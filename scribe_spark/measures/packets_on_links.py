@@ -16,7 +16,7 @@ docs/rules.md, "Measures, by round"; JSAC 2002, Section IV.D.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -25,7 +25,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
-from scribe_spark.measures.counts import Counted, Counts
+from scribe_spark.measures.counts import Counts
 from scribe_spark.underlay.paths import SOURCES
 from scribe_spark.underlay.protocol import Kernel
 
@@ -132,27 +132,6 @@ class PacketsOnLinks:
             mine = np.flatnonzero(came["of"] == of)
             if len(mine):
                 yield name, {column: came[column][mine] for column in ("a", "b", "packets")}
-
-
-def count_packets(
-    between: Mapping[str, tuple[np.ndarray, np.ndarray]], router: np.ndarray, kernel: Kernel
-) -> Counted:
-    """Return how many links carry how many packets, of messages that one process has.
-
-    Parameters
-    ----------
-    between : mapping of str to (ndarray, ndarray)
-        What is counted apart: senders and receivers of its messages.
-    router, kernel
-        As of :class:`PacketsOnLinks`.
-    """
-    packets = PacketsOnLinks(list(between), router, kernel, np.array([0, len(router)]))
-    counts = Counts()
-    for name, (sender, to) in between.items():
-        packets.carry(name, sender, to)
-    while inbox := packets.outbox():
-        packets.receive(0, inbox, counts)
-    return Counted(counts.columns())
 
 
 def packets_of(name: str) -> str:

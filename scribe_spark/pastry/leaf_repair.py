@@ -16,9 +16,9 @@ from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.leaf_offers import SIDES, side_columns
+from scribe_spark.pastry.arrivals.observer import both_ways
 from scribe_spark.pastry.arrivals.wave import Given, NodeProgram
 from scribe_spark.pastry.states import LEAVES, NONE, States
-from scribe_spark.pastry.traffic import both_ways
 
 #: Tables: sides of leaf sets that have lost leaves (``node``, ``side``), those without a live leaf
 #: apart; and what is offered to the latter (:data:`_ANSWER`).

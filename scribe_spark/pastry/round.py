@@ -15,7 +15,7 @@ import numpy as np
 from scribe_spark.engine import Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.program import Together
-from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC
+from scribe_spark.pastry.arrivals.observer import MESSAGES
 from scribe_spark.pastry.arrivals.wave import LEAVES_BEFORE, NodeProgram
 from scribe_spark.pastry.events import Events, check_events, play_events
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
@@ -140,8 +140,7 @@ def see_round(
     entered : ndarray of int64
         Positions of nodes that were not alive before the round.
     tally : Tally
-        Counts the messages; has their senders and receivers where it remembers them, which stay in
-        the buckets otherwise.
+        Counts the messages; their senders and receivers stay in the buckets.
     programs : iterable of Program
         Measures that are played at the end of the round, all in the same supersteps.
     tables : iterable of str
@@ -149,8 +148,7 @@ def see_round(
         next round is seen.
     """
     player.play(Together((_CompareLeafSets(player.given, entered), *programs)))
-    ends = () if tally.traffic is None else (TRAFFIC,)
-    taken = player.take(MESSAGES, *ends, ENDED, *tables)
+    taken = player.take(MESSAGES, ENDED, *tables)
     tally.take(taken)
     new = taken[NEW_LEAFS]["node"] if NEW_LEAFS in taken else np.empty(0, dtype=np.int64)
     result = RoundResult(number, tally.by_kind(), new, lookup_results(player, lookups, taken))

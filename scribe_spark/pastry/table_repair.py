@@ -18,10 +18,9 @@ from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
-from scribe_spark.pastry.arrivals.observer import FOUND
+from scribe_spark.pastry.arrivals.observer import FOUND, both_ways
 from scribe_spark.pastry.arrivals.wave import Given, NodeProgram
 from scribe_spark.pastry.states import CELLS, States
-from scribe_spark.pastry.traffic import both_ways
 
 _ROWS = 2**14  # nodes whose tables are searched together
 

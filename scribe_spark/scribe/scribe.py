@@ -15,12 +15,11 @@ from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.observer import Observer
+from scribe_spark.pastry.arrivals.observer import Between, Observer
 from scribe_spark.pastry.next_hop import Met, hop
 from scribe_spark.pastry.randomised import randomised_hop
 from scribe_spark.pastry.route import count_hop
 from scribe_spark.pastry.states import IsAlive, States
-from scribe_spark.pastry.traffic import Between
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.state import NOTHING, ScribeState

@@ -232,7 +232,7 @@ def test_worlds_equal_the_oracle(seed):
 
 def test_multicasts_have_every_measure():
     """Of worlds with deliveries by IWANT in later heartbeats of a round."""
-    units = multicast_units("gossipsub")
+    units = multicast_units("gossipsub", by_hops=True)
     seen = {*check(BY_TIME, 2, blind=True), *check(BY_HOPS, 7)}
     no_delays = ("link_stress", "messages")
     wanted = {name for name in units if name.split(".")[1] not in no_delays}

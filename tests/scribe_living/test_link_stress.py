@@ -19,16 +19,17 @@ from oracle.random_cases import random_case
 from oracle.routes import Routes
 from oracle.scribe_living.cases import random_world
 from poisoned import PoisonedPlayer
+from traffic import Traffic
 from world_states import Played
 
+from scribe_spark.engine import Tables
 from scribe_spark.engine.program import bucket_of
-from scribe_spark.measures.counts import Counted
-from scribe_spark.measures.packets_on_links import count_packets
-from scribe_spark.pastry.arrivals.observer import TRAFFIC
+from scribe_spark.measures.counts import Counted, Counts
+from scribe_spark.measures.packets_on_links import packets_of
+from scribe_spark.pastry.arrivals.observer import TRAFFIC, Observer
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
-from scribe_spark.pastry.traffic import Traffic
+from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.scribe.program import GroupRound
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay import matrices
@@ -76,8 +77,8 @@ def played(seed: int, reliable: bool) -> tuple[World, list[tuple[Traffic, list[M
 def remembered(traffic: Traffic, node: np.ndarray) -> Counter[Message]:
     """How often each message is there, by numbers of nodes."""
     found: Counter[Message] = Counter()
-    for kind in traffic.kinds():
-        sender, to = (node[part].tolist() for part in traffic.between([kind]))
+    for kind, ends in traffic.ends.items():
+        sender, to = (node[part].tolist() for part in ends)
         found.update((kind, *ends) for ends in zip(sender, to, strict=True))
     return found
 
@@ -94,7 +95,7 @@ def test_the_worlds_have_messages_of_every_kind_and_lost_ones() -> None:
     kinds: set[str] = set()
     for seed, reliable in CASES:
         world, rounds = played(seed, reliable)
-        kinds |= {kind for traffic, _ in rounds for kind in traffic.kinds()}
+        kinds |= {kind for traffic, _ in rounds for kind in traffic.ends}
         counts = world.run.scribe.overlay.counts
         kinds |= {kind for kind in counts if kind.startswith("lost ") and counts[kind]}
     assert kinds >= {*MESSAGE_KINDS, *SCRIBE_KINDS} - {"lookup"}
@@ -147,8 +148,7 @@ def _measured(
     player = PoisonedPlayer.in_process(placed, world.config, kernel, buckets, kinds)
     player.observe(traffic=True)
     player.engine.open_all()
-    for kind in traffic.kinds():
-        sender, to = traffic.between([kind])
+    for kind, (sender, to) in traffic.ends.items():
         counted_by = sender if kind != "repair" else to  # who asks counts answers, too
         of = bucket_of(player.given.bounds, counted_by)
         for bucket, tables in enumerate(player.engine.tables):
@@ -222,8 +222,8 @@ def test_it_is_measured_in_the_last_round_of_a_period(period: int, rounds: list[
 def test_a_count_without_its_ends_is_an_error() -> None:
     nobody = np.empty(0, dtype=np.int64)
     with pytest.raises(ValueError, match="2 join, from 0 nodes to 0"):
-        Tally(traffic=Traffic()).add("join", 2, between=lambda: (nobody, nobody))
-    Tally().add("join", 2, between=lambda: pytest.fail("nobody wants them"))
+        Observer(traffic=True).count(Tables(), "join", 2, between=lambda: (nobody, nobody))
+    Observer().count(Tables(), "join", 2, between=lambda: pytest.fail("nobody wants them"))
 
 
 class Linked(arriving.Kernel):
@@ -231,6 +231,20 @@ class Linked(arriving.Kernel):
 
     def link_packets(self, a, b, packets) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return a, b, packets
+
+
+def counted_one_by_one(
+    between: dict[str, tuple[np.ndarray, np.ndarray]], router: np.ndarray
+) -> Counted:
+    """How many links carry how many packets; every pair of routers has a link of its own."""
+    counts = Counts()
+    for name, ends in between.items():
+        packets: Counter = Counter()
+        for sender, to in zip(*(part.tolist() for part in ends), strict=True):
+            if sender != to:
+                packets.update([("up", sender), ("down", to), (router[sender], router[to])])
+        counts.add(packets_of(name), np.array(list(packets.values()), dtype=np.int64))
+    return Counted(counts.columns())
 
 
 def lived_in_buckets(seed: int, reliable: bool, count: int, monkeypatch) -> list[tuple]:
@@ -254,7 +268,7 @@ def lived_in_buckets(seed: int, reliable: bool, count: int, monkeypatch) -> list
         counts = Counted(result.tables.get(LINKS_MEASURED, {}))
         found = stress.measures(counts, KINDS, world.overlay.count_entered())
         of = {name: world.traffic.between(kinds) for name, kinds in KINDS.items()}
-        again = count_packets(of, world.overlay.states.known.router, kernel)
+        again = counted_one_by_one(of, world.overlay.states.known.router)
         assert found == stress.measures(again, KINDS, world.overlay.count_entered())
         rounds.append((found, remembered(world.traffic, node)))
     return rounds

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from living_worlds import World, state_of, world
 from poisoned import PoisonedPlayer
+from traffic import Traffic
 
 from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.tally import Tally
-from scribe_spark.pastry.traffic import Traffic
+from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.worlds.world_state import play_overlay
 
 
@@ -23,11 +23,9 @@ def played(case: World, rounds: int, buckets: int) -> list:
         node = np.array([node for node, _ in mine], dtype=np.int64)
         events = Events.of(case.known, node, np.array([kind for _, kind in mine], dtype=str))
         _, measures = play_overlay(player, number, events, 20, keeps_messages=True)
-        traffic, tally = Traffic(), player.take(TRAFFIC)
-        Tally(traffic=traffic).take(tally)
-        pairs = {
-            kind: sorted(zip(*traffic.between([kind]), strict=True)) for kind in traffic.kinds()
-        }
+        traffic = Traffic()
+        traffic.take(player.take(TRAFFIC), MESSAGE_KINDS)
+        pairs = {kind: sorted(zip(*ends, strict=True)) for kind, ends in traffic.ends.items()}
         seen.append((measures, pairs))
     return seen
 

@@ -15,6 +15,7 @@ from killed import killed_then_gone_on
 from pyspark.sql import DataFrame
 from split_states import empty_state
 from stopping import Stops
+from traffic import Traffic
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
@@ -28,7 +29,6 @@ from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
-from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.report.world_panels import GROUP_PANELS
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
@@ -138,13 +138,11 @@ def link_by_link(traffic: Traffic, overlay: OverlayState, simulation: Simulation
     links = core + 2 * len(router), core + 200 * len(pred)
     for name in ("payload", "maintenance"):
         packets: Counter = Counter()
-        for kind in traffic.kinds():
+        for kind, ends in traffic.ends.items():
             is_payload = kind in ("MULTICAST", "payload", "retransmission")
             if kind == "lookup" or is_payload != (name == "payload"):
                 continue
-            for sender, to in zip(
-                *[part.tolist() for part in traffic.between([kind])], strict=True
-            ):
+            for sender, to in zip(*[part.tolist() for part in ends], strict=True):
                 assert sender != to
                 packets.update([("up", sender), ("down", to)])
                 source, here = router[sender], router[to]

@@ -7,6 +7,7 @@ do not depend on how many there are.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,10 @@ from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.program import append
 from scribe_spark.errors import shown
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.traffic import Between, ends_of
+
+#: A function that returns the senders and receivers of messages (positions), called only where
+#: these are kept.
+Between = Callable[[], tuple[np.ndarray, np.ndarray]]
 
 #: The table of counts: ``messages`` and ``lost``, a row for each kind.
 MESSAGES = "messages"
@@ -100,6 +104,27 @@ class Observer:
         """Note that live nodes of a bucket have found others dead: positions."""
         if len(node):
             append(tables, FOUND, {"node": node, "dead": dead})
+
+
+def ends_of(
+    kind: str, messages: int | np.integer, between: Between
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the senders and receivers of messages that are counted.
+
+    Raises
+    ------
+    ValueError
+        Not as many as messages.
+    """
+    sender, to = between()
+    if not len(sender) == len(to) == messages:
+        raise ValueError(f"{messages} {kind}, from {len(sender)} nodes to {len(to)}")
+    return sender, to
+
+
+def both_ways(asker: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the senders and receivers of questions and their answers."""
+    return np.r_[asker, asked], np.r_[asked, asker]
 
 
 def counted(table: Columns, kinds: int) -> tuple[np.ndarray, np.ndarray]:
