@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Columns
 from scribe_spark.errors import shown
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC, Observer, counted
@@ -71,7 +72,7 @@ class Tally:
                 self._counts[f"lost {kind}"] += int(lost)
         if self.traffic is not None and TRAFFIC in taken:
             columns = taken[TRAFFIC]
-            for index in np.unique(columns["kind"]):
+            for index in distinct(columns["kind"]):
                 mine = columns["kind"] == index
                 self.traffic.note(self.kinds[index], columns["sender"][mine], columns["to"][mine])
 

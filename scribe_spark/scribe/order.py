@@ -101,7 +101,7 @@ def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
     missed &= state.missing.publication >> SOURCE_BITS == scribe.number
     lacks = scribe.key(state.missing.group[missed], state.missing.node[missed])
     if not len(state.resent.group):
-        return np.unique(lacks)
+        return distinct(lacks)
     # 2. of others all members, also those that have joined since
     resent = (state.resent.taken == scribe.number) & (
         state.resent.publication == newest[state.resent.group]
