@@ -107,7 +107,8 @@ def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
         state.resent.publication == newest[state.resent.group]
     )
     members = state.entries.key[state.entries.member]
-    return np.union1d(lacks, members[np.isin(members // size, state.resent.group[resent])])
+    others = members[np.isin(members // size, state.resent.group[resent])]
+    return distinct(np.concatenate([lacks, others]))
 
 
 def _remember_resent(scribe: Scribe, taken: Sent) -> None:

@@ -130,7 +130,8 @@ class FindRoots(RoundProgram):
         there = away[arrives]
         addressed = one_hop_on(scribe, {**take(sent, there), AT: source[there]}, at[there])
         scribe.tell(_ADDRESSED, addressed.pop(AT), **addressed)
-        here = np.setdiff1d(np.arange(len(group)), there)
+        here = np.ones(n, dtype=bool)
+        here[there] = False
         self._arrive(scribe, {**take(sent, here), AT: source[here]})
 
     def _arrive(self, scribe: Scribe, came: Columns) -> None:
