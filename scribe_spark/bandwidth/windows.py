@@ -17,7 +17,7 @@ import numpy as np
 
 from scribe_spark.bandwidth.bucket import ClockBucket, ClockSetting
 from scribe_spark.bandwidth.setting import TimedLinks
-from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.core.arrays import distinct, whole_numbers
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
@@ -63,7 +63,7 @@ class Windows:
             return {}
         if bucket not in self.playing:
             links = tables.pop(LINKS) if LINKS in tables else TimedLinks().to_columns()
-            everybody = np.unique(self.bounds[:-1][np.diff(self.bounds) > 0])
+            everybody = distinct(self.bounds[:-1][np.diff(self.bounds) > 0])
             self.playing[bucket] = _Playing(ClockBucket(self.given, links, first, last), everybody)
             return next(self.playing[bucket].turns)
         playing = self.playing[bucket]

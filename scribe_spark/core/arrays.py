@@ -29,6 +29,11 @@ def distinct(keys: np.ndarray) -> np.ndarray:
     return keys[np.r_[True, keys[1:] != keys[:-1]]] if len(keys) else keys
 
 
+def without(keys: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The different values of `keys` that are not among `others`, ascending."""
+    return np.setdiff1d(distinct(keys), distinct(others), assume_unique=True)
+
+
 def distinct_indices(size: int, keys: np.ndarray) -> np.ndarray:
     """The different values of `keys`, which are from 0 to `size` - 1, ascending: int64."""
     if len(keys) < size // 64:  # to look at all that they could be would take longer

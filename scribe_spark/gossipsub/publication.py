@@ -494,7 +494,7 @@ class Copies(PublicationProgram):
     ) -> np.ndarray:
         """Return whether copies were lost that nodes sent in their own lazy heartbeats."""
         lost = np.zeros(len(message), dtype=bool)
-        for one in np.unique(heartbeat).tolist():
+        for one in distinct(heartbeat).tolist():
             some = heartbeat == one
             then = PublicationProgram(self.topics, self.messages, one)
             lost[some] = then.lost(message[some], sender[some], receiver[some])
@@ -514,13 +514,13 @@ class Lacking(PublicationProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Tell all buckets which messages are lacking here."""
         if superstep:
-            tables[_LACKING] = {"message": np.unique(inbox[_LACKING]["message"])}
+            tables[_LACKING] = {"message": distinct(inbox[_LACKING]["message"])}
             return {}
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         everything = np.arange(len(self.messages.topic))
         lacks = self.lacking(bucket, tables, arrivals, everything)
-        message = np.unique(lacks // self._size)
-        first = np.unique(self.bounds[:-1][np.diff(self.bounds) > 0])
+        message = distinct(lacks // self._size)
+        first = distinct(self.bounds[:-1][np.diff(self.bounds) > 0])
         return {
             _LACKING: {AT: np.repeat(first, len(message)), "message": np.tile(message, len(first))}
         }

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import depths, find_sorted, index_in_run, whole_numbers
+from scribe_spark.core.arrays import depths, distinct, find_sorted, index_in_run, whole_numbers
 from scribe_spark.measures.group_size import rank_groups
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.schemas import MICROSECONDS
@@ -64,11 +64,11 @@ def _travelled(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Routers of both members of each pair, and how far both travel."""
     # 1. nodes of trees, each with its parent and the leg to it
-    groups = np.unique(np.concatenate([asking["group"], legs["group"]]))
+    groups = distinct(np.concatenate([asking["group"], legs["group"]]))
     width = int(max(c.max(initial=0) for c in (asking["node"], legs["parent"], legs["child"]))) + 1
     of_leg = np.searchsorted(groups, legs["group"])
     child, parent = (of_leg * width + legs[name] for name in ("child", "parent"))
-    trees = np.unique(np.concatenate([child, parent]))
+    trees = distinct(np.concatenate([child, parent]))
     at, up_at = np.searchsorted(trees, child), np.searchsorted(trees, parent)
     up = np.full(len(trees), -1)
     leg, router = np.zeros((2, len(trees)), dtype=np.int64)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrival_in_round import arrive
@@ -131,7 +132,7 @@ def check_events(lives: KnowsLives, known: Ring, number: int, events: Events) ->
         if len(nodes):
             raise ImpossibleRound(number, f"node {known.node[nodes[0]]} cannot {event}")
     everybody = np.concatenate([events.fail, events.leave, events.recover, events.arrive])
-    if len(np.unique(everybody)) < len(everybody):
+    if len(distinct(everybody)) < len(everybody):
         raise ImpossibleRound(number, "a node has two events")
     if np.count_nonzero(alive) + len(events.entering) == len(events.fail) + len(events.leave):
         raise ImpossibleRound(number, "no node is left")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct
+from scribe_spark.core.arrays import distinct, without
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.program import AT, Together
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
@@ -47,7 +47,7 @@ def recover(player: Player, nodes: np.ndarray, besides: Sequence[Program] = ()) 
         return nodes
     player.play(Together((_Recover(player.given, nodes), *besides)))
     alone = player.take(_ALONE)[_ALONE]["node"] if player.has(_ALONE) else nodes[:0]
-    player.lives.enter(np.setdiff1d(nodes, alone))
+    player.lives.enter(without(nodes, alone))
     player.play(Exchange(player.given, WaveOfRound.of_nobody(player.given)))
     return np.sort(alone)
 
@@ -90,7 +90,7 @@ class _Recover(NodeProgram):
         asker, asked = nodes[at], old[at, column].astype(np.int64)
         answers = self.given.is_alive(asked)
         self.given.observer.send(tables, "recovery", answers, asker, asked)
-        alone = np.setdiff1d(nodes, asker[answers])
+        alone = without(nodes, asker[answers])
         if len(alone):
             tables[_ALONE] = {"node": alone}
         return {_QUESTION: {AT: asked[answers], "asker": asker[answers]}}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.core.arrays import distinct, whole_numbers
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.contacts import nearest_nodes
 from scribe_spark.pastry.arrivals.wave import Given
@@ -70,7 +70,7 @@ class WaveOfRound:
     def live(self) -> np.ndarray:
         """See `Wave`."""
         live = self.given.in_round.live()
-        return np.union1d(live, self.arriving) if len(self.arriving) else live
+        return distinct(np.concatenate([live, self.arriving])) if len(self.arriving) else live
 
     @functools.cached_property
     def contact(self) -> np.ndarray:

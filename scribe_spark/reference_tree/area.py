@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.core import arrays
-from scribe_spark.core.arrays import NONE
+from scribe_spark.core.arrays import NONE, distinct
 
 
 def depths(parent: np.ndarray, here: np.ndarray) -> np.ndarray:
@@ -69,7 +69,7 @@ def areas(
     -------
     ndarray of int64, shape (rings,)
     """
-    ends = np.unique(ends)
+    ends = distinct(ends)
     total = np.bincount(ring_of[ends], minlength=rings)
     below = np.zeros(len(parent), dtype=np.int64)  # ends at a host and below it
     below[ends] = 1

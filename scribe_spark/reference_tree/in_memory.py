@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE
+from scribe_spark.core.arrays import NONE, distinct
 from scribe_spark.core.u128 import Numbers
 from scribe_spark.engine import Tables
 from scribe_spark.engine.in_process import play
@@ -106,8 +106,8 @@ def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> RingCo
         return np.bincount(of, each, rings).astype(np.int64)
 
     return RingCosts(
-        count(np.unique(number * rings + ring) % rings),
-        count(ring_of[np.unique(host)]),
+        count(distinct(number * rings + ring) % rings),
+        count(ring_of[distinct(host)]),
         count(ring),
         count(ring, done.computed["notices"]),
         np.stack([count(ring_of[asker], done.lookups[name]) for name in ("up", "down")], axis=1),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE
+from scribe_spark.core.arrays import NONE, distinct
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
@@ -222,7 +222,7 @@ class MeasureTree(_OfHosts):
         roots = np.setdiff1d(live, host[up], assume_unique=True)
         # 2. counts
         measured = {
-            "hosts": len(np.unique(done.computed["host"])),
+            "hosts": len(distinct(done.computed["host"])),
             "rounds": done.computed["round"].max(initial=-1) + 1,
             "removed": len(removed),
             "created": len(created),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
@@ -153,7 +154,7 @@ def _remember_repairs(scribe: Scribe, came: Columns) -> None:
     row = scribe.entry(group, child)
     under = row >= 0
     under[under] = scribe.state.entries.parent[row[under]] == node[under]
-    scribe.note(FAILURES, node=np.unique(node[under]))
+    scribe.note(FAILURES, node=distinct(node[under]))
     old = scribe.state.repairs
     scribe.state.repairs = Repairs(
         np.r_[old.died, np.full(under.sum(), scribe.number)],
@@ -199,7 +200,7 @@ def check_group_events(
     alive[events.entering] = True
     for kind in (one.name for one in fields(group_events)):
         group, node = getattr(group_events, kind)
-        if len(np.unique(group * len(ring) + node)) < len(node):
+        if len(distinct(group * len(ring) + node)) < len(node):
             raise ImpossibleRound(round.number, f"{kind} twice")
         _refuse(round, ring, kind, group[~alive[node]], node[~alive[node]])
     if len(group_events.join[0]) + len(group_events.quit[0]):

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scribe_spark.core.arrays import expand
+from scribe_spark.core.arrays import distinct, expand
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.paths_to_root import note_paths, paths_above
@@ -45,7 +45,7 @@ def forward(
         Sends the JOINs of nodes that enter the tree, given by their (group, node), ascending.
     """
     pair = scribe.key(joins.group, at)
-    new = np.unique(pair[~scribe.state.entries.has(pair)])  # (3) if !(msg.group in groups)
+    new = distinct(pair[~scribe.state.entries.has(pair)])  # (3) if !(msg.group in groups)
     scribe.state.entries.enter(new, scribe.number, "forwarder")  # (4) groups = groups + msg.group
     route(new)  # (5) route(msg, msg.group)
     _add_children(scribe, at, joins)  # (6) groups[msg.group].children + msg.source

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import expand
+from scribe_spark.core.arrays import distinct, expand
 from scribe_spark.engine import Columns
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import NOTHING
@@ -83,7 +83,7 @@ def keep_values(scribe: Scribe, pair: np.ndarray, values: Columns) -> None:
 def keep_used_values(scribe: Scribe) -> None:
     """Forget what no copy has any more, and number the rest from 0."""
     value = scribe.state.copies.value
-    used = np.unique(value[value >= 0])
+    used = distinct(value[value >= 0])
     if len(used) < len(scribe.state.values):
         value[value >= 0] = np.searchsorted(used, value[value >= 0])
         scribe.state.values.keep(used)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import Rows
+from scribe_spark.core.arrays import Rows, distinct
 from scribe_spark.engine import Inbox, Tables
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT
@@ -194,7 +194,7 @@ def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     # 3. where Pastry delivers: at the root, or nowhere
     knows = ends & scribe.state.copies.has(pair)
     scribe.refuse("no group", (ends & ~knows).sum())
-    become_root(scribe, np.unique(pair[knows]))
+    become_root(scribe, distinct(pair[knows]))
     deliver_join(scribe, at[knows], joins.take(knows))
     return Requests.join(*parts)
 

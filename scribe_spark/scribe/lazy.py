@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import NONE, index_in_run
+from scribe_spark.core.arrays import NONE, distinct, index_in_run
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
@@ -216,7 +216,7 @@ def _answer(scribe: Scribe, asked: Columns) -> None:
     load = np.bincount(scribe.state.children.key // size % size, minlength=size)
     # 1. nodes with the group's state that JOINs are delivered at are roots from now on
     pair = scribe.key(asked["group"], asked["at"])
-    become_root(scribe, np.unique(pair[~_in_tree(scribe, scribe.state.entries.find(pair))]))
+    become_root(scribe, distinct(pair[~_in_tree(scribe, scribe.state.entries.find(pair))]))
     asked = take(asked, np.flatnonzero(asked["at"] != asked["source"]))
     # 2. as many as there is room for, and whom nobody else may take
     at, source, group = asked["at"], asked["source"], asked["group"]

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, SortedTable
+from scribe_spark.core.arrays import NONE, SortedTable, distinct
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.duplicates import SOURCE
@@ -36,7 +36,7 @@ def leave_trees(scribe: Scribe) -> None:
 
 def left_trees(scribe: Scribe, came: Columns) -> None:
     """Parents that LEAVEs have come to, whose children they have dropped, leave in their turn."""
-    row = np.unique(scribe.entry(came["group"], came[AT]))
+    row = distinct(scribe.entry(came["group"], came[AT]))
     _leave_up(scribe, row[row >= 0])
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, SortedTable, find_sorted, whole_numbers
+from scribe_spark.core.arrays import NONE, SortedTable, distinct, find_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.packing import Columns, Lent, overlay
 from scribe_spark.scribe.ring_buffers import SharedRings
@@ -81,7 +81,7 @@ class Remembering(Application):
         row = self.at_edges.find(key)
         if (row < 0).any():
             blank = dict.fromkeys(self.at_edges.columns(), NONE)
-            self.at_edges.insert(np.unique(key[row < 0]), **blank)
+            self.at_edges.insert(distinct(key[row < 0]), **blank)
             row = self.at_edges.find(key)
         return row
 

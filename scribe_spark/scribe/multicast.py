@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scribe_spark.core.arrays import Rows
+from scribe_spark.core.arrays import Rows, distinct
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.figures import deliver_multicast
@@ -133,7 +133,7 @@ def refuse_payloads(scribe: Scribe, refused: Payloads) -> None:
     """The senders of refused messages are told so."""
     if not len(refused):
         return
-    edge = np.unique(scribe.key(scribe.key(refused.group, refused.sender), refused.node))
+    edge = distinct(scribe.key(scribe.key(refused.group, refused.sender), refused.node))
     pair, child = scribe.split(edge)
     group, parent = scribe.split(pair)
     arrives = scribe.send("drop child", child, parent)

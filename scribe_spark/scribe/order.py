@@ -101,13 +101,14 @@ def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
     missed &= state.missing.publication >> SOURCE_BITS == scribe.number
     lacks = scribe.key(state.missing.group[missed], state.missing.node[missed])
     if not len(state.resent.group):
-        return np.unique(lacks)
+        return distinct(lacks)
     # 2. of others all members, also those that have joined since
     resent = (state.resent.taken == scribe.number) & (
         state.resent.publication == newest[state.resent.group]
     )
     members = state.entries.key[state.entries.member]
-    return np.union1d(lacks, members[np.isin(members // size, state.resent.group[resent])])
+    others = members[np.isin(members // size, state.resent.group[resent])]
+    return distinct(np.concatenate([lacks, others]))
 
 
 def _remember_resent(scribe: Scribe, taken: Sent) -> None:

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import Rows, codes, expand, find_sorted, run_starts, whole_numbers
+from scribe_spark.core.arrays import (
+    Rows,
+    codes,
+    distinct,
+    expand,
+    find_sorted,
+    run_starts,
+    whole_numbers,
+)
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.scribe.bottleneck import overloaded
 from scribe_spark.scribe.duplicates import AGAIN, SOURCE, SOURCE_BITS, keep_got, pending_keys
@@ -211,7 +219,7 @@ def publications_due(
     first = state.publications.publication >> SOURCE_BITS
     due = first >= 0 if everything else first <= number - deadline
     order = np.lexsort((state.publications.publication, state.publications.group))
-    for published in np.unique(first[due]):
+    for published in distinct(first[due]):
         results.append(_results(state, int(published), order[first[order] == published]))
     _forget(state, due)
     return PublicationResults.join(*results)
@@ -250,7 +258,7 @@ def _results(state: ScribeState, published: int, rows: np.ndarray) -> Publicatio
 
 def _forget(state: ScribeState, due: np.ndarray) -> None:
     """Publications are looked at no more."""
-    gone = np.unique(state.publications.publication[due] >> SOURCE_BITS)
+    gone = distinct(state.publications.publication[due] >> SOURCE_BITS)
     state.publications = state.publications.take(np.flatnonzero(~due))
     first = state.missing.publication >> SOURCE_BITS
     state.missing = state.missing.take(np.flatnonzero(~np.isin(first, gone)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, find_sorted, whole_numbers
+from scribe_spark.core.arrays import NONE, distinct, find_sorted, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
@@ -262,7 +262,7 @@ class _TakeIn(DirectJoins):
         if not superstep and _ACCEPTED in tables:
             accepted = tables.pop(_ACCEPTED)
             new = take(accepted, np.flatnonzero(accepted["root"]))
-            become_root(scribe, np.unique(scribe.key(new["group"], new["at"])))
+            become_root(scribe, distinct(scribe.key(new["group"], new["at"])))
             _tell_ways(scribe, accepted)
         if _WAY in inbox:
             _make_forwarders(scribe, inbox[_WAY])

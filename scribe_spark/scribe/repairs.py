@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, find_sorted
+from scribe_spark.core.arrays import NONE, distinct, find_sorted
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
@@ -39,7 +39,7 @@ class FindReached(RoundProgram):
         if _WALK in inbox:
             _walk(scribe, inbox[_WALK])
         if not superstep:
-            group, child = scribe.split(np.unique(scribe.state.repairs.pair))
+            group, child = scribe.split(distinct(scribe.state.repairs.pair))
             one = np.ones(len(child), dtype=np.int64)
             began = {"group": group, "source": child, AT: child, "anchor": child}
             _walk(scribe, began | {"steps": 0 * one, "limit": one})

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import Rows, offsets_of, turns
+from scribe_spark.core.arrays import Rows, distinct, offsets_of, turns
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.figures import ADDED
@@ -213,7 +213,7 @@ def replicate_changed(scribe: Scribe, tables: Tables) -> None:
         parts = [tables[CHANGED], *parts]
         del tables[CHANGED]
     if parts:
-        pair = np.unique(np.concatenate([part["pair"] for part in parts]))
+        pair = distinct(np.concatenate([part["pair"] for part in parts]))
         replicate(scribe, pair[scribe.is_root(*scribe.split(pair))])
 
 

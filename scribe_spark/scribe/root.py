@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE
+from scribe_spark.core.arrays import NONE, distinct
 from scribe_spark.engine import Inbox, Tables
 from scribe_spark.scribe.handlers import CHANGED
 from scribe_spark.scribe.leave import send_leave
@@ -51,7 +51,7 @@ class HandOver(RoundProgram):
             hands = came.pop("hands")
             states = SentStates.received(scribe, came)
             receive_states(scribe, states)
-            become_root(scribe, np.unique(scribe.key(states.group, states.to)[hands]))
+            become_root(scribe, distinct(scribe.key(states.group, states.to)[hands]))
         if superstep:
             return
         copies = scribe.state.copies

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, Rows, codes, find_sorted, whole_numbers
+from scribe_spark.core.arrays import NONE, Rows, codes, distinct, find_sorted, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
@@ -130,7 +130,8 @@ class FindRoots(RoundProgram):
         there = away[arrives]
         addressed = one_hop_on(scribe, {**take(sent, there), AT: source[there]}, at[there])
         scribe.tell(_ADDRESSED, addressed.pop(AT), **addressed)
-        here = np.setdiff1d(np.arange(len(group)), there)
+        here = np.ones(n, dtype=bool)
+        here[there] = False
         self._arrive(scribe, {**take(sent, here), AT: source[here]})
 
     def _arrive(self, scribe: Scribe, came: Columns) -> None:
@@ -206,7 +207,7 @@ def receive_publications(scribe: Scribe, tables: Tables) -> None:
     if routed is not None:
         pair = scribe.key(routed["group"], routed[AT])
         found = routed["delivered"] & scribe.state.copies.has(pair)
-        become_root(scribe, np.unique(pair[found]))
+        become_root(scribe, distinct(pair[found]))
         root, source = np.where(found, routed[AT], NONE), routed["source"]
         if scribe.rules.source != "routed":
             told = found & (root != source)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.core.arrays import NONE
+from scribe_spark.core.arrays import NONE, distinct
 from scribe_spark.core.keys import key_parts
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.facts import Facts
@@ -309,7 +309,7 @@ class Plant(RoundProgram):
         if _CHILD in inbox:
             below = inbox[_CHILD]
             pair = scribe.key(below["group"], below[AT])
-            new = np.unique(pair)
+            new = distinct(pair)
             entries.enter(new[~entries.has(new)], scribe.number, "own")
             entries.parent[entries.find(pair)] = below["parent"]
         if JOINING in inbox:
@@ -318,7 +318,7 @@ class Plant(RoundProgram):
             above = inbox[_PARENT]
             edge = scribe.key(scribe.key(above["group"], above[AT]), above["child"])
             now = {"number": scribe.number, "refreshed": scribe.number, "got_payload": False}
-            scribe.state.children.insert(np.unique(edge), **now)
+            scribe.state.children.insert(distinct(edge), **now)
         entries.number[:], entries.heard[:], entries.tried[:] = scribe.number, scribe.number, True
 
 

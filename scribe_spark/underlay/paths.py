@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from scribe_spark.core.arrays import distinct
+
 #: Of routes (sources, targets; row by row, never the same): the router before the target, and the
 #: number of the link between the two.
 LastLink = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -149,14 +151,14 @@ def _merged(
     """The links of trees 0, 1, ..., from the ends of the routes inwards."""
     # tree * R + router: a router is entered once per tree
     reached = np.zeros(len(root) * routers, dtype=bool)
-    frontier = np.unique((tree * routers + target)[target != root[tree]])
+    frontier = distinct((tree * routers + target)[target != root[tree]])
     while len(frontier):
         reached[frontier] = True
         of, here = np.divmod(frontier, routers)
         before, link = last(root[of], here)
         yield link
         inner = (of * routers + before)[before != root[of]]
-        frontier = np.unique(inner[~reached[inner]])
+        frontier = distinct(inner[~reached[inner]])
 
 
 def _concatenate(pieces: list[np.ndarray]) -> np.ndarray:

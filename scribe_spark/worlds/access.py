@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from scribe_spark.core.arrays import NONE, find_sorted
+from scribe_spark.core.arrays import NONE, distinct, find_sorted
 from scribe_spark.errors import InputError, listed, meant, shown
 from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.remote_inputs import collect_remote
@@ -48,7 +48,7 @@ class AccessLists:
 
     def listed(self, right: int) -> np.ndarray:
         """The groups in which not everybody has a right: int64, ascending."""
-        return np.unique(self.groups[self.rights == right])
+        return distinct(self.groups[self.rights == right])
 
     def permitted(self, right: int, group: int) -> np.ndarray:
         """The nodes that a list names for a right to a group: int64, ascending."""

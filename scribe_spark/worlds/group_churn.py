@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import NONE, Rows, find_sorted
+from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted
 from scribe_spark.errors import InputError
 from scribe_spark.worlds.access import MAY_JOIN
 from scribe_spark.worlds.churn import MOST_EVENTS
@@ -92,7 +92,7 @@ class _Churn:
         later = self._given.begins > at
         reserved = self._given_places[later] * 2**31 + self._given.nodes[later]
         taken = np.concatenate([members.keys, quits.keys, reserved])
-        places, nodes = self._drawn(missing, np.flatnonzero(alive), np.unique(taken), at)
+        places, nodes = self._drawn(missing, np.flatnonzero(alive), distinct(taken), at)
         replacing = self._pairs(places, nodes, at)
         self._members = _Pairs.join(members, replacing)
         self._add(at, QUIT, quits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted
+from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, without
 from scribe_spark.errors import InputError
 from scribe_spark.worlds.churn import MOST_EVENTS
 from scribe_spark.worlds.node_generators import refuse_no_round
@@ -42,7 +42,7 @@ def group_crowd(
     tried = rows.take((rows.events == JOIN) & (rows.groups == group) & (rows.rounds <= at))
     _, life = setting.lifetimes.at(tried.nodes, tried.rounds)
     still = life == setting.lifetimes.at(tried.nodes, at)[1]
-    others = np.setdiff1d(setting.lifetimes.live(at), tried.nodes[still])
+    others = without(setting.lifetimes.live(at), tried.nodes[still])
     count = len(others) if count is None else count
     if not 0 < count <= len(others):
         remedy = (

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import RunConfig
+from scribe_spark.core.arrays import distinct
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import is_local
 from scribe_spark.scribe.groups import (
@@ -159,7 +160,7 @@ def world_groups(
     members: MembersAtStart
     if scribe.members is not None:
         members = _read(scribe.members, config, extent, spark)
-        numbers = np.unique(members.pairs[0])
+        numbers = distinct(members.pairs[0])
         config.refuse_groups(len(numbers), scribe.members)
     elif scribe.custody is not None:
         members = _by_custody(config, extent)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from scribe_spark.core.arrays import without
 from scribe_spark.worlds.rows import ALIVE_AFTER, EventRows, Extent
 
 
@@ -66,7 +67,7 @@ class Lifetimes:
 
     def untouched(self, at: int) -> np.ndarray:
         """The nodes that are alive before a round and have no event in it, ascending."""
-        return np.setdiff1d(self.live(at - 1), self._rows.nodes[self._rows.rounds == at])
+        return without(self.live(at - 1), self._rows.nodes[self._rows.rounds == at])
 
     def by_round(self) -> Iterator[np.ndarray]:
         """Yield the nodes that are alive after each round: bool, shape (N,); one array, changed."""

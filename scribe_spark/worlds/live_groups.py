@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.core.arrays import NO_GROUP, whole_numbers
+from scribe_spark.core.arrays import NO_GROUP, whole_numbers, without
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.buckets import arrow_schema
@@ -263,7 +263,7 @@ def refuse_unknown(
         ("node", events["node"], known.node),
         ("group", group, groups.number),
     ):
-        unknown = np.setdiff1d(named, there)
+        unknown = without(named, there)
         if len(unknown):
             raise ImpossibleRound(number, f"there is no {what} {unknown[0]}")
 

@@ -13,6 +13,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from scribe_spark import draws
+from scribe_spark.core.arrays import distinct
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.closeness import Keys, distances
@@ -127,7 +128,7 @@ def root_failure(
     ring = node_ring(nodes)
     live = np.flatnonzero(np.isin(ring.node, _untouched(before, extent, at)))
     refuse_none_left("holders", holders, len(live))
-    return EventRows.at_once(at, np.unique(ring.node[_nearest(ring, live, keys, holders)]), FAIL)
+    return EventRows.at_once(at, distinct(ring.node[_nearest(ring, live, keys, holders)]), FAIL)
 
 
 def _nearest(ring: Ring, live: np.ndarray, keys: Keys, count: int) -> np.ndarray:

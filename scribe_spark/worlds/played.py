@@ -107,9 +107,11 @@ class EventsByRound:
         rounds = given.column("round").to_numpy()
         order = np.argsort(rounds, kind="stable")
         self._rounds = rounds[order]
+        event = given.column("event").combine_chunks().dictionary_encode()
+        names = np.array(event.dictionary.to_pylist(), dtype=str)
         self._columns = {
             "node": given.column("node").to_numpy()[order],
-            "event": given.column("event").to_numpy(zero_copy_only=False).astype(str)[order],
+            "event": names[event.indices.to_numpy()[order]],
             "group": given.column("group").fill_null(NO_GROUP).to_numpy()[order],
         }
 

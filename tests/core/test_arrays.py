@@ -13,6 +13,7 @@ from scribe_spark.core.arrays import (
     find_sorted,
     index_in_run,
     numbered,
+    without,
 )
 from scribe_spark.core.keys import key_of
 
@@ -83,6 +84,12 @@ def test_index_in_run_counts_equal_keys_before():
 def test_distinct_is_sorted_and_without_repetitions():
     assert distinct(np.array([3, 1, 3, 2, 1])).tolist() == [1, 2, 3]
     assert distinct(EMPTY).tolist() == []
+
+
+def test_without_is_sorted_and_without_repetitions():
+    assert without(np.array([3, 1, 3, 2, 1]), np.array([2, 2, 7])).tolist() == [1, 3]
+    assert without(EMPTY, np.array([1])).tolist() == []
+    assert without(np.array([2, 1]), EMPTY).tolist() == [1, 2]
 
 
 def test_keys_of_numbers_in_few_bytes_have_room():

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct
+from scribe_spark.core.arrays import distinct, without
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
@@ -163,7 +163,7 @@ def _learn(
     taker, row, column = np.nonzero(after != before)
     new = after[taker, row, column].astype(np.int64)
     size = len(states.known)
-    others = np.setdiff1d(holder * size + leaf, taker * size + new)
+    others = without(holder * size + leaf, taker * size + new)
     return {
         "arrived": np.r_[taker, others // size],
         "to": np.r_[new, others % size],
