@@ -305,8 +305,8 @@ FAULTS = {
     ),
     "a packet for each child of IP multicast": Fault(
         "measures/stress.py",
-        "packets = groups if merged else entries",
-        "packets = entries",
+        "count = np.ones_like(of) if packets is None else packets[of]",
+        "count = count if packets is None else packets[of]",
         "tests/measures/test_measures.py",
     ),
     "a first copy that is a duplicate": Fault(
@@ -317,8 +317,8 @@ FAULTS = {
     ),
     "an RDP of other members": Fault(
         "measures/delay.py",
-        'theirs = take(theirs, np.argsort(theirs["node"]))',
-        'theirs = take(theirs, np.argsort(-theirs["node"]))',
+        "theirs = take(theirs, order)",
+        "theirs = take(theirs, order[::-1])",
         "tests/measures/test_measures.py",
     ),
     "a bound of RDP that is included": Fault(
