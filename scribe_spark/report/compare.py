@@ -19,12 +19,11 @@ from scribe_spark.report.legends import legend_above
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import origin, settings
 from scribe_spark.report.readouts import Line, Readout
-from scribe_spark.report.series import ALL_SYSTEMS, label_of
+from scribe_spark.report.series import ALL_SYSTEMS, label_of, measure_in_words
 from scribe_spark.report.style import RC, marked_style
 from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
-from scribe_spark.report.text import ABSENT, PERCENT, as_setting, as_text, readable
+from scribe_spark.report.text import ABSENT, PERCENT, as_setting, as_text
 from scribe_spark.report.world import draw_rounds, line_words
-from scribe_spark.systems import find_system
 
 #: The measures whose distributions are drawn -> heading, axis, unit of the things, and whether the
 #: tail is drawn, on logarithmic axes, instead of the cumulative share.
@@ -182,7 +181,8 @@ def render_compare(
         links=links,
         cards=[_card(row, names) for row in worst[:_MOST_CARDS] if row.is_compared],
         summary=_summary(headlines, notable),
-        headlines=[_cells(row) for row in headlines],
+        headlines=[_cells(row) for row in headlines if row.most > 0 or not row.is_compared],
+        equal=[_cells(row) for row in headlines if row.most == 0 and row.is_compared],
         others=[_cells(row) for row in others],
         settings_apart=_settings_apart(sides),
         figure_sections=figure_sections(figures, _MOST_OPEN),
@@ -213,24 +213,6 @@ def _card(row: Compared, names: Sequence[str]) -> dict[str, Any]:
         "percent": percent_text(row.percent(side)),
         "notable": row.most > NOTABLE,
     }
-
-
-def measure_in_words(measure: str) -> str:
-    """Return the name of a measure for readers, a system by its label.
-
-    Examples
-    --------
-    >>> measure_in_words("gossipsub.rad.median")
-    'GossipSub, RAD, median'
-    """
-    system, _, rest = measure.partition(".")
-    words = readable(measure)
-    return words if find_system(system) is None else f"{label_of(system)}, {_lower(readable(rest))}"
-
-
-def _lower(words: str) -> str:
-    """Return words that go on in a sentence; an abbreviation stays as it is."""
-    return words if words[:2].isupper() else words[:1].lower() + words[1:]
 
 
 def percent_text(percent: float | None) -> str:

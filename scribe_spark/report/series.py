@@ -72,6 +72,24 @@ def label_of(system: str) -> str:
     return readable(system) if known is None else known.label
 
 
+def measure_in_words(measure: str) -> str:
+    """Return the name of a measure for readers, a system by its label.
+
+    Examples
+    --------
+    >>> measure_in_words("gossipsub.rad.median")
+    'GossipSub, RAD, median'
+    """
+    system, _, rest = measure.partition(".")
+    words = readable(measure)
+    return words if find_system(system) is None else f"{label_of(system)}, {_lower(readable(rest))}"
+
+
+def _lower(words: str) -> str:
+    """Return words that go on in a sentence; an abbreviation stays as it is."""
+    return words if words[:2].isupper() else words[:1].lower() + words[1:]
+
+
 def measure_label(measure: str) -> str:
     """Return the name of a measure in figures that show several measures of one system."""
     return _MEASURE_LABELS[measure]

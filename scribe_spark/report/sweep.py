@@ -22,10 +22,11 @@ from scribe_spark.report.figure_sections import figure_sections, section_of
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
+from scribe_spark.report.series import measure_in_words
 from scribe_spark.report.style import RC, marked_style, short_number
 from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
 from scribe_spark.report.sweep_rounds import MOST_LINES, rounds_panels
-from scribe_spark.report.text import as_duration, as_text, is_number, readable
+from scribe_spark.report.text import as_duration, as_text, is_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,7 +86,7 @@ def render_sweep(
     panels = {}
     for metric in there:
         lines, unit = _lines(value, grid, axis, metric), show[metric]
-        what, words = readable(metric), _describe(lines, axis, grid[axis])
+        what, words = measure_in_words(metric), _describe(lines, axis, grid[axis])
         name = "sweep-" + re.sub(r"\W+|_", "-", metric)
         drawn = _draw(name, what, words, lines, axis, grid[axis], unit)
         panels[metric] = PageFigure(name, what, drawn, words=words, unit=unit)
@@ -156,7 +157,7 @@ def _cards(
             words = f"{unit.strip()}; least at {at_least}, greatest at {at_most}".removeprefix("; ")
         apart = (most - least) / max(abs(most), abs(least), 1e-300)
         is_cost = metric.startswith("cost.")
-        found.append((apart - 2 * is_cost, Card(readable(metric), text, words, _COLOUR)))
+        found.append((apart - 2 * is_cost, Card(measure_in_words(metric), text, words, _COLOUR)))
     found.sort(key=lambda one: -one[0])
     return [card for _, card in found[:_MOST_CARDS]]
 

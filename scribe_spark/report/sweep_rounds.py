@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from scribe_spark.report.series import measure_in_words
 from scribe_spark.report.svg import PageFigure
-from scribe_spark.report.text import readable
 from scribe_spark.report.world import draw_rounds, line_words
 
 #: Points up to which there are such panels; with more, lines cannot be told apart.
@@ -39,7 +39,7 @@ def rounds_panels(
         known = {label: line for label, line in lines.items() if line.notna().any()}
         if not known:
             continue
-        what = readable(measure)
+        what = measure_in_words(measure)
         words = " ".join(line_words(label, line) for label, line in known.items())
         name = "rounds-" + re.sub(r"\W+|_", "-", measure)
         drawn = draw_rounds(name, what, words, lines, legend=False, unit=unit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, TypeGuard
 
 PERCENT = "\N{NO-BREAK SPACE}%"
@@ -67,10 +68,17 @@ def as_duration(seconds: float) -> str:
 
 
 def readable(name: str) -> str:
-    """``ip_multicast.link_stress.max`` as ``IP multicast, link stress, max``."""
+    """Return the name of a measure in words.
+
+    Examples
+    --------
+    >>> readable("ip_multicast.link_stress.max"), readable("scribe.time_to_99.median")
+    ('IP multicast, link stress, max', 'Scribe, time to 99\xa0%, median')
+    """
     words = [
         word.upper() if word in _ABBREVIATIONS else word
         for word in name.replace(".", " , ").replace("_", " ").split()
     ]
-    text = " ".join(words).replace(" ,", ",")
+    text = " ".join(words).replace(" ,", ",").replace("mean existing", "mean over all links")
+    text = re.sub(r"\b(time|hops) to (\d+)\b", rf"\1 to \2{PERCENT}", text)
     return text[:1].upper() + text[1:]
