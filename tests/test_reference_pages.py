@@ -86,6 +86,7 @@ def test_every_table_and_column_has_a_meaning():
     for contract in (
         *(schemas.CONTRACT, schemas.SYSTEMS_CONTRACT, schemas.BYTES_CONTRACT),
         *(schemas.PARTS_CONTRACT, schemas.WORLD_CONTRACT, schemas.GROUPS_CONTRACT),
+        schemas.SCHEDULE_CONTRACT,
         schemas.REFERENCE_TREE_CONTRACT,
     ):
         for name, schema in contract.items():
