@@ -16,7 +16,7 @@ import pytest
 
 from scribe_spark.cli import commands
 from scribe_spark.cli.flags import resolve
-from scribe_spark.cli.program import _COMMANDS
+from scribe_spark.cli.program import PURPOSES
 from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.config.execution import PHASES
 from scribe_spark.errors import InputError
@@ -269,7 +269,7 @@ def test_the_list_of_commands_loads_no_config():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "topology        Statistics of a topology" in done.stdout
+    assert "topology        Print the statistics of a topology" in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("paper", "--help"), ("paper", "--scale", "x")])
@@ -596,7 +596,7 @@ def submit(command: str, monkeypatch, *flags: str) -> int:
     return ended.value.code
 
 
-@pytest.mark.parametrize("command", _COMMANDS)
+@pytest.mark.parametrize("command", PURPOSES)
 def test_a_submitted_command_is_that_of_the_console(monkeypatch, capsys, command):
     assert submit(command, monkeypatch, "--help") == 0
     assert capsys.readouterr().out.startswith(f"Usage: scribe-spark {command} ")

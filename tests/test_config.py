@@ -137,32 +137,38 @@ def test_the_network_is_what_routes_depend_on():
 
 def test_documentation_has_a_line_for_every_field():
     rows = list(documentation())
-    flat = [field.flat for field, *_ in rows]
+    first = {field.flat: field for row in rows for field in [next(iter(row.values()))]}
+    assert len(first) == len(rows)
     world, trees = WorldConfig(), ReferenceTreeConfig()
     others = {*world.flat(), *trees.reference_tree.flat()}
-    assert set(flat) == {*RunConfig().flat(), *others, *Execution(out="o").flat()}
-    assert all(
-        field.description and not field.description.endswith(".") and commands
-        for field, commands, _ in rows
-    )
-    told = [(field.section, field.flat, commands, default) for field, commands, default in rows]
-    assert ("overlay", "b", "run, sweep, world, reference-tree", "`4`") in told
-    usual = "`arrivals`; world, reference-tree: `perfect`"
-    assert ("overlay", "overlay", "run, sweep, world, reference-tree", usual) in told
-    # a field is there twice only where commands differ in what it means, and names the commands
-    groups = [row for row in told if row[1] == "groups"]
-    assert groups == [
-        ("groups", "groups", "run, sweep", "`1500`"),
-        ("scribe", "groups", "world", "`0`"),
+    assert set(first) == {*RunConfig().flat(), *others, *Execution(out="o").flat()}
+    for field in first.values():
+        assert field.description, field.flat
+        assert not field.description.endswith("."), field.flat
+    by_name = {field.flat: row for field, row in zip(first.values(), rows, strict=True)}
+    assert {command: field.default for command, field in by_name["overlay"].items()} == {
+        **{"run": "arrivals", "world": "perfect", "reference-tree": "perfect"}
+    }
+    assert [(of.section, of.default) for of in by_name["groups"].values()] == [
+        *[("groups", 1500), ("scribe", 0)]
     ]
-    for name in {*flat}:
-        commands = [row[2] for row in told if row[1] == name]
-        assert len(commands) == len({*commands}), name
-    kinds = {field.flat: field.type for field, *_ in rows}
-    assert [kinds[name] for name in ("nodes", "p_top", "gtitm_quirk", "members", "variants")] == [
-        *("INT", "FLOAT", "BOOL", "TEXT", "NAMES")
+    assert list(by_name["lookups"]) == ["world"]
+    assert list(by_name["out"]) == ["run", "world", "reference-tree"]
+    names = ("nodes", "b", "p_top", "loss", "gtitm_quirk", "members", "variants", "seed", "share")
+    values = [first["gossipsub_loss" if name == "loss" else name].values for name in names]
+    assert values == [
+        *("1..", "1|2|4|8", "1e-06..1.0", "0.0..<1.0", "BOOL", "TEXT", "NAMES", "INT"),
+        "1e-10..<1.0",
     ]
     assert RUN_FIELDS["group_size"].section == "groups"
+
+
+def test_a_field_of_two_commands_has_one_description():
+    """A field that another command reads from another section is the same field there."""
+    for row in documentation():
+        first, *others = row.values()
+        if first.flat not in ("systems", "variants"):
+            assert {field.description for field in others} <= {first.description}, first.flat
 
 
 # --------------------------------------------------------------------------------------- bad values

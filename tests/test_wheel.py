@@ -106,9 +106,6 @@ def test_a_clean_environment_with_the_wheel_alone(tmp_path):
     work.mkdir()
     venv.create(home, with_pip=True)
     python = str(home / "bin" / "python")
-    clean = {
-        k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "SPARK", "PYSPARK"))
-    }
 
     def call(*command: str) -> str:
         done = subprocess.run(

@@ -69,7 +69,10 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         path = _in_repository(name, target)
         if path is None:
             return found[0]
-        return text[1:-1] if path.is_dir() else f"{text}({_address(path)}{anchor})"
+        if path.is_dir():
+            return text[1:-1]
+        # the home page stands for README, whose sections it does not have
+        return f"{text}({_address(path)}{'' if path.name == 'README.md' else anchor})"
 
     return _LINK.sub(turned, markdown)
 

@@ -19,20 +19,20 @@ from scribe_spark.runtime.interrupts import end_processes, exit_code, interrupte
 
 _FAILED, _BAD_INPUT = 1, 2
 
-#: What each command does, in a line; the command itself is in `commands`, by the same name
+#: The purpose of each command; the command itself is in `commands`, by the same name
 #: with underscores.
-_COMMANDS = {
-    "compare": "Runs or worlds side by side; exit code 1 where they differ too much.",
-    "completion": "Completion of commands and flags in your shell.",
-    "doctor": "What a run needs, what is missing, and how to get it.",
-    "paper": "Every experiment of Section IV, over ten topologies.",
-    "reference-tree": "Costa and Frey's tree over a DHT: degrees, reconfiguration areas.",
-    "report": "Draw report.html and the figures of a run again.",
-    "run": "Simulate, measure, draw.",
-    "sweep": "A grid of runs, one table.",
-    "topology": "Statistics of a topology; no Spark needed.",
-    "verify": "Whether all tables of a folder are as they were written.",
-    "world": "Nodes come and go, round by round.",
+PURPOSES = {
+    "compare": "Compare runs or worlds; exit with 1 if they differ too much.",
+    "completion": "Print the completion script of your shell.",
+    "doctor": "Check that a run can start; tell how to get what is missing.",
+    "paper": "Run every experiment of Section IV over ten topologies.",
+    "reference-tree": "Measure Costa and Frey's tree over a DHT.",
+    "report": "Draw the report and the figures of a run again.",
+    "run": "Simulate, measure and draw one experiment.",
+    "sweep": "Run a grid of settings into one table.",
+    "topology": "Print the statistics of a topology; needs no Spark.",
+    "verify": "Check that the tables of a folder are undamaged.",
+    "world": "Simulate rounds in which nodes arrive, leave and fail.",
 }
 
 _EXAMPLES = """\b
@@ -50,29 +50,29 @@ Examples:
 Each command has its own --help."""
 
 
-class _Program(click.Group):
+class Program(click.Group):
     """All commands, each loaded when it is asked for: the list of them needs no config."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(PURPOSES)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         from scribe_spark.cli import commands, flags
 
-        if name not in _COMMANDS:
+        if name not in PURPOSES:
             return None
         return flags.with_added(getattr(commands, name.replace("-", "_")), name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl(list(PURPOSES.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         with refuse_unknown_flags(self, ctx):
             return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        check_names([args[0]], _COMMANDS, "command")
+        check_names([args[0]], PURPOSES, "command")
         if any(one.startswith("--import") for one in args):
             from scribe_spark.cli.flags import import_first
 
@@ -85,7 +85,7 @@ def start(arguments: Sequence[str]) -> NoReturn:
     _refuse_no_folder()
     text = "Scribe over Pastry on Spark: the evaluation of JSAC Section IV from one command."
     version = click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
-    program = version(_Program(PROGRAM, help=text, epilog=_EXAMPLES))
+    program = version(Program(PROGRAM, help=text, epilog=_EXAMPLES))
     try:
         answer_shell(program)
         # not program.main(), which has words of its own for an interrupt

@@ -35,64 +35,61 @@ class BandwidthConfig(Section):
 
     message_size: Size | None = Field(
         default=None,
-        description="How large publications are, such as 128KB: links then take time to carry "
-        "them, and latencies are those of the clock with bandwidth [default: they have no size]",
+        description="Size of each publication; with a size, links need time to carry copies "
+        "[default: no size]",
     )
     schedule: Location | None = Field(
         default=None,
-        description="A CSV or Parquet table (time, group, node, and perhaps size) of publications, "
-        "such as 250ms,1,17,128KB, instead of one of each group at time 0; a number alone is in ms "
-        "or bytes",
+        description="Your own publications: a CSV or Parquet table (time, group, node[, size]), "
+        "such as 250ms,1,17,128KB; plain numbers are ms and bytes",
     )
     publications: int | None = Field(
         default=None,
         ge=1,
         le=MOST_PUBLICATIONS,
         description="Publications of each group, or of each member with --published-by everyone "
-        "[default: one of each group at time 0]",
+        "[default: one per group]",
     )
     interval: Annotated[Time, _OF_NUMBERS] = Field(
         default="0us",
-        description="The time between two publications of a group, such as 100ms; 0us: all at once",
+        description="Time between two publications of a group; 0us: all at once",
     )
     published_by: Annotated[Literal["source", "members", "everyone"], _OF_NUMBERS] = Field(
         default="source",
-        description="Who publishes: the group's source; for each publication a member that is "
-        "drawn; or every member (everyone)",
+        description="Publisher: the group's source, a drawn member for each publication "
+        "(members), or every member (everyone)",
     )
     uplink: Annotated[Rate | None, _OF_SIZES] = Field(
         default=None,
-        description="The rate at which a node sends, such as 50Mbit/s [default: no limit]",
+        description="Rate at which a node sends [default: no limit]",
     )
     downlink: Annotated[Rate | None, _OF_SIZES] = Field(
         default=None,
-        description="The rate at which a node receives, such as 50Mbit/s [default: no limit]",
+        description="Rate at which a node receives [default: no limit]",
     )
     validation: Annotated[Time, _OF_CLOCK] = Field(
         default="0us",
-        description="The time between a node's first copy and the copies that it sends, such as "
-        "5ms",
+        description="Time from a node's first copy until it forwards",
     )
     links: Annotated[Literal["shared", "independent"], _OF_SIZES] = Field(
         default="shared",
-        description="Whether a node has one uplink and one downlink for all its groups, or one of "
-        "each for each group (independent)",
+        description="A node has one uplink and one downlink for all groups (shared), or one of "
+        "each per group (independent)",
     )
     uplink_order: Annotated[Literal["interleaved", "serial"], _OF_SIZES] = Field(
         default="interleaved",
-        description="Whether the copies of a publication share a node's uplink, as streams to all "
-        "peers do, or leave one after the other (serial)",
+        description="Copies of a publication share the uplink (interleaved), or leave one after "
+        "the other (serial)",
     )
     idontwant_size: Annotated[Size, _OF_SIZES, _OF_GOSSIPSUB] = Field(
         default="1B",
-        description="GossipSub: the least size of publications of which nodes tell their mesh by "
-        "IDONTWANT",
+        description="GossipSub sends IDONTWANT for publications of at least this size",
     )
 
     control_size: Annotated[Size, _OF_SIZES] = Field(
         default="64B",
-        description="How large a control message is whose size no protocol states, such as "
-        "Scribe's JOIN: an assumption",
+        description="Assumed size of a control message whose protocol states none, such as "
+        "Scribe's JOIN",
     )
 
     @property

@@ -19,9 +19,8 @@ class _Hops(Section):
 
     hops: Annotated[Literal["table", "leaf_set"], Flat("bayeux_hops")] = Field(
         default="table",
-        description="Bayeux: how messages from the root to members are routed: by routing tables "
-        "alone, as in Tapestry (table), or by Pastry's rule (leaf_set), with which nodes may have "
-        "several parents and get copies twice",
+        description="Route from the root to members by routing tables alone, as Tapestry (table), "
+        "or by Pastry's rule, which can deliver a copy twice (leaf_set)",
     )
 
 
@@ -32,8 +31,8 @@ class LiveBayeuxConfig(_Hops):
         default=0,
         ge=0,
         le=MOST_ROUNDS,
-        description="Bayeux: rounds after which a session is created again whose root has failed "
-        "or left, and all its members join anew; 0: never, since Bayeux has no failover of roots",
+        description="Rounds after which a session with a dead root starts again and all members "
+        "join; 0: never",
     )
 
 
@@ -42,12 +41,12 @@ class BayeuxConfig(_Hops):
 
     root: Annotated[Literal["pastry", "surrogate"], Flat("bayeux_root")] = Field(
         default="pastry",
-        description="Bayeux: the root of a group: the node numerically closest to the groupId "
-        "(pastry), or where Tapestry's surrogate routing ends (surrogate)",
+        description="Root of a group: the node closest to the groupId (pastry), or the end of "
+        "Tapestry's surrogate routing (surrogate)",
     )
     partitions: Annotated[int, Flat("bayeux_partitions")] = Field(
         default=1,
         ge=1,
         le=MOST_PARTITIONS,
-        description="Bayeux: roots of a group, k; a member joins the nearest",
+        description="Roots of a group, k; a member joins the nearest root",
     )

@@ -35,29 +35,29 @@ class LiveCanConfig(Section):
     all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("can"), "can in --systems")
 
     dimensions: Annotated[int, Flat("can_dimensions")] = Field(
-        default=6, ge=1, le=MOST_DIMENSIONS, description="CAN: dimensions of the space, d"
+        default=6, ge=1, le=MOST_DIMENSIONS, description="Dimensions of the space, d"
     )
     bits: Annotated[int | None, Flat("can_bits")] = Field(
         default=None,
         ge=1,
         le=MOST_BITS,
-        description="CAN: how often a zone can be halved; by default 40 times, 30 with one "
-        "dimension",
+        description="Number of times that a zone can be halved [default: 40; 30 with one "
+        "dimension]",
     )
     flooding: Annotated[Literal["directed", "corner", "optimal"], Flat("can_flooding")] = Field(
         default="directed",
-        description="CAN: how multicasts flood a CAN, by forwarding rules 1 to 4 (directed), with "
-        "rule 5, which has fewer duplicates (corner), or without any (optimal)",
+        description="Forwarding rules 1 to 4 (directed), also rule 5 with fewer duplicates "
+        "(corner), or no duplicates at all (optimal)",
     )
     clock: Annotated[Literal["time", "hops"], Flat("can_clock")] = Field(
         default="time",
-        description="CAN: which copy is a node's first, that of least delay, or of fewest hops",
+        description="A node's first copy is the one of least delay (time) or of fewest hops (hops)",
     )
     processing_ms: Annotated[float, Flat("can_processing_ms")] = Field(
         default=0.0,
         ge=0.0,
         le=1e6,
-        description="CAN: what passes at a node between its first copy and its sending on",
+        description="Time from a node's first copy until it forwards",
     )
 
     @model_validator(mode="after")
@@ -106,7 +106,7 @@ class CanConfig(LiveCanConfig):
         default=0,
         ge=0,
         le=MOST_LANDMARKS,
-        description="CAN: routers by whose order of delays nodes choose their part of the space "
+        description="Routers whose order of delays decides a node's part of the space "
         "(distributed binning); 0: points are drawn",
     )
 

@@ -28,8 +28,8 @@ class Execution(Section):
     master: Text = Field(default="local[*]", description="Spark master")
     remote: Text | None = Field(
         default=None,
-        description="Spark Connect server instead of a master: sc://HOST:15002, or local[2] for "
-        "one of this machine",
+        description="Spark Connect server in place of a master: sc://HOST:15002, or local[2] for "
+        "a server on this machine",
     )
     scratch: Location | None = Field(
         default=None,
@@ -39,24 +39,22 @@ class Execution(Section):
         default=None,
         ge=1,
         le=100_000,
-        description="Partitions of the node-level tables, picked from cores and size if not given",
+        description="Partitions of the node-level tables [default: by cores and size]",
     )
     buckets: int | None = Field(
         default=None,
         ge=1,
         le=10_000,
-        description="Buckets of the ring that the nodes of a world, or of a run with rounds, are "
-        "in, each with the memory of one process; picked from nodes, cores and memory if not "
-        "given: one, played in a task, where that is faster and has room",
+        description="Buckets of the ring in a world or a run with rounds; each bucket needs the "
+        "memory of one process [default: by nodes, cores and memory]",
     )
     engine: Literal["auto", "tasks", "jobs"] = Field(
         default="auto",
-        description="The way rounds are played: tasks keep their buckets and exchange messages; of "
-        "jobs each is a superstep; auto: tasks where they can stay; trees of runs without rounds "
-        "are jobs unless tasks are asked for",
+        description="tasks keep their buckets and exchange messages; jobs play each superstep as "
+        "a Spark job; auto chooses tasks for rounds that fit, else jobs",
     )
     resume: bool = Field(
-        default=False, description="Go on with what is in OUT, after its last complete phase"
+        default=False, description="Continue what is in OUT after its last complete phase"
     )
     overwrite: bool = Field(default=False, description="Replace what the same command left in OUT")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,7 +15,6 @@ from scribe_spark.config.run import RunConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.config.world import WorldConfig
-from scribe_spark.errors import in_series
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,8 @@ class FieldRecord:
     default : object
         A list is a tuple; None also where there is no default.
     description : str
+    bounds : str
+        The least and the greatest number, ``1..128``; ``0..<1.0`` where the last is excluded.
     """
 
     section: str
@@ -40,13 +41,15 @@ class FieldRecord:
     kind: Kind
     default: Any
     description: str
+    bounds: str = ""
 
     @property
-    def type(self) -> str:
-        """``INT``, ``FLOAT``, ``TEXT``, ``BOOL``, ``NAMES``, ``SIZE``, ..., or the choices."""
+    def values(self) -> str:
+        """The choices, the bounds (``1..128``), or ``BOOL``, ``TEXT``, ``NAMES``, ``SIZE``, ..."""
         if self.kind.choices:
             return "|".join(map(str, self.kind.choices))
-        return {"str": "TEXT", "list": "NAMES"}.get(self.kind.name, self.kind.name.upper())
+        names = {"str": "TEXT", "list": "NAMES"}
+        return self.bounds or names.get(self.kind.name, self.kind.name.upper())
 
     @property
     def typical(self) -> str:
@@ -69,6 +72,7 @@ def fields_of(model: type[Section], section: str) -> dict[str, FieldRecord]:
             _kind(field),
             None if field.is_required() else field.default,
             field.description or "",
+            _bounds(field),
         )
         for name, field in model.model_fields.items()
         if not issubclass(model, Sectioned) or name not in model.sections
@@ -79,6 +83,24 @@ def _kind(field: FieldInfo) -> Kind:
     """Return the kind of a field from its annotation and the marks beside that."""
     marks = tuple(field.metadata)
     return kind_of(Annotated[field.annotation, *marks] if marks else field.annotation)
+
+
+#: Bounds beyond these are those of numbers in tables, not of the field.
+_MOST = 2**31 - 1
+
+
+def _bounds(field: FieldInfo) -> str:
+    """Return the bounds of a field of numbers; empty for other fields."""
+    limits = {
+        name: getattr(mark, name)
+        for mark in field.metadata
+        for name in ("ge", "lt", "le")
+        if hasattr(mark, name) and abs(getattr(mark, name)) < _MOST
+    }
+    if not limits:
+        return ""
+    most = f"<{limits['lt']}" if "lt" in limits else limits.get("le", "")
+    return f"{limits.get('ge', '')}..{most}"
 
 
 def all_fields_of(model: type[Sectioned], own: str) -> dict[str, FieldRecord]:
@@ -106,51 +128,21 @@ WORLD_FIELDS: dict[str, FieldRecord] = all_fields_of(WorldConfig, "run")
 REFERENCE_TREE_FIELDS: dict[str, FieldRecord] = all_fields_of(ReferenceTreeConfig, "run")
 
 
-#: The commands that read each config.
-_COMMANDS: dict[str, dict[str, FieldRecord]] = {
-    "run, sweep": RUN_FIELDS,
+#: The commands that read each config: what heads its column of the documentation.
+COMMANDS: dict[str, dict[str, FieldRecord]] = {
+    "run": RUN_FIELDS,
     "world": WORLD_FIELDS,
     "reference-tree": REFERENCE_TREE_FIELDS,
 }
 
 
-def documentation() -> Iterator[tuple[FieldRecord, str, str]]:
-    """Yield every field once for each meaning that it has: record, commands, defaults.
+def documentation() -> Iterator[dict[str, FieldRecord]]:
+    """Yield every field once: command of :data:`COMMANDS` -> the field's record there.
 
     Fields of runs come first, then those that only worlds or ``reference-tree`` have, then those of
-    the execution, which all commands read.  A field that has another section or description in
-    another command comes again, after its first row.  Where only the default is another one, the
-    defaults name the commands: ``arrivals; world: perfect``.
+    the execution, which all commands read.
     """
-    for name in dict.fromkeys(name for fields in _COMMANDS.values() for name in fields):
-        meanings: dict[tuple[str, str, str], dict[str, FieldRecord]] = {}
-        for command, fields in _COMMANDS.items():
-            if (field := fields.get(name)) is not None:
-                key = field.section, field.type, field.description
-                meanings.setdefault(key, {})[command] = field
-        for by_command in meanings.values():
-            first, *_ = by_command.values()
-            yield first, _series(by_command), _defaults(by_command)
+    for name in dict.fromkeys(name for fields in COMMANDS.values() for name in fields):
+        yield {command: fields[name] for command, fields in COMMANDS.items() if name in fields}
     for field in fields_of(Execution, "execution").values():
-        yield field, "all", _code(field.typical)
-
-
-def _defaults(fields: Mapping[str, FieldRecord]) -> str:
-    """Return the default of a field; of the commands where it is another one, beside it."""
-    values = {command: _code(field.typical) for command, field in fields.items()}
-    first, *_ = values.values()
-    others = {command: value for command, value in values.items() if value != first}
-    by_value = {
-        value: _series(command for command, of in others.items() if of == value)
-        for value in others.values()
-    }
-    return "; ".join([first, *(f"{commands}: {value}" for value, commands in by_value.items())])
-
-
-def _series(commands: Iterable[str]) -> str:
-    names = list(commands)
-    return in_series(names, len(names))
-
-
-def _code(value: str) -> str:
-    return f"`{value}`" if value else ""
+        yield dict.fromkeys(COMMANDS, field)

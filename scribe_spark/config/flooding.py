@@ -22,7 +22,6 @@ class FloodingConfig(Section):
 
     over: Annotated[Literal["group", "overlay"], Flat("flooding_over")] = Field(
         default="group",
-        description="Flooding over Pastry: a ring for each group, of its members and its source "
-        "alone (group), or the overlay of all nodes, every one of "
-        "which gets every group's message (overlay)",
+        description="A ring of each group's members and source (group), or the overlay of all "
+        "nodes, which all get every message (overlay)",
     )

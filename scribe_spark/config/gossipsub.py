@@ -103,117 +103,110 @@ class GossipSubConfig(Section):
 
     preset: Annotated[Literal["spec", "go", "ethereum"], Flat("gossipsub_preset")] = Field(
         default="spec",
-        description="GossipSub: the parameters of the specification (v1.1), of go-libp2p-pubsub, "
-        "or of Ethereum's consensus layer; each of them may be given besides",
+        description="Parameters of the specification v1.1 (spec), of go-libp2p-pubsub (go) or of "
+        "Ethereum (ethereum); the fields below override them",
     )
     d: Annotated[_Degree, Flat("gossipsub_d")] = _of_preset(
-        "GossipSub: the degree of a mesh that a node wishes, D: 6 (ethereum: 8)"
+        "Mesh degree that a node aims at, D: 6 (ethereum: 8)"
     )
     d_low: Annotated[_Degree, Flat("gossipsub_d_low")] = _of_preset(
-        "GossipSub: a node with fewer peers in its mesh GRAFTs more, up to D: 4 (go: 5, ethereum: "
-        "6); at most D"
+        "A node with fewer mesh peers GRAFTs up to D: 4 (go: 5, ethereum: 6); at most D"
     )
     d_high: Annotated[_Degree, Flat("gossipsub_d_high")] = _of_preset(
-        "GossipSub: a node with more peers in its mesh PRUNEs it to D: 12; at least D"
+        "A node with more mesh peers PRUNEs down to D: 12; at least D"
     )
     d_out: Annotated[_Degree, Flat("gossipsub_d_out")] = _of_preset(
-        "GossipSub: peers in a mesh that the node itself has dialled, at least: 2; below D_low and "
-        "at most D / 2"
+        "Least number of mesh peers that the node itself dialled: 2; below D_low and at most D / 2"
     )
     d_lazy: Annotated[_Degree, Flat("gossipsub_d_lazy")] = _of_preset(
-        "GossipSub: peers outside of the mesh that a node sends IHAVE, at least: 6"
+        "Least number of peers outside the mesh that get IHAVE: 6"
     )
     gossip_factor: Annotated[
         float, Field(ge=0.0, le=1.0), _OF_PRESET, Flat("gossipsub_gossip_factor")
     ] = _of_preset(
-        "GossipSub: the share of the peers outside of the mesh that a node sends "
-        "IHAVE, where that is more than D_lazy: 0.25 (v1.0: 0)"
+        "Share of the peers outside the mesh that get IHAVE, if more than D_lazy: 0.25 (v1.0: 0)"
     )
     mcache_gossip: Annotated[
         int, Field(ge=1, le=MOST_ROUNDS), _OF_PRESET, Flat("gossipsub_mcache_gossip")
-    ] = _of_preset("GossipSub: heartbeats in which a node tells of a publication by IHAVE: 3")
+    ] = _of_preset("Heartbeats in which a node announces a publication by IHAVE: 3")
     heartbeat_ms: Annotated[
         float, Field(ge=1.0, le=_MOST_MS), _OF_PRESET, Flat("gossipsub_heartbeat_ms")
-    ] = _of_preset("GossipSub: the time between two heartbeats: 1000 (ethereum: 700)")
+    ] = _of_preset("Time between two heartbeats: 1000 (ethereum: 700)")
     prune_backoff_ms: Annotated[_Time, Flat("gossipsub_prune_backoff_ms")] = _of_preset(
-        "GossipSub: how long two peers do not GRAFT each other after a PRUNE: 60000; counted in "
-        "heartbeats that begin before it is over"
+        "Time without GRAFT between two peers after a PRUNE: 60000"
     )
     unsubscribe_backoff_ms: Annotated[
         _Time, Flat("gossipsub_unsubscribe_backoff_ms"), _OF_WORLDS
-    ] = _of_preset("GossipSub: the same after a PRUNE of a node that leaves the topic: 10000")
+    ] = _of_preset("The same after a PRUNE from a node that leaves the topic: 10000")
     prune_at_d_high: Annotated[bool, _OF_PRESET, Flat("gossipsub_prune_at_d_high")] = _of_preset(
-        "GossipSub: whether a mesh of just D_high is pruned, too: false (go: true)"
+        "Prune a mesh of exactly D_high, too: false (go: true)"
     )
     flood_publish: Annotated[bool, _OF_PRESET, Flat("gossipsub_flood_publish")] = _of_preset(
-        "GossipSub: whether a source sends to all that it is connected to in the "
-        "topic, not to its mesh alone: true"
+        "A source sends to all its connections in the topic, beyond its mesh: true"
     )
     idontwant: Annotated[bool, Flat("gossipsub_idontwant")] = Field(
         default=True,
-        description="GossipSub: whether nodes tell their mesh that they have a publication (v1.2's "
-        "IDONTWANT)",
+        description="Nodes announce a publication to their mesh by IDONTWANT (v1.2)",
     )
     discovery: Annotated[Literal["dial", "graph"], Flat("gossipsub_discovery")] = Field(
         default="dial",
-        description="GossipSub: each subscriber dials others of its topic, or one graph of all "
-        "nodes serves all topics (graph)",
+        description="Each subscriber dials others of its topic (dial), or one graph of all nodes "
+        "serves all topics (graph)",
     )
     dials: Annotated[int, Flat("gossipsub_dials")] = Field(
         default=20,
         ge=1,
         le=_MOST_DEGREE,
-        description="GossipSub: how many others each subscriber dials (all, where a topic has "
-        "fewer), or each node for the graph, whose mean degree is twice that",
+        description="Nodes that each subscriber dials, or each node of the graph; the mean degree "
+        "is twice this",
     )
     dials_per_heartbeat: Annotated[int, Flat("gossipsub_dials_per_heartbeat"), _OF_DIALS] = Field(
         default=0,
         ge=0,
         le=_MOST_DEGREE,
-        description="GossipSub: how many of these a subscriber dials before each heartbeat, so "
-        "that meshes form while nodes connect; 0: all at once",
+        description="Number of these dials before each heartbeat, so that meshes form while nodes "
+        "connect; 0: all at once",
     )
     joins: Annotated[
         Literal["at_once", "waves", "unconnected"], Flat("gossipsub_joins"), _OF_RUNS
     ] = Field(
         default="at_once",
-        description="GossipSub: all subscribers JOIN at once, or in waves with a heartbeat after "
-        "each, or before they are connected, so that heartbeats alone make the meshes",
+        description="Subscribers JOIN all at once, in waves with a heartbeat after each, or "
+        "unconnected, so that heartbeats alone form the meshes",
     )
     join_waves: Annotated[int, Flat("gossipsub_join_waves"), _OF_RUNS, _OF_WAVES] = Field(
         default=20,
         ge=1,
         le=MOST_ROUNDS,
-        description="GossipSub: in how many waves subscribers JOIN, with joins = waves",
+        description="Waves of JOINs with joins = waves",
     )
     heartbeats: Annotated[int, Flat("gossipsub_heartbeats"), _OF_RUNS] = Field(
         default=10,
         ge=0,
         le=MOST_ROUNDS,
-        description="GossipSub: heartbeats between the JOINs and the publication",
+        description="Heartbeats between the JOINs and the publication",
     )
     heartbeat_phases: Annotated[int, Flat("gossipsub_heartbeat_phases")] = Field(
         default=1,
         ge=1,
         le=100,
-        description="GossipSub: nodes have their heartbeats in so many groups, one after the "
-        "other; 1: all together",
+        description="Groups of nodes whose heartbeats follow one another; 1: all together",
     )
     processing_ms: Annotated[float, Flat("gossipsub_processing_ms")] = Field(
         default=0.0,
         ge=0.0,
         le=_MOST_MS,
-        description="GossipSub: the time between a node's first copy and its sending on",
+        description="Time from a node's first copy until it forwards",
     )
     loss: Annotated[float, Flat("gossipsub_loss")] = Field(
         default=0.0,
         ge=0.0,
         lt=1.0,
-        description="GossipSub: the share of the copies that are lost",
+        description="Share of the copies that are lost",
     )
     clock: Annotated[Literal["time", "hops"], Flat("gossipsub_clock")] = Field(
         default="time",
-        description="GossipSub: copies take the delay of their route, or one round each (hops)",
+        description="Copies take the delay of their route (time), or one round each (hops)",
     )
 
     @model_validator(mode="after")

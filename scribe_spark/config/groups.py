@@ -43,40 +43,43 @@ class GroupsConfig(Section):
     """
 
     count: Annotated[int | None, Flat("groups")] = Field(
-        default=_DRAWN["count"], ge=0, le=MOST_GROUPS, description="Groups, G"
+        default=_DRAWN["count"],
+        ge=0,
+        le=MOST_GROUPS,
+        description="Groups, G; a world with 0 has Pastry alone",
     )
     size: Annotated[int | None, Flat("group_size")] = Field(
         default=None,
         ge=1,
         le=MOST_NODES,
-        description="Every group has this many members, instead of the Zipf-like sizes",
+        description="Members of every group, in place of the Zipf-like sizes",
     )
     custody: int | None = Field(
         default=None,
         ge=0,
         le=MOST_GROUPS,
-        description="Every node is a member of this many groups, which are drawn, instead of "
-        "groups of drawn sizes; a class of nodes may have another number (custody in [[classes]])",
+        description="Groups that each node is a member of, drawn; a class of nodes may have "
+        "another number",
     )
     zipf_exponent: Annotated[float | None, _OF_DRAWN_SIZES] = Field(
         default=_DRAWN["zipf_exponent"],
         ge=0.0,
         le=100.0,
-        description="Group r has floor(N r^-zipf_exponent + 0.5) members",
+        description="Group r has floor(n r^-zipf_exponent + 0.5) members of the n nodes",
     )
     ids: Annotated[Literal["hash", "creator"], Flat("group_ids")] = Field(
         default="hash",
-        description="GroupIds: the hash of name and creator, or the creator's nodeId, which makes "
-        "the creator the root",
+        description="GroupId: hash of name and creator (hash), or the nodeId of the creator, "
+        "which becomes the root (creator)",
     )
     members: Location | None = Field(
         default=None,
-        description="A CSV or Parquet table (group, node) of your own, instead of drawn members",
+        description="Your own members: a CSV or Parquet table (group, node)",
     )
     source: Literal["root", "routed", "direct"] = Field(
         default="root",
-        description="Who multicasts: the root; a random member, the message routed to the root; or "
-        "a random member that knows the root's address (direct)",
+        description="Publisher: the root; a member that routes the message to the root (routed); "
+        "or a member that knows the root's address (direct)",
     )
 
     @model_validator(mode="before")

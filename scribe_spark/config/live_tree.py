@@ -16,19 +16,19 @@ class LiveTreeConfig(Section):
 
     kept: Annotated[bool, Flat("reference_tree")] = Field(
         default=False,
-        description="Worlds: keep Costa and Frey's reference tree over the live nodes, and measure "
-        "what each round's events cost it",
+        description="Keep the reference tree over the live nodes and measure the cost of each "
+        "round's events",
     )
     children: Annotated[int, Flat("reference_children")] = Field(
         default=2,
         ge=2,
         le=MOST_REFERENCE_CHILDREN,
-        description="Reference tree: most children of a key; 2 is the binary tree",
+        description="Most children of a key; 2 is the binary tree",
     )
     assignment: Annotated[Literal["pastry", "chord"], Flat("reference_assignment")] = Field(
         default="pastry",
-        description="Reference tree: which keys a node has, those nearest to its nodeId (pastry) "
-        "or those after its predecessor (chord)",
+        description="A node has the keys nearest to its nodeId (pastry), or those after its "
+        "predecessor (chord)",
     )
 
     @model_validator(mode="after")

@@ -91,7 +91,6 @@ Classes = Annotated[tuple[NodeClass, ...], TakenAs("file"), BeforeValidator(_rea
 
 NO_CLASSES: Any = Field(
     default=(),
-    description="Classes of nodes: TOML tables [[classes]], each with name and share (all sum to "
-    "1), and optionally up, down (50Mbit/s), validation (5ms), degree and custody; as a flag, the "
-    "path of a TOML file with such tables",
+    description="Classes of nodes: tables [[classes]] with name and share (the sum is 1), and up, "
+    "down, validation, degree or custody; the flag names a TOML file with such tables",
 )

@@ -32,10 +32,9 @@ _Kind = Annotated[Text, Flat("overlay")]
 def _kind(default: str) -> Any:
     return Field(
         default=default,
-        description="How the nodes' tables are filled: arrivals (nodes arrive by the papers' "
-        "protocol), perfect (every entry is the nearest node; the default of worlds and of the "
-        "reference tree); can (no Pastry: the nodes' zones of a torus); or the name of a "
-        "registered overlay",
+        description="Source of the nodes' tables: arrivals (nodes join by the papers' protocol), "
+        "perfect (every entry is the nearest node), can (zones of a torus, no Pastry), or an "
+        "overlay of your own",
     )
 
 
@@ -45,7 +44,7 @@ class OverlayConfig(Section):
     kind: _Kind = _kind("arrivals")
     nodes: int = Field(default=100_000, ge=1, le=MOST_NODES, description="Overlay nodes, N")
     b: Annotated[Literal[1, 2, 4, 8], Whole] = Field(
-        default=4, description="Digits of nodeIds are base 2^b"
+        default=4, description="Digits of nodeIds have base 2^b"
     )
     leaf_set: int = Field(
         default=16,
@@ -55,31 +54,30 @@ class OverlayConfig(Section):
         description="Nodes of a leaf set, l; an even number",
     )
     node_ids: Literal["uniform", "sha1"] = Field(
-        default="uniform", description="NodeIds: uniform, or the SHA-1 of the node's name"
+        default="uniform", description="NodeIds: uniform, or SHA-1 of the node's name"
     )
     growth: Annotated[float, _OF_ARRIVALS] = Field(
         default=1.25,
         ge=LEAST_GROWTH,
         le=1000.0,
-        description="Arrivals: of n nodes, a wave has floor(n (growth - 1)) more, at least one; "
-        "all of a wave see the overlay as it was before",
+        description="Arrivals: a wave adds floor(n (growth - 1)) nodes to n, at least one; its "
+        "nodes see the overlay before the wave",
     )
     contact: Annotated[Literal["nearest", "latest", "random", "discovered"], _OF_ARRIVALS] = Field(
         default="nearest",
-        description="Arrivals: whom an arriving node asks first: the nearest node, of equally near "
-        "ones that with the smallest nodeId, or the latest to arrive; any node; or the "
-        "one that nearby-node search from any node ends with, its probes counted",
+        description="Arrivals: node that a newcomer asks first: the nearest (ties by nodeId), "
+        "latest (ties by arrival), a random one, or the end of a nearby-node search "
+        "(discovered)",
     )
     introduce: Annotated[bool, _OF_ARRIVALS] = Field(
         default=True,
-        description="Arrivals: a node that has announced itself learns from the nodes on its route "
-        "of those of its wave that came earlier, and tells them of itself",
+        description="Arrivals: nodes of a wave that are on one route learn of each other",
     )
     maintenance: Annotated[int, _OF_ARRIVALS] = Field(
         default=0,
         ge=0,
         le=100,
-        description="Arrivals: how often routing tables are maintained after each wave, m",
+        description="Arrivals: rounds of routing table maintenance after each wave, m",
     )
     dimensions: Annotated[int, Flat("overlay_dimensions"), _OF_CAN] = Field(
         default=6, ge=1, le=MOST_DIMENSIONS, description="CAN as the overlay: dimensions, d"

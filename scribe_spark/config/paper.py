@@ -56,16 +56,17 @@ class Paper(Section):
     )
     experiments: Names = Field(
         default=tuple(EXPERIMENTS),
-        description="Which, separated by commas: main (Sections IV.A to IV.E), small_groups "
-        "(Section IV.F), internet (IV.A's second topology in spirit; one seed), arrivals (Sections "
-        "IV.A to IV.E over tables that come from arrivals)",
+        description="Experiments, separated by commas: main (Sections IV.A to IV.E), small_groups "
+        "(Section IV.F), internet (a power-law topology in place of IV.A's second "
+        "one; one seed), arrivals (Sections IV.A to IV.E over tables that come from "
+        "arrivals)",
     )
     scale: float = Field(
         default=1.0,
         ge=1e-6,
         le=100.0,
-        description="Nodes and groups of every experiment times this, and the routers and links of "
-        "an internet-like topology; below 1 for a trial",
+        description="Factor for the nodes and groups of every experiment and the size of the "
+        "power-law topology; below 1 for a trial",
     )
 
     @field_validator("experiments")

@@ -82,75 +82,71 @@ class EventsConfig(Section):
         default=20,
         ge=1,
         le=MOST_ROUNDS,
-        description="Rounds of a world, numbered from 0; of a run those in which there may be "
-        "events: its publications are in a round after the last event (docs/rules.md, S33)",
+        description="Rounds, from 0; in a run the rounds that may have events, before its "
+        "publications",
     )
     round_seconds: Annotated[float | None, _OF_EVENTS] = Field(
         default=None,
         ge=_LEAST_SECONDS,
         le=_MOST_SECONDS,
-        description="How long a round lasts, in seconds: Pastry's and Scribe's period of "
-        "maintenance. A system with shorter rounds of its own plays those that begin in it "
-        "[default: the longest of the systems that --systems names: 30; of gossipsub alone its "
-        "heartbeat]",
+        description="Seconds of a round, the maintenance period of Pastry and Scribe; a system "
+        "with shorter rounds plays several [default: 30; the heartbeat with gossipsub "
+        "alone]",
     )
     events: Location | None = Field(
         default=None,
-        description="A CSV or Parquet table (round, node, event) of your own; an event is arrive, "
-        "leave, fail or recover; with a column group also create, join, quit or publish",
+        description="Your own events: a CSV or Parquet table (round, node, event); events are "
+        "arrive, leave, fail, recover, and with a column group create, join, quit, "
+        "publish",
     )
     generator: Text | None = Field(
         default=None,
-        description="What makes the events: mass-failure (a share of the live nodes), "
-        "adjacent-failure (nodes with adjacent nodeIds), churn, flash-crowd, or the name of a "
-        "registered generator; of worlds with groups also root-failure (roots, and nodes near "
-        "them), group-crowd (many join one group), group-churn (members come and go), "
-        "publications. Several are joined by +: churn+publications",
+        description="Generator of events: mass-failure, adjacent-failure, churn, flash-crowd; "
+        "with groups also root-failure, group-crowd, group-churn, publications; or "
+        "your own; combine by +: churn+publications",
     )
     initial: int | None = Field(
         default=None,
         ge=1,
         le=MOST_NODES,
-        description="Nodes that are alive at the start, numbered from 0; the others may arrive "
-        "[default: all; churn: nine tenths; flash-crowd: all but the crowd]",
+        description="Live nodes at the start; the others may arrive [default: all; churn: nine "
+        "tenths; flash-crowd: all but the crowd]",
     )
     event_round: Annotated[int, _AT_ONCE] = Field(
         default=1,
         ge=0,
         le=MOST_ROUNDS - 1,
-        description="Mass failure, adjacent failure, root failure, flash crowd, group crowd: the "
-        "round in which it happens",
+        description="Round of a mass failure, adjacent failure, root failure, flash crowd or "
+        "group crowd",
     )
     event_seconds: Annotated[float | None, _AT_ONCE] = Field(
         default=None,
         ge=0.0,
         le=_MOST_TIME,
-        description="The same in seconds, in place of event_round: it happens in the round of that "
-        "moment",
+        description="The same in seconds, in place of event_round",
     )
     share: Annotated[float, generated_by("mass-failure", "flash-crowd")] = Field(
         default=0.1,
         ge=LEAST_SHARE,
         lt=1.0,
-        description="Mass failure: the share of the live nodes that fails; flash crowd: the share "
-        "of all nodes that arrives",
+        description="Mass failure: share of the live nodes that fail; flash crowd: share of all "
+        "nodes that arrive",
     )
     adjacent: Annotated[int | None, generated_by("adjacent-failure")] = Field(
         default=None,
         ge=1,
         le=MOST_NODES,
-        description="Adjacent failure: how many nodes with adjacent nodeIds fail [default: half of "
-        "leaf_set]",
+        description="Adjacent failure: number of nodes [default: half of leaf_set]",
     )
     lifetime: Annotated[float, _OF_CHURN] = Field(
         default=100.0,
         ge=1.0,
         le=1e9,
-        description="Churn: mean lifetime of a node in rounds; 100 means that 1 % of the nodes "
-        "fail in a round",
+        description="Churn: mean lifetime of a node in rounds; at 100, 1 % of the nodes fail in a "
+        "round",
     )
     lifetime_seconds: Annotated[float | None, _OF_CHURN] = _in_seconds(
-        "Churn: the mean lifetime in seconds, in place of lifetime; a round at least"
+        "Churn: the same in seconds, in place of lifetime; at least a round"
     )
     lifetime_distribution: Annotated[Literal["exponential", "weibull"], _OF_CHURN] = Field(
         default="exponential", description="Churn: distribution of the lifetimes"
@@ -159,33 +155,30 @@ class EventsConfig(Section):
         default=0.5,
         ge=0.1,
         le=10.0,
-        description="Churn: shape of the Weibull distribution; below 1, who has lived long will "
-        "live longer",
+        description="Churn: shape of the Weibull distribution; below 1, old nodes live longer",
     )
     replacement: Annotated[Literal["arrive", "recover"], _OF_CHURN] = Field(
         default="arrive",
-        description="Churn: a failed node that is back has an empty state (arrive), or its last "
-        "known leaf set (recover)",
+        description="Churn: a failed node returns with an empty state (arrive), or with its last "
+        "leaf set (recover)",
     )
     roots: Annotated[int, _OF_ROOTS] = Field(
         default=1,
         ge=1,
         le=MOST_NODES,
-        description="Root failure: the roots of this many of the largest groups",
+        description="Root failure: number of largest groups whose roots fail",
     )
     holders: Annotated[int, _OF_ROOTS] = Field(
         default=1,
         ge=1,
         le=MOST_NODES,
-        description="Root failure: how many of the live nodes nearest to each groupId fail; 1 is "
-        "the root alone, as many as replicas are all that have the group's state",
+        description="Root failure: live nodes nearest to each groupId that fail; 1: the root alone",
     )
     crowd: Annotated[int | None, _OF_CROWD] = Field(
         default=None,
         ge=1,
         le=MOST_NODES,
-        description="Group crowd: how many nodes join at once [default: all that are alive and no "
-        "members]",
+        description="Group crowd: nodes that join at once [default: all live non-members]",
     )
     crowd_group: Annotated[int | None, _OF_CROWD] = Field(
         default=None,
@@ -197,27 +190,27 @@ class EventsConfig(Section):
         default=50.0,
         ge=1.0,
         le=1e9,
-        description="Group churn: mean time in rounds after which a member quits",
+        description="Group churn: mean rounds after which a member quits",
     )
     membership_seconds: Annotated[float | None, _OF_GROUP_CHURN] = _in_seconds(
-        "Group churn: the same in seconds, in place of membership; a round at least"
+        "Group churn: the same in seconds, in place of membership; at least a round"
     )
     detection: Annotated[int, _OF_FAILURES] = Field(
         default=1,
         ge=0,
         le=MOST_ROUNDS,
-        description="Rounds until the members of a node's leaf set learn of its failure",
+        description="Rounds until a node's leaf set learns of its failure",
     )
     repair: Annotated[Literal["lazy", "none", "eager"], _OF_FAILURES] = Field(
         default="lazy",
-        description="Repair of routing tables: when a message finds a dead entry (lazy), never, or "
-        "in the round after detection (eager)",
+        description="Repair of routing tables: when a message meets a dead entry (lazy), never "
+        "(none), or one round after detection (eager)",
     )
     maintenance_period: Annotated[int, _OF_EVENTS] = Field(
         default=0,
         ge=0,
         le=MOST_ROUNDS,
-        description="Routing tables are maintained every this many rounds; 0: never",
+        description="Rounds between two maintenances of the routing tables; 0: never",
     )
 
     @model_validator(mode="before")
@@ -259,21 +252,21 @@ class RoundsConfig(EventsConfig):
         default=1.0,
         ge=LEAST_PUBLISHED,
         le=MOST_PUBLISHED,
-        description="Publications: how many a group has in a round; 0.1 is one in ten rounds",
+        description="Publications of a group in a round; 0.1: one in ten rounds",
     )
     publish_seconds: Annotated[float | None, _OF_PUBLICATIONS] = _in_seconds(
-        "Publications: the mean time in seconds between two of a group, in place of publish_rate"
+        "Mean seconds between publications of a group, in place of publish_rate"
     )
     publish_source: Annotated[Literal["member", "root", "any"], _OF_PUBLICATIONS] = Field(
         default="member",
-        description="Publications: who publishes, members of the group, its root, or any live node",
+        description="Publisher: a member of the group, its root, or any live node",
     )
     publishers: Annotated[int, _OF_PUBLICATIONS] = Field(
         default=0,
         ge=0,
         le=MOST_NODES,
-        description="Publications: how many sources a group has, of members or any; one that is "
-        "gone is replaced; 0: drawn anew for each publication",
+        description="Publishers of a group; a dead one is replaced; 0: one is drawn for each "
+        "publication",
     )
     lookups: int = Field(
         default=1_000,

@@ -97,12 +97,12 @@ class RunConfig(NetworkConfig):
     )
     write_knowledge: bool = Field(
         default=False,
-        description="Also write the table knowledge, leaf sets and routing tables, for other runs",
+        description="Also write leaf sets and routing tables for other runs",
     )
     knowledge: Location | None = Field(
         default=None,
-        description="The folder of a run with write_knowledge and the same overlay, topology and "
-        "seed: its leaf sets and routing tables are read instead of being made",
+        description="Folder of a run with write_knowledge and the same overlay, topology and "
+        "seed, whose tables replace new ones",
     )
 
     def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too

@@ -57,53 +57,50 @@ class MaintenanceConfig(Section):
 
     rejoin: Annotated[bool, _OF_RETURNS, _OF_GROUPS] = Field(
         default=True,
-        description="A node that a generator brings back joins its groups again in that round; not "
-        "where there is group-churn",
+        description="A node that a generator brings back joins its groups again; not with "
+        "group-churn",
     )
     access: Location | None = Field(
         default=None,
-        description="A CSV or Parquet table (group, node, right) of your own: who may create, join "
-        "or multicast (the right) to a group; a right to a group that no row names is everybody's",
+        description="A CSV or Parquet table (group, node, right): the nodes that may create, join "
+        "or multicast; a right without rows belongs to all nodes",
     )
     replicas: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
         default=5,
         ge=1,
         le=64,
-        description="How many nodes have a group's state, k: the root and the k - 1 nodes nearest "
-        "to the groupId; at most half of leaf_set",
+        description="Nodes with a group's state, k: the root and the k - 1 nodes nearest to the "
+        "groupId; at most half of leaf_set",
     )
     parent_timeout: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
         default=2,
         ge=1,
         le=MOST_ROUNDS,
-        description="A child that has not heard its parent for more than this many rounds joins "
-        "again",
+        description="Rounds without a message from its parent after which a child joins again",
     )
     refresh: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
         default=2,
         ge=1,
         le=MOST_ROUNDS,
-        description="A child refreshes its entry in its parent's children table every this many "
-        "rounds",
+        description="Rounds between two refreshes of a child's entry in its parent's children "
+        "table",
     )
     child_timeout: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
         default=4,
         ge=1,
         le=MOST_ROUNDS,
-        description="An entry of a children table that has not been refreshed for this many rounds "
-        "is dropped; more than refresh",
+        description="Rounds without a refresh after which an entry is dropped; more than refresh",
     )
     delivery: Annotated[Literal["best-effort", "reliable"], _OF_GROUPS] = Field(
         default="best-effort",
-        description="Publications are sent once, or numbered, buffered and sent again: in order, "
-        "each once (reliable)",
+        description="Send each publication once (best-effort), or number, buffer and send again "
+        "until it arrives in order (reliable)",
     )
     buffer: Annotated[int, _OF_RELIABLE, _OF_GROUPS] = Field(
         default=64,
         ge=1,
         le=4_096,
-        description="Reliable delivery: of how many of the last publications of a group a node "
-        "buffers those that it has, B",
+        description="Last publications of a group that a node buffers for reliable delivery, B",
     )
 
     @property
@@ -130,64 +127,58 @@ class ScribeConfig(MaintenanceConfig):
         default=_DRAWN["count"],
         ge=0,
         le=MOST_WORLD_GROUPS,
-        description="Worlds: groups, created in round 0; 0: Pastry alone",
+        description="Groups, G; a world with 0 has Pastry alone",
     )
     size: Annotated[int | None, Flat("group_size"), _OF_GROUPS] = Field(
         default=None,
         ge=0,
         le=MOST_NODES,
-        description="Worlds: every group has this many members at the start (it may be 0), instead "
-        "of the Zipf-like sizes",
+        description="Members of every group, in place of the Zipf-like sizes",
     )
     custody: Annotated[int | None, _OF_GROUPS] = Field(
         default=None,
         ge=0,
         le=MOST_WORLD_GROUPS,
-        description="Worlds: every node is a member of this many groups, which are drawn, instead "
-        "of groups of drawn sizes; a class of nodes may have another number (custody in "
-        "[[classes]])",
+        description="Groups that each node is a member of, drawn; a class of nodes may have "
+        "another number",
     )
     zipf_exponent: Annotated[float | None, _OF_GROUPS, _OF_DRAWN_SIZES] = Field(
         default=_DRAWN["zipf_exponent"],
         ge=0.0,
         le=100.0,
-        description="Worlds: group r has floor(n r^-zipf_exponent + 0.5) members at the start, of "
-        "the n nodes that are alive then",
+        description="Group r has floor(n r^-zipf_exponent + 0.5) members of the n nodes",
     )
     ids: Annotated[Literal["hash", "creator"], Flat("group_ids"), _OF_GROUPS] = Field(
         default="hash",
-        description="GroupIds: the hash of name and creator, or the creator's nodeId, which makes "
-        "the creator the root",
+        description="GroupId: hash of name and creator (hash), or the nodeId of the creator, "
+        "which becomes the root (creator)",
     )
     members: Location | None = Field(
         default=None,
-        description="Worlds: a CSV or Parquet table (group, node) of your own, the members at the "
-        "start, instead of drawn ones",
+        description="Your own members: a CSV or Parquet table (group, node)",
     )
     deadline: Annotated[int, _OF_GROUPS, _OF_PUBLICATIONS] = Field(
         default=5,
         ge=0,
         le=MOST_ROUNDS,
-        description="Rounds after which a publication that has not been delivered counts as lost",
+        description="Rounds after which an undelivered publication counts as lost",
     )
     source: Annotated[Literal["root", "routed", "direct"], _OF_GROUPS] = Field(
         default="root",
-        description="Worlds: where the multicasts that are measured begin: at the root, or at "
-        "their sources, which route each to the root (routed), or keep its address (direct)",
+        description="Publisher: the root; a member that routes the message to the root (routed); "
+        "or a member that knows the root's address (direct)",
     )
     link_stress_period: Annotated[int, _OF_GROUPS] = Field(
         default=10,
         ge=0,
         le=MOST_ROUNDS,
-        description="The link stress of payload and of maintenance is measured in the last of "
-        "every this many rounds; 0: never",
+        description="Rounds between two measurements of link stress; 0: never",
     )
 
     measures: Names = Field(
         default=(),
-        description="What is measured of the multicasts of each round as in a run, separated by "
-        "commas: delay (RAD, RMD, RDP), node_stress, link_stress; of Scribe and of the systems "
-        "beside it (link stress of IP multicast and naive unicast, too)",
+        description="Measures of each round's multicasts, as of a run: delay (RAD, RMD, RDP), "
+        "node_stress, link_stress",
     )
 
     @field_validator("measures")

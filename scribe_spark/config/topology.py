@@ -64,23 +64,22 @@ class TopologyConfig(Section):
 
     kind: _Network = Field(
         default="transit-stub",
-        description="transit-stub, power-law (an internet-like graph, distances in hops), "
-        "topohub:NAME (a real network by the topohub package), or the path of a graph: GML "
-        "(Shadow), GraphML (Topology Zoo), an edge list (CSV or Parquet: src, dst, delay_ms[, "
-        "weight]; or bare, as SNAP and CAIDA have them); in Python also a GraphFrame, a Topology, "
-        "or DataFrames (vertices, edges)",
+        description="transit-stub, power-law, topohub:NAME (a real network), or a file: GML "
+        "(Shadow), GraphML (Topology Zoo), an edge list (src, dst, delay_ms[, "
+        "weight]; or bare); in Python also a GraphFrame, Topology or DataFrames",
     )
     routes: Literal["shortest", "direct"] = Field(
         default="shortest",
-        description="Routes of least weight, or the direct links alone, which each pair of "
-        "routers then needs (Shadow without use_shortest_path)",
+        description="Routes of least weight (shortest), or the direct link that each pair of "
+        "routers then needs (direct)",
     )
     tie: Literal["delay", "seeded"] = Field(
         default="delay",
-        description="Among routes of equal weight: the one of least delay, or a draw",
+        description="Among routes of equal weight: the one of least delay (delay), or a draw "
+        "(seeded)",
     )
     lan_delay_ms: float = Field(
-        default=1.0, ge=0.001, le=1e6, description="Delay of a node's LAN link, each way, in ms"
+        default=1.0, ge=0.001, le=1e6, description="Delay of a node's LAN link, each way"
     )
     transit_domains: Annotated[int, _OF_TRANSIT_STUB] = Field(
         default=10, ge=1, le=MOST_DOMAINS, description="Transit domains, T"
@@ -110,19 +109,19 @@ class TopologyConfig(Section):
         default=0.6,
         ge=LEAST_PROBABILITY,
         le=1.0,
-        description="Probability of a link between two routers of a transit domain",
+        description="Probability of a link inside a transit domain",
     )
     p_stub: Annotated[float, _OF_TRANSIT_STUB] = Field(
         default=0.5,
         ge=LEAST_PROBABILITY,
         le=1.0,
-        description="Probability of a link between two routers of a stub",
+        description="Probability of a link inside a stub",
     )
     extra_transit_stub: Annotated[int, _OF_TRANSIT_STUB] = Field(
         default=0,
         ge=0,
         le=MOST_EXTRA_LINKS,
-        description="Extra links of stubs' routers to transit routers",
+        description="Extra links between stubs and transit routers",
     )
     extra_stub_stub: Annotated[int, _OF_TRANSIT_STUB] = Field(
         default=0,
@@ -132,8 +131,8 @@ class TopologyConfig(Section):
     )
     gtitm_quirk: Annotated[bool, _OF_TRANSIT_STUB] = Field(
         default=True,
-        description="Only the first transit domain is drawn with the transit scale and "
-        "probability, as GT-ITM does",
+        description="Draw only the first transit domain with the transit scale and probability, "
+        "as GT-ITM does",
     )
     power_law_routers: Annotated[int, _OF_POWER_LAW] = Field(
         default=102_639,
@@ -150,22 +149,23 @@ class TopologyConfig(Section):
 
     regions: Annotated[Location, TakenAs("file")] | None = Field(
         default=None,
-        description="Regions as the network: a CSV or JSON matrix of latencies between them "
-        "(from, to, ms; or square), or azure or continents, which the package has",
+        description="Regions as the network: a CSV or JSON matrix of latencies (from, to, ms; or "
+        "square), or the package's azure or continents",
     )
     region_latency: Annotated[Literal["one-way", "round-trip"], _OF_REGIONS] = Field(
         default="one-way",
-        description="Regions: what a column ms has; one_way_ms and rtt_ms say it themselves",
+        description="Regions: meaning of the matrix's numbers; columns one_way_ms and rtt_ms "
+        "state their own",
     )
     region_shares: Annotated[Names, _OF_REGIONS] = Field(
         default=(),
-        description="Regions: shares of the nodes, REGION=SHARE,..., in place of the file's "
-        "(column share); equal shares where there are none",
+        description="Regions: shares of the nodes, REGION=SHARE,... [default: the file's column "
+        "share, or equal]",
     )
     region_jitter: Annotated[Time | None, _OF_REGIONS] = Field(
         default=None,
-        description="Regions: a delay from 0 to this is drawn for each pair of sites (up to 16 a "
-        "region) and added to the matrix's",
+        description="Regions: upper bound of a delay that is drawn for each pair of sites (up to "
+        "16 a region) and added",
     )
 
     @model_validator(mode="before")

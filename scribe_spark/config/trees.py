@@ -34,36 +34,34 @@ class LiveTreesConfig(Section):
 
     variants: Names = Field(
         default=(),
-        description="Worlds: what is done to Scribe's trees in each round, separated by commas: "
-        "bottleneck (Section IV.E), collapse, lazy (Section IV.F); none, or plain, by default",
+        description="Changes of Scribe's trees in each round: bottleneck (Section IV.E), "
+        "collapse, lazy (Section IV.F)",
     )
     limit: Annotated[int, _OF_LIMITS, _OF_ONE_LIMIT] = Field(
         default=64,
         ge=1,
         le=MOST_CHILDREN,
-        description="A node with more children than this, over all groups, is overloaded",
+        description="A node with more children, over all groups, is overloaded",
     )
     capacities: Annotated[Location | None, _OF_LIMITS] = Field(
-        default=None, description="A CSV or Parquet table (node, limit) with every node's own limit"
+        default=None, description="Limits of single nodes: a CSV or Parquet table (node, limit)"
     )
     shed_group: Annotated[Literal["largest", "random"], _OF_REMOVER] = Field(
         default="largest",
-        description="What an overloaded node drops from: its largest table or a random one",
+        description="An overloaded node drops a child from its largest table or from a random one",
     )
     shed_child: Annotated[Literal["farthest", "nearest", "random"], _OF_REMOVER] = Field(
-        default="farthest", description="Which child an overloaded node drops"
+        default="farthest", description="Child that an overloaded node drops"
     )
     shed_table: Annotated[Literal["remaining", "whole"], _OF_REMOVER] = Field(
         default="remaining",
-        description="What a dropped child is sent: the children that remain, or the whole table as "
-        "it was at the round's start (then two may choose each other, and the cycle rule refuses "
-        "one)",
+        description="Siblings that a dropped child is sent: the remaining children, or the whole "
+        "table at the round's start",
     )
 
     systems: Names = Field(
         default=(),
-        description="The multicast systems that live in the world beside Scribe, which lives in "
-        "every one that has groups, separated by commas; all under the same events",
+        description="Systems beside Scribe under the same events",
     )
 
     @field_validator("systems")
@@ -87,22 +85,21 @@ class TreesConfig(LiveTreesConfig):
 
     variants: Names = Field(
         default=(),
-        description="Systems beside the others, separated by commas; none, or plain, by default",
+        description="Systems added to the default ones, separated by commas",
     )
     systems: Names = Field(
         default=(),
-        description="The multicast systems of the run, separated by commas; ip_multicast is always "
-        "there: delays are compared with it; by default scribe, ip_multicast, naive_unicast, and "
-        "those that variants adds",
+        description="Systems of the run, separated by commas; ip_multicast is always added for "
+        "comparison; by default scribe, ip_multicast, naive_unicast",
     )
     reference_children: Annotated[int, _OF_REFERENCE_TREE] = Field(
         default=2,
         ge=2,
         le=MOST_REFERENCE_CHILDREN,
-        description="Reference tree: most children of a key; 2 is the binary tree",
+        description="Most children of a key; 2 is the binary tree",
     )
     reference_assignment: Annotated[Literal["pastry", "chord"], _OF_REFERENCE_TREE] = Field(
         default="pastry",
-        description="Reference tree: which keys a node has, those nearest to its nodeId (pastry) "
-        "or those after its predecessor (chord)",
+        description="A node has the keys nearest to its nodeId (pastry), or those after its "
+        "predecessor (chord)",
     )

@@ -253,8 +253,8 @@ DUPLICATES = Measure(
             "duplicates",
             "copies",
             _SECTION,
-            "Copies of a message that reach a node which has it already, over all groups; told of "
-            "systems that hand over copies, not edges of trees.",
+            "Copies that reach a node which has the message already, over all groups; only of "
+            "systems without trees.",
             _of_duplicates(lambda found: found.duplicates),
             forwards,
         ),

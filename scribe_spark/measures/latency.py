@@ -246,7 +246,7 @@ def _metrics_in(unit: str, systems: Callable[[System], bool]) -> tuple[Metric, .
             unit,
             None,
             f"{words} (nearest rank), over publications, of the {what} until {x} % of the members "
-            "but the source have it; none if it is never so.",
+            "except the source have the publication; absent if they never do.",
             _number(unit, f"{x}.{name}"),
             systems,
         )

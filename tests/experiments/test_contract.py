@@ -64,8 +64,10 @@ def test_schemas_say_what_was_promised():
 
 
 def test_the_documentation_says_what_the_schemas_say():
-    said = dict(documented((ROOT / "docs" / "tables.md").read_text()))
-    assert {name: said.get(name) for name in TABLES} == TABLES
+    page = (ROOT / "docs" / "tables.md").read_text()
+    for name, promised in TABLES.items():
+        columns = " ".join(f"{column}:{kind}" for column, kind in promised)
+        assert re.search(rf"^\| `{name}` \| [^|]+ \| {columns} \|$", page, re.M), name
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -24,7 +24,21 @@ from scribe_spark.systems import all_systems, living_systems
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
 
 #: The rest of the page is of rounds: `test_rounds_combine` writes it.
-OF_ROUNDS = "\nIn rounds, every system"
+OF_ROUNDS = "\n## In rounds"
+
+#: The only system that has no rounds.
+OF_REFERENCE_TREE = "| Reference tree | \N{CHECK MARK} | \N{CHECK MARK} | \N{BALLOT X} |"
+
+#: The mark of what has all its measures, and of what is refused.
+YES, REFUSED = "\N{CHECK MARK}", "\N{BALLOT X}"
+
+ABOUT = f"""\
+# What can be combined
+
+A test tries each cell on a small case and writes this page (`tests/world/test_combinations.py`). {YES}: RAD, RMD, RDP, node stress, link stress, and IP multicast and unicast beside; in a world also failures, repairs, late and lost publications. {REFUSED}: refused, with the message [below](#refusals). Empty: not tried, since `--source`, events, access lists and applications affect no other choice. Sweeps and `scribe-spark paper` consist of such runs.
+
+A run with reliable delivery, events, access lists or an application has rounds: it is a world whose groups each get one message (rule [S33](rules.md#S33)).
+"""  # noqa: E501
 
 SMALL: dict[str, Any] = {
     **{"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3},
@@ -169,7 +183,8 @@ def test_the_table_is_what_comes_out_when_each_cell_is_tried(spark, tmp_path, mo
     # of what is played every measure is there that makes sense
     for cell in played:
         assert all(has(cell, found[cell], names) for names in sensible(cell)), cell
-    assert " no |" not in page.partition("| system |")[2]
+    assert "| no " not in page.partition("## Refusals")[0]
+    assert REFUSED not in page.partition("## Systems")[2].replace(OF_REFERENCE_TREE, "")
 
 
 def metrics_of(
@@ -182,20 +197,20 @@ def metrics_of(
 
 
 def systems_of_page(runs: Mapping[str, Mapping[str, Any]]) -> str:
-    """Which systems there are with what."""
-    lines = ["", "Systems, with all of the above:", ""]
-    lines += ["| system | " + " | ".join([*runs, "world"]) + " |", "|---|---|---|---|"]
+    """The section of the systems: which of them there are with what."""
+    lines = ["", "## Systems", "", "| system | " + " | ".join([*runs, "world"]) + " |"]
+    lines.append("|---|---|---|---|")
     for system in all_systems():
         cells = []
         for metrics in runs.values():
             there = metrics.get(f"{system.name}.link_stress.max") is not None
-            cells.append("yes" if there else "no")
+            cells.append(YES if there else REFUSED)
         try:
             living_systems([system.name])
-            cells.append("yes")
-        except InputError as refused:
+            cells.append(YES)
+        except InputError:
             of_trees = system.variant in ("bottleneck", "collapse", "lazy")
-            cells.append("as a variant" if of_trees else refused.remedy)
+            cells.append("as a variant" if of_trees else REFUSED)
         lines.append(f"| {system.label} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -215,37 +230,31 @@ def has(cell: Cell, names: Collection[str], wanted: tuple[str, ...]) -> bool:
 
 def page_of(found: Mapping[Cell, Collection[str] | str]) -> str:
     """The page; rows that are refused for one reason stand together below."""
-    heads = ["command", "overlay", "variant", "delivery", "source", "also", *MEASURES]
-    lines = [
-        "# What can be combined",
-        "",
-        "Each row was tried on a small case by the test that writes this page "
-        "(`tests/world/test_combinations.py`): *yes* where the numbers are there. Sweeps and "
-        "`scribe-spark paper` are runs (or worlds) like these. A run multicasts once, when trees "
-        "are mended, so the last column applies to worlds. How a message comes to the root "
-        "(`--source`), events, access lists and applications on Scribe's upcalls have to do with "
-        "no other choice.",
-        "",
-        "A run with reliable delivery, events, access lists or an application has rounds: it is a "
-        "world whose groups each get one message, a few rounds after the last event (rule "
-        "[S33](rules.md#S33)).",
-        "",
-        "| " + " | ".join(heads) + " |",
-        "|" + "---|" * len(heads),
-    ]
+    ways = list(itertools.product(("run", "world"), DELIVERIES))
+    heads = ["overlay", "variant", "source", "also", *map(", ".join, ways)]
+    lines = [ABOUT, "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for one in dict.fromkeys(replace(cell, command="", delivery="") for cell in found):
+        cells = [replace(one, command=command, delivery=delivery) for command, delivery in ways]
+        marks = [mark(cell, found[cell]) if cell in found else "" for cell in cells]
+        named = [one.overlay, one.variant, one.source, one.also]
+        lines.append("| " + " | ".join([*named, *marks]) + " |")
     reasons: dict[tuple[str, str], list[str]] = {}
     for cell, names in found.items():
         if isinstance(names, str):
             what = _what_is_refused(cell, names)
             reasons.setdefault((cell.command, names), []).append(what)
-            continue
-        told = ["yes" if has(cell, names, wanted) else "no" for wanted in MEASURES.values()]
-        lines.append("| " + " | ".join([*vars(cell).values(), *told]) + " |")
-    lines += ["", "All other combinations are refused in one line:", ""]
-    lines += ["| command | given | reason |", "|---|---|---|"]
+    lines += ["", "## Refusals", "", "| command | given | message |", "|---|---|---|"]
     for (command, reason), given in reasons.items():
         lines.append(f"| {command} | {', '.join(dict.fromkeys(given))} | {reason} |")
     return "\n".join(lines) + "\n"
+
+
+def mark(cell: Cell, names: Collection[str] | str) -> str:
+    """The mark of a cell; the measures that it lacks, if it lacks any."""
+    if isinstance(names, str):
+        return REFUSED
+    wanted = zip(MEASURES, sensible(cell), strict=False)
+    return ", ".join(f"no {one}" for one, of in wanted if not has(cell, names, of)) or YES
 
 
 def _what_is_refused(cell: Cell, reason: str) -> str:

@@ -1,0 +1,107 @@
+"""The reference that is written from the code: every field, measure, table and command is there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from scribe_spark import schemas
+from scribe_spark.cli.program import PURPOSES
+from scribe_spark.config import REFERENCE_TREE_FIELDS, RUN_FIELDS, WORLD_FIELDS
+from scribe_spark.measures.metrics import all_measures
+from scribe_spark.worlds.summary import measure_of, summary_units
+from tools import field_units, reference_pages, round_measures
+
+
+def _cells(page: str) -> dict[str, list[str]]:
+    """Return the rows of a page by their first cell."""
+    rows = {}
+    for line in re.findall(r"^\|.*\|$", page, re.M):
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if cells[0].startswith("`"):
+            rows.setdefault(cells[0].strip("`"), cells[1:])
+    return rows
+
+
+def test_the_configuration_has_every_field_once():
+    page = reference_pages.configuration_page()
+    names = re.findall(r"^\| `(\w+)` \|", page, re.M)
+    assert len(names) == len({*names})
+    fields = {*RUN_FIELDS, *WORLD_FIELDS, *REFERENCE_TREE_FIELDS}
+    assert fields < {*names}
+    rows = _cells(page)
+    for name in fields:
+        marks = [bool(mark) for mark in rows[name][:3]]
+        taken = [name in of for of in (RUN_FIELDS, WORLD_FIELDS, REFERENCE_TREE_FIELDS)]
+        assert marks == taken, name
+    assert rows["groups"][1:5] == ["`[scribe]`", "", "0..10000000", "`1500`, world: `0`"]
+    assert rows["gossipsub_preset"][3] == "spec\\|go\\|ethereum"
+    units = [rows[name][5] for name in ("lan_delay_ms", "lifetime", "uplink", "systems")]
+    assert units == ["ms", "rounds", "bit/s", ""]
+
+
+def test_a_page_names_the_systems_that_a_world_can_change():
+    rows = _cells(reference_pages.configuration_page())
+    assert "gossipsub" in rows["systems"][-1]
+    assert "In a world: Systems beside Scribe" in rows["systems"][-1]
+
+
+def test_units_are_those_of_fields():
+    fields = {*RUN_FIELDS, *WORLD_FIELDS, *REFERENCE_TREE_FIELDS}
+    assert {*field_units.UNITS} <= fields
+
+
+def test_every_metric_of_a_run_is_on_the_page_of_the_measures():
+    page = reference_pages.measures_page()
+    rows = _cells(page.partition("## Of a world")[0])
+    for measure in all_measures():
+        for metric in measure.metrics:
+            name, statistic = reference_pages._split(metric.name)
+            cells = rows["SYSTEM." * (metric.systems is not None) + name]
+            assert statistic in cells[0].split() or not statistic, metric.name
+            assert metric.unit in cells[1].split(", "), metric.name
+            assert cells[3].endswith("."), metric.name
+
+
+def test_every_measure_of_a_world_has_a_meaning():
+    rows = _cells(reference_pages.measures_page().partition("## Of a world")[2])
+    found = reference_pages.round_measures()
+    assert set(found) == set(rows)
+    assert all(cells[3].endswith(".") for cells in rows.values())
+    assert len(summary_units()) > len(found) > 60
+    # no meaning is left over
+    names = {name.removeprefix("SYSTEM.") for name in found}
+    assert {*round_measures.MEANINGS} <= names
+    assert measure_of("lookups.hops.last") in names
+
+
+def test_a_measure_without_a_meaning_is_an_error():
+    with pytest.raises(KeyError, match="unheard_of"):
+        reference_pages.meaning_of("SYSTEM.unheard_of")
+
+
+def test_every_table_and_column_has_a_meaning():
+    rows = _cells(reference_pages.tables_page())
+    for contract in (
+        *(schemas.CONTRACT, schemas.SYSTEMS_CONTRACT, schemas.BYTES_CONTRACT),
+        *(schemas.PARTS_CONTRACT, schemas.WORLD_CONTRACT, schemas.GROUPS_CONTRACT),
+        schemas.SCHEDULE_CONTRACT,
+        schemas.REFERENCE_TREE_CONTRACT,
+    ):
+        for name, schema in contract.items():
+            # a column may have the name of a table
+            assert name in rows
+            assert all(rows[column][-1] for column in schema.names), name
+
+
+def test_every_command_is_on_the_page_with_options_of_its_own():
+    page = reference_pages.commands_page()
+    assert re.findall(r"^## (.*)$", page, re.M) == list(PURPOSES)
+    for name, purpose in PURPOSES.items():
+        section = page.partition(f"## {name}\n")[2].partition("\n## ")[0]
+        assert section.startswith(f"\n{purpose}\n")
+        assert f"scribe-spark {name}" in section
+    run = page.partition("## run\n")[2].partition("\n## ")[0]
+    assert "| `--nodes` | Overlay nodes, N |" in run
+    assert "--leaf-set" not in run

@@ -1,0 +1,131 @@
+"""The tutorials: each block runs, and prints what the page says."""
+
+from __future__ import annotations
+
+import re
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from tools import tutorials
+
+PAGE = """\
+# A tutorial
+
+<!-- small: --nodes 30 -->
+
+```sh
+scribe-spark run --nodes 100 \\
+  --out out/run
+scribe-spark verify out/run
+```
+
+<!-- output -->
+```text
+old
+```
+<!-- end of output -->
+
+```python
+names = ["seen"]
+```
+
+```python
+print(names, open("data/tiny.toml").readable())
+```
+
+<!-- output -->
+```text
+```
+<!-- end of output -->
+
+<!-- drawn by: out/run/figures/a.svg -->
+![A picture](figures/a.svg)
+"""
+
+#: A figure with a part for the pointer.
+SVG = (
+    '<svg xmlns="http://www.w3.org/2000/svg"><g class="marks"><path d="M 1.23456 2"/>'
+    '<g class="spot more"><text>told</text></g></g></svg>'
+)
+
+
+def test_blocks_are_played_in_order_and_their_outputs_written(tmp_path):
+    seen = []
+
+    def run(words: list[str]) -> str:
+        seen.append(words)
+        return f"{words[0]}\n"
+
+    outputs = list(tutorials.play(PAGE, tmp_path, run))
+    assert seen == [["run", "--nodes", "100", "--out", "out/run"], ["verify", "out/run"]]
+    assert outputs == ["run\nverify\n", "", "['seen'] True\n"]
+    written = tutorials.with_outputs(PAGE, outputs)
+    assert [block.output for block in tutorials.blocks_of(written)] == [
+        *("run\nverify\n", None, "['seen'] True\n")
+    ]
+    assert tutorials.with_outputs(written, ["old\n", "", ""]) == PAGE
+
+
+def test_a_small_case_has_flags_for_runs_alone(tmp_path):
+    seen = []
+    list(tutorials.play(PAGE, tmp_path, lambda words: seen.append(words) or "", small=True))
+    assert seen[0][-2:] == ["--nodes", "30"]
+    assert seen[1] == ["verify", "out/run"]
+
+
+def test_other_programs_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="not rm"):
+        list(tutorials.play("```sh\nrm -r out\n```\n", tmp_path, lambda _: ""))
+
+
+def test_a_picture_has_nothing_for_the_pointer():
+    assert tutorials.pictures_of(PAGE) == [("out/run/figures/a.svg", "figures/a.svg")]
+    small = tutorials.picture(SVG)
+    assert "told" not in small
+    assert '<path d="M 1.23 2" />' in small
+
+
+def first_words(output: str) -> list[str]:
+    """Return how each line begins, whatever the numbers are."""
+    return [re.sub(r"[\d.,]+", "N", line.split(maxsplit=1)[0]) for line in output.splitlines()]
+
+
+@pytest.mark.parametrize("name", tutorials.PAGES)
+def test_a_tutorial_runs_at_a_small_size(name, spark, call, monkeypatch, tmp_path):
+    """The blocks are the page's, the sizes are those that it has for this."""
+    monkeypatch.setattr(
+        "scribe_spark.cli.commands.open_session", lambda *_, **__: nullcontext(spark)
+    )
+
+    def run(words: list[str]) -> str:
+        code, out, err = call(*words)
+        assert code == 0, err
+        return out
+
+    text = tutorials.page_of(name).read_text("utf-8")
+    outputs = list(tutorials.play(text, tmp_path, run, small=True))
+    said = [block.output for block in tutorials.blocks_of(text)]
+    assert sum(one is not None for one in said) >= 4
+    for output, recorded in zip(outputs, said, strict=True):
+        assert recorded is None or first_words(output) == first_words(recorded)
+    pictures = tutorials.pictures_of(text)
+    assert len(pictures) >= 2
+    assert len(pictures) == text.count("![")
+    for source, target in pictures:
+        assert (tmp_path / source).exists()
+        assert (tutorials.page_of(name).parent / target).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", tutorials.PAGES)
+def test_a_tutorial_prints_what_it_says(name, tmp_path):
+    text = tutorials.page_of(name).read_text("utf-8")
+    outputs = list(tutorials.play(text, tmp_path, tutorials.run_as_a_user))
+    assert tutorials.with_outputs(text, outputs) == text
+    for source, target in tutorials.pictures_of(text):
+        drawn = tutorials.picture((tmp_path / source).read_text("utf-8"))
+        words = re.compile(r"<(?:\w+:)?(?:desc|title)[^>]*>([^<]*)<")
+        recorded = (Path(tutorials.page_of(name)).parent / target).read_text("utf-8")
+        assert words.findall(drawn) == words.findall(recorded) != []

@@ -1,0 +1,39 @@
+"""Count the words of the documentation: tokens between blanks that have a letter or a digit.
+
+python -m tools.count_words
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def words_in(text: str) -> int:
+    """Return the number of words of a text.
+
+    Examples
+    --------
+    >>> words_in("| `nodes` | 1..128 | - | Overlay nodes, N |")
+    5
+    """
+    return sum(bool(re.search(r"[^\W_]", token)) for token in text.split())
+
+
+def words_of_pages() -> dict[str, int]:
+    """Return the number of words of each page of docs/, by its name."""
+    return {page.name: words_in(page.read_text("utf-8")) for page in sorted(ROOT.glob("docs/*.md"))}
+
+
+def main() -> None:
+    """Print the words of each page, and of all."""
+    found = words_of_pages()
+    for name, words in sorted(found.items(), key=lambda item: -item[1]):
+        print(f"{words:>7,} {name}")
+    print(f"{sum(found.values()):>7,} in all")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,429 @@
+"""The pages of the reference that are written from the code: config, tables, measures, commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import click
+
+from scribe_spark import schemas
+from scribe_spark.cli.program import PURPOSES, Program
+from scribe_spark.config.fields import COMMANDS, FieldRecord, documentation
+from scribe_spark.measures.metrics import all_measures
+from scribe_spark.systems import all_systems, described
+from scribe_spark.worlds.summary import measure_of, summary_units
+from tools.columns import COLUMNS, ROWS
+from tools.field_units import unit_of
+from tools.pages import table
+from tools.round_measures import MEANINGS
+
+_PROGRAM = Program("scribe-spark")
+
+# ------------------------------------------------------------------------------- configuration.md
+
+_ABOUT_FIELDS = """\
+# Configuration
+
+A field is a flag (`--leaf-set 16`), a key of the TOML file of `--config` (`leaf_set = 16`, in `[overlay]` or at the top), and an argument of `RunConfig(leaf_set=16)`. Flags win over the file; `--set` sweeps any field.
+
+A mark names the commands: *run* is also for `sweep`, *tree* for `reference-tree`; a section in place of the mark is where a world's file has the field. A field without a default is unset. Units follow the default. `make docs` writes this page.
+"""
+
+_HEADER = ("field", "run", "world", "tree", "values", "default", "unit", "meaning")
+
+
+def configuration_page() -> str:
+    """``docs/configuration.md``."""
+    sections: dict[str, list[list[str]]] = {}
+    for by_command in documentation():
+        first, *_ = by_command.values()
+        sections.setdefault(first.section, []).append(_field_row(first, by_command))
+    parts = [_ABOUT_FIELDS]
+    for section, rows in sections.items():
+        title = "Outside of sections" if section == "run" else f"`[{section}]`"
+        parts.append(f"\n## {title}\n\n" + "".join(f"{line}\n" for line in table(_HEADER, rows)))
+    return "".join(parts)
+
+
+def _field_row(first: FieldRecord, by_command: Mapping[str, FieldRecord]) -> list[str]:
+    """Return the row of a field."""
+    marks = [_mark(first, by_command.get(command)) for command in COMMANDS]
+    texts = list(dict.fromkeys(field.description for field in by_command.values()))
+    text = ". ".join([described(first), *(f"In a world: {other}" for other in texts[1:])])
+    default = _defaults(by_command)
+    return [f"`{first.flat}`", *marks, first.values, default, unit_of(first), text]
+
+
+def _mark(first: FieldRecord, field: FieldRecord | None) -> str:
+    """Return a dot for a command that takes a field, or the section where its file has that."""
+    if field is None:
+        return ""
+    return "\N{BULLET}" if field.section == first.section else f"`[{field.section}]`"
+
+
+def _defaults(fields: Mapping[str, FieldRecord]) -> str:
+    """Return the default of a field; of the commands where it is another one, beside it."""
+    values = {command: _code(field.typical) for command, field in fields.items()}
+    first, *_ = values.values()
+    others = {command: value for command, value in values.items() if value != first}
+    more = [f"{command}: {value or 'unset'}" for command, value in others.items()]
+    return ", ".join([first, *more] if first else more)
+
+
+def _code(value: str) -> str:
+    return f"`{value}`" if value else ""
+
+
+# -------------------------------------------------------------------------- measures_reference.md
+
+_ABOUT_MEASURES = """\
+# All measures
+
+The numbers of `metrics.json` and of a world's rounds. `SYSTEM` is a multicast system, such as `scribe`. A number's name is a measure and a statistic: `scribe.rad.median`.
+
+| statistic | value |
+|---|---|
+| `mean`, `median`, `max`, `p50` ... `p99` | over what the definition names; percentiles by nearest rank |
+| `largest` | of the largest group, or the largest value |
+| `below_1`, `below_2_25`, `below_4` | share of the members below that value |
+| `mean`, `median` of a stress | over the paper's link slots: core links, and 100 LAN slots a router in both directions; absent with fewer slots than links |
+| `mean_existing`, `median_existing` | over all directed links |
+
+*Figure* is the figure or section of the JSAC 2002 paper; P is 50, 90, 95, 99 or 100. [Concepts](concepts.md) explains the main measures. `make docs` writes this page.
+"""
+
+_STATISTICS = (
+    r"mean|median|max|min|sum|largest|p50|p90|p95|p99|mean_existing|median_existing|below_[\d_]+"
+)
+#: The beginning of a definition that only says the statistic.
+_SAYS_STATISTIC = re.compile(
+    r"^(?:(?:Mean number of|Mean|Median|Maximum|Greatest)|The \d+th percentile|Share below [\d.]+)"
+    r"(?: \(nearest rank\))?,?(?: over publications,)?(?: of)?(?: the)? "
+)
+_SAYS_LINKS = re.compile(r", over (?:the paper's link slots: core|all directed links, those).*$")
+
+
+def measures_page() -> str:
+    """``docs/measures_reference.md``."""
+    parts = [_ABOUT_MEASURES]
+    for title, of_systems in (("Of a run", False), ("Of each system of a run", True)):
+        rows = [
+            [f"`{name}`", " ".join(of["statistics"]), ", ".join(of["units"]), of["figure"], text]
+            for (name, text), of in _run_measures(of_systems).items()
+        ]
+        header = ("measure", "statistics", "unit", "figure", "definition")
+        parts.append(f"\n## {title}\n\n" + "".join(f"{line}\n" for line in table(header, rows)))
+    parts.append(_of_rounds())
+    return "".join(parts)
+
+
+def _run_measures(of_systems: bool) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the measures of runs: (name, definition) -> statistics, units, figure."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    texts: dict[str, str] = {}
+    for metric in (metric for measure in all_measures() for metric in measure.metrics):
+        if (metric.systems is not None) != of_systems:
+            continue
+        name, statistic = _split(metric.name)
+        text = _without_statistic(metric.definition) if statistic else metric.definition
+        name = f"SYSTEM.{name}" if of_systems else name
+        key = name, texts.setdefault(name, _any_number(text))
+        of = found.setdefault(key, {"statistics": {}, "units": {}, "figure": metric.figure or ""})
+        of["statistics"] |= {statistic: None} if statistic else {}
+        of["units"][metric.unit] = None
+    return found
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return a metric's measure and its statistic, which may be empty.
+
+    Examples
+    --------
+    >>> _split("time_to_90.p95"), _split("failure.depth_3.links"), _split("messages")
+    (('time_to_P', 'p95'), ('failure.depth_D.links', ''), ('messages', ''))
+    """
+    measure, _, statistic = name.rpartition(".")
+    if not re.fullmatch(_STATISTICS, statistic) or not measure:
+        measure, statistic = name, ""
+    return _any_number(measure), statistic
+
+
+def _without_statistic(definition: str) -> str:
+    """Return a definition of a measure without its statistic.
+
+    Examples
+    --------
+    >>> _without_statistic("The 95th percentile (nearest rank) of the hops to a copy.")
+    'Hops to a copy.'
+    """
+    text = _SAYS_LINKS.sub(".", _SAYS_STATISTIC.sub("", definition))
+    return text[0].upper() + text[1:]
+
+
+def _any_number(text: str) -> str:
+    """Return a name or a definition with letters for its depth, its percentage or its number."""
+    text = re.sub(r"(depth[ _])\d+([ _](\d+|and[ _]deeper))?", r"\1D", text)
+    text = re.sub(r"\b(time_to|hops_to)_\d+", r"\1_P", re.sub(r"\b\d+ %", "P %", text))
+    return re.sub(r"\.\d+$", ".N", text)
+
+
+_ABOUT_ROUNDS = """
+## Of a world's rounds
+
+A sweep adds `.first`, `.last`, `.least`, `.most` and `.steady`. `CAUSE` is the cause of a JOIN (`own`, `forwarder`, `parent failed`, ...), `KIND` a kind of message, N a number of rounds or hops.
+
+"""
+
+
+def _of_rounds() -> str:
+    """Return the section of the measures of a world's rounds."""
+    rows = [
+        [f"`{name}`", " ".join(of["statistics"]), ", ".join(of["units"]), _which(of), text]
+        for name, of in round_measures().items()
+        for text in [meaning_of(name)]
+    ]
+    header = ("measure", "statistics", "unit", "systems", "definition")
+    return _ABOUT_ROUNDS + "".join(f"{line}\n" for line in table(header, rows))
+
+
+def round_measures() -> dict[str, dict[str, dict[str, None]]]:
+    """Return the measures of a world's rounds: name -> its statistics, units and systems."""
+    systems = [system.name for system in all_systems()]
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    for metric, unit in summary_units().items():
+        system, _, rest = measure_of(metric).partition(".")
+        name, statistic = _split(rest if system in systems else measure_of(metric))
+        name = re.sub(r"\b(joins|refused|messages)\.(?!at_root$).*", _kind, name)
+        of = found.setdefault(
+            f"SYSTEM.{name}" if system in systems else name,
+            {"statistics": {}, "units": {}, "systems": {}},
+        )
+        of["statistics"] |= {statistic: None} if statistic else {}
+        of["units"][unit] = None
+        of["systems"] |= {system: None} if system in systems else {}
+    return found
+
+
+def _kind(found: re.Match[str]) -> str:
+    return f"{found[1]}.{'CAUSE' if found[1] == 'joins' else 'KIND'}"
+
+
+def meaning_of(name: str) -> str:
+    """Return the meaning of a measure of a world's rounds.
+
+    Raises
+    ------
+    KeyError
+        Neither `MEANINGS` nor the measures of runs have it.
+    """
+    measure = name.removeprefix("SYSTEM.")
+    if measure in MEANINGS:
+        return MEANINGS[measure]
+    if name in {of for of, _ in _run_measures(True)}:
+        return "As of a run."
+    raise KeyError(name)
+
+
+def _which(of: Mapping[str, Mapping[str, None]]) -> str:
+    """Return the systems of a measure; nothing for a measure of all that a world can have."""
+    living = {system.name for system in all_systems() if system.world} | {"scribe"}
+    return "" if living <= set(of["systems"]) else " ".join(of["systems"])
+
+
+# -------------------------------------------------------------------------------------- tables.md
+
+_ABOUT_TABLES = """\
+# Tables
+
+Each table is a Parquet folder in `OUT/tables/`. Later versions may add columns; these keep their names, types and meaning. `make docs` writes this page from `scribe_spark/schemas.py`.
+
+Nodes, groups and routers are whole numbers: nodes from 0; groups from 1, by size, or as `--members` numbers them. `(id_hi, id_lo)` and `(key_hi, key_lo)` are the halves of an unsigned 128-bit number. [Every column](#every-column) has its unit below.
+
+## Tables of a run
+
+"""
+
+_OF_RUNS = """
+- `links` has a row for each direction. `kind`, `domain`, `x` and `y` of `routers` are NULL where the topology has none.
+- A `deliveries` row of a baseline is one hop.
+- `latency`: a run has one publication of each group, 0. `unit` is `ms`; systems with a clock of hops also have rows in `hops`. `mean` has three decimals, percentiles are by nearest rank (the ⌈q n / 100⌉-th smallest of n); `t50` to `t100` are NULL if that share is never reached.
+- `latency_counts`: latencies above `value` - 1 and at most `value`. The sum up to a value, divided by the sum of `expected`, is the coverage at that time.
+- `Run.arrivals()` joins `deliveries` with the sender of each first copy.
+- `link_stress` has only links with packets. IP multicast stores nothing in end nodes: its `node_stress` is zero.
+- `routing_table` needs `--write-routing-table`, `knowledge` needs `--write-knowledge`.
+- A run with [rounds](living.md#the-papers-measures-after-failures) also leaves `events`; its other tables cover the nodes that are alive at the multicast (rule S33).
+- Other tables are internal and may change (`schemas.WRITTEN`).
+"""
+
+_ABOUT_SYSTEMS = """
+## Tables of some systems
+
+A run has these if a system in it hands them over.
+
+"""
+
+_OF_SYSTEMS = """
+- A tree's copies are its `tree_edges`, its state is in `node_stress`, and a JOIN goes along each edge. `copies` also has `first` BOOLEAN: the first copy at its receiver. `sent_ms` is NULL with a clock of hops.
+- `control` counts messages while members join. `control_stress` covers these and the copies that are not payload; `link_stress` and `node_stress` cover payload alone.
+"""
+
+_ABOUT_BYTES = """
+## Bytes
+
+A run with `message_size` leaves this table, with a row for every node of every system.
+
+"""
+
+_OF_BYTES = """
+- A payload has the publication's size, without headers; each copy counts at its sender and its receiver. IP multicast's packets count at the source and at members.
+- Control messages: IDONTWANT and IWANT 27 bytes, IHAVE 61, GRAFT 39, PRUNE 41 (libp2p's protobufs, message id of 20 bytes, topic of 32); others `control_size`.
+"""
+
+_ABOUT_SCHEDULES = """
+## Schedules of publications
+
+A run with `schedule` or `publications` leaves these; `link_bytes` needs publications with a size.
+
+"""
+
+_OF_SCHEDULES = """
+- `deliveries` and `copies` also have `publication` BIGINT, the number in `schedule`, and `latency` has a row for each publication. Delays count from the publication's own time, `sent_ms` from time 0. `copies` has also those of trees and IP multicast, without the way from a source to the root.
+- `link_stress` and `bytes` sum over all publications; `node_stress` counts each receiver of a node once. In `tree_edges`, flooding, the reference tree and unicast have the edges of all their sources.
+"""
+
+_ABOUT_PARTS = """
+## Classes and regions
+
+With classes or regions, `nodes` has a column `class` or `region` STRING, and a run leaves `by_part`. Other tables are split by a join with `nodes`.
+
+"""
+
+_ABOUT_WORLDS = """
+## Tables of a world
+
+A world leaves `routers`, `links`, `nodes` and these; the last three only with groups.
+
+"""
+
+_OF_WORLDS = """
+- `--measures delay` or `link_stress` adds a run's tables `tree_edges`, `deliveries`, `latency` and `latency_counts` of the last round's multicasts (rule S25); `publication` is then the round.
+- `memberships` has the trees after the last round; `parent` is NULL at a root and at a node that waits.
+- `watched_trees` has up to eight trees of about 14 members (at most 64 nodes): before and after a round in which a node with children died, then after each round until no orphan is left.
+"""
+
+_ABOUT_TREES = """
+## Tables of `scribe-spark reference-tree`
+
+"""
+
+_ABOUT_COLUMNS = """
+## Every column
+
+"""
+
+
+def tables_page() -> str:
+    """``docs/tables.md``."""
+    of_a_world = schemas.WORLD_CONTRACT | schemas.GROUPS_CONTRACT
+    parts = (
+        (_ABOUT_TABLES, schemas.CONTRACT, _OF_RUNS),
+        (_ABOUT_SYSTEMS, schemas.SYSTEMS_CONTRACT, _OF_SYSTEMS),
+        (_ABOUT_BYTES, schemas.BYTES_CONTRACT, _OF_BYTES),
+        (_ABOUT_SCHEDULES, schemas.SCHEDULE_CONTRACT, _OF_SCHEDULES),
+        (_ABOUT_PARTS, schemas.PARTS_CONTRACT, ""),
+        (_ABOUT_WORLDS, of_a_world, _OF_WORLDS),
+        (_ABOUT_TREES, schemas.REFERENCE_TREE_CONTRACT, ""),
+    )
+    text = "".join(before + _tables(contract) + after for before, contract, after in parts)
+    return text + _ABOUT_COLUMNS + _columns([contract for _, contract, _ in parts])
+
+
+def _tables(contract: Mapping[str, Any]) -> str:
+    """Return the tables of a contract: name, meaning of a row, columns."""
+    rows = [[f"`{name}`", ROWS[name], _schema(of)] for name, of in contract.items()]
+    return "".join(f"{line}\n" for line in table(("table", "a row", "columns"), rows))
+
+
+def _schema(schema: Any) -> str:
+    """Return ``node:BIGINT id_hi:BIGINT``: the columns of a table and their types."""
+    return " ".join(f"{f.name}:{f.dataType.simpleString().upper()}" for f in schema.fields)
+
+
+def _columns(contracts: Iterable[Mapping[str, Any]]) -> str:
+    """Return the unit and the meaning of each column of the tables of some contracts."""
+    names = sorted({name for of in contracts for schema in of.values() for name in schema.names})
+    rows = [[f"`{name}`", *COLUMNS[name]] for name in names]
+    return "".join(f"{line}\n" for line in table(("column", "unit", "meaning"), rows))
+
+
+# ------------------------------------------------------------------------------------ commands.md
+
+_ABOUT_COMMANDS = """\
+# Commands
+
+`scribe-spark COMMAND --help` lists all options; [configuration.md](configuration.md) has their fields. `scribe-spark --version` prints the version. `make docs` writes this page from the command line's parser.
+
+| exit code | meaning |
+|---|---|
+| 0 | the command did what it was asked for |
+| 1 | a run failed, tables are damaged (`verify`), or measures differ too much (`compare --fail-above`) |
+| 2 | bad input: one line names the field, the value and a remedy; Spark was not started |
+| 128 + N | signal N ended the command (130: Ctrl-C); `--resume` goes on |
+"""
+
+
+def commands_page() -> str:
+    """``docs/commands.md``."""
+    return _ABOUT_COMMANDS + "".join(
+        f"\n## {name}\n\n{purpose}\n\n" + _used_options(command) + _examples(command)
+        for name, purpose, command in _commands()
+    )
+
+
+def _commands() -> Iterator[tuple[str, str, click.Command]]:
+    """Yield each command: its name, its purpose in a line, and its parser."""
+    context = click.Context(_PROGRAM)
+    for name, purpose in PURPOSES.items():
+        command = _PROGRAM.get_command(context, name)
+        assert command is not None
+        yield name, purpose, command
+
+
+def _examples(command: click.Command) -> str:
+    """Return the examples of a command as a block."""
+    lines = _example_lines(command)
+    return "```sh\n" + "".join(f"{line}\n" for line in lines) + "```\n"
+
+
+def _example_lines(command: click.Command) -> list[str]:
+    text = (command.epilog or "").partition("Examples:\n")[2]
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _used_options(command: click.Command) -> str:
+    """Return a table of the arguments of a command and of the options that its examples use."""
+    used = {word for line in _example_lines(command) for word in line.split()}
+    rows = [
+        [f"`{option.opts[0]}`", _first_clause(option.help or "")]
+        for option in command.params
+        if isinstance(option, click.Option) and used & {*option.opts}
+    ]
+    lines = table(("option", "meaning"), rows) if rows else []
+    return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")
+
+
+def _first_clause(text: str) -> str:
+    """Return the beginning of an option's help, up to its first semicolon or a list.
+
+    Examples
+    --------
+    >>> _first_clause("Churn: mean lifetime of a node; at least a round  [default: 3]")
+    'Churn: mean lifetime of a node'
+    >>> _first_clause("Your own events: a table (round, node, event)")
+    'Your own events'
+    """
+    text = text.partition(" [default")[0].partition("; ")[0]
+    head, _, rest = text.partition(": ")
+    return (text if rest and len(head.split()) <= 2 else head).strip()
