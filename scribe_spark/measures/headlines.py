@@ -20,12 +20,13 @@ _OF_WORLDS = (
     *("publications.duplicates", "multicasts.reached", "control", "orphans"),
     *("latency.p50", "latency.p99", "time_to_99.median"),
     *("rad.median", "rad.largest", "rmd.median", "rmd.largest", "rdp.mean"),
-    *("link_stress.payload.max"),
+    "link_stress.payload.max",
 )
 
 #: Measures of the nodes and lookups of a world.
 _OF_ALL_WORLDS = (
     *("nodes.live", "leaf_sets.right", "cells.missing"),
+    "link_stress.payload.max",  # Scribe's
     *("lookups.delivered", "lookups.right", "lookups.hops", "lookups.lost"),
 )
 
@@ -44,7 +45,9 @@ def is_headline(measure: str, world: bool = False) -> bool:
     --------
     >>> is_headline("scribe.rad.median"), is_headline("scribe.rad.max")
     (True, False)
-    >>> is_headline("lookups.hops", world=True)
+    >>> is_headline("lookups.hops", world=True), is_headline("link_stress.payload.max", world=True)
+    (True, True)
+    >>> is_headline("gossipsub.link_stress.payload.max", world=True)
     True
     """
     of_systems, of_all = (_OF_WORLDS, _OF_ALL_WORLDS) if world else (_OF_RUNS, _OF_ALL_RUNS)
