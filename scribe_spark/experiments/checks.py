@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from scribe_spark.bandwidth.schedule import check_schedule
 from scribe_spark.config import Execution, RunConfig, WorldConfig
@@ -14,10 +15,14 @@ from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.lock import LOCK, refuse_locked
 from scribe_spark.experiments.plan import Plan, plan_run
 from scribe_spark.experiments.saved_knowledge import check_saved_knowledge
-from scribe_spark.experiments.scheduled import refuse_slow, refuse_unknown_groups
+from scribe_spark.experiments.scheduled import (
+    refuse_deliveries,
+    refuse_slow,
+    refuse_unknown_groups,
+)
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.overlays import check_overlay
-from scribe_spark.scribe import check_capacities, check_members
+from scribe_spark.scribe import check_capacities, check_members, group_sizes
 from scribe_spark.systems import plays_schedules, systems_of_run
 from scribe_spark.topology import Graph, load, needs_spark
 from scribe_spark.underlay.routable import check_routes
@@ -47,14 +52,17 @@ def check(config: RunConfig, execution: Execution) -> None:
         if config.has_system("can"):
             config.can.refuse_routers(len(graph.vertices))
     members, capacities = config.groups.members, config.trees.capacities
-    groups = np.arange(1, 1 + (config.groups.count or 0))
+    sizes: pd.Series | None = None
     if members is not None and is_local(members):
         frame = check_members(members, config.overlay.nodes)
-        groups = frame["group"].unique()
-        config.refuse_groups(len(groups), len(frame), members)
-        config.refuse_publications(len(groups), len(frame))
+        sizes = frame["group"].value_counts()
+        config.refuse_groups(len(sizes), len(frame), members)
+        config.refuse_publications(len(sizes), len(frame))
     if config.bandwidth.several:
-        _check_schedule(config, None if members and not is_local(members) else groups, graph)
+        if members is None:
+            drawn = group_sizes(config)
+            sizes = pd.Series(drawn, np.arange(1, 1 + len(drawn)))
+        _check_schedule(config, sizes, graph)
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)
 
@@ -104,13 +112,13 @@ def _check_trees(config: RunConfig) -> None:
         _check_flooding(config)
 
 
-def _check_schedule(config: RunConfig, groups: np.ndarray | None, graph: Graph | None) -> None:
-    """Refuse systems that play one publication, and a local table that no run can have.
+def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | None) -> None:
+    """Refuse systems that play one publication, and publications that no run can have.
 
     Parameters
     ----------
-    groups : ndarray of int64 or None
-        Of the run; None if they are not known yet.
+    sizes : Series or None
+        The number of members of each group; None if they are not known yet.
     graph : Graph or None
         The network; None where Spark reads it.
     """
@@ -120,12 +128,18 @@ def _check_schedule(config: RunConfig, groups: np.ndarray | None, graph: Graph |
             remedy = f"has {system.name}, which plays one publication of a group; leave out {cause}"
             raise InputError("systems", system.name, remedy)
     path = config.bandwidth.schedule
-    if path is None or not is_local(path):
-        return
-    schedule = check_schedule(path, config.overlay.nodes, config.bandwidth.size)
-    if groups is not None:
-        refuse_unknown_groups(path, schedule, groups)
-    refuse_slow(config, schedule, graph)
+    if path is None:
+        if sizes is not None:
+            each = sizes if config.bandwidth.published_by == "everyone" else 1
+            refuse_deliveries(
+                config, int((each * sizes).sum()) * (config.bandwidth.publications or 1)
+            )
+    elif is_local(path):
+        schedule = check_schedule(path, config.overlay.nodes, config.bandwidth.size)
+        refuse_slow(config, schedule, graph)
+        if sizes is not None:
+            refuse_unknown_groups(path, schedule, sizes.index.to_numpy())
+            refuse_deliveries(config, int(sizes.loc[schedule.group].sum()))
 
 
 def _check_flooding(config: RunConfig) -> None:

@@ -46,33 +46,33 @@ class Run:
         -------
         DataFrame
             ``system, group, publication, node, arrival_us, hops, from``; ``from`` is NULL where the
-            copy came on the way from a source to the root.
+            copy came on the way from a source to the root.  Times count from the start of the run.
         """
-        keys, from_source = ["system", "group", "node"], F.lit(0)
-        deliveries, tables = self.table("deliveries"), self._tables()
-        sender = self.table("tree_edges").select(
-            *keys[:2], F.col("child").alias("node"), F.col("parent").alias("from")
-        )
-        first: DataFrame | None = None
-        if "copies" in tables:
-            ends = F.col("receiver").alias("node"), F.col("sender").alias("from")
-            first = self.table("copies").where("first")
-        if "schedule" in tables:
-            keys = [*keys, "publication"]
+        scheduled = "schedule" in self._tables()
+        keys = ["system", "group", "node", *(["publication"] if scheduled else [])]
+        deliveries = self.table("deliveries")
+        if scheduled:
             published = self.table("schedule").select("publication", "time_ms")
             deliveries = deliveries.join(published, "publication")
-            from_source = F.col("time_ms")
-            assert first is not None
-            sender = first.select(*keys[:2], "publication", *ends)
         else:
-            deliveries = deliveries.withColumn("publication", F.lit(0).cast("bigint"))
-            if first is not None:
-                sender = sender.unionByName(first.select(*keys[:2], *ends))
-        arrival_us = F.round((F.col("delay_ms") + from_source) * MICROSECONDS).cast("bigint")
-        return deliveries.join(sender, keys, "left").select(
+            of_run = {"publication": F.lit(0).cast("bigint"), "time_ms": F.lit(0.0)}
+            deliveries = deliveries.withColumns(of_run)
+        arrival_us = F.round((F.col("delay_ms") + F.col("time_ms")) * MICROSECONDS).cast("bigint")
+        return deliveries.join(self._senders(keys), keys, "left").select(
             *("system", "group", "publication", "node"),
             *(arrival_us.alias("arrival_us"), "hops", "from"),
         )
+
+    def _senders(self, keys: list[str]) -> DataFrame:
+        """Return the sender of each first copy, ``from``, with some keys of the copy."""
+        renamed = {"child": "node", "parent": "from", "receiver": "node", "sender": "from"}
+        edges = self.table("tree_edges").withColumnsRenamed(renamed)
+        if "copies" not in self._tables():
+            return edges.select(*keys, "from")
+        copies = self.table("copies").where("first").withColumnsRenamed(renamed)
+        copies = copies.select(*keys, "from")
+        # with a schedule trees have copies, too
+        return copies if "publication" in keys else edges.select(*keys, "from").union(copies)
 
     def _tables(self) -> set[str]:
         return {name for entry in self.manifest()["phases"] for name in entry["tables"]}

@@ -45,6 +45,9 @@ from scribe_spark.schemas import SCHEDULE as SCHEDULE_TABLE
 from scribe_spark.systems import MESH, System
 from scribe_spark.topology import Graph
 
+#: Most deliveries of all publications by a system: what is kept of them is in memory.
+MOST_DELIVERIES = 2 * 10**9
+
 if TYPE_CHECKING:
     from scribe_spark.experiments.simulation import Simulation
 
@@ -65,9 +68,11 @@ def schedule_of(run: Simulation) -> Schedule | None:
         group, source = (listed.column(name).to_numpy() for name in ("group", "source"))
         return draw_schedule(config, run.config.seed, group, source, _members(run))
     found = read_schedule(run.spark, config.schedule, run.config.overlay.nodes, config.size)
-    known = run.groups_with_root.select("group").toArrow().column("group").to_numpy()
+    listed = run.groups_with_root.select("group", "size").toArrow().sort_by("group")
+    known, size = (listed.column(name).to_numpy() for name in ("group", "size"))
     refuse_unknown_groups(config.schedule, found, known)
     refuse_slow(run.config, found, run.graph)
+    refuse_deliveries(run.config, int(size[np.searchsorted(known, found.group)].sum()))
     return found
 
 
@@ -93,6 +98,20 @@ def refuse_slow(config: RunConfig, schedule: Schedule, graph: Graph | None) -> N
         given.setdefault(least, canonical("rate", least))
     for bits, shown in given.items():
         links.refuse_slow(bits, shown, most)
+
+
+def refuse_deliveries(config: RunConfig, deliveries: int) -> None:
+    """Refuse publications that have more deliveries than a run has room for.
+
+    Raises
+    ------
+    InputError
+    """
+    if deliveries > MOST_DELIVERIES:
+        field = "publications" if config.bandwidth.schedule is None else "schedule"
+        makes = f"makes {deliveries:,} deliveries, of which a run has room for {MOST_DELIVERIES:,}"
+        remedy = f"{makes}; give fewer publications, or smaller groups"
+        raise InputError(field, getattr(config.bandwidth, field), remedy)
 
 
 def refuse_unknown_groups(path: str, schedule: Schedule, known: np.ndarray) -> None:

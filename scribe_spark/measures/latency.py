@@ -32,7 +32,7 @@ from scribe_spark.measures.percentiles import (
     latency_numbers,
     publication_latencies,
 )
-from scribe_spark.measures.schedules import PUBLICATION, Published, with_publication
+from scribe_spark.measures.schedules import PUBLICATION, ScheduledMessages, with_publication
 from scribe_spark.multicast import HOPS
 from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.schemas import LATENCY, LATENCY_COUNTS
@@ -137,7 +137,7 @@ def _name(system: str, unit: str) -> str:
 
 
 def latency_rows(
-    found: BySystem, publication: int = 0, published: Published | None = None
+    found: BySystem, publication: int = 0, published: ScheduledMessages | None = None
 ) -> pa.Table:
     """Return `schemas.LATENCY` of one publication of each group, or of those of a schedule.
 
@@ -145,7 +145,7 @@ def latency_rows(
     ----------
     publication : int
         Its number: 0 in a run, the round in a world.
-    published : Published, optional
+    published : ScheduledMessages, optional
         The schedule.
     """
     tables = []

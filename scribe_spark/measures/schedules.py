@@ -16,7 +16,7 @@ PUBLICATION = "publication"
 
 
 @dataclass(frozen=True)
-class Published:
+class ScheduledMessages:
     """Publications by their numbers.
 
     Attributes
@@ -29,12 +29,12 @@ class Published:
     size: np.ndarray
 
 
-def publications_of(run: RunTables) -> Published | None:
+def publications_of(run: RunTables) -> ScheduledMessages | None:
     """Return the publications of a run with a schedule; None of other runs."""
     if SCHEDULE not in run:
         return None
     rows = run[SCHEDULE].select(PUBLICATION, "group", "bytes").toArrow().sort_by(PUBLICATION)
-    return Published(*(rows.column(name).to_numpy() for name in ("group", "bytes")))
+    return ScheduledMessages(*(rows.column(name).to_numpy() for name in ("group", "bytes")))
 
 
 def with_publication(run: RunTables, *columns: str) -> list[str]:

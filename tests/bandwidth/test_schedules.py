@@ -192,3 +192,19 @@ def test_a_table_of_members_says_which_groups_there_are(tmp_path):
     (tmp_path / "schedule.csv").write_text(HEAD + "0,8,1,1KB\n")
     with pytest.raises(InputError, match="names no group of the run: 8; groups are 7 to 9"):
         check(RunConfig(nodes=NODES, **given), Execution(out=str(tmp_path / "out")))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"published_by": "everyone", "publications": 1, "nodes": 100_000, "groups": 1},
+        {"publications": 25_000, "nodes": 100_000, "groups": 1},
+        {"schedule": "0,1,1,1KB\n" * 25_000, "nodes": 100_000, "groups": 1},
+    ],
+)
+def test_more_deliveries_than_fit_are_refused(tmp_path, given):
+    if text := given.get("schedule"):
+        (tmp_path / "schedule.csv").write_text(HEAD + text)
+        given = given | {"schedule": str(tmp_path / "schedule.csv")}
+    with pytest.raises(InputError, match="of which a run has room for 2,000,000,000"):
+        check(RunConfig(**given), Execution(out=str(tmp_path / "out")))
