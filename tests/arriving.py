@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from identifiers import parts
 from oracle.living.draws import Matrix
 from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import Snapshot, snapshot
@@ -72,8 +73,7 @@ class Arrivals:
     def known(self) -> Ring:
         """All nodes in the order of their nodeIds."""
         ident = [self.idents[node] for node in range(len(self.idents))]
-        hi = np.array([one >> 64 for one in ident], dtype=np.uint64)
-        lo = np.array([one % 2**64 for one in ident], dtype=np.uint64)
+        hi, lo = parts(ident)
         return Ring(hi, lo, np.arange(len(ident)), self.router).in_order()
 
     def arriving(self, number: int) -> list[int]:

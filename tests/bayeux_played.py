@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import worlds
+from identifiers import parts
 from oracle.bayeux.cases import BayeuxCase
 from oracle.pastry import Overlay
 from poisoned import OneAtATime, Poisoned
@@ -93,9 +94,7 @@ def join_all(one: BayeuxCase, buckets: int, poisoned: bool = False) -> Played:
     case, options, world = one.case, one.options, worlds.world(one.case)
     ring, bounds = world.ring, bucket_bounds(world.ring, buckets, case.b)
     groups = sorted(case.keys)
-    keys = [case.keys[group] for group in groups]
-    hi = np.array([key >> 64 for key in keys], dtype=np.uint64)
-    lo = np.array([key & (2**64 - 1) for key in keys], dtype=np.uint64)
+    hi, lo = parts(case.keys[group] for group in groups)
     facts = RingInMemory(ring)
     sessions = Sessions.of(
         *(bounds, facts, world.kernel, worlds.LAN_US, Keys(hi, lo), PastryNextHop(facts)),

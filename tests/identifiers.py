@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import numpy as np
+
 
 def signed(half: int) -> int:
     """An unsigned 64-bit number as the BIGINT of the same bits."""
@@ -21,3 +25,10 @@ def whole(hi: int, lo: int) -> int:
 def flipped(u_hi: int, u_lo: int) -> int:
     """Two BIGINTs with flipped sign bits (`ids.unsigned`) as one 128-bit number."""
     return (u_hi + 2**63) << 64 | (u_lo + 2**63)
+
+
+def parts(identifiers: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
+    """High and low halves of identifiers: uint64."""
+    whole = list(identifiers)
+    high, low = [one >> 64 for one in whole], [one % 2**64 for one in whole]
+    return np.array(high, dtype=np.uint64), np.array(low, dtype=np.uint64)

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
+from identifiers import parts
 from poisoned import PoisonedTask
 
 from scribe_spark.config import OverlayConfig
@@ -29,7 +30,7 @@ from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["RecordingTally", "SystemBuckets"]
+__all__ = ["RecordingTally", "SystemBuckets", "ring_of"]
 
 #: The names of the system's tables begin with it.
 PREFIX = "system/"
@@ -94,6 +95,12 @@ class RecordingTally(Tally):
     def lost(self) -> Counter:
         """Those that were lost."""
         return self._recorder.lost
+
+
+def ring_of(idents: dict[int, int]) -> Ring:
+    """Return all nodes in the order of their nodeIds; routers are positions."""
+    nodes = np.array(sorted(idents, key=idents.__getitem__), dtype=np.int64)
+    return Ring(*parts(idents[node] for node in nodes.tolist()), nodes, np.arange(len(nodes)))
 
 
 @dataclass

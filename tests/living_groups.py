@@ -14,6 +14,7 @@ import living_worlds
 import numpy as np
 from arriving import Kernel
 from group_rounds import Buckets, RoundInputs, ScribeResult, play_round
+from identifiers import parts
 from in_tasks import InTasks
 from living_worlds import as_snapshot as overlay_snapshot
 from oracle.scribe_living.cases import World as Case
@@ -217,8 +218,7 @@ def limits_of(settings: Settings) -> ChildLimits | None:
 
 
 def _ring(idents: dict[int, int]) -> Ring:
-    hi = np.array([idents[node] >> 64 for node in range(len(idents))], dtype=np.uint64)
-    lo = np.array([idents[node] % 2**64 for node in range(len(idents))], dtype=np.uint64)
+    hi, lo = parts(idents[node] for node in range(len(idents)))
     return Ring(hi, lo, np.arange(len(idents)), np.arange(len(idents))).in_order()
 
 
@@ -226,8 +226,7 @@ def groups_of(groups: dict[int, Group], known: Ring) -> Groups:
     """The oracle's groups for the kernels."""
     number = np.array(sorted(groups))
     key = [groups[group].key for group in sorted(groups)]
-    hi = np.array([one >> 64 for one in key], dtype=np.uint64)
-    lo = np.array([one % 2**64 for one in key], dtype=np.uint64)
+    hi, lo = parts(key)
     return Groups.of(number, Keys(hi, lo), known, access_of(groups))
 
 

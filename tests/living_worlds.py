@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from arriving import Kernel, snapshot_parts
+from identifiers import parts
 from oracle.living.arrival import arrive_all
 from oracle.living.cases import small_events, small_rules
 from oracle.living.draws import Matrix, keyed_draw, random_idents
@@ -113,8 +114,7 @@ class World:
             middle, far = (one + other) // 2, (one + other) // 2 + (1 << 127)
             keys.append(case.choice([one, middle, far]) % (1 << 128))
             source.append(case.choice(live.tolist()))
-        hi = np.array([key >> 64 for key in keys], dtype=np.uint64)
-        lo = np.array([key % (1 << 64) for key in keys], dtype=np.uint64)
+        hi, lo = parts(keys)
         return Lookups(np.array(source, dtype=np.int64), Keys(hi, lo))
 
 
@@ -162,8 +162,7 @@ def world(
     events = small_events(overlay, seed, range(rounds), busy)
     if case.random() < 0.5:
         events = with_adjacent_failures(overlay, events, case, rounds)
-    hi = np.array([idents[node] >> 64 for node in range(count)], dtype=np.uint64)
-    lo = np.array([idents[node] % 2**64 for node in range(count)], dtype=np.uint64)
+    hi, lo = parts(idents[node] for node in range(count))
     known = Ring(hi, lo, np.arange(count), router).in_order()
     kernel = Kernel(between, np.arange(places))
     sent = case.choice([0, 5, 20]) if lookups is None else lookups

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from identifiers import whole
 from oracle.pastry import Overlay
 
 from scribe_spark.experiments import Simulation
@@ -39,7 +40,7 @@ def case_of(stages: Simulation) -> RunCase:
     """Read the case of a run off its tables."""
     config, underlay = stages.config, stages.underlay
     nodes = stages.nodes.collect()
-    ids = {row["node"]: _whole(row["id_hi"], row["id_lo"]) for row in nodes}
+    ids = {row["node"]: whole(row["id_hi"], row["id_lo"]) for row in nodes}
     router = {row["node"]: row["router"] for row in nodes}
     routers, every = underlay.routers.tolist(), np.arange(len(underlay.routers))
     delay = {
@@ -52,9 +53,5 @@ def case_of(stages: Simulation) -> RunCase:
     members: dict[int, set[int]] = {row["group"]: set() for row in groups}
     for row in stages.members.collect():
         members[row["group"]].add(row["node"])
-    keys = {row["group"]: _whole(row["key_hi"], row["key_lo"]) for row in groups}
+    keys = {row["group"]: whole(row["key_hi"], row["key_lo"]) for row in groups}
     return RunCase(overlay, keys, members, {row["group"]: row["source"] for row in groups})
-
-
-def _whole(hi: int, lo: int) -> int:
-    return (hi % 2**64) << 64 | lo % 2**64

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import worlds
+from identifiers import parts
 from poisoned import PoisonedTask
 
 from scribe_spark.engine import Tables
@@ -98,8 +99,7 @@ class Played:
 
 def halves(keys: dict[int, int], numbers: list[int]) -> tuple[np.ndarray, np.ndarray]:
     """The first and last 64 bits of the keys of some groups."""
-    pairs = [(keys[number] >> 64, keys[number] & (2**64 - 1)) for number in numbers]
-    return tuple(np.array(pairs, dtype=np.uint64).reshape(-1, 2).T.copy())
+    return parts(keys[number] for number in numbers)
 
 
 def trees(one: worlds.World, buckets: int, poisoned: bool = False) -> Played:

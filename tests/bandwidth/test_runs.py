@@ -62,16 +62,24 @@ def network(spark) -> Iterator[Simulation]:
         yield stages
 
 
+#: Systems of any kind.
+ALL = {
+    "systems": SYSTEMS, "variants": "lazy", "source": "direct", "gossipsub_heartbeats": 3,
+    "gossipsub_processing_ms": 20.0, "can_processing_ms": 3.0, "groups": 3,
+}  # fmt: skip
+
+
 def test_a_size_without_limits_changes_nothing(spark, network):
-    """Each of two publications far apart is what the only one is, in a system of any kind."""
-    given = {"systems": SYSTEMS, "variants": "lazy", "source": "direct", "gossipsub_heartbeats": 3}
-    given |= {"gossipsub_processing_ms": 20.0, "can_processing_ms": 3.0, "groups": 3}
-    before = tables(spark, network, **given)
-    after = tables(spark, network, **given, message_size="128KB")
+    before = tables(spark, network, **ALL)
+    after = tables(spark, network, **ALL, message_size="128KB")
     assert {name for name, rows in before.items() if after[name] != rows} == set()
     assert {"gossipsub copies", "can copies", "scribe_lazy deliveries"} <= set(before)
-    several = tables(spark, network, **given, publications=2, interval="1000s")
-    for name, rows in before.items():
+
+
+@pytest.mark.slow
+def test_each_of_two_publications_far_apart_is_what_the_only_one_is(spark, network):
+    several = tables(spark, network, **ALL, publications=2, interval="1000s")
+    for name, rows in tables(spark, network, **ALL).items():
         for publication in (0, 1):
             number = range(3 * publication, 3 * publication + 3)  # of three groups each time
             assert of_publications(several[name], number, name) == rows, (name, publication)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from living_buckets import RecordingTally, SystemBuckets
+from arriving import Kernel
+from identifiers import parts
+from living_buckets import RecordingTally, SystemBuckets, ring_of
 from oracle.bayeux.live_cases import LiveCase, random_live
 from oracle.bayeux.world import Bayeux, Snapshot, publications
 from oracle.living.overlay import Overlay
@@ -29,25 +30,6 @@ LAN_US = 1000
 #: A world in which TREEs bring publications to members without a copy; one in which TREEs are
 #: faster than copies.
 TREES_BRING, TREES_ARE_FASTER = 7, 60
-
-
-@dataclass(frozen=True)
-class Delays:
-    """The delays of the oracle's overlay as a kernel of routers that are nodes."""
-
-    of: np.ndarray
-
-    def delays(self, one, other):
-        return self.of[one, other]
-
-
-def ring_of(case: LiveCase, idents: dict[int, int]) -> Ring:
-    """All nodes of a case in the order of their nodeIds."""
-    nodes = np.array(sorted(range(case.count), key=idents.get), dtype=np.int64)
-    ids = [idents[node] for node in nodes.tolist()]
-    hi = np.array([i >> 64 for i in ids], dtype=np.uint64)
-    lo = np.array([i & (2**64 - 1) for i in ids], dtype=np.uint64)
-    return Ring(hi, lo, nodes, np.arange(case.count))
 
 
 def overlay_of(overlay: Overlay, case: LiveCase, ring: Ring, at: dict[int, int]) -> OverlayState:
@@ -89,16 +71,15 @@ def check(
     """
     case = random_live(seed)
     run = case.begin()
-    ring = ring_of(case, run.overlay.idents)
+    ring = ring_of(run.overlay.idents)
     at = {int(node): place for place, node in enumerate(ring.node)}
     numbers = sorted(case.keys)
-    keys = [case.keys[number] for number in numbers]
-    hi = np.array([key >> 64 for key in keys], dtype=np.uint64)
-    lo = np.array([key & (2**64 - 1) for key in keys], dtype=np.uint64)
+    hi, lo = parts(case.keys[number] for number in numbers)
     system = LiveBayeux(case.settings.hops, case.settings.recreate)
     world, outcomes, seen = SystemBuckets.empty(ring, buckets, blind), Counter(), Counter()
     delay = run.overlay.delay
-    kernel = Delays(np.array([[delay(int(a), int(b)) for b in ring.node] for a in ring.node]))
+    between = np.array([[delay(int(a), int(b)) for b in ring.node] for a in ring.node])
+    kernel = Kernel(between, np.arange(len(ring)))
     incarnation = np.full(len(ring), NEVER)
     for number in range(case.rounds):
         wanted = case.step(run, number)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from identifiers import parts
 from poisoned import Poisoned, play_blind
 
 from scribe_spark import draws
@@ -57,8 +58,7 @@ class Played:
         nodes = sorted(case.ids, key=case.ids.__getitem__)
         ids = [case.ids[node] for node in nodes]
         self.ring = Ring(
-            np.array([one >> 64 for one in ids], dtype=np.uint64),
-            np.array([one & (2**64 - 1) for one in ids], dtype=np.uint64),
+            *parts(ids),
             np.array(nodes),
             np.array([case.router[node] for node in nodes]),
         )

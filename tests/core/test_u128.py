@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from random import Random
 
-import identifiers
 import numpy as np
 import pytest
+from identifiers import halves, parts
 from oracle.pastry import RING, digits, shared_prefix
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -37,16 +37,10 @@ PAIRS = [*((a, b) for a in EDGES for b in EDGES), *pairs(500)]
 A, B = ([pair[side] for pair in PAIRS] for side in (0, 1))
 
 
-def parts(numbers: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """High and low halves, uint64."""
-    high, low = [n >> 64 for n in numbers], [n % 2**64 for n in numbers]
-    return np.array(high, dtype=np.uint64), np.array(low, dtype=np.uint64)
-
-
 @pytest.fixture(scope="module")
 def frame(spark):
     """n, and both ids of pair n."""
-    rows = [(n, *identifiers.halves(a), *identifiers.halves(b)) for n, (a, b) in enumerate(PAIRS)]
+    rows = [(n, *halves(a), *halves(b)) for n, (a, b) in enumerate(PAIRS)]
     schema = "n int, a_hi bigint, a_lo bigint, b_hi bigint, b_lo bigint"
     return spark.createDataFrame(rows, schema).persist()
 
@@ -87,11 +81,9 @@ def test_halves_of_digests(spark):
     digests = [hashlib.sha1(text.encode()).hexdigest() for text in texts]
     digests += ["f" * 40, "0" * 40, "7" + "f" * 39, "8" + "0" * 39, "0" * 16 + "8" + "0" * 23]
     rows = spark.createDataFrame(list(enumerate(digests)), "n int, hex string")
-    halves = [u128.half_of_digest(F.col("hex"), half) for half in (0, 1)]
-    found = rows.select("n", *halves).orderBy("n").collect()
-    assert [tuple(row)[1:] for row in found] == [
-        identifiers.halves(int(d[:32], 16)) for d in digests
-    ]
+    columns = [u128.half_of_digest(F.col("hex"), half) for half in (0, 1)]
+    found = rows.select("n", *columns).orderBy("n").collect()
+    assert [tuple(row)[1:] for row in found] == [halves(int(d[:32], 16)) for d in digests]
 
 
 # --- numpy ----------------------------------------------------------------------------------------

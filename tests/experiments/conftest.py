@@ -146,7 +146,8 @@ def whole(
     """A run that pytest's workers share: made by the first that asks, looked through by others."""
     ours = factory.getbasetemp()
     shared = ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours
-    where = Execution(out=str(shared / name), master="local[2]", partitions=2, resume=True)
+    how = {"master": "local[2]", "partitions": 2, "engine": "tasks"}
+    where = Execution(out=str(shared / name), resume=True, **how)
     with open(shared / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         phases = () if (shared / name / "report.html").exists() else experiments.PHASES

@@ -80,7 +80,7 @@ def told(out: Path | str, name: str, columns: str) -> list[tuple]:
 def test_reliable_delivery_is_a_run_where_nobody_comes_or_goes(spark, source):
     config = RunConfig(**SIZE, source=source)
     with (
-        Simulation(spark, config) as plain,
+        Simulation(spark, config, engine="tasks") as plain,
         Simulation(spark, config.replace(delivery="reliable"), shares=plain) as reliable,
     ):
         assert reliable.has_rounds
@@ -335,7 +335,7 @@ def test_whom_the_access_list_names_joins_and_multicasts(spark, tmp_path, source
     pd.DataFrame(listed, columns=["group", "node", "right"]).to_csv(tmp_path / "a.csv", index=False)
     config = RunConfig(**SIZE, source=source, access=str(tmp_path / "a.csv"))
     with (
-        Simulation(spark, config.replace(access=None)) as plain,
+        Simulation(spark, config.replace(access=None), engine="tasks") as plain,
         Simulation(spark, config, shares=plain) as stages,
     ):
         everybody, ours = (rows(one.members.select("group", "node")) for one in (plain, stages))

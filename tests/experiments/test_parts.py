@@ -26,7 +26,8 @@ def tables(spark, tmp_path_factory):
         write_routing_table=True,
     )
     out = tmp_path_factory.mktemp("parts") / "run"
-    experiments.run(spark, config, Execution(out=str(out)), phases=tuple(TABLE_PHASES)).close()
+    how = Execution(out=str(out), engine="tasks", partitions=1)
+    experiments.run(spark, config, how, phases=tuple(TABLE_PHASES)).close()
     names = ("nodes", "deliveries", "node_stress", "link_stress", "by_part", "groups")
     names += ("routing_table", "part_latencies")
     return {name: pd.read_parquet(out / "tables" / name) for name in names}

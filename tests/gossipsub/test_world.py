@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import keyed
 import numpy as np
 import pytest
-from living_buckets import RecordingTally, SystemBuckets
+from arriving import Kernel
+from living_buckets import RecordingTally, SystemBuckets, ring_of
 from oracle.gossipsub.live_cases import LiveCase, random_live
 from oracle.gossipsub.world import Snapshot, World, publications
 from oracle.multicast_measures import delay_measures, duplicates, latencies, node_stress
@@ -32,27 +32,6 @@ SEEDS = range(200)
 
 #: Worlds with several heartbeats in a round, and losses: by the clock of time, and by that of hops.
 BY_TIME, BY_HOPS = 0, 16
-
-
-@dataclass(frozen=True)
-class Delays:
-    """The oracle's plane as a kernel of routers that are nodes."""
-
-    of: np.ndarray
-
-    def delays(self, a, b):
-        return self.of[a, b]
-
-    def losses(self, a, b):
-        """No packet is lost."""
-
-
-def ring_of(case: LiveCase) -> Ring:
-    nodes = np.array(sorted(range(case.count), key=case.idents.get), dtype=np.int64)
-    ids = [case.idents[node] for node in nodes.tolist()]
-    hi = np.array([i >> 64 & (2**64 - 1) for i in ids], dtype=np.uint64)
-    lo = np.array([i & (2**64 - 1) for i in ids], dtype=np.uint64)
-    return Ring(hi, lo, nodes, np.arange(case.count))
 
 
 def check(
@@ -79,11 +58,12 @@ def check(
     def draw(purpose, *numbers):
         return keyed.bits(case.seed, purpose, *numbers) % 2**64
 
-    oracle, ring, settings = case.begin(draw), ring_of(case), case.settings
+    oracle, ring, settings = case.begin(draw), ring_of(case.idents), case.settings
     size, numbers = case.count, np.array(sorted(case.keys), dtype=np.int64)
     at = {int(node): place for place, node in enumerate(ring.node)}
     plane = case.delay()
     between = np.array([[plane(a, b) for b in ring.node] for a in ring.node]) - 2000
+    kernel = Kernel(between, np.arange(size))
     lives = Lives.of(size, np.array([at[node] for node in range(case.present)]))
     system = LiveGossipSub(config_of(settings).filled(), settings.clock)
     own = OwnRounds(case.round_us, settings.heartbeat_us)
@@ -110,7 +90,7 @@ def check(
         now = LivingRound(
             *(number, case.rounds, ring, lives, events, numbers, numbers, numbers),
             *(pairs("join"), pairs("quit"), pairs("publish")),
-            *(Delays(between), 1000, case.seed, settings.deadline, sent, whole_numbers(), own),
+            *(kernel, 1000, case.seed, settings.deadline, sent, whole_numbers(), own),
             measures=("delay", "node_stress") if measured else (),
         )
         found: list[tuple] = []
@@ -118,7 +98,7 @@ def check(
         def measure(done, world=world, found=found):
             if measured:
                 hops = settings.clock == "hops"
-                found.append(world.measure(system, done, Delays(between), lives, by_hops=hops))
+                found.append(world.measure(system, done, kernel, lives, by_hops=hops))
 
         result = system.play_on(world.player(system), now, measure)
         wanted = oracle.step(number, case.events)
@@ -276,7 +256,7 @@ def test_ihaves_are_sent_only_to_nodes_that_lack_a_publication(loss, is_sent, mo
     now = LivingRound(
         *(0, 1, ring, lives, Events(), zero, zero, zero),
         *((np.zeros(size, dtype=np.int64), node), nobody, (zero, zero)),
-        *(Delays(np.full((size, size), 5000)), 1000, 1, 1, tally, nobody[0]),
+        *(Kernel(np.full((size, size), 5000), np.arange(size)), 1000, 1, 1, tally, nobody[0]),
         OwnRounds(4_000_000, 1_000_000),
     )
     system.play_on(SystemBuckets.empty(ring, 2).player(system), now)

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from arriving import Arrivals, Kernel, arrivals
+from identifiers import parts
 from living_worlds import played_round
 
 from scribe_spark.config import WorldConfig
@@ -143,8 +144,7 @@ def test_what_cannot_be_is_refused_before_anything_changes() -> None:
 def test_roots_are_the_closest_of_all_and_of_two_as_close_the_smaller() -> None:
     rng = np.random.default_rng(1)
     ident = sorted({*[int(x) << 100 for x in rng.integers(0, 2**28, 9)], 0, 10, 2**128 - 10})
-    hi = np.array([one >> 64 for one in ident], dtype=np.uint64)
-    lo = np.array([one % 2**64 for one in ident], dtype=np.uint64)
+    hi, lo = parts(ident)
     known = Ring(hi, lo, np.arange(len(ident)), np.arange(len(ident)))
     live = np.delete(np.arange(len(ident)), [3])
     keys = [0, 5, 2**128 - 5, 2**127, *ident, *[(a + b) // 2 for a, b in pairwise(ident)]]
@@ -155,8 +155,7 @@ def test_roots_are_the_closest_of_all_and_of_two_as_close_the_smaller() -> None:
         )
 
     halves = Keys(
-        np.array([key >> 64 for key in keys], dtype=np.uint64),
-        np.array([key % 2**64 for key in keys], dtype=np.uint64),
+        *parts(keys),
     )
     assert roots(known, live, halves).tolist() == [closest(key) for key in keys]
 

@@ -21,7 +21,7 @@ from scribe_spark.reference_tree.reconfiguration import first_to_compute
 from scribe_spark.reference_tree.rings import Rings
 
 #: Seeds of the cases: all of them in `make test-slow`, the first ones always.
-SEEDS = seeds(range(300), 60)
+SEEDS = seeds(range(300), 35)
 
 
 def keysets(case: Case, hosts: list[int], number: dict[int, int]) -> Rings:

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from identifiers import halves, signed
+from identifiers import halves, parts, signed
 
 from scribe_spark.core.u128 import from_halves, halves_of
 from scribe_spark.errors import InputError
@@ -26,10 +26,7 @@ def table(spark, ids: list[int], partitions: int = 2):
 def at_once(ids: list[int], bits: int, children: int, assignment: str) -> list[tuple]:
     """Rows of `PLACES`, made with all keysets at hand."""
     tree, n = ReferenceTree(bits, children), len(ids)
-    hi, lo = (
-        np.array(part, np.uint64) for part in ([k >> 64 for k in ids], [k % 2**64 for k in ids])
-    )
-    numbers = from_halves(hi, lo, bits)
+    numbers = from_halves(*parts(ids), bits)
     rings = Rings.of(tree, assignment, numbers, np.zeros(n, int), np.arange(n), 1)
     found, _ = climb(tree, rings, climbs_from(rings, np.arange(n), rings.node))
     children_found, _ = explore(tree, rings, branches_from(tree, rings, np.arange(n), rings.node))

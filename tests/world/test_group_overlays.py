@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from arriving import Kernel
+from identifiers import parts
 from living_buckets import RecordingTally, SystemBuckets
 from oracle.group_overlays import OverlaysCase, World, random_overlays
 from oracle.multicast_measures import delay_measures, duplicates, node_stress
@@ -64,8 +65,7 @@ def check(seed: int, name: str, buckets: int, cuts: tuple[int, ...] = ()) -> Cou
     nodes = sorted(case.ids, key=case.ids.__getitem__)
     ids = [case.ids[node] for node in nodes]
     ring = Ring(
-        np.array([one >> 64 for one in ids], dtype=np.uint64),
-        np.array([one & (2**64 - 1) for one in ids], dtype=np.uint64),
+        *parts(ids),
         np.array(nodes),
         np.array([case.router[node] for node in nodes]),
     )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from extending import run_examples
+from identifiers import parts
 from in_tasks import Jobs
 from living_groups import world_of
 from oracle.group_overlays import OverlaysCase, World, random_overlays
@@ -73,8 +74,7 @@ class RunOf:
         self.nodes = sorted(case.ids, key=case.ids.__getitem__)
         ids = [case.ids[node] for node in self.nodes]
         self.ring = Ring(
-            np.array([one >> 64 for one in ids], dtype=np.uint64),
-            np.array([one & (2**64 - 1) for one in ids], dtype=np.uint64),
+            *parts(ids),
             np.array(self.nodes),
             np.array([case.router[node] for node in self.nodes]),
         )

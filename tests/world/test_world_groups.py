@@ -167,7 +167,7 @@ def test_the_first_round_is_measured_as_a_run(spark, tmp_path):
         **same, replicas=3, rounds=1, lookups=0, generator="publications", publish_source="any",
         measures="link_stress,delay,node_stress",
     )  # fmt: skip
-    how = Execution(out=str(tmp_path))
+    how = Execution(out=str(tmp_path), engine="tasks", partitions=1)
     with experiments.run(spark, RunConfig(**same, overlay="perfect"), how, PHASES[:-1]) as done:
         metrics = {metric["name"]: metric["value"] for metric in done.metrics()}
     with Simulation(spark, network_of(world)) as simulation:
@@ -195,7 +195,7 @@ def test_ways_from_sources_are_measured_as_in_a_run(spark, tmp_path, source, mea
     """The run's sources publish; in the round before the first they are told the address."""
     same = {**NETWORK, "nodes": 90, "leaf_set": 8, "groups": 7, "seed": 3, "source": source}
     run = RunConfig(**same, overlay="perfect")
-    how = Execution(out=str(tmp_path / "run"))
+    how = Execution(out=str(tmp_path / "run"), engine="tasks", partitions=1)
     with experiments.run(spark, run, how, PHASES[:-1]) as done:
         metrics = {metric["name"]: metric["value"] for metric in done.metrics()}
     star = table(tmp_path / "run", "tree_edges").query("system == 'naive_unicast'")
