@@ -172,6 +172,10 @@ docs: setup ## Write the generated pages of docs/; PAPER=out/paper also the resu
 	@set -f; $(BIN)/python -m tools.write_docs $(if $(PAPER),--paper "$$SCRIBE_PAPER") $(if $(EXAMPLE),--example "$$SCRIBE_EXAMPLE") $(if $(WORLD),--world "$$SCRIBE_WORLD") $(if $(BENCH),--bench $$SCRIBE_BENCH)
 	@$(BIN)/python -m tools.package_size
 
+.PHONY: tutorials
+tutorials: setup ## Play both tutorials, and write their outputs and pictures (four minutes)
+	@$(BIN)/python -m tools.tutorials
+
 .PHONY: site
 site: java $(VENV)/.docs out/gallery/made ## The pages of docs/ as a site that works from files, in site/, every link checked
 	$(BIN)/python -m mkdocs build --quiet
