@@ -4,7 +4,8 @@ A system turns groups and members into a :class:`~scribe_spark.Multicast`: copie
 edges), deliveries, state and control messages.  The measures read those tables and what is said of
 the system here; they know no system by its name.  Add one with :func:`register_system`.
 
-Nothing here loads Spark: the report reads the labels.
+Nothing here loads Spark, as the report reads the labels, and nothing loads the config before a
+function needs it, as the measures of a run read the systems in Spark's tasks.
 
 References
 ----------
@@ -20,15 +21,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.config.fields import WORLD_FIELDS, FieldRecord
-from scribe_spark.config.outside import add_section, remove_section
-from scribe_spark.config.trees import PLAIN
 from scribe_spark.core.registry import Registry
 from scribe_spark.errors import InputError, in_series, listed, meant, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from scribe_spark.config.fields import FieldRecord
     from scribe_spark.config.section import Section
     from scribe_spark.living import SystemOnBuckets
     from scribe_spark.multicast import Multicast
@@ -509,6 +508,8 @@ def register_system(system: System) -> System:
         if other.label == system.label:
             raise ValueError(f"{other.name} has the label {shown(other.label)}; take another one")
     if system.config is not None and not _SYSTEMS.is_built_in(system.name):
+        from scribe_spark.config.outside import add_section
+
         add_section(system.section or system.name, system.config)
     return _SYSTEMS.register(system)
 
@@ -518,6 +519,8 @@ def unregister_system(name: str) -> None:
     system = _SYSTEMS.get(name)
     _SYSTEMS.unregister(name)
     if system is not None and system.config is not None:
+        from scribe_spark.config.outside import remove_section
+
         remove_section(system.section or name)
 
 
@@ -562,6 +565,8 @@ def check_systems(variants: Iterable[str], systems: Iterable[str] = ()) -> None:
     InputError
         Naming the nearest right one.
     """
+    from scribe_spark.config.trees import PLAIN
+
     variant_names = [system.variant for system in _SYSTEMS.values() if system.variant is not None]
     asked_for = [system.name for system in _SYSTEMS.values() if system.on_request]
     _refuse_unknown("variants", variants, [PLAIN, *variant_names, *asked_for], variant_choices())
@@ -598,6 +603,8 @@ def living_choices() -> list[str]:
 
 def described(field: FieldRecord) -> str:
     """Return the description of a field, with the registered names where it takes some."""
+    from scribe_spark.config.fields import WORLD_FIELDS
+
     if field.flat not in ("systems", "variants") or field == WORLD_FIELDS["variants"]:
         return field.description
     if field.flat == "variants":

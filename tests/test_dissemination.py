@@ -24,7 +24,7 @@ from scribe_spark.dissemination import (
 from scribe_spark.engine.buckets import arrow_schema
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
-from scribe_spark.engine.packing import concatenate, pack, take, unpack
+from scribe_spark.engine.packing import Packed, concatenate, pack, take
 from scribe_spark.engine.program import AT, Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.engine.views import Names
@@ -167,7 +167,7 @@ class Case:
 
 def gathered(tables: list[Tables], name: str) -> dict[str, np.ndarray]:
     """A table of all buckets together, as they come back from their bytes."""
-    parts = [unpack(b"".join(pack(one[name])[0])) for one in tables if name in one]
+    parts = [Packed(b"".join(pack(one[name])[0])) for one in tables if name in one]
     return concatenate(parts) if parts else {}
 
 

@@ -1,9 +1,8 @@
 """128-bit arithmetic on nodeIds and keys: as Columns, as halves in numpy, and as `Wide` numbers.
 
 An id is the two halves of an unsigned 128-bit number.  As Columns each is a BIGINT (``hi``,
-``lo``), so bit patterns are kept and signed order is *not* ring order: comparisons flip the sign
-bit.  In numpy each half is a uint64; functions of halves end in ``_np``.  Digits are base 2**b,
-most significant first.
+``lo``), so bit patterns are kept and signed order is *not* ring order.  In numpy each half is a
+uint64; functions of halves end in ``_np``.  Digits are base 2**b, most significant first.
 
 `Wide` is for kernels that are written once for keys of any length: keys of at most 63 bits are
 plain arrays of uint64 there, longer ones are `Wide`, which has the operators of numpy; where numpy
@@ -30,7 +29,6 @@ __all__ = [
     "Wide",
     "concatenate",
     "constant",
-    "digit",
     "digit_at_np",
     "digit_np",
     "divide",
@@ -38,9 +36,7 @@ __all__ = [
     "half_of_digest",
     "halves",
     "halves_of",
-    "le",
     "lexsort",
-    "lt",
     "lt_np",
     "maximum",
     "minimum",
@@ -48,12 +44,10 @@ __all__ = [
     "shared_digits_np",
     "times",
     "to_float",
-    "unsigned",
     "where",
 ]
 
 BITS = 128
-_SIGN = -(2**63)
 
 
 # --- Columns
@@ -64,35 +58,10 @@ def halves(name: str) -> tuple[Column, Column]:
     return F.col(f"{name}_hi"), F.col(f"{name}_lo")
 
 
-def unsigned(half: Column) -> Column:
-    """A BIGINT whose signed order is the unsigned order of `half`."""
-    return half.bitwiseXOR(F.lit(_SIGN).cast("bigint"))
-
-
-def lt(a_hi: Column, a_lo: Column, b_hi: Column, b_lo: Column) -> Column:
-    """a < b as unsigned 128-bit numbers (BOOLEAN)."""
-    return (unsigned(a_hi) < unsigned(b_hi)) | ((a_hi == b_hi) & (unsigned(a_lo) < unsigned(b_lo)))
-
-
-def le(a_hi: Column, a_lo: Column, b_hi: Column, b_lo: Column) -> Column:
-    """a <= b as unsigned 128-bit numbers (BOOLEAN)."""
-    return (unsigned(a_hi) < unsigned(b_hi)) | ((a_hi == b_hi) & (unsigned(a_lo) <= unsigned(b_lo)))
-
-
 def half_of_digest(digest_hex: Column, half: int) -> Column:
     """Half 0 (high) or 1 (low) of the first 128 bits of a hex digest, as BIGINT."""
     piece = F.substring(digest_hex, 1 + 16 * half, 16)
     return F.conv(piece, 16, -10).cast("bigint")
-
-
-def digit(hi: Column, lo: Column, position: Column, b: int) -> Column:
-    """The digit (INT, base 2**b) at `position` (INT, 0 = most significant)."""
-    per_half = 64 // b
-    in_low = position >= per_half
-    half = F.when(in_low, lo).otherwise(hi)
-    shift = F.lit(64 - b) - (position - F.when(in_low, per_half).otherwise(0)) * b
-    shifted = F.call_function("shiftrightunsigned", half, shift.cast("int"))
-    return shifted.bitwiseAND(F.lit(2**b - 1).cast("bigint")).cast("int")
 
 
 # --- halves in numpy

@@ -208,10 +208,6 @@ class BucketTables:
         assert not isinstance(program, IfRows)
         return at, made.messages + sum(self.play(program, name, progress, superstep=1))
 
-    def add(self, frame: DataFrame) -> None:
-        """Add tables, or messages of the next program's superstep 0: :data:`ROWS`, lazy."""
-        self._accept(_Made.of(self._kept().unionByName(frame)))
-
     def fork(self, *, constant: bool = True) -> BucketTables:
         """Return tables that begin as these, which stay as they are and must live longer.
 

@@ -208,12 +208,6 @@ def pack(columns: Columns, before: Packed | None = None) -> tuple[list[memoryvie
     return out, sorted({one["file"] for one in described if "file" in one})
 
 
-def unpack(data: Any) -> dict[str, np.ndarray]:
-    """Return the columns of :func:`pack`'s bytes (any buffer); nothing is copied where it need
-    not be, and then the arrays cannot be written to."""
-    return dict(Packed(data))
-
-
 def smallest(column: np.ndarray) -> np.ndarray:
     """Return numbers in the smallest type that holds them; one row where all rows are equal."""
     if not column.size:

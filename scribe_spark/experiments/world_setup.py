@@ -117,14 +117,15 @@ def make_world(
 
 def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
     """Return the protocols and sections of a config's world."""
+    capacities = _capacities(simulation, config)
     return Protocols(
         config.overlay.for_tasks(),
         config.world.for_tasks(),
         config.seed,
         simulation.underlay.kernel,
         _live_tree_of(config),
-        live_groups_of(simulation, config),
-        _live_systems_of(simulation, config),
+        live_groups_of(simulation, config, capacities),
+        _live_systems_of(simulation, config, capacities),
     )
 
 
@@ -142,8 +143,15 @@ def _live_tree_of(config: WorldConfig) -> LiveTree | None:
     return LiveTree(tree.children, tree.assignment) if tree.kept else None
 
 
-def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | None:
-    """The groups of a config's world; None where it has none.
+def live_groups_of(
+    simulation: Simulation, config: WorldConfig, capacities: np.ndarray | None
+) -> LiveGroups | None:
+    """Return the groups of a config's world; None where it has none.
+
+    Parameters
+    ----------
+    capacities : ndarray of int64, optional
+        The limits of children that a user gives the nodes, by their numbers.
 
     Raises
     ------
@@ -173,7 +181,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     return LiveGroups(
         *(number, keys_hi, keys_lo, lists, rules, trees, config.world.rounds, link_stress, watched),
         _multicast_measures(simulation, config),
-        limits=_limits_of(simulation, config),
+        limits=_limits_of(config, capacities),
     )
 
 
@@ -184,8 +192,10 @@ def _multicast_measures(simulation: Simulation, config: WorldConfig) -> Multicas
     return MulticastMeasures(scribe.measures, *network, scribe.source)
 
 
-def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems:
-    """The systems that live in a config's world beside Scribe.
+def _live_systems_of(
+    simulation: Simulation, config: WorldConfig, capacities: np.ndarray | None
+) -> LiveSystems:
+    """Return the systems that live in a config's world beside Scribe.
 
     Raises
     ------
@@ -205,7 +215,7 @@ def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems
         own_rounds(config),
         round_seconds(config),
         _multicast_measures(simulation, config),
-        _capacities(simulation, config),
+        capacities,
         frozenset(system.name for system in systems if system.clock_of(config) == HOPS),
     )
 
@@ -218,12 +228,12 @@ def _capacities(simulation: Simulation, config: WorldConfig) -> np.ndarray | Non
     return limits_by_number(given)
 
 
-def _limits_of(simulation: Simulation, config: WorldConfig) -> ChildLimits | None:
+def _limits_of(config: WorldConfig, capacities: np.ndarray | None) -> ChildLimits | None:
     """Return the limits of the nodes; None where no variant has limits."""
     trees = config.trees
     if not {"bottleneck", "lazy"}.intersection(trees.variants):
         return None
-    return ChildLimits(trees.limit, _capacities(simulation, config))
+    return ChildLimits(trees.limit, capacities)
 
 
 # --- refusals

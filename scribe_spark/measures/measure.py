@@ -98,12 +98,6 @@ class RunTables:
             return self.read(name, columns, among or {})
         return Batches.of(self[name], columns, among or {})
 
-    def of_systems(self, table: str, among: Callable[[System], bool]) -> DataFrame:
-        """The rows of a table that are of certain systems."""
-        names = [system.name for system in self.systems if among(system)]
-        frame = self.tables[table]
-        return frame.where(frame["system"].isin(names))
-
 
 @dataclass(frozen=True)
 class Found:

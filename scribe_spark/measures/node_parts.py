@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,9 @@ from scribe_spark.measures.percentiles import ARRIVED, THOUSANDTHS
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.pastry.nodes import router_index
 from scribe_spark.runtime.batches import Batches, Table, by_text
-from scribe_spark.topology.hosts import Hosts
+
+if TYPE_CHECKING:
+    from scribe_spark.topology.hosts import Hosts
 
 #: The measures that are split: name -> table, its column of nodes, its column of values.
 SPLIT = {

@@ -8,20 +8,14 @@ randomization".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
-from scribe_spark.engine import Tables
-from scribe_spark.engine.facts import Facts
-from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.closeness import Keys, distances
 from scribe_spark.pastry.next_hop import Met, first_alive, hop
-from scribe_spark.pastry.overlay import as_pastry
-from scribe_spark.pastry.states import IsAlive, States, is_node
+from scribe_spark.pastry.states import IsAlive, States
 
 
 def randomised_hop(
@@ -77,44 +71,3 @@ def _candidates(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray,
     )[:, 0]
     fits = closer & (theirs >= mine)
     return message[fits], candidate[fits]
-
-
-@dataclass(frozen=True)
-class RandomisedNextHop:
-    """:func:`randomised_hop` as a rule of routing, where no node is dead.
-
-    Attributes
-    ----------
-    facts : Facts
-    seed : int
-    drawn_by : tuple of str
-        Payload columns that key the draws.
-    """
-
-    facts: Facts
-    seed: int
-    drawn_by: tuple[str, ...]
-
-    def __call__(
-        self,
-        first: int,
-        tables: Tables,
-        at: np.ndarray,
-        key_hi: np.ndarray,
-        key_lo: np.ndarray,
-        *drawn_by: np.ndarray,
-    ) -> np.ndarray:
-        """See :class:`~scribe_spark.overlay.next_hop.NextHop`."""
-        states = States.of_tables(self.facts.ring, first, tables)
-        return randomised_hop(states, is_node, at, Keys(key_hi, key_lo), self.seed, *drawn_by)[0]
-
-
-def randomised(overlay: Overlay, seed: int, *drawn_by: str) -> RandomisedNextHop:
-    """Return an overlay's rule of routing with randomisation.
-
-    Raises
-    ------
-    TypeError
-        The overlay is no Pastry.
-    """
-    return RandomisedNextHop(as_pastry(overlay).rule.facts, seed, drawn_by)

@@ -19,7 +19,6 @@ from scribe_spark.core.arrays import (
     NONE,
     expand,
     offsets_of,
-    row_numbers,
     run_starts,
     whole_numbers,
 )
@@ -76,11 +75,6 @@ class Drops:
 
     def __len__(self) -> int:
         return len(self.child)
-
-    @property
-    def asking(self) -> np.ndarray:
-        """Return the drop that each sibling was sent to: an index of `child`."""
-        return row_numbers(self.offsets)
 
 
 def choose_drops(columns: Mapping[str, np.ndarray], rules: LiveTreesConfig) -> Drops:

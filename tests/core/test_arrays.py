@@ -84,6 +84,7 @@ def test_index_in_run_counts_equal_keys_before():
 def test_distinct_is_sorted_and_without_repetitions():
     assert distinct(np.array([3, 1, 3, 2, 1])).tolist() == [1, 2, 3]
     assert distinct(EMPTY).tolist() == []
+    assert distinct(np.array([[3, 1], [3, 2]])).tolist() == [1, 2, 3]
 
 
 def test_without_is_sorted_and_without_repetitions():

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from identifiers import halves, parts
 from oracle.pastry import RING, digits, shared_prefix
-from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from scribe_spark.core import u128
@@ -35,45 +34,6 @@ def pairs(count: int) -> list[tuple[int, int]]:
 
 PAIRS = [*((a, b) for a in EDGES for b in EDGES), *pairs(500)]
 A, B = ([pair[side] for pair in PAIRS] for side in (0, 1))
-
-
-@pytest.fixture(scope="module")
-def frame(spark):
-    """n, and both ids of pair n."""
-    rows = [(n, *halves(a), *halves(b)) for n, (a, b) in enumerate(PAIRS)]
-    schema = "n int, a_hi bigint, a_lo bigint, b_hi bigint, b_lo bigint"
-    return spark.createDataFrame(rows, schema).persist()
-
-
-def answers(frame, **columns) -> list:
-    """Values of columns, in the order of the pairs."""
-    return [tuple(row)[1:] for row in frame.select("n", *columns.values()).orderBy("n").collect()]
-
-
-def side(name: str) -> tuple[Column, Column]:
-    return F.col(f"{name}_hi"), F.col(f"{name}_lo")
-
-
-def test_comparisons_as_columns(frame):
-    found = answers(frame, lt=u128.lt(*side("a"), *side("b")), le=u128.le(*side("a"), *side("b")))
-    assert found == [(a < b, a <= b) for a, b in PAIRS]
-
-
-def test_unsigned_keeps_the_order_of_halves(frame):
-    found = answers(frame, u=u128.unsigned(F.col("a_lo")), v=u128.unsigned(F.col("b_lo")))
-    assert [u < v for u, v in found] == [a % 2**64 < b % 2**64 for a, b in PAIRS]
-    assert [u for u, _ in found] == [a % 2**64 - 2**63 for a in A]
-
-
-@pytest.mark.parametrize("b", BS)
-def test_digits_as_columns(frame, b):
-    places = (0, 1, 64 // b - 1, 64 // b, 128 // b - 1)
-    columns = {str(p): u128.digit(*side("a"), F.lit(p), b) for p in places}
-    moving = u128.digit(*side("a"), F.col("n") % (128 // b), b)
-    found = answers(frame, **columns, moving=moving)
-    for n, (a, row) in enumerate(zip(A, found, strict=True)):
-        expected = digits(a, b)
-        assert row == (*(expected[p] for p in places), expected[n % (128 // b)])
 
 
 def test_halves_of_digests(spark):

@@ -17,7 +17,6 @@ from scribe_spark.engine.packing import (
     count_rows,
     overlay,
     pack,
-    unpack,
 )
 
 ROWS = 80_000
@@ -151,10 +150,10 @@ def test_a_column_of_equal_rows_takes_the_bytes_of_one(dtype, shape):
     same = np.ones(shape, dtype)
     packed = b"".join(pack({"column": same})[0])
     assert len(packed) < 1000
-    back = unpack(packed)["column"]
+    back = Packed(packed)["column"]
     assert np.array_equal(back, same)
     assert back.dtype == dtype
     for row in (0, 70_000, -1):
         other = same.copy()
         other[row] = 0
-        assert np.array_equal(unpack(b"".join(pack({"column": other})[0]))["column"], other)
+        assert np.array_equal(Packed(b"".join(pack({"column": other})[0]))["column"], other)

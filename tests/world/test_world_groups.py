@@ -22,7 +22,7 @@ from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.ring import ring_of
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import PHASES, Simulation, run_world
+from scribe_spark.experiments import PHASES, Simulation, run_world, world_setup
 from scribe_spark.experiments.run_world import tidy
 from scribe_spark.experiments.world_setup import live_groups_of, network_of
 from scribe_spark.pastry.closeness import Keys
@@ -71,7 +71,7 @@ def simulation(spark):
 def test_rounds_are_what_the_kernels_make_of_them(simulation):
     """The kernels keep their state in memory; the world reads and writes it in every round."""
     kernel, rules = simulation.underlay.kernel, CONFIG.overlay
-    live = live_groups_of(simulation, CONFIG)
+    live = live_groups_of(simulation, CONFIG, None)
     known, _ = ring_of(simulation.nodes.toArrow(), kernel)
     overlay = perfect_start(known, np.arange(len(known)), rules.leaf_set, rules.b, kernel)
     groups = Groups.of(live.numbers, Keys(live.key_hi, live.key_lo), known, live.lists)
@@ -128,6 +128,22 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
             assert measured["scribe.joins"] == joins
     finally:
         world.release()
+
+
+def test_limits_of_nodes_are_read_once(simulation, tmp_path, monkeypatch):
+    """For the variants of Scribe and for the systems beside it, which share the array."""
+    path, read = tmp_path / "capacities.csv", world_setup.read_capacities
+    rows = [f"{node},{1 + node % 7}" for node in range(CONFIG.overlay.nodes)]
+    path.write_text("\n".join(["node,limit", *rows]))
+    reads = []
+    monkeypatch.setattr(
+        world_setup, "read_capacities", lambda *given: reads.append(given) or read(*given)
+    )
+    more = {"capacities": str(path), "variants": "bottleneck", "systems": "gossipsub"}
+    made = world_setup.protocols_of(simulation, WorldConfig(**CONFIG.given() | more))
+    assert len(reads) == 1
+    assert made.groups.limits.capacities[:9].tolist() == [1, 2, 3, 4, 5, 6, 7, 1, 2]
+    assert made.systems.limits is made.groups.limits.capacities
 
 
 def link_by_link(traffic: Traffic, overlay: OverlayState, simulation: Simulation) -> dict:

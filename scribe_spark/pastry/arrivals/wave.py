@@ -71,12 +71,6 @@ class WaveInMemory:
     contact: np.ndarray
     live: np.ndarray
 
-    @classmethod
-    def of_nobody(cls, live: np.ndarray) -> WaveInMemory:
-        """Return a wave in which nobody arrives."""
-        nobody = np.empty(0, dtype=np.int64)
-        return cls(nobody, nobody, nobody, live)
-
 
 @dataclass(frozen=True)
 class Given:
