@@ -252,8 +252,8 @@ run = Command(
     "run",
     callback=_run,
     params=[*_RUN_FLAGS, CONFIG, IMPORT, DRY_RUN, PHASE],
-    help="Simulate Scribe over Pastry, measure it against the baselines, draw the figures. "
-    "The defaults are the paper's experiment.",
+    help="Simulate Scribe over Pastry, measure it against the baselines, draw the "
+    "figures. The defaults are the paper's experiment (data/paper.toml).",
     epilog=_examples(
         "run",
         "run --nodes 2000 --groups 50 --out out/small",

@@ -46,8 +46,8 @@ class LiveCanConfig(Section):
     )
     flooding: Annotated[Literal["directed", "corner", "optimal"], Flat("can_flooding")] = Field(
         default="directed",
-        description="Forwarding rules 1 to 4 (directed), also rule 5 with fewer duplicates "
-        "(corner), or no duplicates at all (optimal)",
+        description="Forwarding rules 1 to 4 of the CAN multicast paper (directed), also rule"
+        " 5 with fewer duplicates (corner), or no duplicates at all (optimal)",
     )
     clock: Annotated[Literal["time", "hops"], Flat("can_clock")] = Field(
         default="time",
@@ -106,8 +106,8 @@ class CanConfig(LiveCanConfig):
         default=0,
         ge=0,
         le=MOST_LANDMARKS,
-        description="Routers whose order of delays decides a node's part of the space "
-        "(distributed binning); 0: points are drawn",
+        description="Number of landmark routers: the order of their delays decides a node's "
+        "part of the space (distributed binning); 0: random points",
     )
 
     def refuse_routers(self, routers: int) -> None:

@@ -33,7 +33,7 @@ class Execution(Section):
     )
     scratch: Location | None = Field(
         default=None,
-        description="Folder or URL for tables that a Spark Connect server does not keep",
+        description="Folder or URL for temporary tables, if a Spark Connect server keeps none",
     )
     partitions: int | None = Field(
         default=None,
@@ -50,13 +50,16 @@ class Execution(Section):
     )
     engine: Literal["auto", "tasks", "jobs"] = Field(
         default="auto",
-        description="tasks keep their buckets and exchange messages; jobs play each superstep as "
-        "a Spark job; auto chooses tasks for rounds that fit, else jobs",
+        description="tasks keep their buckets and exchange messages; jobs play each superstep"
+        " as a Spark job; auto chooses tasks for rounds if each bucket has a free"
+        " core, else jobs",
     )
     resume: bool = Field(
-        default=False, description="Continue what is in OUT after its last complete phase"
+        default=False, description="Continue in OUT after the last saved phase or round"
     )
-    overwrite: bool = Field(default=False, description="Replace what the same command left in OUT")
+    overwrite: bool = Field(
+        default=False, description="Replace the same command's earlier output in OUT"
+    )
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Execution:

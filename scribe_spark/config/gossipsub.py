@@ -157,8 +157,8 @@ class GossipSubConfig(Section):
         default=20,
         ge=1,
         le=_MOST_DEGREE,
-        description="Nodes that each subscriber dials, or each node of the graph; the mean degree "
-        "is twice this",
+        description="Nodes that each subscriber (dial) or each node (graph) dials; the mean "
+        "degree is twice this",
     )
     dials_per_heartbeat: Annotated[int, Flat("gossipsub_dials_per_heartbeat"), _OF_DIALS] = Field(
         default=0,
@@ -178,7 +178,7 @@ class GossipSubConfig(Section):
         default=20,
         ge=1,
         le=MOST_ROUNDS,
-        description="Waves of JOINs with joins = waves",
+        description="Waves of --gossipsub-joins waves",
     )
     heartbeats: Annotated[int, Flat("gossipsub_heartbeats"), _OF_RUNS] = Field(
         default=10,
@@ -190,7 +190,7 @@ class GossipSubConfig(Section):
         default=1,
         ge=1,
         le=100,
-        description="Groups of nodes whose heartbeats follow one another; 1: all together",
+        description="Parts of the nodes, whose heartbeats follow one another; 1: all together",
     )
     processing_ms: Annotated[float, Flat("gossipsub_processing_ms")] = Field(
         default=0.0,
@@ -206,7 +206,7 @@ class GossipSubConfig(Section):
     )
     clock: Annotated[Literal["time", "hops"], Flat("gossipsub_clock")] = Field(
         default="time",
-        description="Copies take the delay of their route (time), or one round each (hops)",
+        description="Copies take the delay of their route (time), or one time unit each (hops)",
     )
 
     @model_validator(mode="after")

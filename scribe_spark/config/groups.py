@@ -58,7 +58,7 @@ class GroupsConfig(Section):
         default=None,
         ge=0,
         le=MOST_GROUPS,
-        description="Groups that each node is a member of, drawn; a class of nodes may have "
+        description="Number of random groups that each node joins; a class of nodes may have "
         "another number",
     )
     zipf_exponent: Annotated[float | None, _OF_DRAWN_SIZES] = Field(
@@ -78,8 +78,8 @@ class GroupsConfig(Section):
     )
     source: Literal["root", "routed", "direct"] = Field(
         default="root",
-        description="Publisher: the root; a member that routes the message to the root (routed); "
-        "or a member that knows the root's address (direct)",
+        description="Way of a publication to the tree: it begins at the root, is routed to "
+        "the root, or goes to the root's known address (direct)",
     )
 
     @model_validator(mode="before")

@@ -16,14 +16,14 @@ class LiveTreeConfig(Section):
 
     kept: Annotated[bool, Flat("reference_tree")] = Field(
         default=False,
-        description="Keep the reference tree over the live nodes and measure the cost of each "
-        "round's events",
+        description="Keep Costa and Frey's tree over the live nodes, and count the messages "
+        "that each round's events cost it",
     )
     children: Annotated[int, Flat("reference_children")] = Field(
         default=2,
         ge=2,
         le=MOST_REFERENCE_CHILDREN,
-        description="Most children of a key; 2 is the binary tree",
+        description="Reference tree: most children of a key; 2 is the binary tree",
     )
     assignment: Annotated[Literal["pastry", "chord"], Flat("reference_assignment")] = Field(
         default="pastry",

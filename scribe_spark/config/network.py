@@ -14,7 +14,9 @@ from scribe_spark.config.topology import TopologyConfig
 class NetworkConfig(Sectioned):
     """The seed, the network of routers and the overlay on it."""
 
-    seed: int = Field(default=1, ge=-(2**63), le=2**63 - 1, description="Key of every draw")
+    seed: int = Field(
+        default=1, ge=-(2**63), le=2**63 - 1, description="Seed of all random numbers"
+    )
     topology: TopologyConfig = TopologyConfig()
     overlay: OverlayConfig = OverlayConfig()
 

@@ -91,6 +91,7 @@ Classes = Annotated[tuple[NodeClass, ...], TakenAs("file"), BeforeValidator(_rea
 
 NO_CLASSES: Any = Field(
     default=(),
-    description="Classes of nodes: tables [[classes]] with name and share (the sum is 1), and up, "
-    "down, validation, degree or custody; the flag names a TOML file with such tables",
+    description="Classes of nodes: tables [[classes]] with name and share (the sum is 1),"
+    " and any of up (rate), down (rate), validation (time), degree, custody; "
+    "the flag names a TOML file with such tables",
 )

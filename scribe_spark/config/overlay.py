@@ -65,9 +65,9 @@ class OverlayConfig(Section):
     )
     contact: Annotated[Literal["nearest", "latest", "random", "discovered"], _OF_ARRIVALS] = Field(
         default="nearest",
-        description="Arrivals: node that a newcomer asks first: the nearest (ties by nodeId), "
-        "latest (ties by arrival), a random one, or the end of a nearby-node search "
-        "(discovered)",
+        description="Arrivals: node that a newcomer asks first: the nearest (ties by nodeId),"
+        " latest (ties by arrival), a random one, or the result of a search for a"
+        " near node (discovered)",
     )
     introduce: Annotated[bool, _OF_ARRIVALS] = Field(
         default=True,

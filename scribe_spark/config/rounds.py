@@ -82,8 +82,8 @@ class EventsConfig(Section):
         default=20,
         ge=1,
         le=MOST_ROUNDS,
-        description="Rounds, from 0; in a run the rounds that may have events, before its "
-        "publications",
+        description="Number of rounds, the first is 0; a run with events plays them before it"
+        " publishes",
     )
     round_seconds: Annotated[float | None, _OF_EVENTS] = Field(
         default=None,
@@ -95,9 +95,9 @@ class EventsConfig(Section):
     )
     events: Location | None = Field(
         default=None,
-        description="Your own events: a CSV or Parquet table (round, node, event); events are "
-        "arrive, leave, fail, recover, and with a column group create, join, quit, "
-        "publish",
+        description="Your own events: a CSV or Parquet table (round, node, event); events are"
+        " arrive, leave, fail, recover; with a column named group, also create, "
+        "join, quit, publish",
     )
     generator: Text | None = Field(
         default=None,
@@ -199,7 +199,7 @@ class EventsConfig(Section):
         default=1,
         ge=0,
         le=MOST_ROUNDS,
-        description="Rounds until a node's leaf set learns of its failure",
+        description="Rounds until other nodes notice the failure of a node",
     )
     repair: Annotated[Literal["lazy", "none", "eager"], _OF_FAILURES] = Field(
         default="lazy",
@@ -259,14 +259,15 @@ class RoundsConfig(EventsConfig):
     )
     publish_source: Annotated[Literal["member", "root", "any"], _OF_PUBLICATIONS] = Field(
         default="member",
-        description="Publisher: a member of the group, its root, or any live node",
+        description="Nodes that the generator lets publish: members of the group, its root, "
+        "or any live nodes",
     )
     publishers: Annotated[int, _OF_PUBLICATIONS] = Field(
         default=0,
         ge=0,
         le=MOST_NODES,
-        description="Publishers of a group; a dead one is replaced; 0: one is drawn for each "
-        "publication",
+        description="Number of publishers of a group; a dead one is replaced; 0: a random one"
+        " for each publication",
     )
     lookups: int = Field(
         default=1_000,

@@ -139,7 +139,7 @@ class ScribeConfig(MaintenanceConfig):
         default=None,
         ge=0,
         le=MOST_WORLD_GROUPS,
-        description="Groups that each node is a member of, drawn; a class of nodes may have "
+        description="Number of random groups that each node joins; a class of nodes may have "
         "another number",
     )
     zipf_exponent: Annotated[float | None, _OF_GROUPS, _OF_DRAWN_SIZES] = Field(
@@ -165,8 +165,8 @@ class ScribeConfig(MaintenanceConfig):
     )
     source: Annotated[Literal["root", "routed", "direct"], _OF_GROUPS] = Field(
         default="root",
-        description="Publisher: the root; a member that routes the message to the root (routed); "
-        "or a member that knows the root's address (direct)",
+        description="Way of a publication to the tree: it begins at the root, is routed to "
+        "the root, or goes to the root's known address (direct)",
     )
     link_stress_period: Annotated[int, _OF_GROUPS] = Field(
         default=10,

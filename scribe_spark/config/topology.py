@@ -66,7 +66,8 @@ class TopologyConfig(Section):
         default="transit-stub",
         description="transit-stub, power-law, topohub:NAME (a real network), or a file: GML "
         "(Shadow), GraphML (Topology Zoo), an edge list (src, dst, delay_ms[, "
-        "weight]; or bare); in Python also a GraphFrame, Topology or DataFrames",
+        "weight]; or two numbers a line); in Python also a GraphFrame, Topology "
+        "or DataFrames",
     )
     routes: Literal["shortest", "direct"] = Field(
         default="shortest",
@@ -164,8 +165,8 @@ class TopologyConfig(Section):
     )
     region_jitter: Annotated[Time | None, _OF_REGIONS] = Field(
         default=None,
-        description="Regions: upper bound of a delay that is drawn for each pair of sites (up to "
-        "16 a region) and added",
+        description="Regions: most random extra delay between two sites; a region has up to "
+        "16 sites",
     )
 
     @model_validator(mode="before")

@@ -34,14 +34,14 @@ class LiveTreesConfig(Section):
 
     variants: Names = Field(
         default=(),
-        description="Changes of Scribe's trees in each round: bottleneck (Section IV.E), "
-        "collapse, lazy (Section IV.F)",
+        description="Changes of Scribe's trees in each round: bottleneck (JSAC, IV.E), "
+        "collapse, lazy (JSAC, IV.F)",
     )
     limit: Annotated[int, _OF_LIMITS, _OF_ONE_LIMIT] = Field(
         default=64,
         ge=1,
         le=MOST_CHILDREN,
-        description="A node with more children, over all groups, is overloaded",
+        description="Most children of a node, over all groups; a node with more is overloaded",
     )
     capacities: Annotated[Location | None, _OF_LIMITS] = Field(
         default=None, description="Limits of single nodes: a CSV or Parquet table (node, limit)"
@@ -55,13 +55,13 @@ class LiveTreesConfig(Section):
     )
     shed_table: Annotated[Literal["remaining", "whole"], _OF_REMOVER] = Field(
         default="remaining",
-        description="Siblings that a dropped child is sent: the remaining children, or the whole "
-        "table at the round's start",
+        description="Siblings offered to a dropped child: the remaining children, or the "
+        "whole table at the round's start",
     )
 
     systems: Names = Field(
         default=(),
-        description="Systems beside Scribe under the same events",
+        description="Systems of the world, under the same events",
     )
 
     @field_validator("systems")
@@ -96,7 +96,7 @@ class TreesConfig(LiveTreesConfig):
         default=2,
         ge=2,
         le=MOST_REFERENCE_CHILDREN,
-        description="Most children of a key; 2 is the binary tree",
+        description="Reference tree: most children of a key; 2 is the binary tree",
     )
     reference_assignment: Annotated[Literal["pastry", "chord"], _OF_REFERENCE_TREE] = Field(
         default="pastry",
