@@ -27,7 +27,6 @@ _ROUTED = ["--hosts", "", "--scaling", "1000,10000,100000", "--connections", "20
 #: Folder in OUT -> flags of ``scribe-spark reference-tree``.
 EXPERIMENTS: dict[str, list[str]] = {
     "paper": [],
-    "degrees-chord": _DEGREES,
     "degrees-pastry": [*_DEGREES, *_PASTRY],
     "scaling-chord": _LARGE,
     "scaling-pastry": [*_ROUTED, *_PASTRY, "--dht", "routed"],
@@ -51,14 +50,11 @@ def tables(out: Path) -> list[str]:
     lines: list[str] = []
     if "paper" in found:
         lines += _papers(found["paper"])
-    degrees = [found[name] for name in ("degrees-chord", "degrees-pastry") if name in found]
-    if degrees:
-        lines += _degrees(pd.concat(degrees))
+    if "degrees-pastry" in found:
+        lines += _degrees(found["degrees-pastry"])
     scaling = [found[name] for name in ("scaling-chord", "scaling-pastry") if name in found]
     if scaling:
         lines += _scaling(pd.concat(scaling))
-    if "scaling-pastry" in found:
-        lines += _routed(found["scaling-pastry"])
     return lines
 
 
@@ -126,26 +122,6 @@ def _scaling(rows: pd.DataFrame) -> list[str]:
         cells += [f"{events:,}", str(_faults(of))]
         cells += [f"{_mean(of, f'{purpose}_lookups'):.2f}" for purpose in ("parent", "child")]
         lines.append(cells)
-    return [*text, *table(header, lines), ""]
-
-
-def _routed(rows: pd.DataFrame) -> list[str]:
-    text = [
-        "*Look-ups over Pastry* (`--dht routed`, b = 4, l = 16, perfect tables, the transit-stub "
-        "network): one way from the host that asks to the owner of the key.",
-        "",
-    ]
-    header = ["N", "for", "look-ups", "hops, mean", "hops, largest", "delay, mean"]
-    header.append("delay, largest")
-    lines = []
-    for hosts, of in rows.groupby("hosts"):
-        for purpose, words in (("parent", "the parent"), ("child", "children")):
-            hops, delay = (f"{purpose}_lookup_{what}" for what in ("hops", "delay"))
-            asked = of[of["measure"] == hops]["count"].sum()
-            cells = [f"{hosts:,}", words, f"{asked:,}", f"{_mean(of, hops):.2f}"]
-            cells += [f"{_largest(of, hops)}", f"{_mean(of, delay):.0f} ms"]
-            cells.append(f"{_largest(of, delay)} ms")
-            lines.append(cells)
     return [*text, *table(header, lines), ""]
 
 

@@ -32,8 +32,6 @@ def test_tables_between_the_marks(job, tmp_path):
     small = {"degree": {1: 6, 2: 3, 9: 1}, **areas, **events}
     write(tmp_path, "degrees-pastry", {Point("events", 120, 8, 3, "pastry"): small})
     large = {**small, "depth": {2: 1, 4: 3}, "parent_lookups": {1: 4}, "child_lookups": {2: 4}}
-    for purpose in ("parent", "child"):
-        large |= {f"{purpose}_lookup_hops": {1: 3, 3: 1}, f"{purpose}_lookup_delay": {20: 4}}
     write(tmp_path, "scaling-pastry", {Point("scaling", 1024, 128, 2, "pastry"): large})
     file = tmp_path / "page.md"
     file.write_text("before\n" + job.MARKS[0] + "old\n" + job.MARKS[1] + "after\n")
@@ -46,7 +44,6 @@ def test_tables_between_the_marks(job, tmp_path):
         "| `pastry` | 3 | 4 | 10.00 % | 9 | 60.0 % | 3.00 / 2.00 | 5.00 / 4.00 | 0 |",
         "| `pastry` | 1,024 | 60.0 % | 30.0 % | 0.0 % | 10.00 % | 3.50 | 4 | 10.00 | 4.00 ± 0.38 "
         "| 8 | 0 | 1.00 | 2.00 |",
-        "| 1,024 | the parent | 4 | 1.50 | 3 | 20 ms | 20 ms |",
     ):
         assert f"\n{line}\n" in page
     file.write_text("nothing")
