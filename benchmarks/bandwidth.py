@@ -60,7 +60,15 @@ _GIB = 2**20  # in KiB, the unit of /proc
 
 @dataclass(frozen=True)
 class Played:
-    """What a process has played."""
+    """What a process has played.
+
+    Attributes
+    ----------
+    links, copies : int
+    seconds, cpu_seconds : float
+    gib : float
+        The most memory, with that of the links, but not that of the process before.
+    """
 
     links: int
     copies: int
@@ -136,7 +144,7 @@ def _task(rank: int, nodes: int, tasks: int, pipe: Connection) -> None:
     server = Server(_SECRET)
     pipe.send(server.address)
     exchange = Flight(rank, server, pipe.recv(), _SECRET, patience=600)
-    bounds = np.linspace(0, nodes, tasks + 1).astype(np.int64)
+    bounds, before = np.linspace(0, nodes, tasks + 1).astype(np.int64), _gib("VmRSS")
     links, source = _links(nodes, *bounds[rank : rank + 2].tolist())
     count = len(links["node"])
     tables = Tables.of({LINKS: links})
@@ -146,13 +154,14 @@ def _task(rank: int, nodes: int, tasks: int, pipe: Connection) -> None:
     begun, cpu = time.perf_counter(), time.process_time()
     play_windows(InTask([tables], exchange), bounds, _setting(nodes, source))
     begun, cpu = time.perf_counter() - begun, time.process_time() - cpu
-    pipe.send(Played(count, len(tables[COPIES]["node"]), begun, cpu, _peak_gib()))
+    pipe.send(Played(count, len(tables[COPIES]["node"]), begun, cpu, _gib("VmHWM") - before))
     exchange.end()
 
 
-def _peak_gib() -> float:
+def _gib(name: str) -> float:
+    """Return a number of /proc/self/status, such as the peak of the process's memory."""
     lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / _GIB
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / _GIB
 
 
 # --- whole runs
