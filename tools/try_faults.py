@@ -123,8 +123,11 @@ FAULTS = {
         "waits & (number[at] < number[source])",
         GROUPS,
     ),
-    "a second JOIN in a wave": Fault(
-        "scribe/lazy.py", "& ~np.isin(pairs, sent) & _waits", "& (pairs >= 0) & _waits", GROUPS
+    "lazy growth above the limit": Fault(
+        "scribe/lazy.py",
+        "taken = rank_at_node(at, group, number[source]) < room",
+        "taken = rank_at_node(at, group, number[source]) <= room",
+        GROUPS,
     ),
     # CAN
     "a half with the wrong point": Fault(
