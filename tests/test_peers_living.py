@@ -89,7 +89,7 @@ def test_a_row_for_each_system_in_each_world_that_is_there(tmp_path: Path) -> No
     largest = f"{2 + sum(rounds) / len(rounds):.3g}"
     told = [gossip[f"{name} group"] for name in ("RAD, median", "RAD, largest", "RDP, largest")]
     assert told == ["1.5", largest, "3"]
-    assert {scribe["RAD, median group"], gossip["RMD, median group"]} == {"-"}
+    assert scribe["RAD, median group"] == "-"
     drawing = (tmp_path / peers_living.FIGURE).read_text("utf-8")
     assert "quarter-fails, Scribe, best effort: least 91.7 %" in drawing
     assert "quarter-fails, GossipSub: least 100 %" in drawing

@@ -44,7 +44,7 @@ def test_the_configuration_has_every_field_once():
 def test_a_page_names_the_systems_that_a_world_can_change():
     rows = _cells(reference_pages.configuration_page())
     assert "gossipsub" in rows["systems"][-1]
-    assert "In a world: Systems beside Scribe" in rows["systems"][-1]
+    assert "In a world: Systems of the world" in rows["systems"][-1]
 
 
 def test_units_are_those_of_fields():
@@ -102,6 +102,5 @@ def test_every_command_is_on_the_page_with_options_of_its_own():
         section = page.partition(f"## {name}\n")[2].partition("\n## ")[0]
         assert section.startswith(f"\n{purpose}\n")
         assert f"scribe-spark {name}" in section
-    run = page.partition("## run\n")[2].partition("\n## ")[0]
-    assert "| `--nodes` | Overlay nodes, N |" in run
-    assert "--leaf-set" not in run
+    assert "| `--fail-above` | " in page.partition("## compare\n")[2].partition("\n## ")[0]
+    assert "| `--nodes` | " not in page  # a field of the config

@@ -61,6 +61,11 @@ _SCENARIOS = {
     "lifetime-1800": "churn, mean lifetime 30 minutes",
     "lifetime-600": "churn, mean lifetime 10 minutes",
 }
+_BRIEFLY = {
+    _QUARTER: "failure",
+    "lifetime-1800": "lifetime 30 min",
+    "lifetime-600": "lifetime 10 min",
+}
 
 
 @dataclass(frozen=True)
@@ -285,7 +290,7 @@ _COLUMNS: dict[str, Callable[[Seen], float]] = {
     "in time, %": lambda one: one.share("in_time"),
     "in time, median group, %": lambda one: one.median_group,
     "lost, %": lambda one: one.share("lost"),
-    **{label: _delay(name) for name, label in _DELAYS.items()},
+    **{label: _delay(name) for name, label in _DELAYS.items() if not name.startswith("rmd")},
     "duplicates a delivery": lambda one: one.duplicates,
     "control messages": lambda one: one.mean(one.control),
     "of Pastry": lambda one: one.mean(one.of_pastry),
@@ -307,7 +312,7 @@ def numbers(found: dict[tuple[str, str], list[Seen]]) -> list[str]:
         ]
         rows.append(
             [
-                *(_SCENARIOS[scenario], _KINDS[kind].label),
+                *(_BRIEFLY[scenario], _KINDS[kind].label),
                 *(f"{len(worlds)}", _rounds(worlds), *told),
             ]
         )
@@ -421,7 +426,8 @@ def page(out: Path, file: Path) -> str:
 def _legend(found: dict[tuple[str, str], list[Seen]]) -> Iterator[str]:
     """Yield the paragraphs below the table."""
     yield (
-        f"*Seeds*: worlds that were played; {_seed_words(found)} A number is the mean over the "
+        f"*Events*: {_SCENARIOS[_QUARTER]}; or churn with a mean lifetime. *Seeds*: worlds that "
+        f"were played; {_seed_words(found)} A number is the mean over the "
         "seeds ± the standard deviation between seeds. *Rounds*: the rounds whose publications "
         f"count. {STEADY_RULE}"
     )

@@ -25,10 +25,10 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.overlays import check_overlay
 from scribe_spark.systems import TREE, find_system
-from tools.groups_tables import number, of, publications, rounds, total
+from tools.groups_tables import number
 from tools.pages import table, with_lines
 from tools.peers_claims import CLAIMS, DIRECTIONS, rows_of
-from tools.peers_tables import LENGTHS, Peer, edge_lengths, share
+from tools.peers_tables import LENGTHS, Peer, edge_lengths
 
 __all__ = ["PEERS", "README_MARKS", "WORLDS", "main", "page", "readme_lines"]
 
@@ -195,7 +195,7 @@ def page(out: Path) -> str:
     if directions:
         lines += ["", "## Flooding and trees, over CAN and over Pastry", "", _GRID_WORDS, ""]
         lines += table(["where", "direction", "measured", "verdict"], directions)
-    lines += _worlds(out)
+    lines += ["", "[peers_living.md](peers_living.md) has the systems under failures and churn."]
     return "\n".join(lines) + "\n"
 
 
@@ -287,46 +287,6 @@ def readme_lines(out: Path) -> list[str]:
         rows.append([label, *(cells[names.index(name)] for name in _README_COLUMNS)])
     nodes, groups = int(config["nodes"]), int(config["groups"])
     return table([f"{nodes:,} nodes, {groups:,} groups", *heads], rows)
-
-
-def _worlds(out: Path) -> list[str]:
-    """The systems that live in worlds, side by side under the same events."""
-    rows = []
-    for name, (words, flags) in WORLDS.items():
-        if not (out / name / "tables" / "publications").exists():
-            continue
-        told, by_round = publications(out / name), rounds(out / name)
-        beside = flags[flags.index("--systems") + 1]
-        for system in ("scribe", beside):
-            due = told[told["system"] == system]
-            sums = {column: due[column].sum() for column in ("expected", "in_time", "late", "lost")}
-            again = due["duplicates"].sum() / max(1, sums["expected"])
-            stress = "link_stress" if system == "scribe" else f"{system}.link_stress"
-            rows.append([
-                words, system,
-                share(sums["in_time"], sums["expected"]),
-                share(sums["late"], sums["expected"]),
-                share(sums["lost"], sums["expected"]),
-                number(float(again)),
-                number(total(by_round, f"{system}.control") / len(by_round)),
-                number(float(of(by_round, f"{stress}.payload.max").max())),
-            ])  # fmt: skip
-    if not rows:
-        return []
-    heads = [
-        "in time",
-        "late",
-        "lost",
-        "duplicates a delivery",
-        "control messages a node and round",
-    ]
-    return [
-        *("", "## In worlds", ""),
-        "The same failures, joins and publications for Scribe and the other system; "
-        "[peers_living.md](peers_living.md) has more systems and events.",
-        "",
-        *table(["world", "system", *heads, "link stress of payload, max"], rows),
-    ]
 
 
 def main(arguments: Sequence[str]) -> None:

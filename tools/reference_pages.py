@@ -363,7 +363,7 @@ def _columns(contracts: Iterable[Mapping[str, Any]]) -> str:
 _ABOUT_COMMANDS = """\
 # Commands
 
-`scribe-spark COMMAND --help` lists all options; [configuration.md](configuration.md) has their fields. `scribe-spark --version` prints the version. `make docs` writes this page from the command line's parser.
+`scribe-spark COMMAND --help` lists all options; [configuration.md](configuration.md) describes all options that are fields of the config. `scribe-spark --version` prints the version. `make docs` writes this page from the command line's parser.
 
 | exit code | meaning |
 |---|---|
@@ -403,12 +403,14 @@ def _example_lines(command: click.Command) -> list[str]:
 
 
 def _used_options(command: click.Command) -> str:
-    """Return a table of the arguments of a command and of the options that its examples use."""
+    """Return a table of the options that examples use and that are no fields of the config."""
     used = {word for line in _example_lines(command) for word in line.split()}
+    described = (field.flat for by_command in documentation() for field in by_command.values())
+    fields = {f"--{name.replace('_', '-')}" for name in described}
     rows = [
         [f"`{option.opts[0]}`", _first_clause(option.help or "")]
         for option in command.params
-        if isinstance(option, click.Option) and used & {*option.opts}
+        if isinstance(option, click.Option) and used & {*option.opts} - fields
     ]
     lines = table(("option", "meaning"), rows) if rows else []
     return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")
