@@ -164,26 +164,6 @@ def test_the_shape_of_trees_and_how_long_edges_are():
     assert ms == {"first": 8.0, "last": 4.0}
 
 
-def test_worlds_are_told_side_by_side(tmp_path):
-    write_run(tmp_path, "scribe", {"scribe": 1}, groups=GROUPS, members=MEMBERS, tree_edges=EDGES)
-    world = tmp_path / "bayeux_roots" / "tables"
-    told = frame(
-        "round group system expected in_time late lost duplicates",
-        *((0, 1, "scribe", 10, 9, 1, 0, 0), (0, 1, "bayeux", 10, 10, 0, 0, 30)),
-    )
-    measures = frame("round system measure value", (0, "scribe", "scribe.control", 2.0),
-                     (0, "bayeux", "bayeux.link_stress.payload.max", 7.0))  # fmt: skip
-    for name, table in (("publications", told), ("rounds", measures)):
-        (world / name).mkdir(parents=True)
-        table.to_parquet(world / name / "part.parquet")
-    rows = rows_of(page_of(tmp_path), "In worlds")
-    words = "the roots of 5 groups fail, best effort"
-    assert rows == [
-        [words, "scribe", "90 %", "10 %", "0 %", "0", "2", "0"],
-        [words, "bayeux", "100 %", "0 %", "0 %", "3", "0", "7"],
-    ]
-
-
 def test_readme_has_the_most_telling_rows(tmp_path):
     write_run(tmp_path, "scribe", {"scribe": 1}, groups=GROUPS, members=MEMBERS, tree_edges=EDGES)
     tables = {

@@ -1,5 +1,7 @@
 """Count the words of the documentation: tokens between blanks that have a letter or a digit.
 
+Tags and comments of HTML are no words.
+
 python -m tools.count_words
 """
 
@@ -19,7 +21,8 @@ def words_in(text: str) -> int:
     >>> words_in("| `nodes` | 1..128 | - | Overlay nodes, N |")
     5
     """
-    return sum(bool(re.search(r"[^\W_]", token)) for token in text.split())
+    plain = re.sub(r"<!--.*?-->|</?[a-z][^<>]*>", "", text, flags=re.S)
+    return sum(bool(re.search(r"[^\W_]", token)) for token in plain.split())
 
 
 def words_of_pages() -> dict[str, int]:

@@ -21,11 +21,6 @@ from tools.groups_tables import over_seeds
 from tools.pages import table
 
 _GROWTH = ["sweep", "--config", "data/sweep_growth.toml"]
-_SEEDS = ["sweep", "--overlay", "arrivals", "--set", "seed=1,2,3"]
-_LATEST = ["sweep", "--overlay", "arrivals", "--contact", "latest"]
-_LATEST += ["--set", f"seed={','.join(map(str, range(1, 11)))}"]
-_CONTACTS = ["sweep", "--overlay", "arrivals", "--no-introduce"]
-_CONTACTS += ["--set", "contact=nearest,latest", "--set", "growth=1.25,2"]
 _FAILURE = ["world", "--config", "data/world_mass_failure.toml"]
 _HOPS = ["world", "--nodes", "100000", "--rounds", "1", "--lookups", "200000"]
 _ADJACENT = ["world", "--nodes", "10000", "--rounds", "5", "--lookups", "50000"]
@@ -39,10 +34,6 @@ EXPERIMENTS: dict[str, list[str]] = {
     "growth": _GROWTH,
     "introduced": [*_GROWTH, "--set", "maintenance=0", "--set", "introduce=true"],
     "sequential": [*_GROWTH, "--set", "growth=1.00001", "--set", "maintenance=0"],
-    "small-waves": [*_SEEDS, "--growth", "1.01", "--no-introduce"],
-    "default-waves": _SEEDS,
-    "latest-contacts": _LATEST,
-    "contacts-growth": _CONTACTS,
     "cost": ["sweep", "--config", "data/sweep_arrivals.toml"],
     **{
         f"failure-{repair}-{leaves}": [*_FAILURE, "--repair", repair, "--leaf-set", str(leaves)]
@@ -75,8 +66,6 @@ def page(out: Path) -> str:
     """``docs/living_results.md``, of the experiments that are there."""
     sections = {
         "introduced": _growth,
-        "small-waves": _small_waves,
-        "latest-contacts": _contacts,
         "cost": _cost,
         "hops-perfect": _hops,
         "failure-lazy-16": _failure,
@@ -122,55 +111,6 @@ _COMPARED = (
     *("scribe.rad.median", "scribe.rmd.median", "scribe.rdp.mean", "scribe.children_tables.mean"),
     *("scribe.children_entries.mean", "scribe.messages", "pastry.stretch", "pastry.hops.mean"),
 )
-_SHOWN_NAMES = [f"`{name}`" for name in _SHOWN]
-
-
-def _means(runs: pd.DataFrame) -> list[str]:
-    """What is shown of some runs: the means over them."""
-    value = runs.groupby("metric")["value"].mean()
-    return [_number(value[name]) for name in _SHOWN]
-
-
-def _small_waves(out: Path) -> list[str]:
-    """The default waves beside waves of 1 %, as many nodes as the papers' experiment has."""
-    found = {
-        "1.01, no introductions": _sweep(out / "small-waves"),
-        "default": _sweep(out / "default-waves"),
-    }
-    rows = [
-        [f"{seed:g}", waves, *_means(of[of["seed"] == seed])]
-        for seed in sorted(set(found["default"]["seed"]))
-        for waves, of in found.items()
-    ]
-    return [
-        *("", "### At 100,000 nodes", ""),
-        "1,500 groups. The default waves (growth 1.25, introductions) beside 852 waves of 1 %.",
-        "",
-        *table(["seed", "growth", *_SHOWN_NAMES], rows),
-    ]
-
-
-def _contacts(out: Path) -> list[str]:
-    """Of equally near nodes the smallest nodeId is asked first, or the latest to arrive."""
-    nearest, latest = (_sweep(out / name) for name in ("default-waves", "latest-contacts"))
-    grown = _sweep(out / "contacts-growth")
-    rows = [
-        [f"{seed:g}", "1.25, introductions", contact, *_means(of[of["seed"] == seed])]
-        for seed in sorted(set(nearest["seed"]))[:1]
-        for contact, of in (("nearest", nearest), ("latest", latest))
-    ]
-    ten = f"mean of {latest['seed'].nunique()}"
-    rows.append([ten, "1.25, introductions", "latest", *_means(latest)])
-    for (growth, contact), of in grown.groupby(["growth", "contact"]):
-        rows.append(["1", f"{growth:g}, no introductions", contact, *_means(of)])
-    return [
-        *("", "### Which of equally near nodes is asked first", ""),
-        "Each router has twenty nodes, which are equally near to a node that arrives there. "
-        "`contact = nearest` asks the node with the smallest nodeId; `latest` asks the node that "
-        "arrived last. The papers say only that the node is near.",
-        "",
-        *table(["seed", "growth", "contact", *_SHOWN_NAMES], rows),
-    ]
 
 
 def _cost(out: Path) -> list[str]:

@@ -210,7 +210,7 @@ def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
                 *(f"{size[peak] / 2**30:.1f}" for peak in ("peak_rss", "peak_pss", "peak_disk")),
             )
             lines.append("| " + " | ".join(cells) + " |")
-            steps += _steps(size)
+            steps += _steps(size) if size is benches[0]["sizes"][0] else []
         if bench["growth_exponent"] is not None:
             steps += ["", f"Growth exponent of the seconds in N: {bench['growth_exponent']:.2f}."]
     return with_lines(text, _BENCHES, lines + steps)
