@@ -33,7 +33,6 @@ from scribe_spark.underlay.protocol import Kernel
 __all__ = [
     "CARRIED",
     "DELIVERED",
-    "NOMINAL_SECONDS",
     "LivingRound",
     "Multicasts",
     "OwnRounds",
@@ -46,9 +45,6 @@ __all__ = [
     "notes_copies",
     "play_own_rounds",
 ]
-
-#: How long a round lasts where nothing else is said: Pastry's and Scribe's period of maintenance.
-NOMINAL_SECONDS = 30.0
 
 #: Indices of groups and positions of nodes, ascending by both; each pair once.
 Pairs = tuple[np.ndarray, np.ndarray]

@@ -73,7 +73,7 @@ def test_what_is_missing_is_told_with_the_remedy_and_exit_1(call, monkeypatch, n
         monkeypatch.setattr(doctor, "find_spec", lambda module: None)
     code, told, err = call("doctor")
     assert (code, err.count("\n")) == (1, 1)
-    assert "a run cannot start: " in err
+    assert "a run cannot start; " in err
     assert line in told
 
 

@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+from scribe_spark.errors import shown
+
 
 def load(package: str, name: str, homes: Mapping[str, str]) -> Any:
     """Return what a name of a package stands for.
@@ -21,5 +23,5 @@ def load(package: str, name: str, homes: Mapping[str, str]) -> Any:
         The package has no such name.
     """
     if name not in homes:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        raise AttributeError(f"module {shown(package)} has no attribute {shown(name)}")
     return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)

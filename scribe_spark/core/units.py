@@ -20,6 +20,9 @@ MOST_BYTES = 10**12
 MOST_BITS_PER_SECOND = 10**15
 MOST_MICROSECONDS = 10**12
 
+#: How long a round lasts where nothing else is said: Pastry's and Scribe's period of maintenance.
+NOMINAL_SECONDS = 30.0
+
 _NUMBER = re.compile(
     r"([+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))\s*(.{0,20})", re.ASCII
 )

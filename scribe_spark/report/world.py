@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scribe_spark.living import NOMINAL_SECONDS
+from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.cards import world_cards
 from scribe_spark.report.coverage import draw_coverage

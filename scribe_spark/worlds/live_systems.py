@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.living import (
-    NOMINAL_SECONDS,
     LivingRound,
     OwnRounds,
     Pairs,

@@ -63,5 +63,5 @@ def test_presets_can_be_had(preset):
 
 
 def test_a_graph_of_all_nodes_lives_in_no_world():
-    with pytest.raises(InputError, match="gossipsub_discovery = 'graph': does not follow"):
+    with pytest.raises(InputError, match="'graph': is not supported in worlds"):
         WorldConfig(gossipsub_discovery="graph")

@@ -126,7 +126,7 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, vari
         saved = many.saved.localCheckpoint()
         rest = simulation.nodes, one._events, simulation.underlay, many._protocols
         for buckets, rows, was in ((1, saved, 2), (3, saved, 2), (2, one.saved, 1)):
-            with pytest.raises(InputError, match=f"buckets = {buckets}: .* with; give {was}"):
+            with pytest.raises(InputError, match=f"buckets = {buckets}: differs .*; give {was}"):
                 World.of_save(rows, *rest, buckets)
         again = World.of_save(saved, *rest, 2, engine="tasks")  # in two tasks that exchange
         assert (dropped > 0) == ("bottleneck" in variants)
@@ -187,7 +187,7 @@ def test_an_engine_is_chosen_with_its_reason(spark):
     too_many = engine_of("auto", spark, 50)
     assert too_many.name == "jobs"
     assert "50 tasks cannot run at once" in too_many.why
-    with pytest.raises(InputError, match="engine = 'tasks': cannot be: 50 tasks cannot run"):
+    with pytest.raises(InputError, match="engine = 'tasks': cannot be used: 50 tasks cannot run"):
         engine_of("tasks", spark, 50)
 
 
