@@ -26,7 +26,7 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.progress import Progress
 from scribe_spark.redaction import redacted
 from scribe_spark.runtime.batches import Table
-from scribe_spark.runtime.settings import default_partitions, tuned
+from scribe_spark.runtime.settings import partitions_of, tuned
 
 
 @dataclass(frozen=True)
@@ -183,10 +183,7 @@ def opened(
         else:
             work.manifest = manifest
         if nodes is not None:
-            in_tasks = plan.execution.engine == "tasks"
-            partitions = plan.execution.partitions or default_partitions(
-                spark, nodes, in_tasks=in_tasks
-            )
+            partitions = partitions_of(plan.execution, spark, nodes)
             until_the_end.enter_context(tuned(spark, partitions))
         yield work
 

@@ -39,7 +39,7 @@ from scribe_spark.runtime.master import check_master, is_local_master, on_this_m
 from scribe_spark.runtime.memory import SMALL, heap_mib, young_mib
 from scribe_spark.runtime.remote import check_remote, is_own, reach_remote
 from scribe_spark.runtime.sessions import Connected, abilities
-from scribe_spark.runtime.settings import default_partitions, set_all, sql_settings
+from scribe_spark.runtime.settings import partitions_of, set_all, sql_settings
 from scribe_spark.runtime.tricks import check_tricks, enabled
 from scribe_spark.runtime.user_settings import is_submitted, submitted_settings, user_jars
 
@@ -106,8 +106,7 @@ def session(
         spark = _create(settings, master)
         if execution is not None:
             _refuse_other_letters(spark, execution.out)
-        partitions = execution.partitions if execution else None
-        set_all(spark, sql_settings(partitions or default_partitions(spark, nodes)))
+        set_all(spark, sql_settings(partitions_of(execution, spark, nodes)))
     except InputError:
         raise
     except Exception as error:
@@ -167,7 +166,7 @@ def _connect(execution: Execution, nodes: int, estimated_work: int, worlds: bool
         else:
             reach_remote(remote)
             spark = _client(remote)
-        partitions = execution.partitions or default_partitions(spark, nodes)
+        partitions = partitions_of(execution, spark, nodes)
     except InputError as error:
         if error.field != "remote":
             raise

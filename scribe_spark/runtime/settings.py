@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.sessions import is_connect, parallelism
 from scribe_spark.runtime.tricks import enabled
+
+if TYPE_CHECKING:
+    from scribe_spark.config import Execution
 
 
 def default_partitions(spark: SparkSession, nodes: int, *, in_tasks: bool = False) -> int:
@@ -18,6 +22,14 @@ def default_partitions(spark: SparkSession, nodes: int, *, in_tasks: bool = Fals
     Tasks that keep their buckets run all at once, so there are no more than cores.
     """
     return parallelism(spark) if in_tasks else max(parallelism(spark), -(-nodes // 250_000))
+
+
+def partitions_of(execution: Execution | None, spark: SparkSession, nodes: int) -> int:
+    """Return the partitions of node-level tables that an execution asks for, or the default."""
+    if execution is not None and execution.partitions:
+        return execution.partitions
+    in_tasks = execution is not None and execution.engine == "tasks"
+    return default_partitions(spark, nodes, in_tasks=in_tasks)
 
 
 #: A setting of ours, in force inside :func:`tuned`.

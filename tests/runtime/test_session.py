@@ -254,4 +254,6 @@ def test_what_spark_submit_was_given_wins(tmp_path):
 )
 def test_tasks_that_stay_are_no_more_than_cores(monkeypatch, nodes, in_tasks, partitions):
     monkeypatch.setattr(settings, "parallelism", lambda spark: 2)
-    assert settings.default_partitions(None, nodes, in_tasks=in_tasks) == partitions
+    execution = Execution(out="x", engine="tasks" if in_tasks else "jobs")
+    assert settings.partitions_of(execution, None, nodes) == partitions
+    assert settings.partitions_of(Execution(out="x", partitions=9), None, nodes) == 9
