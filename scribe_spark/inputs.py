@@ -170,7 +170,7 @@ def check_columns(
 def check_types(
     types: Mapping[str, pa.DataType], columns: Mapping[str, Kind], field: str, value: object
 ) -> None:
-    """Refuse a column of a type that has a unit (a duration, a time), or several parts.
+    """Refuse a column whose type has a unit (a duration, a time) or parts (a list, a struct).
 
     Raises
     ------

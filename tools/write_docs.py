@@ -61,9 +61,9 @@ _README_ROWS = (
     ("main", "scribe.rmd.median", "RMD, median"),
     ("main", "scribe.rdp.mean", "RDP in the largest group, mean"),
     ("main", "scribe.children_entries.mean", "entries per node, mean"),
-    ("main", "scribe.messages", "messages, Scribe"),
+    ("main", "scribe.messages", "packets, Scribe"),
     ("main", "scribe.link_stress.max", "link stress, maximum: Scribe"),
-    ("small_groups", "scribe.children_entries.mean", "30,000 groups of 11: entries per node"),
+    ("small_groups", "scribe.children_entries.mean", "30,000 groups of 11 members: entries per node"),
 )
 
 
@@ -146,7 +146,7 @@ def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
     found = {(row["experiment"], row["name"]): row for row in metrics}
     most = max(len(row["seeds"]) for row in metrics)
     lines = [
-        f"| mean over {most} topologies | paper | perfect tables | | tables of arrivals | |",
+        f"| mean over {most} topologies ± standard deviation | paper | perfect tables | | tables from arrivals | |",
         "|---|---|---|---|---|---|",
     ]
     for experiment, name, label in _README_ROWS:

@@ -79,7 +79,7 @@ class GiveUp(SessionProgram):
     """Nodes write what TREEs have brought, and drop the members whom theirs have not reached."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the lists, and whom to send LEAVE for; nothing is sent."""
+        """Write member lists, and the members for which LEAVE is to be sent; send nothing."""
         failed = tables.pop(_BROKEN, {})
         if not failed:
             record(self.sessions, tables)

@@ -52,7 +52,7 @@ def start_buckets(ring: BucketRing) -> DataFrame:
 
 @dataclass(frozen=True)
 class FindNeighbours:
-    """Every zone finds those that abut it and are not deeper, and tells the less deep of itself.
+    """Every zone finds abutting zones of no more bits, and tells those of fewer bits of itself.
 
     Attributes
     ----------

@@ -98,7 +98,7 @@ class Zones:
 
     @property
     def can(self) -> np.ndarray:
-        """The CAN of each zone: int64."""
+        """The number of the CAN to which each zone belongs: int64."""
         return self.key >> self.space.bits
 
     @property

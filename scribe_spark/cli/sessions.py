@@ -24,9 +24,9 @@ def open_session(
     Parameters
     ----------
     nodes : int
-        The most nodes of what it is for.
+        The greatest number of nodes of the runs or worlds that the session is for.
     estimated_work : int
-        What that costs, roughly.
+        The cost of all its work (`RunConfig.estimated_work`).
     worlds : bool
         Whether it is for worlds alone.
 

@@ -57,7 +57,7 @@ class LiveCanConfig(Section):
         default=0.0,
         ge=0.0,
         le=1e6,
-        description="Time from a node's first copy until it forwards",
+        description="CAN: time from a node's first copy until it forwards",
     )
 
     @model_validator(mode="after")

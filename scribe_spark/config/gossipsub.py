@@ -110,10 +110,11 @@ class GossipSubConfig(Section):
         "Mesh degree that a node aims at, D: 6 (ethereum: 8)"
     )
     d_low: Annotated[_Degree, Flat("gossipsub_d_low")] = _of_preset(
-        "A node with fewer mesh peers GRAFTs up to D: 4 (go: 5, ethereum: 6); at most D"
+        "A node with fewer mesh peers than this GRAFTs until it has D: 4 (go: 5, "
+        "ethereum: 6); at most D"
     )
     d_high: Annotated[_Degree, Flat("gossipsub_d_high")] = _of_preset(
-        "A node with more mesh peers PRUNEs down to D: 12; at least D"
+        "A node with more mesh peers than this PRUNEs until it has D: 12; at least D"
     )
     d_out: Annotated[_Degree, Flat("gossipsub_d_out")] = _of_preset(
         "Least number of mesh peers that the node itself dialled: 2; below D_low and at most D / 2"
@@ -124,7 +125,8 @@ class GossipSubConfig(Section):
     gossip_factor: Annotated[
         float, Field(ge=0.0, le=1.0), _OF_PRESET, Flat("gossipsub_gossip_factor")
     ] = _of_preset(
-        "Share of the peers outside the mesh that get IHAVE, if more than D_lazy: 0.25 (v1.0: 0)"
+        "Share of the peers outside the mesh that get IHAVE; at least D_lazy "
+        "peers get it: 0.25 (v1.0: 0)"
     )
     mcache_gossip: Annotated[
         int, Field(ge=1, le=MOST_ROUNDS), _OF_PRESET, Flat("gossipsub_mcache_gossip")
@@ -178,7 +180,7 @@ class GossipSubConfig(Section):
         default=20,
         ge=1,
         le=MOST_ROUNDS,
-        description="Waves of --gossipsub-joins waves",
+        description="Number of waves with --gossipsub-joins waves",
     )
     heartbeats: Annotated[int, Flat("gossipsub_heartbeats"), _OF_RUNS] = Field(
         default=10,
@@ -190,13 +192,14 @@ class GossipSubConfig(Section):
         default=1,
         ge=1,
         le=100,
-        description="Parts of the nodes, whose heartbeats follow one another; 1: all together",
+        description="Number of parts of the nodes that act one after another in each "
+        "heartbeat; 1: all together",
     )
     processing_ms: Annotated[float, Flat("gossipsub_processing_ms")] = Field(
         default=0.0,
         ge=0.0,
         le=_MOST_MS,
-        description="Time from a node's first copy until it forwards",
+        description="GossipSub: time from a node's first copy until it forwards",
     )
     loss: Annotated[float, Flat("gossipsub_loss")] = Field(
         default=0.0,

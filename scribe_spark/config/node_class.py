@@ -92,6 +92,6 @@ Classes = Annotated[tuple[NodeClass, ...], TakenAs("file"), BeforeValidator(_rea
 NO_CLASSES: Any = Field(
     default=(),
     description="Classes of nodes: tables [[classes]] with name and share (the sum is 1),"
-    " and any of up (rate), down (rate), validation (time), degree, custody; "
-    "the flag names a TOML file with such tables",
+    " and any of up (rate), down (rate), validation (time), degree "
+    "(GossipSub's D), custody; the flag names a TOML file with such tables",
 )

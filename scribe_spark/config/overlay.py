@@ -71,7 +71,8 @@ class OverlayConfig(Section):
     )
     introduce: Annotated[bool, _OF_ARRIVALS] = Field(
         default=True,
-        description="Arrivals: nodes of a wave that are on one route learn of each other",
+        description="Arrivals: nodes of a wave whose join messages take the same route learn "
+        "of each other",
     )
     maintenance: Annotated[int, _OF_ARRIVALS] = Field(
         default=0,

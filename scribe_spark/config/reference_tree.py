@@ -57,7 +57,7 @@ class Point:
 
     @property
     def name(self) -> str:
-        """Such as ``hosts-10-children-2``."""
+        """The name of this point, such as ``hosts-10-children-2``."""
         kind = "hosts" if self.kind == "events" else "scaling"
         return f"{kind}-{self.hosts}-children-{self.children}"
 

@@ -82,8 +82,8 @@ class EventsConfig(Section):
         default=20,
         ge=1,
         le=MOST_ROUNDS,
-        description="Number of rounds, the first is 0; a run with events plays them before it"
-        " publishes",
+        description="Number of rounds, the first is 0; a run with events plays all rounds "
+        "before it publishes",
     )
     round_seconds: Annotated[float | None, _OF_EVENTS] = Field(
         default=None,

@@ -101,8 +101,8 @@ class RunConfig(NetworkConfig):
     )
     knowledge: Location | None = Field(
         default=None,
-        description="Take leaf sets and routing tables from this run's folder (same overlay, "
-        "topology and seed; written with write_knowledge)",
+        description="Take leaf sets and routing tables from an earlier run's folder (same "
+        "overlay, topology and seed; written with write_knowledge)",
     )
 
     def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too

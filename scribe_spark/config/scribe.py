@@ -177,8 +177,8 @@ class ScribeConfig(MaintenanceConfig):
 
     measures: Names = Field(
         default=(),
-        description="Measures of each round's multicasts, as of a run: delay (RAD, RMD, RDP), "
-        "node_stress, link_stress",
+        description="Measures of each round's multicasts, computed as in a run: delay (RAD, "
+        "RMD, RDP), node_stress, link_stress",
     )
 
     @field_validator("measures")

@@ -165,8 +165,8 @@ class TopologyConfig(Section):
     )
     region_jitter: Annotated[Time | None, _OF_REGIONS] = Field(
         default=None,
-        description="Regions: most random extra delay between two sites; a region has up to "
-        "16 sites",
+        description="Regions: greatest random extra delay between two sites; a region has up "
+        "to 16 sites",
     )
 
     @model_validator(mode="before")

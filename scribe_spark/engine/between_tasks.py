@@ -233,7 +233,7 @@ class Inbox:
             return dict(self._ended)
 
     def missing(self) -> list[int]:
-        """Return the tasks whose message, or end, this task waits for, or which it sends to."""
+        """Return the tasks from which this task awaits messages, or to which it sends."""
         with self._changed:
             return [peer for peer in self._peers if self._waits(peer) and peer not in self._ended]
 

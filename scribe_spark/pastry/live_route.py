@@ -31,15 +31,15 @@ _MESSAGE = "message"
 class LiveRoute(NodeProgram):
     """Messages go hop by hop to the live nodes closest to their keys.
 
-    Where they end is a row of a table of the bucket in which that is: the columns of the message,
-    ``at`` (where it ended), ``start``, ``hops`` (transmissions that arrived), ``lost`` (that met a
-    dead node), ``delivered``, and ``circled`` (a node was reached for the second time).  It is not
-    delivered then, nor where no candidate is left.
+    A message that ends is a row of a table of the bucket where it ended: the message's columns,
+    ``at`` (where it ended), ``start``, ``hops`` (transmissions that arrived), ``lost`` (those that
+    met a dead node), ``delivered``, and ``circled`` (a node was reached for the second time).  A
+    message that circled, or that has no candidate left, is not delivered.
 
     Attributes
     ----------
     kind : str
-        Of message, for counts; with an empty one nothing is counted, nor met.
+        The kind of message, for counts; if empty, neither messages nor dead nodes are noted.
     ends : str
         The table of the messages that have ended.
     begin : Columns or str

@@ -35,7 +35,7 @@ __all__ = ["Player", "play_in_turn"]
 class Player:
     """Plays the programs of a round, one after the other.
 
-    The orchestrator, which makes them, sees nothing of what nodes know but what it takes.
+    The orchestrator, which makes the programs, sees of the nodes' knowledge only what it takes.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ def side_columns(states: States, side: int) -> slice:
 def places_out(
     states: States, index: np.ndarray, position: np.ndarray, side: int | np.ndarray
 ) -> np.ndarray:
-    """Return how many places of `known` a position lies out from a node on a side; 0 for itself."""
+    """Return how far a position is from a node on a side, in places of `known`; 0 for itself."""
     larger = np.asarray(side) == LARGER
     return np.where(larger, position - states.own[index], states.own[index] - position) % len(
         states.known
