@@ -65,7 +65,7 @@ def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> No
     """
     for one in classes:
         if one.custody is not None and custody is None:
-            remedy = "has no effect without the field custody of all other classes; add custody"
+            remedy = "has no effect without custody, which holds for all other classes; add custody"
             raise InputError(f"classes.custody of class {one.name}", one.custody, remedy)
 
 
