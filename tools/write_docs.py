@@ -63,7 +63,11 @@ _README_ROWS = (
     ("main", "scribe.children_entries.mean", "entries per node, mean"),
     ("main", "scribe.messages", "packets, Scribe"),
     ("main", "scribe.link_stress.max", "link stress, maximum: Scribe"),
-    ("small_groups", "scribe.children_entries.mean", "30,000 groups of 11 members: entries per node"),
+    (
+        "small_groups",
+        "scribe.children_entries.mean",
+        "30,000 groups of 11 members: entries per node",
+    ),
 )
 
 
