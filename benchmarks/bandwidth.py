@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import multiprocessing
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.between import in_processes
 from benchmarks.calibration import calibrate
 from benchmarks.measure import run_job
 from benchmarks.watch import windows
@@ -34,13 +33,13 @@ from scribe_spark.bandwidth import (
     TimedPublications,
     play_windows,
 )
+from scribe_spark.engine.flight import Flight
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
 
 __all__ = ["main"]
 
-_SECRET = b"of a benchmark"
 _TOPICS, _SIZE, _SEED = 1_500, 128_000, 1
 
 #: Each node asks so many others of a topic into its mesh: the mean degree is twice as high.
@@ -119,31 +118,8 @@ def _setting(nodes: int, source: np.ndarray) -> ClockSetting:
     )
 
 
-def played(nodes: int, tasks: int) -> list[Played]:
-    """Return what each of some processes has played."""
-    context = multiprocessing.get_context("spawn")
-    pipes = [context.Pipe() for _ in range(tasks)]
-    processes = [
-        context.Process(target=_task, args=(rank, nodes, tasks, theirs), daemon=True)
-        for rank, (_, theirs) in enumerate(pipes)
-    ]
-    for process in processes:
-        process.start()
-    addresses = [ours.recv() for ours, _ in pipes]
-    for ours, _ in pipes:
-        ours.send(addresses)
-    found = [ours.recv() for ours, _ in pipes]
-    for process in processes:
-        process.join()
-    return found
-
-
-def _task(rank: int, nodes: int, tasks: int, pipe: Connection) -> None:
-    from scribe_spark.engine.flight import Flight, Server
-
-    server = Server(_SECRET)
-    pipe.send(server.address)
-    exchange = Flight(rank, server, pipe.recv(), _SECRET, patience=600)
+def _played(rank: int, exchange: Flight, nodes: int, tasks: int) -> Played:
+    """Play the nodes of a process."""
     bounds, before = np.linspace(0, nodes, tasks + 1).astype(np.int64), _gib("VmRSS")
     links, source = _links(nodes, *bounds[rank : rank + 2].tolist())
     count = len(links["node"])
@@ -154,8 +130,7 @@ def _task(rank: int, nodes: int, tasks: int, pipe: Connection) -> None:
     begun, cpu = time.perf_counter(), time.process_time()
     play_windows(InTask([tables], exchange), bounds, _setting(nodes, source))
     begun, cpu = time.perf_counter() - begun, time.process_time() - cpu
-    pipe.send(Played(count, len(tables[COPIES]["node"]), begun, cpu, _gib("VmHWM") - before))
-    exchange.end()
+    return Played(count, len(tables[COPIES]["node"]), begun, cpu, _gib("VmHWM") - before)
 
 
 def _gib(name: str) -> float:
@@ -191,7 +166,7 @@ def _kernel_bars(sizes: Sequence[int], tasks: int) -> Iterator[tuple[str, float,
     copy_us, alone = {}, 0.0
     for nodes, count in [*((size, 1) for size in sizes), (sizes[-1], tasks)]:
         before = calibrate()
-        found = played(nodes, count)
+        found: list[Played] = in_processes(count, _played, nodes, count, patience=600)
         calibration = (before + calibrate()) / 2
         seconds, gib = max(one.seconds for one in found), sum(one.gib for one in found)
         links, copies = (sum(getattr(one, name) for one in found) for name in ("links", "copies"))

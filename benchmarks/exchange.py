@@ -6,20 +6,17 @@ Each task is a process; each sends so many MB to every other one.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import statistics
 import sys
 import time
 from collections.abc import Sequence
-from multiprocessing.connection import Connection
 
 import numpy as np
 
-from scribe_spark.engine.between_tasks import Exchange
+from benchmarks.between import in_processes
+from scribe_spark.engine.flight import Flight
 
 __all__ = ["main", "measured"]
-
-_SECRET = b"of a benchmark"
 
 #: Swaps of a size, and the bytes that a task sends in all of them, at most.
 _SWAPS, _BYTES = 200, 2e9
@@ -27,41 +24,22 @@ _SWAPS, _BYTES = 200, 2e9
 
 def measured(tasks: int, megabytes: Sequence[float]) -> list[list[float]]:
     """Return the milliseconds of the swaps of each size, as the first task sees them."""
-    context = multiprocessing.get_context("spawn")
-    pipes = [context.Pipe() for _ in range(tasks)]
-    processes = [
-        context.Process(target=_task, args=(rank, megabytes, theirs), daemon=True)
-        for rank, (_, theirs) in enumerate(pipes)
-    ]
-    for process in processes:
-        process.start()
-    addresses = [ours.recv() for ours, _ in pipes]
-    for ours, _ in pipes:
-        ours.send(addresses)
-    found: list[list[float]] = pipes[0][0].recv()
-    for process in processes:
-        process.join()
-    return found
+    found: list[list[list[float]]] = in_processes(tasks, _swaps, megabytes)
+    return found[0]
 
 
-def _task(rank: int, megabytes: Sequence[float], pipe: Connection) -> None:
-    from scribe_spark.engine.flight import Flight, Server
-
-    server = Server(_SECRET)
-    pipe.send(server.address)
-    exchange = Flight(rank, server, pipe.recv(), _SECRET)
+def _swaps(_rank: int, exchange: Flight, megabytes: Sequence[float]) -> list[list[float]]:
+    """Return the milliseconds of the swaps of each size."""
     found = []
     for size in megabytes:
         part = np.zeros(int(size * 1e6), dtype=np.uint8)
         parts = {peer: [part] for peer in exchange.peers if size}
         swaps = int(min(_SWAPS, max(5, _BYTES / (1 + len(part)))))
         found.append([_milliseconds(exchange, parts) for _ in range(swaps)])
-    if rank == 0:
-        pipe.send(found)
-    exchange.end()
+    return found
 
 
-def _milliseconds(exchange: Exchange, parts: dict[int, list[np.ndarray]]) -> float:
+def _milliseconds(exchange: Flight, parts: dict[int, list[np.ndarray]]) -> float:
     before = time.perf_counter()
     exchange.swap(parts, b"note")
     return 1e3 * (time.perf_counter() - before)
