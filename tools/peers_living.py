@@ -275,8 +275,6 @@ def _seen(folder: Path, scenario: str, kind: str) -> Seen:
 _DELAYS = {
     "rad.median": "RAD, median group",
     "rad.largest": "RAD, largest group",
-    "rmd.median": "RMD, median group",
-    "rmd.largest": "RMD, largest group",
     "rdp.mean": "RDP, largest group",
 }
 
@@ -290,7 +288,7 @@ _COLUMNS: dict[str, Callable[[Seen], float]] = {
     "in time, %": lambda one: one.share("in_time"),
     "in time, median group, %": lambda one: one.median_group,
     "lost, %": lambda one: one.share("lost"),
-    **{label: _delay(name) for name, label in _DELAYS.items() if not name.startswith("rmd")},
+    **{label: _delay(name) for name, label in _DELAYS.items()},
     "duplicates a delivery": lambda one: one.duplicates,
     "control messages": lambda one: one.mean(one.control),
     "of Pastry": lambda one: one.mean(one.of_pastry),
@@ -434,12 +432,11 @@ def _legend(found: dict[tuple[str, str], list[Seen]]) -> Iterator[str]:
     yield ""
     yield (
         "*In time*: delivered in the round of the publication. *Lost*: not delivered within "
-        f"{FAILURE[1]} more rounds (with churn {CHURN[1]}). Large groups decide the share of all "
-        "deliveries; each group counts once in the median."
+        f"{FAILURE[1]} more rounds (with churn {CHURN[1]})."
     )
     yield ""
     yield (
-        "*RAD, RMD, RDP*: over the members that one publication of each group reaches in its "
+        "*RAD, RDP*: over the members that one publication of each group reaches in its "
         "round, relative to IP multicast from the root (Scribe, Bayeux) or from the source (other "
         "systems; rules S25, S26, S34)."
     )
