@@ -358,8 +358,8 @@ def figure(found: dict[tuple[str, str], list[Seen]]) -> str:
                     axes.set(xlabel="round of publication")
                 if not place:
                     axes.set(ylabel=heading)
-                if not place and not row:
-                    axes.legend(fontsize=5.5, frameon=False, loc="lower right")
+                if place == min(1, len(scenarios) - 1) and not row:  # below the lines of churn
+                    axes.legend(fontsize=5.5, frameon=False, loc="lower left")
         heading = "Deliveries in their round, and RAD: systems under the same events"
         return svg_element(drawing, "peers-living", heading, "; ".join(words))
 
