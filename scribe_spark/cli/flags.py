@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -176,10 +177,15 @@ def import_first(arguments: Sequence[str]) -> None:
 
 def with_added(command: click.Command, name: str) -> click.Command:
     """Return a command of runs or worlds with the flags of fields that extensions have added."""
-    if name in ("run", "sweep", "world"):
-        there = {param.name for param in command.params}
-        command.params += options(one for one in added_fields() if one.flat not in there)
-    return command
+    if name not in ("run", "sweep", "world"):
+        return command
+    extended = copy.copy(command)
+    there = {param.name for param in command.params}
+    extended.params = [
+        *command.params,
+        *options(one for one in added_fields() if one.flat not in there),
+    ]
+    return extended
 
 
 def _names(value: Any) -> list[str]:

@@ -360,7 +360,8 @@ def test_nobody_is_left_at_the_end():
 def test_a_wrong_secret_is_refused():
     work = play_over_flight(2, lambda exchange: "played", 1.0, [SECRET, b"of another job"])
     assert all(isinstance(error, PeerLost) for error in work)
-    assert "cannot be reached (wrong secret)" in str(work[0])
+    # a task that was refused closes its server, so the other one may find the call cancelled
+    assert any("cannot be reached (wrong secret)" in str(error) for error in work)
 
 
 CALLS = {

@@ -286,6 +286,7 @@ def test_its_section_is_understood_everywhere(tmp_path):
     ):
         done = CliRunner().invoke(command, [*given, *more])
         assert f"random_tree_children = {found}" in done.output
+    assert not any(param.name == "random_tree_children" for param in commands.run.params)
     out = Execution(out=str(tmp_path / "out"))
     config = RunConfig(systems="random_tree", nodes=30, leaf_set=8, topology="transit-stub")
     experiments.check(config, out)
