@@ -1,8 +1,8 @@
-"""The section ``bandwidth``: the publications of a run, and what links and nodes take for them."""
+"""The section ``bandwidth``: publications of a run, and what links and nodes take for them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -20,44 +20,23 @@ MOST_PUBLICATIONS = 10**7
 
 _OF_SIZES: UsedWhen = used_when(lambda config: config.bandwidth.has_sizes, "--message-size")
 _OF_CLOCK: UsedWhen = used_when(
-    lambda config: config.bandwidth.on, "--message-size, --publications or --schedule"
+    lambda config: config.bandwidth.on, "--message-size, or a run's --publications or --schedule"
 )
 _OF_NUMBERS: UsedWhen = used_when(
     lambda config: config.bandwidth.publications is not None, "--publications"
 )
 _OF_GOSSIPSUB: UsedWhen = used_when(
-    lambda config: config.has_system("gossipsub"), "gossipsub in --systems"
+    lambda config: "gossipsub" in config.trees.systems, "gossipsub in --systems"
 )
 
 
-class BandwidthConfig(Section):
-    """Sizes, rates and times; rules W1 to W9 of docs/rules.md."""
+class LinksConfig(Section):
+    """Sizes, rates and times of a world; rules W1 to W8 and W10 of docs/rules.md."""
 
     message_size: Size | None = Field(
         default=None,
         description="Size of each publication; with a size, links need time to carry copies "
         "[default: no size]",
-    )
-    schedule: Location | None = Field(
-        default=None,
-        description="Your own publications: a CSV or Parquet table (time, group, node[, size]), "
-        "such as 250ms,1,17,128KB; plain numbers are ms and bytes",
-    )
-    publications: int | None = Field(
-        default=None,
-        ge=1,
-        le=MOST_PUBLICATIONS,
-        description="Publications of each group, or of each member with --published-by everyone "
-        "[default: one per group]",
-    )
-    interval: Annotated[Time, _OF_NUMBERS] = Field(
-        default="0us",
-        description="Time between two publications of a group; 0us: all at once",
-    )
-    published_by: Annotated[Literal["source", "members", "everyone"], _OF_NUMBERS] = Field(
-        default="source",
-        description="Publisher: the group's source, a drawn member for each publication "
-        "(members), or every member (everyone)",
     )
     uplink: Annotated[Rate | None, _OF_SIZES] = Field(
         default=None,
@@ -85,7 +64,6 @@ class BandwidthConfig(Section):
         default="1B",
         description="GossipSub sends IDONTWANT for publications of at least this size",
     )
-
     control_size: Annotated[Size, _OF_SIZES] = Field(
         default="64B",
         description="Assumed size of a control message whose protocol states none, such as "
@@ -95,22 +73,17 @@ class BandwidthConfig(Section):
     @property
     def on(self) -> bool:
         """True if publications go by the clock with bandwidth."""
-        return self.has_sizes or self.publications is not None
+        return self.has_sizes
 
     @property
     def has_sizes(self) -> bool:
         """True if publications have sizes."""
-        return self.message_size is not None or self.schedule is not None
-
-    @property
-    def several(self) -> bool:
-        """True if a group may have several publications."""
-        return self.schedule is not None or self.publications is not None
+        return self.message_size is not None
 
     @property
     def cause(self) -> tuple[str, Any]:
         """Return the field by which the clock with bandwidth is on, and its value."""
-        names = ("message_size", "schedule", "publications")
+        names = [n for n in ("message_size", "schedule", "publications") if n in self.flat_names()]
         given = ((name, getattr(self, name)) for name in names)
         return next((one for one in given if one[1]), (names[0], None))
 
@@ -135,11 +108,6 @@ class BandwidthConfig(Section):
         return units.parse_time(self.validation)
 
     @property
-    def interval_us(self) -> int:
-        """The time between two publications of a group in microseconds."""
-        return units.parse_time(self.interval)
-
-    @property
     def idontwant_bytes(self) -> int:
         """The least size of publications that nodes announce by IDONTWANT; 0 without sizes."""
         return units.parse_size(self.idontwant_size) if self.has_sizes else 0
@@ -155,7 +123,7 @@ class BandwidthConfig(Section):
             return "messages without a size"
         return sizes_in_words(self.message_size, self.uplink_order, self.links)
 
-    def refuse_slow(self, rate: int, given: Any, scheduled: int = 0) -> None:
+    def refuse_slow(self, rate: int, given: Any) -> None:
         """Refuse a rate at which one copy takes too long.
 
         Parameters
@@ -164,21 +132,82 @@ class BandwidthConfig(Section):
             Bits per second; 0 has no limit.
         given : object
             The rate as the user has written it.
-        scheduled : int
-            The greatest size of a schedule, in bytes.
 
         Raises
         ------
         InputError
         """
-        for size in (self.size, scheduled):
-            if not rate or -(-8_000_000 * size // rate) <= MOST_TRANSMISSION_US:
-                continue
-            takes = f"takes more than {MOST_TRANSMISSION_US // 10**6:,} s at {given}"
-            remedy = f"{takes}; give a smaller size or a higher rate"
-            if size == self.size:
-                raise InputError("message_size", self.message_size, remedy)
-            size_of = f"has a size of {units.canonical('size', size)}, which"
+        if remedy := _too_slow(self.size, rate, given):
+            raise InputError("message_size", self.message_size, remedy)
+
+    @model_validator(mode="after")
+    def _links_are_fast_enough(self) -> Self:
+        self.refuse_slow(self.up, self.uplink)
+        self.refuse_slow(self.down, self.downlink)
+        return self
+
+
+class BandwidthConfig(LinksConfig):
+    """Sizes, rates and times of a run, and its publications; rules W1 to W9 of docs/rules.md."""
+
+    schedule: Location | None = Field(
+        default=None,
+        description="Your own publications: a CSV or Parquet table (time, group, node[, size]), "
+        "such as 250ms,1,17,128KB; plain numbers are ms and bytes",
+    )
+    publications: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_PUBLICATIONS,
+        description="Publications of each group, or of each member with --published-by everyone "
+        "[default: one per group]",
+    )
+    interval: Annotated[Time, _OF_NUMBERS] = Field(
+        default="0us",
+        description="Time between two publications of a group; 0us: all at once",
+    )
+    published_by: Annotated[Literal["source", "members", "everyone"], _OF_NUMBERS] = Field(
+        default="source",
+        description="Publisher: the group's source, a drawn member for each publication "
+        "(members), or every member (everyone)",
+    )
+
+    @property
+    def on(self) -> bool:
+        """True if publications go by the clock with bandwidth."""
+        return self.has_sizes or self.publications is not None
+
+    @property
+    def has_sizes(self) -> bool:
+        """True if publications have sizes."""
+        return self.message_size is not None or self.schedule is not None
+
+    @property
+    def several(self) -> bool:
+        """True if a group may have several publications."""
+        return self.schedule is not None or self.publications is not None
+
+    @property
+    def interval_us(self) -> int:
+        """The time between two publications of a group in microseconds."""
+        return units.parse_time(self.interval)
+
+    def refuse_slow_schedule(self, rate: int, given: Any, scheduled: int) -> None:
+        """Refuse a rate at which a publication of a schedule takes too long.
+
+        Parameters
+        ----------
+        rate, given
+            As of :meth:`refuse_slow`.
+        scheduled : int
+            The greatest size of the schedule, in bytes.
+
+        Raises
+        ------
+        InputError
+        """
+        if remedy := _too_slow(scheduled, rate, given):
+            size_of = f"has a size of {units.canonical('size', scheduled)}, which"
             raise InputError("schedule", self.schedule, f"{size_of} {remedy}")
 
     @model_validator(mode="after")
@@ -193,13 +222,46 @@ class BandwidthConfig(Section):
             raise InputError("publications", self.publications, remedy)
         return self
 
-    @model_validator(mode="after")
-    def _links_are_fast_enough(self) -> BandwidthConfig:
-        self.refuse_slow(self.up, self.uplink)
-        self.refuse_slow(self.down, self.downlink)
-        return self
-
 
 def sizes_in_words(message_size: object, uplink_order: object, links: object) -> str:
     """Return how links carry messages of a size, from the values of the config's fields."""
     return f"{message_size or 'sizes of a schedule'}, {uplink_order} uplinks, {links} links"
+
+
+def _too_slow(size: int, rate: int, given: object) -> str:
+    """Return what is wrong with a rate at which one copy takes too long, else an empty text."""
+    if not rate or -(-8_000_000 * size // rate) <= MOST_TRANSMISSION_US:
+        return ""
+    takes = f"takes more than {MOST_TRANSMISSION_US // 10**6:,} s at {given}"
+    return f"{takes}; give a smaller size or a higher rate"
+
+
+def refuse_unplayable(config: Any) -> None:
+    """Refuse what the clock with bandwidth cannot play, where the clock is on.
+
+    Parameters
+    ----------
+    config : RunConfig or WorldConfig
+
+    Raises
+    ------
+    InputError
+    """
+    links, systems = config.bandwidth, {*config.trees.systems, *config.trees.variants}
+    if not links.on:
+        return
+    cause, given = links.cause
+    with_sizes = f"with {cause} = {given}"
+    for one in config.classes:
+        for rate in (one.up, one.down):
+            if rate is not None:
+                links.refuse_slow(units.parse_rate(rate), f"{rate} (class {one.name})")
+    for system in sorted({"can", "gossipsub"} & systems):
+        section = getattr(config, system)
+        if section.clock == "hops":
+            raise InputError(f"{system}_clock", "hops", f"cannot be {with_sizes}; give time")
+        if links.validation_us and section.processing_ms:
+            remedy = "is the same time as validation; leave out one of them"
+            raise InputError(f"{system}_processing_ms", section.processing_ms, remedy)
+    if "gossipsub" in systems and config.gossipsub.loss:
+        raise InputError("gossipsub_loss", config.gossipsub.loss, f"must be 0 {with_sizes}")

@@ -10,7 +10,11 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from scribe_spark.config.bandwidth import MOST_PUBLICATIONS, BandwidthConfig
+from scribe_spark.config.bandwidth import (
+    MOST_PUBLICATIONS,
+    BandwidthConfig,
+    refuse_unplayable,
+)
 from scribe_spark.config.bayeux import BayeuxConfig
 from scribe_spark.config.can import CanConfig
 from scribe_spark.config.drawn_groups import refuse_lone_custody, refuse_misfits, refuse_places
@@ -26,7 +30,6 @@ from scribe_spark.config.section import Location, Section
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
 from scribe_spark.core.key_limits import refuse_groups
-from scribe_spark.core.units import parse_rate
 from scribe_spark.errors import InputError
 
 #: The sections of a run, in order.
@@ -145,11 +148,6 @@ class RunConfig(NetworkConfig):
         if not self.bandwidth.on:
             return self
         cause, given = self.bandwidth.cause
-        with_sizes = f"with {cause} = {given}"
-        for one in self.classes:
-            for rate in (one.up, one.down):
-                if rate is not None:
-                    self.bandwidth.refuse_slow(parse_rate(rate), f"{rate} (class {one.name})")
         if self.has_rounds:
             remedy = "applies to runs without rounds; leave it out"
             raise InputError(cause, given, remedy)
@@ -160,21 +158,10 @@ class RunConfig(NetworkConfig):
             several = max(self.bayeux.partitions, 2)
             wrong += [("bayeux_partitions", self.bayeux.partitions, several, "give 1")]
             wrong += [("bayeux_hops", self.bayeux.hops, "leaf_set", "give table")]
-        for system in ("can", "gossipsub"):
-            if self.has_system(system):
-                clock = getattr(self, system).clock
-                wrong += [(f"{system}_clock", clock, "hops", "give time")]
         for name, value, fault, remedy in wrong:
             if value == fault:
-                raise InputError(name, value, f"cannot be {with_sizes}; {remedy}")
-        if self.has_system("gossipsub") and self.gossipsub.loss:
-            raise InputError("gossipsub_loss", self.gossipsub.loss, f"must be 0 {with_sizes}")
-        for system in ("can", "gossipsub"):
-            if self.has_system(system) and self.bandwidth.validation_us:
-                took = getattr(self, system).processing_ms
-                if took:
-                    remedy = "is the same time as validation; leave out one of them"
-                    raise InputError(f"{system}_processing_ms", took, remedy)
+                raise InputError(name, value, f"cannot be with {cause} = {given}; {remedy}")
+        refuse_unplayable(self)
         return self
 
     def refuse_groups(self, groups: int, memberships: int, members: str | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from pydantic import model_validator
 
 from scribe_spark.config import run
+from scribe_spark.config.bandwidth import LinksConfig, refuse_unplayable
 from scribe_spark.config.bayeux import LiveBayeuxConfig
 from scribe_spark.config.can import LiveCanConfig
 from scribe_spark.config.drawn_groups import (
@@ -47,6 +48,7 @@ SECTIONS: dict[str, type[Section]] = {
     "trees": LiveTreesConfig,
     "overlay": SettledOverlayConfig,
     "topology": TopologyConfig,
+    "bandwidth": LinksConfig,
     "bayeux": LiveBayeuxConfig,
     "can": LiveCanConfig,
     "gossipsub": GossipSubConfig,
@@ -84,6 +86,11 @@ class WorldConfig(NetworkConfig):
             "applies to runs only: what nodes know changes in every round, and a world's table "
             "state_even or state_odd has it",
         ),
+        **dict.fromkeys(
+            ("schedule", "publications", "interval", "published_by"),
+            "applies to runs only: in a world events say who publishes in each round; give "
+            "--generator publications, or --events",
+        ),
     }
 
     overlay: SettledOverlayConfig = SettledOverlayConfig()
@@ -91,6 +98,7 @@ class WorldConfig(NetworkConfig):
     reference_tree: LiveTreeConfig = LiveTreeConfig()
     scribe: ScribeConfig = ScribeConfig()
     trees: LiveTreesConfig = LiveTreesConfig()
+    bandwidth: LinksConfig = LinksConfig()
     bayeux: LiveBayeuxConfig = LiveBayeuxConfig()
     can: LiveCanConfig = LiveCanConfig()
     gossipsub: GossipSubConfig = GossipSubConfig()
@@ -132,6 +140,14 @@ class WorldConfig(NetworkConfig):
         if self.gossipsub.discovery != "dial":
             remedy = "is not supported in worlds; give dial"
             raise InputError("gossipsub_discovery", self.gossipsub.discovery, remedy)
+        return self
+
+    @model_validator(mode="after")
+    def _bandwidth_can_be_played(self) -> WorldConfig:
+        if self.bandwidth.on and not self.scribe.has_groups:
+            remedy = "has no effect without groups; give groups or members"
+            raise InputError("message_size", self.bandwidth.message_size, remedy)
+        refuse_unplayable(self)
         return self
 
     @model_validator(mode="after")

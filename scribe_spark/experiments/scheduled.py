@@ -97,7 +97,8 @@ def refuse_slow(config: RunConfig, schedule: Schedule, graph: Graph | None) -> N
     for least in () if graph is None else graph.hosts.least_rates():
         given.setdefault(least, canonical("rate", least))
     for bits, shown in given.items():
-        links.refuse_slow(bits, shown, most)
+        links.refuse_slow(bits, shown)
+        links.refuse_slow_schedule(bits, shown, most)
 
 
 def refuse_deliveries(config: RunConfig, deliveries: int) -> None:
