@@ -368,6 +368,11 @@ class SystemPlayer:
         """See `Player.play`."""
         return self._engine.play(Prefixed(program, self._prefix, self._reads), first)
 
+    def keep(self, orchestrate: Callable[[SystemPlayer], None], called: str) -> None:
+        """See `Player.keep`."""
+        of = self.facts, self.bounds, self._prefix, self._reads, orchestrate
+        self._engine.keep(partial(_play_system, *of), self._prefix + called)
+
     def has(self, name: str) -> bool:
         """See `Player.has`."""
         return self._engine.has(self._prefix + name)
@@ -399,6 +404,18 @@ class SystemPlayer:
 
     def _named(self, tables: dict[str, dict[str, np.ndarray]]) -> dict[str, dict[str, np.ndarray]]:
         return {name.removeprefix(self._prefix): columns for name, columns in tables.items()}
+
+
+def _play_system(
+    facts: KnowsRing,
+    bounds: np.ndarray,
+    prefix: str,
+    reads: tuple[str, ...],
+    orchestrate: Callable[[SystemPlayer], None],
+    engine: Player,
+) -> None:
+    """Let an orchestrator play the programs of a system on an engine."""
+    orchestrate(SystemPlayer(engine, facts, bounds, prefix, reads))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import ClassVar
 from pyspark import cloudpickle
 
 from scribe_spark.engine import Program, Tables
+from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import (
     BucketTables,
     _delete,
@@ -141,6 +142,15 @@ class Jobs(OnSpark):
 
     def free(self, shared) -> None:
         """See `Player.free`."""
+
+    def keep(self, orchestrate, called: str) -> None:
+        """See `Player.keep`: one task has all buckets."""
+        count = 1 + max(bucket for bucket, _, _ in self.tables.all())
+        tables = [Tables() for _ in range(count)]
+        for bucket, name, columns in self.tables.all():
+            tables[bucket][name] = columns
+        cloudpickle.loads(cloudpickle.dumps(orchestrate))(InTask(tables))
+        self.tables = TablesInTasks(tables, in_files=False)
 
     def play(self, program: Program, first=None) -> int:
         """See `Player.play`."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from in_tasks import Jobs
 from living_groups import World, access_of
 
+from scribe_spark.bandwidth.rounds import RoundLinks
 from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
 from scribe_spark.bayeux.live import LiveBayeux
 from scribe_spark.config.can import CanConfig
@@ -56,6 +57,7 @@ def protocols_of(
     stress: LinkStress = _NEVER,
     measures: MulticastMeasures = _MEASURES,
     more: Mapping[str, SystemOnBuckets] | None = None,
+    links: RoundLinks | None = None,
 ) -> Protocols:
     """Groups, GossipSub, Bayeux and more beside Scribe, lookups; in some the reference tree."""
     groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
@@ -63,6 +65,7 @@ def protocols_of(
         *(groups.number, *keys, access_of(world.case.groups), world.config.scribe),
         *(world.config.trees, world.case.rounds, stress, groups.number[:2], measures),
         limits=world.limits,
+        links=links,
     )
     tree = LiveTree() if world.case.seed % 2 else None
     beside = {
@@ -88,6 +91,8 @@ class Played:
     measures : MulticastMeasures
     more : mapping of SystemOnBuckets, optional
         Systems beside GossipSub and Bayeux.
+    links : RoundLinks, optional
+        Of publications that have a size.
     engine : type
         Of the player of all buckets, where there is no exchange.
     """
@@ -101,10 +106,11 @@ class Played:
         measures: MulticastMeasures = _MEASURES,
         more: Mapping[str, SystemOnBuckets] | None = None,
         engine: type[InTask | Jobs] = InTask,
+        links: RoundLinks | None = None,
     ) -> None:
         self.world, self.exchange, self._engine = world, exchange, engine
         self.known = world.overlay.states.known
-        self.protocols = protocols_of(world, stress, measures, more)
+        self.protocols = protocols_of(world, stress, measures, more, links)
         self.bounds = np.linspace(0, len(self.known), buckets + 1).astype(np.int64)
         self.own = range(buckets) if exchange is None else [exchange.rank]
         never = np.full(len(self.known), -1)

@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame
 from scribe_spark.bandwidth.bucket import ClockSetting
 from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.bandwidth.setting import Discipline, Nodes, Rule, TimedPublications
-from scribe_spark.bandwidth.windows import LINKS, play_windows
+from scribe_spark.bandwidth.windows import ARRIVALS, LINKS, play_windows
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import BucketTables, Layout
 from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.player import Player
 from scribe_spark.engine.program import Inbox, Outbox, Tables
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.topology.hosts import Hosts
@@ -51,7 +51,7 @@ def player_of(layout: Layout) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _ReadLinks:
-    """Nodes read their links; nothing is sent."""
+    """Nodes read their links; no message is sent."""
 
     bounds: np.ndarray
     read: Read
@@ -59,6 +59,20 @@ class _ReadLinks:
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
         tables[LINKS] = self.read(tables, inbox)
+        return {}
+
+
+@dataclass(frozen=True)
+class _WriteTables:
+    """Buckets make tables of what the clock leaves; no message is sent."""
+
+    bounds: np.ndarray
+    write: Write
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if ARRIVALS in tables:  # a bucket without nodes has none
+            self.write(tables)
         return {}
 
 
@@ -150,26 +164,28 @@ class Clock:
         rule, carried, kept
             As of `ClockSetting`.
         """
-        played = partial(_play, self, publications, read, write, (rule, carried, kept))
+        played = partial(play_clock, self, publications, read, write, rule, carried, kept)
         if player_of(tables.layout)["name"] == IN_TASKS:
             tables.play_in_tasks(lambda player, _: played(player), called, first)
         else:
             tables.play_in_one_task(played, called, first)
 
 
-def _play(
+def play_clock(
     clock: Clock,
     publications: TimedPublications,
     read: Read,
     write: Write,
-    more: tuple[Rule | None, tuple[str, ...], tuple[str, ...]],
-    player: InTask,
+    rule: Rule | None,
+    carried: tuple[str, ...],
+    kept: tuple[str, ...],
+    player: Player,
 ) -> None:
+    """Play publications on a player that keeps its buckets; parameters: :meth:`Clock.play`."""
     player.play(_ReadLinks(clock.bounds, read))
-    given = ClockSetting(clock.nodes(), publications, clock.discipline, *more)
+    given = ClockSetting(clock.nodes(), publications, clock.discipline, rule, carried, kept)
     play_windows(player, clock.bounds, given)
-    for tables in player.tables:
-        write(tables)
+    player.play(_WriteTables(clock.bounds, write))
 
 
 def clock_of(stages: Any, **discipline: Any) -> Clock:

@@ -7,7 +7,7 @@ messages there are, which tables have rows, and what is taken; so all of them de
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -73,6 +73,10 @@ class InTask:
         assert not isinstance(first, IfRows)
         self.play(first)
         return 1
+
+    def keep(self, orchestrate: Callable[[InTask], None], called: str) -> None:
+        """See `Player.keep`: buckets stay here anyway."""
+        orchestrate(self)
 
     def has(self, name: str) -> bool:
         """See `Player.has`."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import IfRows, Steps, is_silent, name_of, trimmed
 from scribe_spark.engine.on_spark import BucketTables, Costs
@@ -123,6 +124,14 @@ class OnSpark:
             first = messages if first is None else first.unionByName(messages)
         self._first.clear()
         self.tables.play_in_tasks(play, self._round + called, first)
+
+    def keep(self, orchestrate: Callable[[InTask], None], called: str) -> None:
+        """See `Player.keep`: tasks keep the buckets, or one task where several cannot."""
+        layout = self.tables.layout
+        if layout.buckets > 1 and why_no_tasks(layout.spark, layout.buckets) is None:
+            self.play_in_tasks(orchestrate, called)
+        else:
+            self.tables.play_in_one_task(orchestrate, self._round + called)
 
     def send_first(self, program: type, messages: DataFrame) -> None:
         """Give the next program of a type messages (`ROWS`) in its superstep 0; they are lazy."""

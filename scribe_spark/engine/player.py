@@ -8,7 +8,7 @@ task; `on_spark_player.OnSpark` keeps them on the executors, and a superstep is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -51,6 +51,18 @@ class Player(PlaysSteps, Protocol):
         ----------
         first : mapping of Columns, optional
             Messages of superstep 0, by kind.
+        """
+        ...
+
+    def keep(self, orchestrate: Callable[[Player], None], called: str) -> None:
+        """Let an orchestrator play programs that keep the state of buckets between supersteps.
+
+        Parameters
+        ----------
+        orchestrate : callable
+            Plays programs on a player whose buckets stay in one process; picklable.
+        called : str
+            Names the job, if there is one.
         """
         ...
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql import DataFrame
 
+from scribe_spark.bandwidth.rounds import RoundLinks
 from scribe_spark.config import (
     Execution,
     NetworkConfig,
@@ -182,6 +183,7 @@ def live_groups_of(
         *(number, keys_hi, keys_lo, lists, rules, trees, config.world.rounds, link_stress, watched),
         _multicast_measures(simulation, config),
         limits=_limits_of(config, capacities),
+        links=_links_of(simulation, config),
     )
 
 
@@ -189,7 +191,13 @@ def _multicast_measures(simulation: Simulation, config: WorldConfig) -> Multicas
     """The measures of the multicasts of each round."""
     underlay, scribe = simulation.underlay, config.scribe
     network = underlay.links, len(underlay.routers), underlay.lan_us
-    return MulticastMeasures(scribe.measures, *network, scribe.source)
+    names = {*scribe.measures, *(("delay",) if config.bandwidth.on else ())}
+    return MulticastMeasures(tuple(sorted(names)), *network, scribe.source)
+
+
+def _links_of(simulation: Simulation, config: WorldConfig) -> RoundLinks | None:
+    """The sizes, rates and times of a config's world; None where publications have no size."""
+    return RoundLinks.of(config, simulation.graph.hosts, simulation.underlay.lan_us)
 
 
 def _live_systems_of(

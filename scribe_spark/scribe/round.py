@@ -171,6 +171,7 @@ def play_groups(
     is_last: bool = False,
     measures: Measures = _no_measures,
     tables: tuple[str, ...] = ROWS,
+    play_clock: Callable[[Player], None] | None = None,
 ) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:
     """Play one round; what is seen of it, and the tables that were taken off the buckets.
 
@@ -191,6 +192,8 @@ def play_groups(
     tables : tuple of str
         The tables of the round that are taken, of measures too; all others are forgotten, but those
         that are read until the next round.
+    play_clock : callable, optional
+        Is called after the programs of the round, and may write the times of deliveries anew.
 
     Raises
     ------
@@ -206,6 +209,8 @@ def play_groups(
     if isinstance(lookups, int):
         lookups = drawn_lookups(player.lives, lookups, number, player.given.seed)
     _Steps(player, round, group_events).play(events, lookups)
+    if play_clock is not None:
+        play_clock(player)
     # what is seen
     entered = np.flatnonzero(player.lives.alive & ~was_alive)
     given = player.given

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.bandwidth.rounds import RoundLinks, replay_round
 from scribe_spark.core.arrays import NO_GROUP, whole_numbers, without
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.engine import Columns, Program
@@ -34,12 +35,14 @@ from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events, ImpossibleRound
 from scribe_spark.pastry.lives import KnowsLives
+from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.scribe.duplicates import SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.limits import ChildLimits
+from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.outcomes import LEFT, PublicationResults
 from scribe_spark.scribe.program import Applications
 from scribe_spark.scribe.program import GroupRound as RoundOfGroups
@@ -127,6 +130,8 @@ class LiveGroups:
         it delivery is that of the rules.
     limits : ChildLimits, optional
         Of the bottleneck remover or of lazy growth.
+    links : RoundLinks, optional
+        Of publications that have a size.
     """
 
     numbers: np.ndarray
@@ -141,6 +146,7 @@ class LiveGroups:
     multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
     application: Callable[[int], Application] | None = None
     limits: ChildLimits | None = None
+    links: RoundLinks | None = None
 
     def groups(self, known: Ring) -> Groups:
         """Return the groups; `known` are all nodes of the world, in the order of nodeIds.
@@ -179,6 +185,16 @@ class LiveGroups:
     def _handed_over(self) -> ScribeTables:
         """The tables that the measures of multicasts read."""
         return ScribeTables(self.multicasts.source == "root")
+
+    def play_clock(self, player: Player) -> None:
+        """Write the times of a round's deliveries by the clock with bandwidth, if there is one."""
+        if self.links is None:
+            return
+        begun = self._handed_over.begun(player.gather(OUTCOMES).get(OUTCOMES, {}))
+        if len(begun):
+            given, of_trees = player.given, {"held_back": False, "spares": False, "seed": None}
+            clock = self.links.clock(given.facts, given.bounds, given.kernel, **of_trees)
+            replay_round(player.engine, clock, self.links, begun, PAYLOADS, DELIVERIES)
 
     def watched_indices(self, groups: Groups) -> np.ndarray:
         """Return the groups whose trees are watched, by index."""

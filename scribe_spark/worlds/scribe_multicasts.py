@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Columns
 from scribe_spark.engine.ring import Ring
@@ -80,6 +81,23 @@ class ScribeTables:
         if self.from_root:
             return Multicasts.from_start(group, mine.publication, mine.root)
         return Multicasts(group, mine.publication, mine.source, mine.hops, mine.delay_us)
+
+    def begun(self, outcomes: Columns) -> Begun:
+        """Return all publications that roots have taken in the round.
+
+        Parameters
+        ----------
+        outcomes : Columns
+            The table `OUTCOMES`.
+        """
+        taken = Sent.of_buckets(outcomes).taken()
+        if self.from_root:
+            zero = np.zeros(len(taken), dtype=np.int64)
+            return Begun(taken.group, taken.publication, taken.root, taken.root, zero, zero)
+        return Begun(
+            *(taken.group, taken.publication, taken.source, taken.root),
+            *(taken.hops, taken.delay_us),
+        )
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
         """See `HandsOver`."""

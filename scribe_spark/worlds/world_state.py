@@ -231,6 +231,7 @@ class WorldState:
             *(player, round, of_nodes, of_groups, lookups, tally, is_last),
             measures=partial(live.programs, keeps_messages=keeps_messages),
             tables=(*COUNTS, EXTRA_JOINS, *MEASURE_TABLES),
+            play_clock=live.play_clock,
         )
         kernel = self._protocols.kernel
         seen = live.see(number, of_overlay, taken, groups, known, player.lives, kernel, before)

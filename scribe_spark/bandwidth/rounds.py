@@ -1,0 +1,281 @@
+"""The clock of a round of a world: the publications of the round begin together, on idle links.
+
+A system whose copies do not depend on times is played again: :func:`replay_round` takes the copies
+that nodes have sent, and writes the times of deliveries anew.
+
+References
+----------
+docs/rules.md, W10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from scribe_spark.bandwidth.runs import Clock, play_clock
+from scribe_spark.bandwidth.setting import (
+    ROOMS,
+    Discipline,
+    TimedLinks,
+    TimedPublications,
+)
+from scribe_spark.bandwidth.windows import ARRIVALS
+from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, whole_numbers
+from scribe_spark.core.keys import key_of
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine.player import Player
+from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+from scribe_spark.node_classes import NodeClasses
+from scribe_spark.topology.hosts import Hosts
+from scribe_spark.underlay.protocol import Kernel
+
+
+@dataclass(frozen=True)
+class RoundLinks:
+    """Sizes, rates and times of all rounds of a world; picklable, without pydantic.
+
+    Attributes
+    ----------
+    size, control : int
+        Bytes of a publication, and of a control message whose size no protocol states.
+    idontwant : int
+        The least size of publications that nodes of GossipSub announce by IDONTWANT, in bytes.
+    up, down, validation_us : int
+        Bits per second and a time, where a class says nothing else.
+    uplink : str
+        As of `Discipline`.
+    shared : bool
+        As of `Discipline`.
+    lan_us, seed : int
+    classes : NodeClasses
+    hosts : Hosts
+        What the network's file says of rates.
+    """
+
+    size: int
+    control: int
+    idontwant: int
+    up: int
+    down: int
+    validation_us: int
+    uplink: str
+    shared: bool
+    lan_us: int
+    seed: int
+    classes: NodeClasses
+    hosts: Hosts
+
+    @classmethod
+    def of(cls, config: Any, hosts: Hosts, lan_us: int) -> RoundLinks | None:
+        """Return what the config of a world says; None where publications have no size."""
+        given = config.bandwidth
+        if not given.on:
+            return None
+        return cls(
+            *(given.size, given.control_bytes, given.idontwant_bytes),
+            *(given.up, given.down, given.validation_us),
+            *(given.uplink_order, given.links == "shared", lan_us, config.seed),
+            NodeClasses.of(config),
+            hosts,
+        )
+
+    def clock(
+        self, facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, **discipline: Any
+    ) -> Clock:
+        """Return the clock of a round; `discipline` is what the system says of `Discipline`."""
+        rules: dict[str, Any] = {"uplink": self.uplink, "shared": self.shared, "seed": self.seed}
+        return Clock(
+            *(facts, bounds, kernel, self.lan_us, self.up, self.down, self.validation_us),
+            *(self.classes, self.hosts, Discipline(**rules | discipline)),
+        )
+
+    def publications(
+        self,
+        topic: np.ndarray,
+        source: np.ndarray,
+        relayed: np.ndarray | bool = False,
+        flood: bool = False,
+    ) -> TimedPublications:
+        """Return publications of the size of this world that begin together, in their order.
+
+        Parameters
+        ----------
+        topic, source : ndarray of int64, shape (P,)
+        relayed, flood
+            As of `TimedPublications`.
+        """
+        zero = np.zeros(len(topic), dtype=np.int64)
+        flags = (np.broadcast_to(np.asarray(one), topic.shape) for one in (relayed, flood))
+        return TimedPublications(zero, topic, source, zero + self.size, *flags)
+
+
+@dataclass(frozen=True)
+class Begun(Rows):
+    """The publications that begin in a round, in the order of their numbers: arrays of shape (p,).
+
+    Attributes
+    ----------
+    group : ndarray of int64
+        The indices of the groups.
+    publication : ndarray of int64
+        The names of the publications in tables of copies and deliveries.
+    source, root : ndarray of int64
+        The node where each begins, and the node at which the hops of deliveries are 0: the same
+        node, or the way between the two counts as one copy.
+    hops, delay_us : ndarray of int64
+        Of the way from the source to the root.
+    """
+
+    group: np.ndarray = field(default_factory=whole_numbers)
+    publication: np.ndarray = field(default_factory=whole_numbers)
+    source: np.ndarray = field(default_factory=whole_numbers)
+    root: np.ndarray = field(default_factory=whole_numbers)
+    hops: np.ndarray = field(default_factory=whole_numbers)
+    delay_us: np.ndarray = field(default_factory=whole_numbers)
+
+    @property
+    def relayed(self) -> np.ndarray:
+        """Return which publications go from their sources to other nodes first: bool."""
+        return self.source != self.root
+
+    def find(self, rows: Columns) -> np.ndarray:
+        """Return the row of the publication of each copy or delivery, NONE where there is none."""
+        names = distinct(self.publication)
+        key = self.group * len(names) + np.searchsorted(names, self.publication)
+        order, name = np.argsort(key), find_sorted(names, rows["publication"])
+        found = find_sorted(key[order], rows["group"] * len(names) + name)
+        return np.where((name >= 0) & (found >= 0), order[found], NONE) if len(key) else found
+
+
+# a link on its way to the bucket of its sender, and the table of these; ways of a bucket's sources
+_LINK, _WAY = "timed link", "timed way"
+
+
+@dataclass(frozen=True)
+class _MakeLinks:
+    """Makes links of copies and of the ways from sources to roots, in the buckets of their senders.
+
+    Attributes
+    ----------
+    clock : Clock
+    begun : Begun
+    copies : str
+        The table of copies: ``group, publication, sender, to``.
+    """
+
+    clock: Clock
+    begun: Begun
+    copies: str
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """See `engine.Program`."""
+        return self.clock.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if superstep:
+            tables[_LINK] = _named(inbox[_LINK])
+            return {}
+        parts = []
+        if tables.has_rows(self.copies):
+            copies = tables[self.copies]
+            topic = self.begun.find(copies)
+            known = topic >= 0
+            node, peer = copies["sender"][known], copies["to"][known]
+            room, delay_us = topic[known] * ROOMS, self.clock.delay(node, peer)
+            parts.append(_link(room, node, room, peer, delay_us))
+        if _WAY in inbox:
+            topic, source = inbox[_WAY]["topic"], inbox[_WAY][AT]
+            root, delay_us = self.begun.root[topic], np.maximum(self.begun.delay_us[topic], 1)
+            parts.append(_link(topic * ROOMS + 1, source, topic * ROOMS, root, delay_us))
+        return {_LINK: concatenate(parts)} if parts else {}
+
+
+def _link(
+    room: np.ndarray, node: np.ndarray, to_room: np.ndarray, peer: np.ndarray, delay_us: np.ndarray
+) -> Columns:
+    """Return links as messages to their senders."""
+    return {AT: node, "room": room, "to_room": to_room, "peer": peer, "delay_us": delay_us}
+
+
+def _named(came: Columns) -> dict[str, np.ndarray]:
+    """Return links that came as `TimedLinks`, on which all nodes send, in the order of nodeIds."""
+    node, peer = came[AT], came["peer"]
+    links = {name: came[name] for name in ("room", "to_room", "peer", "delay_us")}
+    return {"node": node, **links, "mesh": np.ones(len(node), dtype=bool), "order": peer}
+
+
+def _take_links(tables: Tables, inbox: Inbox) -> Columns:
+    """See `runs.Read`."""
+    return tables.pop(_LINK) if _LINK in tables else TimedLinks().to_columns()
+
+
+@dataclass(frozen=True)
+class _WriteTimes:
+    """Writes the times and hops of first copies into a table of deliveries; picklable.
+
+    A delivery without a copy of the round stays as it is: a node has got it in another way.
+
+    Attributes
+    ----------
+    begun : Begun
+    size : int
+        The number of nodes.
+    deliveries : str
+        The table of deliveries: ``group, publication, node, hops, delay_us``, of the way from the
+        root, and others.
+    """
+
+    begun: Begun
+    size: int
+    deliveries: str
+
+    def __call__(self, tables: Tables) -> None:
+        """See `runs.Write`."""
+        came, begun = tables.pop(ARRIVALS), self.begun
+        if not tables.has_rows(self.deliveries):
+            return
+        came = take(came, came["room"] % ROOMS == 0)
+        got = tables[self.deliveries]
+        topic = begun.find(got)
+        place = key_of([topic, got["node"]], self.size)
+        at = find_sorted(key_of([came["publication"], came["node"]], self.size), place)
+        row = np.flatnonzero((topic >= 0) & (at >= 0))
+        topic, at = topic[row], at[row]
+        hops, delay_us = got["hops"].copy(), got["delay_us"].copy()
+        hops[row] = came["hops"][at] - begun.relayed[topic]
+        delay_us[row] = came["at_us"][at] - begun.delay_us[topic]
+        tables[self.deliveries] = {**got, "hops": hops, "delay_us": delay_us}
+
+
+def replay_round(
+    player: Player, clock: Clock, links: RoundLinks, begun: Begun, copies: str, deliveries: str
+) -> None:
+    """Write the times of deliveries by the clock, from the copies that nodes have sent.
+
+    Parameters
+    ----------
+    player : Player
+        Its buckets have the tables of copies and deliveries.
+    clock : Clock
+        `RoundLinks.clock` of copies that are not held back.
+    begun : Begun
+        Of all publications of the round.
+    copies, deliveries : str
+        Names of tables: ``group, publication, sender, to``, each row in any one bucket, lost
+        copies too; and ``group, publication, node, hops, delay_us`` in the buckets of the nodes.
+    """
+    relayed = np.flatnonzero(begun.relayed)
+    ways = {_WAY: {AT: begun.source[relayed], "topic": relayed}}
+    player.play(_MakeLinks(clock, begun, copies), ways if len(relayed) else None)
+    topic = np.arange(len(begun))
+    published = links.publications(topic, begun.source, begun.relayed)
+    write = _WriteTimes(begun, len(clock.facts.ring), deliveries)
+    play = partial(play_clock, clock, published, _take_links, write, None, (), ())
+    player.keep(play, "clock with bandwidth")

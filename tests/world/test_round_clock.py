@@ -1,0 +1,155 @@
+"""The clock with bandwidth in the rounds of worlds: sizes, rates and times; rule W10."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from in_tasks import Jobs
+from living_groups import World, world_of
+from oracle import bandwidth as oracle
+from oracle.scribe_living.cases import random_world
+from world_states import Played
+
+from scribe_spark.bandwidth import INTERLEAVED, SERIAL
+from scribe_spark.bandwidth.rounds import RoundLinks
+from scribe_spark.engine.between_tasks import play_in_threads
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.measures.multicasts import MulticastMeasures
+from scribe_spark.node_classes import NodeClasses
+from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
+from scribe_spark.scribe.sources import Sent
+from scribe_spark.topology.hosts import NO_HOSTS
+
+ROUNDS, LAN_US = 4, 1_000
+
+
+def links_of(size: int, **given) -> RoundLinks:
+    """Sizes, rates and times; without limits where nothing is given."""
+    usual = {"up": 0, "down": 0, "validation_us": 0, "uplink": INTERLEAVED, "shared": True}
+    classes = NodeClasses.of(SimpleNamespace(classes=(), seed=1))
+    of_all = {"control": 64, "idontwant": 1, "lan_us": LAN_US, "seed": 1}
+    return RoundLinks(size, classes=classes, hosts=NO_HOSTS, **of_all, **usual | given)
+
+
+SLOW = {"size": 128_000, "up": 50_000_000, "down": 30_000_000, "validation_us": 700}
+
+
+def case_of(seed: int, source: str = "routed", delivery: str = "best-effort") -> World:
+    """A world before round 0."""
+    case = random_world(seed, most=30, rounds=ROUNDS)
+    case = replace(case, buffer=16 if delivery == "reliable" else None)
+    return world_of(replace(case, settings=replace(case.settings, source=source)))
+
+
+def begin(
+    seed: int, links: RoundLinks | None, source: str = "routed", delivery: str = "best-effort",
+    buckets: int = 1, **given,
+) -> Played:  # fmt: skip
+    """A world whose multicasts are measured."""
+    measures = MulticastMeasures(("delay", "node_stress"), lan_us=LAN_US, source=source)
+    world = case_of(seed, source, delivery)
+    return Played(world, buckets, links=links, measures=measures, **given)
+
+
+@pytest.mark.parametrize("source", ["root", "routed", "direct"])
+@pytest.mark.parametrize("delivery", ["best-effort", "reliable"])
+def test_a_size_without_limits_changes_no_round(source: str, delivery: str) -> None:
+    for seed in (3, 5):
+        usual, sized = (
+            begin(seed, links, source, delivery).play(saves=False)
+            for links in (None, links_of(128_000))
+        )
+        assert usual == sized
+        assert any("scribe.latency.p50" in measures for measures, *_ in usual)
+
+
+def test_rounds_with_bandwidth_are_alike_on_all_engines_and_buckets() -> None:
+    links = links_of(**SLOW)
+
+    def play(exchange=None, **given) -> list:
+        return begin(5, links, exchange=exchange, **given).play(saves=False)
+
+    one = play()
+    assert one != begin(5, None).play(saves=False)
+    for buckets, engine in ((2, InTask), (7, InTask), (2, Jobs)):
+        assert play(buckets=buckets, engine=engine) == one
+    first, other = play_in_threads(2, lambda exchange: play(exchange, buckets=2))
+    assert first == other == one
+
+
+@pytest.mark.parametrize("uplink", [INTERLEAVED, SERIAL])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("source", ["root", "routed"])
+def test_deliveries_of_rounds_are_those_of_an_event_queue(
+    uplink: str, shared: bool, source: str
+) -> None:
+    compared = lost = 0
+    for seed in range(4):
+        played = begin(seed, links_of(**SLOW, uplink=uplink, shared=shared), source)
+        for number in range(ROUNDS):
+            done = played.step(number)
+            tables = played.engine.gather(DELIVERIES, PAYLOADS)
+            if DELIVERIES not in tables:
+                continue
+            sent = Sent.of_buckets(done.outcomes).taken()
+            copies = tables.get(PAYLOADS)
+            expected = _by_event_queue(played, sent, copies, uplink, shared, source == "root")
+            got = tables[DELIVERIES]
+            names = ("group", "publication", "node", "hops", "delay_us")
+            rows = zip(*(got[name].tolist() for name in names), strict=True)
+            found = {row[:3]: row[3:] for row in rows}
+            assert found == {key: expected[key] for key in found}
+            compared += len(found)
+            lost += copies is not None and int(
+                (~played.state.player.lives.alive[copies["to"]]).sum()
+            )
+    assert compared > 100
+    assert lost  # copies to dead nodes, which take the uplink
+
+
+def _by_event_queue(
+    played: Played, sent: Sent, copies, uplink: str, shared: bool, from_root: bool
+) -> dict[tuple[int, int, int], tuple[int, int]]:
+    """(group, publication, node) -> hops and delay of the first copy, from the root."""
+    kernel, router = played.world.pastry.kernel, played.known.router
+    node = oracle.Node(0, SLOW["up"], SLOW["down"], SLOW["validation_us"])
+    places: dict[tuple, int] = {}
+    links, published, way = [], [], []
+
+    def place(*name: int) -> int:
+        return places.setdefault(name, len(places))
+
+    names = list(zip(sent.group.tolist(), sent.publication.tolist(), strict=True))
+    children = defaultdict(list)
+    if copies is not None:
+        columns = (copies[name].tolist() for name in ("group", "publication", "sender", "to"))
+        for group, publication, sender, to in zip(*columns, strict=True):
+            children[group, publication].append((sender, to))
+    for row, name in enumerate(names):
+        source, root = int(sent.source[row]), int(sent.root[row])
+        delay_us = int(sent.delay_us[row])
+        relayed = source != root and not from_root
+        start = place(row, 1, source) if relayed else place(row, 0, root)
+        if relayed:
+            links.append(oracle.Link(start, place(row, 0, root), delay_us))
+        way.append((int(relayed), delay_us if relayed else 0))
+        published.append(oracle.Publication(start, 0, SLOW["size"]))
+        for sender, to in sorted(children[name], key=lambda ends: ends[1]):
+            ends = np.array([router[sender]]), np.array([router[to]])
+            between = int(kernel.delays(*ends)[0]) + 2 * LAN_US
+            links.append(oracle.Link(place(row, 0, sender), place(row, 0, to), between))
+    nodes = {one: replace(node, ident=one) for one in range(len(router))}
+    network = oracle.Network(nodes, {p: of[2] for of, p in places.items()}, links)
+    first = oracle.play(network, published, oracle.Rules(uplink, shared)).first
+    return {
+        (*names[row], one): (
+            first[row, number].hops - way[row][0],
+            first[row, number].at_us - way[row][1],
+        )
+        for (row, is_way, one), number in places.items()
+        if not is_way and (row, number) in first
+    }
