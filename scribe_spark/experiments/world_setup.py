@@ -263,6 +263,9 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_world(config)
     for system in living_systems(config.trees.systems):
         system.live(config)  # raises where it cannot be played
+        if config.bandwidth.on:
+            remedy = "has no clock with bandwidth in worlds yet; leave out message_size"
+            raise InputError("systems", system.name, remedy)
         if not config.scribe.has_groups:
             remedy = "has no effect without groups; give groups or members"
             raise InputError("systems", ",".join(config.trees.systems), remedy)
