@@ -1,7 +1,8 @@
-"""The engine: plays the steps of protocols over the buckets of the ring, in process or on Spark.
+"""The engine plays protocols superstep by superstep on buckets, in one process or on Spark.
 
-A protocol is a :class:`~scribe_spark.engine.program.Program`: ``step(tables of a bucket, inbox) ->
-outbox``.  It knows neither Spark nor how many buckets there are.
+A *bucket* is an interval of the Pastry ring with the tables of its nodes.  A protocol is a
+:class:`~scribe_spark.engine.program.Program`: ``step(tables of a bucket, inbox) -> outbox``.  The
+protocol does not depend on Spark or on the number of buckets.
 """
 
 from scribe_spark.engine.program import Columns, Inbox, Outbox, Program, Tables

@@ -1,12 +1,13 @@
-"""Jobs whose tasks stay: a barrier stage, in which tasks exchange messages while they work.
+"""Spark jobs whose tasks run together and exchange messages (barrier stages).
 
-:func:`run_in_tasks` is the only way to start such a job.  Spark starts all tasks of a barrier stage
-at once, and ends all of them when one fails.
+:func:`run_in_tasks` is the only function that starts such a job.  Spark starts all tasks of a
+barrier stage at once, and ends all of them when one fails.
 
-Two kinds of failure differ.  A *lost* task (its process or executor is gone, or does not answer)
-raises in Spark: the shuffle behind the stage makes Spark play the stage again, four times at most.
-An *error* of the work is a result: the tasks end, a row brings the error to the driver, and the
-driver raises it.  Spark never plays such a stage again.
+The module handles two kinds of failure.  A *lost* task (its process or executor has ended, or does
+not answer) raises an exception in Spark; Spark then runs the stage again, at most four times,
+because the stage is followed by a shuffle.  An *error* in a task's work is returned as a result:
+the tasks end, one row carries the error to the driver, and the driver raises it.  Spark does not
+run the stage again after such an error.
 """
 
 from __future__ import annotations
@@ -41,26 +42,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: ``work(exchange, batches)``: the work of a task, from rows of its bucket to others (`ROWS`).
+#: ``work(exchange, batches)``: the function that each task runs.  It reads the rows of its bucket
+#: and yields new rows; both have the schema `ROWS`.
 Work = Callable[[Exchange, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-#: The most runs of an action that loses tasks.
+#: How often an action that loses tasks is run, at most.
 _TRIES = 4
 
-#: Seconds that a trial of the network between tasks may take.
+#: The time limit, in seconds, of the test that tasks can connect to each other.
 _TRIAL = 60.0
 
 #: The name of the row in which a task reports an error of its work.
 _FAILED = "failed task"
 
-#: Lines of lost tasks in the text of Spark's error.
+#: Matches the line of a Spark error that reports a lost task.
 _LOST = re.compile(
     r"PeerLost: (.*)|(Python worker exited unexpectedly \(\w+\))|((?:ExecutorLost|FetchFailed).*)"
 )
 
 
 class TaskFailed(RuntimeError):
-    """An error of the work of a task; the text is the traceback."""
+    """The cause of an error that was raised in a task; the message is the task's traceback."""
 
 
 def run_in_tasks(
@@ -70,40 +72,42 @@ def run_in_tasks(
     columns: Sequence[str | Column],
     patience: float | None = None,
 ) -> tuple[DataFrame, pa.Table]:
-    """Let tasks that exchange messages turn rows into others.
+    """Run one job in which each task turns the rows of its bucket into new rows.
+
+    While they run, the tasks can exchange messages.
 
     Parameters
     ----------
     rows : DataFrame
-        Rows with a column ``bucket``: the number of their task.
+        Rows of the schema `ROWS`.  Task number b reads the rows whose column ``bucket`` is b.
     tasks : int
-        The number of tasks; one is played without a barrier.
+        The number of tasks; a single task runs without a barrier stage.
     work : callable
-        ``work(exchange, batches)``, called in each task.
+        ``work(exchange, batches)``, called once in each task.
     columns : sequence of str or Column
-        Columns of the new rows that the driver reads.
+        The columns of the new rows that are sent to the driver.
     patience : float, optional
-        The seconds in which a task has to show the others that it is alive; by default 60.
+        The time in seconds after which a task that does not answer counts as lost; by default 60.
 
     Returns
     -------
     DataFrame
         The new rows, materialised: `ROWS`.
     pyarrow.Table
-        The `columns` of all of them.
+        The `columns` of all new rows.
 
     Raises
     ------
     InputError
-        The work of a task raised this.
+        A task raised an `InputError`.
     RunError
-        The work of a task raised another error; or tasks were lost again and again.
+        A task raised another error, or tasks were lost in every try.
     """
     frame = _in_tasks(rows, tasks, work, patience)
-    if tasks > 1:  # so that Spark may play the stage again, and that later stages are no barrier
+    if tasks > 1:  # the shuffle lets Spark run the stage again, and ends the barrier stage
         frame = frame.repartitionById(tasks, F.col("bucket"))
     wanted = [*columns, _error_of_task()]
-    # Spark itself plays the stage before a shuffle again
+    # with a shuffle, Spark itself runs the stage again
     tries = 1 if tasks > 1 else _TRIES
     table, read = run_again_where_lost(lambda: materialise_and_read(frame, wanted), tries)
     try:
@@ -115,12 +119,12 @@ def run_in_tasks(
 
 
 def run_again_where_lost(action: Callable[[], T], tries: int) -> T:
-    """Return the result of an action that is run again where it loses tasks.
+    """Run an action, again if it lost tasks, and return its result.
 
     Raises
     ------
     RunError
-        Tasks were lost in each of `tries` runs.
+        Each of the `tries` runs lost tasks.
     """
     for tried in range(1, tries + 1):
         try:
@@ -136,7 +140,7 @@ def run_again_where_lost(action: Callable[[], T], tries: int) -> T:
 
 
 def _in_tasks(rows: DataFrame, tasks: int, work: Work, patience: float | None) -> DataFrame:
-    """Return the rows that tasks make, and those of their errors: `ROWS`; lazy."""
+    """Return the rows that the tasks yield and the rows that report errors: `ROWS`; lazy."""
     if tasks == 1:
         return rows.coalesce(1).mapInArrow(_kernel(work, Alone), ROWS)
     secret = secrets.token_bytes(32)
@@ -166,7 +170,7 @@ def _kernel(
 
 
 def _error_of_task() -> Column:
-    """Return the column with the packed error of a task; NULL in other rows."""
+    """Return a column with the packed error of a task; the value is NULL in all other rows."""
     is_error = ~F.col("table") & (F.col("name") == _FAILED)
     return F.when(is_error, F.col("data")).alias(_FAILED)
 
@@ -188,7 +192,7 @@ def _raise_error(read: pa.Table) -> None:
 
 def _connected(tasks: int, secret: bytes, patience: float | None) -> Flight:
     """Return the exchange of this task with the others of its stage."""
-    # imported in the worker: gRPC starts threads, and the daemon forks
+    # imported in the worker only: gRPC starts threads, and Spark's daemon forks its workers
     from scribe_spark.engine.flight import LOOPBACK, PATIENCE, Address, Flight, Server
 
     context = BarrierTaskContext.get()
@@ -208,18 +212,18 @@ def _connected(tasks: int, secret: bytes, patience: float | None) -> Flight:
 
 
 def own_address(hosts: Sequence[str], rank: int) -> str:
-    """Return the address on which a task listens to tasks of other machines.
+    """Return the address on which this task listens for tasks of other machines.
 
-    The address is the one of this task's executor, as Spark knows it.  Where that is not an address
-    of this machine, or only this machine reaches it, the address is that of the interface that
-    leads to another host.
+    The address is that of this task's executor, as Spark reports it.  If that address does not
+    belong to this machine, or is a loopback address, the function returns the address of the
+    network interface that leads to another host of the job.
 
     Parameters
     ----------
     hosts : sequence of str
         The hosts of all tasks' executors, in order of their ranks.
     rank : int
-        This task.
+        The number of this task.
     """
     with suppress(OSError):
         own = str(socket.getaddrinfo(hosts[rank], None, type=socket.SOCK_STREAM)[0][4][0])
@@ -230,20 +234,20 @@ def own_address(hosts: Sequence[str], rank: int) -> str:
     other = next(host for host in hosts if host != hosts[rank])
     family, kind, protocol, _, found = socket.getaddrinfo(other, 9, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as probe:
-        probe.connect(found)  # of a datagram socket: nothing is sent
+        probe.connect(found)  # connecting a datagram socket sends nothing
         return str(probe.getsockname()[0])
 
 
-# --- where tasks can stay
+# --- can tasks exchange messages in this session?
 
 _tried: WeakKeyDictionary[SparkSession, dict[int, str | None]] = WeakKeyDictionary()
 
 
 def why_no_tasks(spark: SparkSession, tasks: int) -> str | None:
-    """Return why tasks cannot exchange messages in a session, in a line; None where they can.
+    """Return the reason why tasks cannot exchange messages in a session, or None if they can.
 
-    Where tasks may be on several machines, a short job tries whether they reach each other, once a
-    session.
+    If the tasks may run on several machines, a short job tests once a session whether they can
+    connect to each other.
     """
     if tasks == 1:
         return None
@@ -260,7 +264,7 @@ def why_no_tasks(spark: SparkSession, tasks: int) -> str | None:
 
 
 def _try(spark: SparkSession, tasks: int) -> str | None:
-    """Let tasks swap once; return why they could not."""
+    """Run a job in which the tasks exchange one message; return the reason of a failure or None."""
     reasons = [f"tasks have not reached each other for {_TRIAL:g} s"]
     tag = f"trial-{secrets.token_hex(8)}"
 
@@ -274,7 +278,7 @@ def _try(spark: SparkSession, tasks: int) -> str | None:
             reasons[:] = [one_line(error)]
 
     with describe_jobs(spark, "a trial of the network between tasks"):
-        # a thread is left behind where Spark never ends the job
+        # a thread, because Spark may never end the job
         thread = threading.Thread(target=inheritable_thread_target(spark)(attempt), daemon=True)
         thread.start()
         thread.join(_TRIAL)

@@ -1,12 +1,14 @@
-"""Exchanges between tasks: each task sends bytes to others, and all tasks hear each other's notes.
+"""Message exchanges between the tasks of one job.
 
-An exchange is a *swap*: a collective step, which every task of a job calls equally often.  Swaps
-have numbers, and a task that receives a message of another swap raises.  The transport is another
-module's affair (:mod:`~scribe_spark.engine.flight`); the rules of swaps are here, with exchanges
-that need no transport: of one task (:class:`Alone`) and of threads (:func:`play_in_threads`).
+In a *swap* each task sends bytes to any other tasks, and a short note to all of them.  A swap is
+collective: every task of the job must call it equally often.  Swaps are numbered, and a task that
+receives a message of another swap raises an error.  This module has the rules of swaps and two
+exchanges without a network: :class:`Alone` for a single task and :func:`play_in_threads` for
+threads.  The exchange over a network is in :mod:`~scribe_spark.engine.flight`.
 
-A task also ends once.  The others hear why: it is done, its work raised an error, or it lost
-another task.  A reason is passed on as it is, so that every task names the first cause.
+A task ends once, and the other tasks learn the reason: the task is done, its work raised an error,
+or it lost contact with another task.  Reasons are forwarded unchanged, so that every task reports
+the first cause.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ T = TypeVar("T")
 
 _LONGEST_TRACE = 8000  # characters
 
-#: Contiguous bytes: anything with Python's buffer protocol, such as an array or an Arrow buffer.
+#: Contiguous bytes: any object with Python's buffer protocol, for example an array.
 Buffer = Any
 
 
 class Exchange(Protocol):
-    """The exchange of one task with the other tasks of its job.
+    """The exchange that connects one task with the other tasks of its job.
 
     Attributes
     ----------
@@ -55,44 +57,44 @@ class Exchange(Protocol):
     ) -> tuple[dict[int, pa.Buffer], list[bytes]]:
         """Send bytes to tasks and a note to all tasks; return what this task receives.
 
-        All tasks have to call this equally often.
+        All tasks must call this method equally often.
 
         Parameters
         ----------
         parts : mapping of int to sequence of buffers
-            The bytes for each task, in pieces, which are joined.  A part for this task is returned
-            without a transport.
+            The bytes for each task, as pieces that are joined.  A task may send a part to itself.
         note : bytes
-            A few bytes for every task.
+            A few bytes that all tasks receive.
 
         Returns
         -------
         dict of int to pyarrow.Buffer
-            The part of each task that sent one, in order of their ranks.
+            The part that each task sent to this task, in order of the senders' ranks; tasks that
+            sent no part are missing.
         list of bytes
-            The notes of all tasks, this task's included, in order of their ranks.
+            The notes of all tasks, including this task's own, in order of the ranks.
 
         Raises
         ------
         PeerFailed
             The work of another task raised an error.
         PeerLost
-            Another task has gone, or does not answer.
+            Another task has ended unexpectedly or does not answer.
         OutOfStep
-            Another task is at another swap, or has made its last one.
+            Another task is at another swap, or has ended.
         """
 
 
 class ExchangeError(RuntimeError):
-    """A swap that cannot be completed."""
+    """Raised when a swap cannot be completed."""
 
 
 class OutOfStep(ExchangeError):
-    """Tasks do not swap equally often: an error of the program that they play."""
+    """Raised when tasks do not call `swap` equally often: a bug of the program they run."""
 
 
 class _PeerEnded(ExchangeError):
-    """Another task ended early.
+    """Another task ended before a swap was complete.
 
     Attributes
     ----------
@@ -110,16 +112,16 @@ class PeerFailed(_PeerEnded):
 
 
 class PeerLost(_PeerEnded):
-    """Another task has gone, or does not answer."""
+    """Another task has ended unexpectedly or does not answer."""
 
 
-#: Errors whose message says enough without their type.
+#: Errors whose message is shown without the name of their type.
 _READABLE = (InputError, RunError, ExchangeError)
 
 
 @dataclass(frozen=True)
 class Ended:
-    """Why a task sends no more.
+    """The reason why a task has ended.
 
     Attributes
     ----------
@@ -132,7 +134,7 @@ class Ended:
     trace : str
         The traceback of an error, or the end of it.
     refused : tuple of (str, object, str), optional
-        The field, value and remedy of an `InputError`.
+        The field, the value and the remedy of an `InputError`; None for other errors.
     """
 
     why: str
@@ -143,7 +145,7 @@ class Ended:
 
     @classmethod
     def by(cls, error: BaseException | None, rank: int) -> Ended:
-        """Return the reason of a task that ends with an error, or with none."""
+        """Return the reason of a task that ends with `error`; None means that its work is done."""
         if error is None:
             return cls("done", rank)
         if isinstance(error, _PeerEnded):
@@ -160,37 +162,37 @@ class Ended:
         return cls("failed", rank, line, trace, refused)
 
     def error(self, swap: int) -> ExchangeError:
-        """Return the error of a task that needs the ended task for a swap."""
+        """Return the error to raise in a task that needs the ended task for a swap."""
         if self.why == "done":
             return OutOfStep(f"task {self.rank} ended before swap {swap} of another task")
         return (PeerFailed if self.why == "failed" else PeerLost)(self)
 
     def to_bytes(self) -> bytes:
-        """Return a note with the reason."""
+        """Encode the reason as a note."""
         return json.dumps(asdict(self), default=str).encode()
 
     @classmethod
     def of_bytes(cls, note: bytes) -> Ended:
-        """Return the reason in a note."""
+        """Decode the reason from a note."""
         return cls(**json.loads(note))
 
 
 def one_buffer(pieces: Sequence[Buffer]) -> pa.Buffer:
-    """Return one buffer with the bytes of several; a single one is not copied."""
+    """Join pieces to one buffer; a single piece is not copied."""
     if len(pieces) == 1:
         return pa.py_buffer(pieces[0])
     return pa.py_buffer(b"".join(pa.py_buffer(piece) for piece in pieces))
 
 
 class Inbox:
-    """The messages that a task has received and not yet read; threads may fill it.
+    """The messages that a task has received and not read; safe to fill from several threads.
 
-    The inbox also notes to which tasks a message is on its way.
+    The inbox also records to which tasks this task is still sending a message.
 
     Parameters
     ----------
     rank, size : int
-        The task, and the number of tasks.
+        The number of this task, and the number of tasks.
     """
 
     def __init__(self, rank: int, size: int) -> None:
@@ -203,47 +205,47 @@ class Inbox:
         self._changed = threading.Condition()
 
     def put(self, sender: int, swap: int, part: pa.Buffer | None, note: bytes) -> None:
-        """Add a message."""
+        """Add a received message."""
         with self._changed:
             self._messages[sender].append((swap, part, note))
             self._changed.notify_all()
 
     def end(self, sender: int, ended: Ended) -> None:
-        """Note that a task sends no more; its first reason counts."""
+        """Record that a task has ended; only its first reason is kept."""
         with self._changed:
             self._ended.setdefault(sender, ended)
             self._changed.notify_all()
 
     def sending(self, receiver: int, now: bool) -> None:
-        """Note that a message to a task is on its way, or is so no more."""
+        """Record that sending a message to a task has begun (`now`) or has finished."""
         with self._changed:
             (self._sending.add if now else self._sending.discard)(receiver)
             self._changed.notify_all()
 
     def wait_for_ends(self, senders: Iterable[int], seconds: float) -> list[int]:
-        """Return the tasks that have not ended after some seconds."""
+        """Wait some seconds for tasks to end; return those that have not ended."""
         wanted = set(senders)
         with self._changed:
             self._changed.wait_for(lambda: wanted <= self._ended.keys(), seconds)
             return sorted(wanted - self._ended.keys())
 
     def ended(self) -> dict[int, Ended]:
-        """Return the tasks that send no more, and why."""
+        """Return the ended tasks with their reasons."""
         with self._changed:
             return dict(self._ended)
 
     def missing(self) -> list[int]:
-        """Return the tasks from which this task awaits messages, or to which it sends."""
+        """Return the live tasks whose message is missing or to which a message is being sent."""
         with self._changed:
             return [peer for peer in self._peers if self._waits(peer) and peer not in self._ended]
 
     def take(self, swap: int) -> dict[int, tuple[pa.Buffer | None, bytes]]:
-        """Wait for a message of each task, and for its own to arrive; return part and note.
+        """Wait until each task's message is here and own messages are sent; return part and note.
 
         Raises
         ------
         ExchangeError
-            A task ended, or sent a message of another swap.
+            A task has ended, or sent a message of another swap.
         """
         with self._changed:
             while waiting := list(filter(self._waits, self._peers)):
@@ -259,12 +261,12 @@ class Inbox:
         return not self._messages[peer] or peer in self._sending
 
     def _raise_if_ended(self, waiting: list[int], swap: int) -> None:
-        """Raise where a task has ended that this one waits for; errors of tasks come first."""
+        """Raise the reason if one of the awaited tasks has ended; errors of tasks come first."""
         reasons = [
             ended
             for peer in waiting
             if (ended := self._ended.get(peer)) is not None
-            # a task that is done has read the message that is on its way to it
+            # a finished task has already received the message that is still being sent to it
             and not (ended.why == "done" and self._messages[peer])
         ]
         for why in ("failed", "lost", "done"):
@@ -274,7 +276,7 @@ class Inbox:
 
 
 class BetweenTasks(ABC):
-    """The rules of swaps over any transport, which a subclass brings."""
+    """The rules of swaps; a subclass implements the transport."""
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
@@ -305,7 +307,7 @@ class BetweenTasks(ABC):
 
     @abstractmethod
     def end(self, error: BaseException | None = None) -> None:
-        """Tell the other tasks that this task swaps no more; free what it holds."""
+        """Tell the other tasks that this task has ended, and free its resources."""
 
 
 class Alone(BetweenTasks):
@@ -322,7 +324,7 @@ class Alone(BetweenTasks):
 
 
 class _InMemory(BetweenTasks):
-    """An exchange of threads: each puts copies into the inboxes of the others."""
+    """An exchange between threads: each thread puts copies into the inboxes of the others."""
 
     def __init__(self, rank: int, tasks: list[_InMemory], size: int) -> None:
         super().__init__(rank, size)
@@ -332,7 +334,7 @@ class _InMemory(BetweenTasks):
         """See :class:`BetweenTasks`."""
         for peer in self.peers:
             part = None
-            if peer in parts:  # copied: the sender may change its arrays afterwards
+            if peer in parts:  # a copy, because the sender may change its arrays later
                 part = pa.py_buffer(one_buffer(parts[peer]).to_pybytes())
             self._tasks[peer].inbox.put(self.rank, swap, part, bytes(note))
 
@@ -343,14 +345,14 @@ class _InMemory(BetweenTasks):
 
 
 def play_in_threads(size: int, work: Callable[[Exchange], T]) -> list[T]:
-    """Play the tasks of a job as threads of this process; return their results by rank.
+    """Run the tasks of a job as threads of this process; return their results by rank.
 
-    The first error, by swap and rank, is raised when all threads have ended.
+    If tasks raise errors, the first one (by swap, then by rank) is raised after all threads ended.
 
     Parameters
     ----------
     work : callable
-        ``work(exchange)``: the work of a task.
+        ``work(exchange)``: the function that each task runs.
 
     Examples
     --------

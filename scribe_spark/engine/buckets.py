@@ -1,7 +1,7 @@
-"""The places of the nodes of an overlay: on the ring, in buckets, and these in Spark's partitions.
+"""The positions of nodes on the ring, the buckets of the ring, and Spark's partitions.
 
-A bucket is an interval of the ring, so that leaf sets and the last hops of a route stay in it but
-at its ends.
+A bucket is an interval of the ring.  Most leaf sets, and most last hops of a route, lie within one
+bucket, because leaf sets contain neighbours on the ring.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _ROWS_AT_ONCE = 2**17
 
 @dataclass(frozen=True)
 class BucketRing:
-    """The ring of an overlay, cut into buckets.
+    """The ring of an overlay, cut into B buckets.
 
     Attributes
     ----------
     facts : Facts
     bounds : ndarray of int64, shape (B + 1,)
-        The first position of each bucket, and the number of all nodes.
+        The first position of each bucket; the last value is the number of nodes.
     layout : Layout
     """
 
@@ -49,14 +49,15 @@ class BucketRing:
     def of(
         cls, nodes: DataFrame, underlay: Underlay, bits: Callable[[int], int] | None = None
     ) -> BucketRing:
-        """Cut the ring of some nodes into a bucket for each partition.
+        """Cut the ring of some nodes into one bucket per partition.
 
         Parameters
         ----------
         nodes : DataFrame
             `schemas.NODES`.
         bits : callable, optional
-            ``bits(n)``: of n nodes those that share so many first bits are in one bucket.
+            ``bits(n)`` gives, for n nodes, a number of bits: nodes whose nodeIds have the same
+            first bits stay in one bucket.
         """
         spark = nodes.sparkSession
         facts = distribute_facts(nodes, underlay.kernel)
@@ -66,11 +67,11 @@ class BucketRing:
         return cls(facts, bounds, Layout(spark, buckets, buckets))
 
     def __len__(self) -> int:
-        """Return how many nodes there are."""
+        """Return the number of nodes."""
         return int(self.bounds[-1])
 
     def starts(self) -> DataFrame:
-        """Return a table in each bucket, so that programs play all of them: `ROWS`; lazy."""
+        """Return a one-row table for each bucket, so that programs play every bucket; lazy."""
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -87,14 +88,14 @@ class BucketRing:
         node: str,
         columns: Callable[[Facts, pa.RecordBatch], Columns],
     ) -> DataFrame:
-        """Return rows of a table as messages to nodes, packed: `ROWS`; lazy.
+        """Turn the rows of a table into packed messages to nodes: `ROWS`; lazy.
 
         Parameters
         ----------
         node : str
-            The column with the number of the node that each row is for.
+            The column with the number of the node that receives the row.
         columns : callable
-            ``columns(facts, batch)``: what the messages hold besides the node's position.
+            ``columns(facts, batch)``: the columns of the messages, without the receiver's position.
         """
         facts, bounds = self.facts, self.bounds
 
@@ -112,12 +113,12 @@ class BucketRing:
         make: Callable[[Ring, np.ndarray], Columns],
         schema: StructType,
     ) -> DataFrame:
-        """Return rows of all nodes, made from what every bucket knows; lazy.
+        """Return typed rows of all nodes that are computed from the ring alone; lazy.
 
         Parameters
         ----------
         make : callable
-            ``make(ring, own)``: the columns of `schema` for the nodes at some positions.
+            ``make(ring, own)``: the columns of `schema` for the nodes at the positions `own`.
         """
         facts, bounds = self.facts, self.bounds
         wanted = to_arrow_schema(schema)
@@ -134,13 +135,13 @@ class BucketRing:
         return self.each_bucket().mapInArrow(run, schema)
 
     def each_bucket(self) -> DataFrame:
-        """Return a row ``bucket`` for each bucket, each in the partition where it is played."""
+        """Return one row ``bucket`` per bucket, in the partition that plays the bucket."""
         spark = self.layout.spark
         numbers = pa.table({"bucket": pa.array(range(self.layout.buckets), pa.int32())})
         return self.layout.partition(local_frame(spark, numbers))
 
     def release(self) -> None:
-        """Free the files."""
+        """Delete the files of the ring and of the layout."""
         self.facts.release()
         self.layout.release()
 
@@ -150,7 +151,7 @@ def typed(
     columns: Callable[[int, dict[str, np.ndarray]], Iterable[pa.RecordBatch]],
     schema: StructType | str,
 ) -> DataFrame:
-    """Return tables of buckets as typed rows; lazy (:func:`read_typed`)."""
+    """Turn the tables of buckets into typed rows (:func:`read_typed`); lazy."""
     return read_typed(rows, columns, schema).frame
 
 
@@ -159,14 +160,14 @@ def read_typed(
     columns: Callable[[int, dict[str, np.ndarray]], Iterable[pa.RecordBatch]],
     schema: StructType | str,
 ) -> Batches:
-    """Return tables of buckets as typed rows, for further kernels; lazy.
+    """Turn one table of each bucket into typed rows, to which kernels can be added; lazy.
 
     Parameters
     ----------
     rows : DataFrame
-        `ROWS`.
+        The tables: `ROWS`.
     columns : callable
-        ``columns(bucket, table)``: batches of `schema`.
+        ``columns(bucket, table)``: yields batches of `schema`.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -183,14 +184,14 @@ def read_together(
     columns: Callable[[int, Mapping[str, Columns]], Iterable[pa.RecordBatch]],
     schema: StructType | str,
 ) -> Batches:
-    """Return several tables of each bucket as typed rows, for further kernels; lazy.
+    """Turn several tables of each bucket into typed rows, to which kernels can be added; lazy.
 
     Parameters
     ----------
     rows : DataFrame
-        `ROWS`, those of a bucket in one partition.
+        The tables: `ROWS`; all rows of a bucket are in one partition.
     columns : callable
-        ``columns(bucket, tables)``: batches of `schema`.
+        ``columns(bucket, tables)``: yields batches of `schema`.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -201,7 +202,7 @@ def read_together(
 
 
 def tables_by_bucket(batches: Iterable[pa.RecordBatch]) -> dict[int, Tables]:
-    """Return the tables of the buckets of a partition."""
+    """Return the tables in a partition, by bucket."""
     found: dict[int, dict[str, Callable[[], dict[str, np.ndarray]]]] = {}
     for row in read_rows(batches):
         found.setdefault(row.bucket, {})[row.name] = row.read
@@ -209,7 +210,7 @@ def tables_by_bucket(batches: Iterable[pa.RecordBatch]) -> dict[int, Tables]:
 
 
 def arrow_schema(schema: StructType | str) -> pa.Schema:
-    """Return a schema, or DDL of plain columns, as a schema of Arrow; no session is needed."""
+    """Convert a schema (or DDL with plain column types) to Arrow, without a Spark session."""
     if isinstance(schema, StructType):
         return to_arrow_schema(schema)
     columns = [column.split() for column in schema.split(", ")]

@@ -1,6 +1,6 @@
-"""Counts that meet: packed by tasks, shuffled by bucket, added up where they have come together.
+"""Distributed sums for measures: tasks send counts to buckets, and each bucket adds them.
 
-For measures, whose buckets need not be intervals of the ring.
+The buckets of this module are any partition of keys, not intervals of the ring.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from scribe_spark.runtime.batches import Batches, BatchKernel
 
 
 def meet(sent: Batches, buckets: int) -> DataFrame:
-    """Return what kernels have sent (:func:`send`), a bucket's rows in one partition."""
+    """Shuffle the rows that kernels have sent (:func:`send`): one partition holds a bucket."""
     return sent.frame.repartitionById(buckets, F.col("bucket"))
 
 
 def send(buckets: int, name: str, number: np.ndarray, columns: Columns) -> Iterator[pa.RecordBatch]:
-    """Yield `ROWS`: the columns for each of the buckets that numbers fall into."""
+    """Yield `ROWS` that send each row of `columns` to bucket ``number % buckets``."""
     to = number % buckets
     for bucket in range(buckets):
         rows = np.flatnonzero(to == bucket)
@@ -36,12 +36,12 @@ def send(buckets: int, name: str, number: np.ndarray, columns: Columns) -> Itera
 def gather(
     batches: Iterable[pa.RecordBatch], stay: list[pa.RecordBatch] | None = None
 ) -> Iterator[tuple[int, dict[str, Columns]]]:
-    """Yield what has come for each bucket, by name.
+    """Yield each bucket and its received columns by name.
 
     Parameters
     ----------
     stay : list, optional
-        Gets the rows of tables, which were sent to nobody.
+        A list that receives the rows of tables; without it they count as messages.
     """
     come: dict[int, dict[str, list[Columns]]] = {}
     for row in read_rows(batches):
@@ -53,12 +53,12 @@ def gather(
         yield bucket, {name: concatenate(parts) for name, parts in by_name.items()}
 
 
-#: ``step(counts by name)``: what stays in the bucket (None) or goes to another, by name.
+#: ``step(counts by name)`` yields (bucket, name, columns); None as the bucket keeps the columns.
 Step = Callable[[dict[str, Columns]], Iterator[tuple[int | None, str, Columns]]]
 
 
 def each_bucket(step: Step) -> BatchKernel:
-    """Return the kernel that plays a step with what has come for each bucket, by name."""
+    """Return a kernel that calls `step` with everything that a bucket has received, by name."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         stay: list[pa.RecordBatch] = []
@@ -72,7 +72,7 @@ def each_bucket(step: Step) -> BatchKernel:
 
 
 def distinct_rows(*keys: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """Return a row of each combination, the combinations, and how often each occurs."""
+    """Find the distinct combinations of keys; return a row of each, the keys and the counts."""
     order = order_of(*keys)
     ordered = [key[order] for key in keys]
     start = run_starts(*ordered)
@@ -80,7 +80,7 @@ def distinct_rows(*keys: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], np.n
 
 
 def add_rows(value: str, columns: Columns, *keys: str) -> dict[str, np.ndarray]:
-    """Return the rows that differ in `keys`, in their order, with sums of `value`."""
+    """Sum `value` over the rows with equal `keys`; return one row per combination, sorted."""
     order = order_of(*(columns[key] for key in keys))
     ordered = take(columns, order)
     start = run_starts(*(ordered[key] for key in keys))

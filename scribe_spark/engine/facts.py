@@ -1,6 +1,7 @@
-"""Facts of all nodes that every bucket may read: nodeId, router, number; no node's tables.
+"""Facts of all nodes that every bucket may read: nodeId, router and number.
 
-It is the simulator's environment: names of nodes, and the network under them.
+These facts are the simulator's environment (names of nodes and the network below).  They contain no
+leaf set, routing table or other state of a node.
 
 References
 ----------
@@ -26,7 +27,7 @@ __all__ = ["Facts", "KnowsRing", "RingInMemory", "bucket_bounds", "distribute_fa
 
 
 class KnowsRing(Protocol):
-    """Knows all nodes in the order of their nodeIds, each with the index of its router."""
+    """An object with the ring: all nodes in order of nodeId, with the indices of their routers."""
 
     @property
     def ring(self) -> Ring: ...
@@ -34,16 +35,16 @@ class KnowsRing(Protocol):
 
 @dataclass(frozen=True)
 class RingInMemory:
-    """The nodes of this process' memory, where the engine plays in process."""
+    """The ring in the memory of this process, for play without Spark."""
 
     ring: Ring
 
     def positions(self, number: np.ndarray) -> np.ndarray:
-        """Return the positions of nodes given by their numbers: int64."""
+        """Return the ring positions of nodes given by their numbers: int64."""
         return self.ring.positions(number)
 
     def find(self, number: np.ndarray) -> np.ndarray:
-        """Return the positions of nodes given by their numbers, -1 where there is none: int64."""
+        """Return the ring positions of nodes given by number, -1 for unknown numbers: int64."""
         order = np.argsort(self.ring.node)
         found = find_sorted(self.ring.node[order], number)
         return np.where(found >= 0, order[found], -1)
@@ -51,14 +52,15 @@ class RingInMemory:
 
 @dataclass(frozen=True)
 class Facts:
-    """All nodes in the order of their nodeIds, shared by all tasks of a machine; picklable.
+    """The ring in arrays that all tasks of a machine share; picklable.
 
     Attributes
     ----------
     names : tuple of str
-        Of the distributed arrays: hi, lo, node, router, and the positions by number.
+        The names of the shared arrays: hi, lo, node, router, and the positions sorted by node
+        number.
     dense : bool
-        Whether the numbers of the nodes are 0 to K - 1.
+        True if the numbers of the K nodes are 0 to K - 1.
     """
 
     names: tuple[str, ...]
@@ -66,11 +68,11 @@ class Facts:
 
     @property
     def ring(self) -> Ring:
-        """The K nodes; routers are indices."""
+        """The ring of K nodes; routers are indices of the underlay's kernel."""
         return _open_ring(self.names)
 
     def positions(self, number: np.ndarray) -> np.ndarray:
-        """Return the positions of nodes given by their numbers: int64."""
+        """Return the ring positions of nodes given by their numbers: int64."""
         by_number = open_array(self.names[4])
         if self.dense:
             return by_number[number].astype(np.int64)
@@ -79,7 +81,7 @@ class Facts:
         return by_number[place].astype(np.int64)
 
     def find(self, number: np.ndarray) -> np.ndarray:
-        """Return the positions of nodes given by their numbers, -1 where there is none: int64."""
+        """Return the ring positions of nodes given by number, -1 for unknown numbers: int64."""
         by_number, ring = open_array(self.names[4]), self.ring
         if self.dense:
             there = (number >= 0) & (number < len(by_number))
@@ -89,7 +91,7 @@ class Facts:
         return np.where(ring.node[position] == number, position, -1)
 
     def release(self) -> None:
-        """Free the disk that the arrays take."""
+        """Delete the shared arrays."""
         discard_arrays(*self.names)
 
 
@@ -100,14 +102,14 @@ def _open_ring(names: tuple[str, ...]) -> Ring:
 
 
 def distribute_facts(nodes: DataFrame, kernel: Kernel | None = None) -> Facts:
-    """Give every executor the facts of some nodes, once; to be freed by its ``release``.
+    """Distribute the facts of nodes to all executors once; the caller must call ``release``.
 
     Parameters
     ----------
     nodes : DataFrame
         `schemas.NODES`.
     kernel : Kernel, optional
-        Of the underlay: routers become its indices.
+        The kernel of the underlay; with it, router ids are replaced by the kernel's indices.
     """
 
     def sort(rows: pa.Table) -> dict[str, np.ndarray]:
@@ -123,9 +125,10 @@ def distribute_facts(nodes: DataFrame, kernel: Kernel | None = None) -> Facts:
 
 
 def bucket_bounds(ring: Ring, buckets: int, bits: int) -> np.ndarray:
-    """Return the first position of each bucket, and the number of nodes: int64, shape (B + 1,).
+    """Return the first position of each bucket and the number of nodes: int64, shape (B + 1,).
 
-    Nodes that share their first `bits` bits are in one bucket; a bucket may be empty.
+    Nodes whose nodeIds have the same first `bits` bits stay in one bucket, so a bucket may be
+    empty.
     """
     first = [-(-bucket * 2**bits // buckets) for bucket in range(1, buckets)]
     keys = np.array([min(prefix << (64 - bits), 2**64 - 1) for prefix in first], dtype=np.uint64)

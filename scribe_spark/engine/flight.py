@@ -1,10 +1,10 @@
 """Exchanges over Arrow Flight: every task has a server, and a stream to each other task's server.
 
-A stream is opened once, with a token of the receiver, and carries all messages of a sender: a
-header, and the bytes of the part and of the note in slices.  A thread of the server reads each
-stream, so that a task receives while it computes.
+A task opens one stream to each receiver, with the receiver's token, and sends all its messages on
+it.  A message is a header followed by the bytes of the part and of the note, cut into slices.  The
+server reads each stream in a thread of its own, so a task receives messages while it computes.
 
-To be imported in a task, not before Spark's daemon forks its workers: gRPC starts threads.
+Import this module only inside a task: gRPC starts threads, and Spark's daemon forks its workers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 
-# gRPC writes what it thinks of lost connections to stderr, which is the user's in local mode
+# gRPC reports lost connections on stderr, which is the user's terminal in local mode
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import pyarrow.flight as fl
@@ -37,21 +37,22 @@ from scribe_spark.engine.between_tasks import (
 
 LOOPBACK = "127.0.0.1"
 
-#: Seconds in which another task has to answer.
+#: The time in seconds after which a task that does not answer counts as lost.
 PATIENCE = 60.0
 
-#: The most seconds that a task with an error waits for others.
+#: The longest time in seconds that a task with an error waits for other tasks.
 _HURRY = 5.0
 
-#: The most bytes of a message of Flight, and pieces that are joined rather than sent alone.
+#: Most bytes of one Flight batch; pieces of at most `_SMALL` bytes are joined to one batch.
 SLICE = 2**24
 _SMALL = 2**16
 
-#: The head of a message: the swap (or `_END`), the bytes of the part (or `_NO_PART`), of the note.
+#: The head of a message: the number of the swap (or `_END`), the size of the part in bytes (or
+#: `_NO_PART`), the size of the note in bytes.
 _HEAD = struct.Struct("<qqq")
 _END, _NO_PART = -1, -1
 
-#: The address of a part is a multiple of this, so that arrays can be views of its bytes.
+#: Received parts are aligned to this many bytes, so that arrays can be views of them.
 _ALIGNED = 8
 
 _RANK = struct.Struct("<q")
@@ -59,23 +60,23 @@ _SCHEMA = pa.schema([("bytes", pa.uint8())])
 _TOKEN = "x-scribe-token"
 _ALIVE = "alive"
 
-#: Proxies of the environment are not for connections between tasks.
+#: Connections between tasks ignore the proxies that environment variables name.
 _OPTIONS = [("grpc.enable_http_proxy", 0)]
 
-#: What pyarrow raises where a connection fails.
+#: The exceptions that pyarrow raises when a connection fails.
 _BROKEN = (pa.ArrowException, OSError)
 
 
 @dataclass(frozen=True)
 class Address:
-    """The address of a task's server, and the number from which its token is made."""
+    """The address of a task's server, and the nonce from which its token is computed."""
 
     host: str
     port: int
     nonce: str
 
     def token(self, secret: bytes) -> str:
-        """Return the token that the server wants from its callers."""
+        """Return the token that callers of the server must send."""
         return hmac.digest(secret, self.nonce.encode(), "sha256").hex()
 
     @property
@@ -89,14 +90,14 @@ def _location(host: str, port: int) -> str:
 
 
 class Server(fl.FlightServerBase):
-    """A task's server; it refuses every call without its token.
+    """The Flight server of a task; calls without the right token are refused.
 
     Parameters
     ----------
     secret : bytes
-        The job's.
+        The secret of the job, from which tokens are computed.
     host : str
-        The address of this machine to listen on.
+        The address of this machine on which the server listens.
     """
 
     def __init__(self, secret: bytes, host: str = LOOPBACK) -> None:
@@ -108,21 +109,21 @@ class Server(fl.FlightServerBase):
         self._listen: Callable[[int, Any], None] = _nobody
 
     def begin(self, listen: Callable[[int, Any], None]) -> None:
-        """Hand streams to a function from now on: ``listen(sender, reader)``."""
+        """Begin to accept streams; each is passed to ``listen(sender, reader)``."""
         self._listen = listen
         self._ready.set()
 
     def do_exchange(
         self, context: Any, descriptor: fl.FlightDescriptor, reader: Any, writer: Any
     ) -> None:
-        """Receive the messages of a task, until it ends."""
+        """Receive the messages of another task until its stream ends."""
         (sender,) = _RANK.unpack(descriptor.command)
         if not self._ready.wait(PATIENCE):
             raise fl.FlightUnavailableError("the task has not begun")
         self._listen(sender, reader)
 
     def do_action(self, context: Any, action: fl.Action) -> list[bytes]:
-        """Answer another task that asks if this one is alive."""
+        """Answer a task that asks whether this task is alive."""
         return []
 
 
@@ -131,14 +132,14 @@ def _nobody(sender: int, reader: Any) -> None:
 
 
 class _RefuseStrangers(fl.ServerMiddlewareFactory):
-    """Refuses calls without the token."""
+    """Middleware that refuses calls without the token."""
 
     def __init__(self, token: str) -> None:
         super().__init__()
         self._token = token.encode()
 
     def start_call(self, info: Any, headers: Mapping[str, Sequence[str | bytes]]) -> None:
-        """Look at a call before its method."""
+        """Check the token of a call before the call is handled."""
         given = headers.get(_TOKEN, [""])[0]
         text = given.encode() if isinstance(given, str) else given
         if not hmac.compare_digest(text, self._token):
@@ -146,10 +147,11 @@ class _RefuseStrangers(fl.ServerMiddlewareFactory):
 
 
 class _Stream:
-    """The stream to another task.
+    """The stream from this task to another task.
 
-    A small message is written by the caller: there is always room for one.  A large one waits until
-    the other task has read some of it, for ever where that task hangs; a thread writes it.
+    The caller itself writes a small message, because the buffers always have room for one.  A large
+    message must wait until the other task reads, and waits forever if that task hangs; therefore a
+    thread writes it.
     """
 
     def __init__(self, rank: int, address: Address, secret: bytes, patience: float) -> None:
@@ -166,12 +168,12 @@ class _Stream:
         self._open = True
 
     def ask(self) -> None:
-        """Ask the other task if it is alive; raises where it does not answer."""
+        """Ask the other task whether it is alive; raise an exception if it does not answer."""
         options = fl.FlightCallOptions(timeout=self._patience, headers=self._headers)
         list(self._client.do_action(fl.Action(_ALIVE, b""), options))
 
     def in_thread(self, work: Callable[[], None]) -> None:
-        """Let the stream's thread do some work."""
+        """Run a function in the stream's thread."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, daemon=True, name="exchange")
             self._thread.start()
@@ -194,7 +196,7 @@ class _Stream:
     def finish(
         self, last: tuple[bytes, list[pa.RecordBatch]] | None = None, wait: float = 0.0
     ) -> bool:
-        """Send a last message, and no more; False where another one is still being written."""
+        """Send a last message and end the stream; return False if a message is being written."""
         if not self._lock.acquire(timeout=wait):
             return False
         try:
@@ -209,12 +211,12 @@ class _Stream:
         return True
 
     def close(self, hangs: bool) -> None:
-        """Close the connection; give it up where the other task hangs, or has gone."""
+        """Close the connection; abandon it if the other task hangs or has ended."""
         self._large.put(None)
         if hangs or not self.finish(wait=_HURRY):
             with suppress(*_BROKEN):
                 self._reader.cancel()
-            _given_up.append(self)
+            _abandoned.append(self)
             return
         with suppress(*_BROKEN):
             self._writer.close()
@@ -222,9 +224,9 @@ class _Stream:
             self._client.close()
 
 
-#: Streams that are given up: to free them may wait for ever, or write to stderr.  Their task fails,
-#: and Spark ends the process of a task that fails.
-_given_up: list[_Stream] = []
+#: Abandoned streams.  Freeing one could wait forever or write to stderr; the process ends soon,
+#: because the task has failed.
+_abandoned: list[_Stream] = []
 
 
 def _message(
@@ -238,7 +240,7 @@ def _message(
 
 
 def _slices(pieces: Sequence[pa.Buffer]) -> Iterator[pa.RecordBatch]:
-    """Yield the bytes of pieces in at least one batch: small ones joined, large ones cut."""
+    """Yield pieces as at least one batch: small pieces are joined, large ones are cut."""
     small: list[pa.Buffer] = []
     some = False
     for piece in pieces:
@@ -264,14 +266,14 @@ def _batch(piece: pa.Buffer) -> pa.RecordBatch:
 
 
 def _received(chunk: Any) -> pa.Buffer:
-    """Return the bytes of a batch as Flight has them, without a copy."""
+    """Return the bytes of a received batch without a copy."""
     column = chunk.data.column(0)
     values = column.buffers()[1]
     return pa.py_buffer(b"") if values is None else values.slice(column.offset, len(column))
 
 
 class _Gathered:
-    """The bytes of a message that comes in slices; a single slice is not copied."""
+    """Collects the slices of a received message; a single slice is not copied."""
 
     def __init__(self, size: int) -> None:
         self._left, self._buffer, self._view = size, pa.py_buffer(b""), None
@@ -292,7 +294,7 @@ class _Gathered:
 
     @property
     def complete(self) -> bool:
-        """Return whether all slices are there."""
+        """True if all slices have been added."""
         return self._at == self._size
 
     def buffer(self) -> pa.Buffer:
@@ -301,20 +303,20 @@ class _Gathered:
 
 
 class Flight(BetweenTasks):
-    """The exchange of a task over Arrow Flight.
+    """The exchange of one task over Arrow Flight.
 
     Parameters
     ----------
     rank : int
-        The task.
+        The number of this task.
     server : Server
-        The task's own; it is shut down at the end.
+        The server of this task; `end` shuts it down.
     addresses : sequence of Address
-        Those of all tasks, in order of their ranks.
+        The addresses of all tasks' servers, in order of their ranks.
     secret : bytes
-        The job's.
+        The secret of the job.
     patience : float
-        Seconds in which another task has to answer.
+        The time in seconds after which a task that does not answer counts as lost.
     """
 
     def __init__(
@@ -355,7 +357,7 @@ class Flight(BetweenTasks):
             self._swapping = False
 
     def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
-        """Send messages: small ones at once, large ones to all tasks at a time."""
+        """Send messages: small ones at once, large ones in one thread per receiver."""
         small = []
         for peer in self.peers:
             message = _message(swap, parts.get(peer), note)
@@ -370,7 +372,7 @@ class Flight(BetweenTasks):
     def _send_one(self, peer: int, message: tuple[bytes, list[pa.RecordBatch]]) -> None:
         try:
             self._streams[peer].write(*message)
-        except _BROKEN as error:  # its own stream may yet say why
+        except _BROKEN as error:  # the peer's own stream may still bring its reason
             if self.inbox.wait_for_ends([peer], 2.0):
                 self.inbox.end(peer, self._lost(peer, f"has gone ({_short(error)})").ended)
         else:
@@ -379,7 +381,7 @@ class Flight(BetweenTasks):
     # --- receiving
 
     def _listen(self, sender: int, reader: Any) -> None:
-        """Read the stream of a task to its end; called by threads of the server."""
+        """Read the stream of another task to its end; called in a thread of the server."""
         if sender not in self._streams or sender in self._listened:
             raise fl.FlightServerError(f"no stream is expected from task {sender}")
         self._listened.add(sender)
@@ -390,11 +392,11 @@ class Flight(BetweenTasks):
             if ended is None:
                 ended = self._lost(sender, "has gone").ended
             self.inbox.end(sender, ended)
-            # so that the sender can end: it waits for the end of the stream that goes to it
+            # the sender waits until this task ends its stream to the sender
             self._streams[sender].finish(_message(_END, None, Ended.by(None, self.rank).to_bytes()))
 
     def _read(self, sender: int, reader: Any) -> Ended | None:
-        """Read messages; return the reason of the end, None where the stream breaks."""
+        """Read messages; return the sender's reason for its end, None if the stream breaks."""
         ended = None
         while True:
             try:
@@ -420,7 +422,7 @@ class Flight(BetweenTasks):
     # --- tasks that do not answer
 
     def _watch(self) -> None:
-        """Ask missing tasks if they are alive, as long as this task waits."""
+        """While a swap makes no progress, ask the missing tasks whether they are alive."""
         before = -1
         while not self._over.wait(min(5.0, self._patience / 4)):
             now = self.swaps if self._swapping else -1
@@ -429,7 +431,7 @@ class Flight(BetweenTasks):
                 self._ask(peer)
 
     def _ask(self, peer: int) -> None:
-        """Ask a task if it is alive; a task that does not answer has ended."""
+        """Ask a task whether it is alive; record a task that does not answer as ended."""
         try:
             self._streams[peer].ask()
         except _BROKEN as error:
@@ -445,12 +447,12 @@ class Flight(BetweenTasks):
     # --- the end
 
     def end(self, error: BaseException | None = None) -> None:
-        """Tell the other tasks that this task ends, wait until they know, and close everything.
+        """Tell the other tasks that this task ends, wait for their answers, and close everything.
 
         Raises
         ------
         PeerLost
-            A task does not answer.
+            Another task does not answer.
         """
         last = _message(_END, None, Ended.by(error, self.rank).to_bytes())
         ended = self.inbox.ended()
@@ -458,7 +460,7 @@ class Flight(BetweenTasks):
             stream.finish(last, 0.0 if peer in ended else _HURRY)
         wait = self._patience if error is None else min(self._patience, _HURRY)
         while (silent := self.inbox.wait_for_ends(self.peers, wait)) and error is None:
-            for peer in silent:  # a task that writes its tables slowly still answers
+            for peer in silent:  # a task that still writes its tables does answer
                 self._ask(peer)
         self._close()
         lost = [ended for ended in self.inbox.ended().values() if ended.why == "lost"]
@@ -471,12 +473,12 @@ class Flight(BetweenTasks):
         for peer, stream in self._streams.items():
             reason = ended.get(peer)
             stream.close(reason is None or (reason.why == "lost" and reason.rank == peer))
-        # shutdown waits for the streams of other tasks, one of which may hang
+        # shutdown waits until all streams end, and one of them may hang
         closer = threading.Thread(target=self._server.shutdown, daemon=True)
         closer.start()
         closer.join(min(self._patience, _HURRY))
 
 
 def _short(error: BaseException) -> str:
-    """Return the words of gRPC's error without the addresses and files around them."""
+    """Return the message of a gRPC error without addresses and file names."""
     return str(error).split(". Detail:")[0].split(". gRPC client debug context")[0].splitlines()[0]

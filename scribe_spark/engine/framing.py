@@ -1,4 +1,4 @@
-"""Several tables or kinds of messages as one run of bytes, which goes from task to task."""
+"""Encoding of several named tables, or kinds of messages, as one sequence of bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ALIGNMENT, _HEADER = 64, 8
 
 
 def to_frame(named: Sequence[tuple[str, Columns]]) -> list[memoryview]:
-    """Return columns and their names as bytes, in parts to be sent one after the other."""
+    """Encode named columns as bytes; the result is parts to be sent one after the other."""
     packed = [pack(columns)[0] for _, columns in named]
     sizes = [sum(len(part) for part in parts) for parts in packed]
     names = [name for name, _ in named]
@@ -25,7 +25,7 @@ def to_frame(named: Sequence[tuple[str, Columns]]) -> list[memoryview]:
 
 
 def of_frame(data: Any) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """Yield the columns of :func:`to_frame`'s bytes (any buffer), with their names."""
+    """Decode the bytes of :func:`to_frame` (any buffer); yield names and columns."""
     data = memoryview(data)
     length = int.from_bytes(data[:_HEADER], "little")
     names, sizes = json.loads(bytes(data[_HEADER : _HEADER + length]))

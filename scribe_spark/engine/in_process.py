@@ -1,4 +1,4 @@
-"""The engine in one process, superstep by superstep: bucket after bucket, or each in a thread."""
+"""The engine in one process: supersteps play the buckets one after the other or in threads."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from scribe_spark.engine.framing import of_frame, to_frame
 from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.engine.program import Outbox, Program, Tables, deliver, merge_inbox
 
-_MOST_THREADS = 4  # Python itself runs in one of them at a time
-_LEAST_NODES = 8192  # of a bucket that is worth a thread
-_MOST = 10_000  # more supersteps mean that the messages never end
+_MOST_THREADS = 4  # more do not help: only one thread at a time runs Python code
+_LEAST_NODES = 8192  # the smallest bucket that is worth a thread
+_MOST = 10_000  # a program with more supersteps is taken for an endless one
 
 
 def play(
@@ -25,23 +25,24 @@ def play(
     threads: int = 1,
     exchange: Exchange | None = None,
 ) -> list[int]:
-    """Play a program until nobody sends; the messages of each superstep.
+    """Play a program until no node sends; return the number of messages in each superstep.
 
     Parameters
     ----------
     tables : sequence or mapping of Tables
-        Of each bucket, or of some by number; changed in place.
+        The tables of each bucket, or of some buckets by number; changed in place.
     first : mapping of Columns, optional
-        Messages that are there in superstep 0, by kind.
+        Messages that are delivered in superstep 0, by kind.
     threads : int
-        How many buckets are played at a time: numpy leaves other cores free.
+        The number of threads that play buckets; numpy runs in parallel in them.
     exchange : Exchange, optional
-        Takes messages to the buckets of other tasks; the counts are those of all tasks.
+        Connects this task with the tasks of the other buckets; the returned counts are then the
+        sums of all tasks.
 
     Raises
     ------
     RuntimeError
-        Messages never end.
+        The program still sends messages after 10,000 supersteps.
     """
     own = tables if isinstance(tables, Mapping) else dict(enumerate(tables))
     if threads == 1:
@@ -50,7 +51,7 @@ def play(
         return _play(program, own, first or {}, pool.map, exchange)
 
 
-#: Messages that wait for a bucket: the sender, their kind, their columns.
+#: The undelivered messages of each bucket: sender, kind, columns.
 _Waiting = dict[int, list[tuple[int, str, Columns]]]
 
 
@@ -61,7 +62,7 @@ def _play(
     each: Callable[..., Iterable[Outbox]],
     exchange: Exchange | None,
 ) -> list[int]:
-    """Play all supersteps; ``each(step, buckets)`` yields what each bucket sends, in order."""
+    """Play all supersteps; ``each(step, buckets)`` yields the outbox of each bucket, in order."""
     bounds, counts = program.bounds, []
     waiting: _Waiting = {}
     for to, kind, columns in deliver(bounds, first):
@@ -88,7 +89,7 @@ def _play(
 
 
 def _exchanged(exchange: Exchange, waiting: _Waiting, sent: int) -> tuple[_Waiting, int]:
-    """Return the messages that have come for this task's bucket, and how many all have sent."""
+    """Return the messages that arrived for this task's bucket, and the number of all messages."""
     own = exchange.rank
     away = {
         to: to_frame([(kind, columns) for _, kind, columns in messages])
@@ -96,18 +97,18 @@ def _exchanged(exchange: Exchange, waiting: _Waiting, sent: int) -> tuple[_Waiti
         if to != own
     }
     came, notes = exchange.swap(away, str(sent).encode())
-    mine = waiting.get(own, [])
-    mine += [(one, *named) for one, data in came.items() for named in of_frame(data)]
-    return ({own: mine} if mine else {}), sum(map(int, notes))
+    received = waiting.get(own, [])
+    received += [(one, *named) for one, data in came.items() for named in of_frame(data)]
+    return ({own: received} if received else {}), sum(map(int, notes))
 
 
 def thread_bounds(nodes: int) -> np.ndarray:
-    """Return bounds of as many buckets as one process plays well in threads: int64.
+    """Return the bounds of the buckets that one process plays in threads: int64, shape (B + 1,).
 
     Parameters
     ----------
     nodes : int
-        How many there are; a bucket of few is not worth a thread.
+        The number of nodes; a bucket has at least 8,192 nodes.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     buckets = max(1, min(_MOST_THREADS, cores or 1, nodes // _LEAST_NODES))

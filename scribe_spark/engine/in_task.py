@@ -1,8 +1,9 @@
-"""The player that keeps the tables of buckets in the memory of a task, for many rounds.
+"""The player that keeps the tables of buckets in the memory of one task for many rounds.
 
-All buckets are this task's, or there is a task for each bucket: then every task plays the same
-orchestrator, messages go from task to task by an exchange, and the tasks agree in it on how many
-messages there are, which tables have rows, and what is taken; so all of them decide alike.
+A task holds all buckets, or there is one task per bucket.  In the second case every task runs the
+same orchestrator, and an exchange carries the messages between the tasks.  The exchange also makes
+all tasks agree on the number of messages, on which tables have rows, and on gathered tables, so
+that all tasks take the same decisions.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ from scribe_spark.engine.program import Program, Tables
 
 
 class InTask:
-    """Buckets in the memory of this process; see `Player`.
+    """A player (see `Player`) whose buckets are in the memory of this process.
 
     Parameters
     ----------
     tables : sequence of Tables
-        Of each bucket of this task.
+        The tables of each bucket of this task.
     exchange : Exchange, optional
-        Joins this task to those of the other buckets; `tables` are then those of the one bucket
-        whose number is the task's rank.  Without it all buckets are here.
+        Connects this task with the tasks of the other buckets; `tables` then has one bucket, whose
+        number is the rank of the task.  Without an exchange, this task has all buckets.
 
     inbox : mapping of Columns, optional
-        Messages of superstep 0 of the first program, by kind, to nodes of this task's buckets.
+        Messages for superstep 0 of the first program, by kind, to nodes of this task's buckets.
 
     Attributes
     ----------
     tables : list of Tables
     first : int
-        The number of the first bucket of this task.
+        The number of this task's first bucket.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class InTask:
         Parameters
         ----------
         first : mapping of Columns, optional
-            Messages of superstep 0, by kind; the same in all tasks.
+            Messages for superstep 0, by kind; equal in all tasks.
         """
         sent, self._inbox = {**self._inbox, **(first or {})}, {}
         return sum(play(program, self._own, sent, len(self._own), self.exchange))
@@ -80,13 +81,13 @@ class InTask:
 
     def has(self, name: str) -> bool:
         """See `Player.has`."""
-        here = any(mine.has_rows(name) for mine in self._own.values())
+        here = any(tables.has_rows(name) for tables in self._own.values())
         if self.exchange is None:
             return here
         return any(note == b"1" for note in self.exchange.swap({}, b"1" if here else b"0")[1])
 
     def agree(self, is_so: bool) -> bool:
-        """Return what the first task says."""
+        """Return the value of `is_so` in the task of rank 0, in all tasks."""
         if self.exchange is None:
             return is_so
         return self.exchange.swap({}, b"1" if is_so else b"0")[1][0] == b"1"
@@ -95,18 +96,18 @@ class InTask:
         """See `Player.take`."""
         taken = self.gather(*names)
         called = tables_called(names)
-        for mine in self._own.values():
-            for name in [one for one in mine if called.fullmatch(one)]:
-                del mine[name]
+        for tables in self._own.values():
+            for name in [one for one in tables if called.fullmatch(one)]:
+                del tables[name]
         return taken
 
     def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
         """See `Player.gather`."""
         called = tables_called(names)
         here: list[tuple[str, Columns]] = [
-            (name, mine[name])
-            for mine in self._own.values()
-            for name in mine
+            (name, tables[name])
+            for tables in self._own.values()
+            for name in tables
             if called.fullmatch(name)
         ]
         if self.exchange is None:
@@ -129,5 +130,5 @@ class InTask:
 
     def release(self) -> None:
         """See `Player.release`."""
-        for mine in self._own.values():
-            mine.clear()
+        for tables in self._own.values():
+            tables.clear()

@@ -1,10 +1,10 @@
-"""Programs one after the other, of which those that have nothing to do cost no superstep.
+"""Programs that are played one after the other, in one Spark job where they send nothing.
 
-A program that sends nothing ends with its superstep 0.  On Spark that would be a job for each, so
-superstep 0 of several programs is played in one job (`InTurn`), in the hope that all but the last
-send nothing.  A bucket stops at the program in which it sends.  Where all buckets have stopped at
-the same program the job stands; else it is played again, up to the first at which one has stopped
-(`on_spark.BucketTables.play_in_turn`).
+A program that sends nothing ends after its superstep 0.  On Spark each superstep is a job, so
+`InTurn` plays superstep 0 of several programs in one job and expects that all but the last send
+nothing.  Each bucket stops at the first program in which it sends.  If all buckets stopped at the
+same program, the job's result is kept.  Otherwise the job is run again with fewer programs: up to
+the first program at which some bucket stopped (`on_spark.BucketTables.play_in_turn`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, Together
 
-_STOPPED = "stopped at"  # and the index of the program: a table
+_STOPPED = "stopped at"  # the name of a table begins so; the program's index follows
 
 
 @dataclass(frozen=True)
 class IfRows:
-    """Programs that are played where a table has rows in any bucket.
+    """Programs that are played only if one of some tables has rows in any bucket.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class IfRows:
     programs: tuple[Program, ...]
 
     def has_rows(self, tables: Tables) -> bool:
-        """Return whether one of them has rows in a bucket."""
+        """Return True if one of the tables has rows in a bucket."""
         return any(tables.has_rows(name) for name in self.tables)
 
 
@@ -45,14 +45,14 @@ Steps = Sequence[Program | IfRows]
 
 @dataclass(frozen=True)
 class InTurn:
-    """Superstep 0 of programs, one after the other, up to the one in which the bucket sends.
+    """A program that plays superstep 0 of several programs until the bucket sends.
 
-    It stops also before programs that are played only if a table has rows, if it has rows here.
+    The step also stops before an `IfRows` whose tables have rows in this bucket.
 
     Attributes
     ----------
     programs : tuple of Program or IfRows
-        The first is a program.
+        The first one is a program, not an `IfRows`.
     """
 
     programs: tuple[Program | IfRows, ...]
@@ -80,24 +80,24 @@ class InTurn:
 
 
 def is_silent(program: Program) -> bool:
-    """Return whether a program declares that it will send nothing."""
+    """Return True if a program declares that it never sends."""
     return getattr(program, "silent", False)
 
 
 def stopped_at(names: Iterable[str]) -> dict[int, str]:
-    """Return the tables that tell at which programs buckets have stopped: index -> name."""
+    """Find the tables that record where buckets stopped; return program index -> table name."""
     found = (re.fullmatch(f"{_STOPPED} ([0-9]+)", name) for name in names)
     return {int(match[1]): match[0] for match in found if match}
 
 
 def trimmed(programs: Steps) -> tuple[Program | IfRows, ...]:
-    """Return programs without those at the end that are played only if a table has rows."""
+    """Return the programs without the `IfRows` at the end."""
     count = max(n for n, program in enumerate(programs, 1) if not isinstance(program, IfRows))
     return tuple(programs[:count])
 
 
 def name_of(program: Program) -> str:
-    """Return what a program is called in progress and Spark's pages.
+    """Return the name of a program for progress lines and Spark's web pages.
 
     Examples
     --------

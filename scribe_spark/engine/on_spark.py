@@ -1,9 +1,9 @@
-"""The engine on Spark: a superstep is a job in which messages meet the tables of their buckets.
+"""The engine on Spark: in a superstep, one job joins messages with the tables of their buckets.
 
-Everything is rows of :data:`ROWS`, keyed by bucket: packed messages, and the tables of a bucket,
-which are what it sends to itself.  A superstep shuffles the rows by bucket, plays each bucket where
-its rows have come together, and is checkpointed.  The row of a table holds its bytes; where all
-tasks share a disk it names a file instead, which the tasks map into memory.
+Messages and tables are packed rows of the schema :data:`ROWS`, keyed by bucket; a bucket keeps a
+table by sending it to itself.  A superstep shuffles the rows by bucket, plays each bucket, and
+checkpoints the resulting rows.  The row of a table holds the table's bytes or, if all tasks share a
+disk, the name of a file that tasks map into memory.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from scribe_spark.runtime.sessions import abilities, describe_jobs, parallelism
 from scribe_spark.runtime.tricks import enabled
 from scribe_spark.schemas import ROWS
 
-#: The sender of a table that no program changes.
+#: The value of the column `sender` in the rows of a table that no program changes.
 CONSTANT = -1
 
-#: Tasks of a superstep for each core: more share the work more evenly, and cost more.
+#: Spark tasks per core in a superstep: more tasks balance the load better, but cost more.
 _TASKS_A_CORE = 2
 
-_MOST = 10_000  # more supersteps mean that the messages never end
+_MOST = 10_000  # a program with more supersteps is taken for an endless one
 
 
 @dataclass(frozen=True)
 class Costs:
-    """The cost of programs: supersteps, messages, and the bytes of these, packed."""
+    """The cost of programs: supersteps, messages, and the packed size of the messages in bytes."""
 
     supersteps: int = 0
     messages: int = 0
     bytes: int = 0
 
     def in_words(self) -> str:
-        """Return what is told of them.
+        """Format the costs for a progress line.
 
         Examples
         --------
@@ -74,14 +74,14 @@ class Costs:
 
 
 class Layout:
-    """The number of buckets, the partitions in which they are played, the folder of files.
+    """The number of buckets, the partitions that hold them, and the folder of tables in files.
 
     Attributes
     ----------
     spark : SparkSession
     buckets, partitions : int
     folder : str or None
-        Where tasks write tables as files; None where rows hold their bytes.
+        The folder to which tasks write tables as files; None if rows hold the bytes of tables.
     """
 
     def __init__(self, spark: SparkSession, buckets: int, partitions: int) -> None:
@@ -90,37 +90,38 @@ class Layout:
         self.folder: str | None = None
         if enabled("mapped_tables") and abilities(spark).shares_disk:
             self.folder = str(scratch_folder())
-            # a task takes its buckets one after the other, and has no more than messages in memory
+            # a task plays its buckets one after the other; tables are mapped, so memory suffices
             self.partitions = min(self.partitions, _TASKS_A_CORE * parallelism(spark))
 
     def partition(self, frame: DataFrame) -> DataFrame:
-        """Return rows of :data:`ROWS`, those of a bucket in one partition."""
+        """Repartition :data:`ROWS` so that all rows of a bucket are in one partition."""
         part = F.floor(F.col("bucket") * self.partitions / self.buckets).cast("int")
         return frame.repartitionById(self.partitions, part)
 
     def release(self) -> None:
-        """Delete the files."""
+        """Delete the folder with the files."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class BucketTables:
-    """The tables of all buckets that programs change, as rows on the executors.
+    """The tables of all buckets, which programs change, as rows on the executors.
 
     Parameters
     ----------
     layout : Layout
     first : DataFrame
-        :data:`ROWS`: the tables at the beginning, and messages of superstep 0.
+        The tables at the beginning, and messages for superstep 0: :data:`ROWS`.
     constant : sequence of DataFrame
-        :data:`ROWS` that every program sees, materialised by their owner.
+        Tables that every program reads and none changes: :data:`ROWS`, materialised and released by
+        the caller.
     borrowed : frozenset of str
-        Files of `first` that belong to others, and are not deleted.
+        Files of `first` that belong to another owner and are not deleted here.
 
     Attributes
     ----------
     costs : Costs
-        What has been played since somebody has set it anew.
+        The costs since the attribute was last set.
     """
 
     def __init__(
@@ -144,19 +145,19 @@ class BucketTables:
         first: DataFrame | None = None,
         superstep: int = 0,
     ) -> list[int]:
-        """Play a program until nobody sends; the messages of each superstep.
+        """Play a program until no node sends; return the number of messages in each superstep.
 
         Parameters
         ----------
         first : DataFrame, optional
-            :data:`ROWS`: messages that are there in superstep 0; lazy.
+            Messages for superstep 0: :data:`ROWS`; lazy.
         superstep : int
-            The first that is played.
+            The number of the first superstep that is played.
 
         Raises
         ------
         RuntimeError
-            Messages never end.
+            The program still sends messages after 10,000 supersteps.
         """
         counts = list[int]()
         for number in range(superstep, _MOST):
@@ -174,20 +175,20 @@ class BucketTables:
         progress: Progress | None = None,
         first: DataFrame | None = None,
     ) -> tuple[int, int]:
-        """Play programs up to the first that sends, and that one until nobody sends.
+        """Play programs up to the first that sends, and play that program to its end.
 
         Parameters
         ----------
         programs : sequence of Program or IfRows
-            The first and the last are programs.
+            Neither the first nor the last is an `IfRows`.
         first : DataFrame, optional
-            As of :meth:`play`, for the first program.
+            Messages for superstep 0 of the first program, as in :meth:`play`.
 
         Returns
         -------
         int
-            The index of the program at which it has stopped: one that has sent, the last, or
-            programs of which a table has rows, which have not been played.
+            The index where the play stopped: at a program that sent and was played to its end, at
+            the last program, or at an `IfRows` that has rows and was not played.
         int
             The messages that have been sent.
         """
@@ -198,7 +199,7 @@ class BucketTables:
             at = min(stopped, default=len(turn) - 1)
             if len(stopped) <= 1:
                 break
-            self._discard(made)  # some buckets have gone on where others have sent
+            self._discard(made)  # some buckets went on past a program in which others sent
             turn = turn[: at + 1]
         self._accept(made)
         self._forget(stopped.values())
@@ -209,12 +210,12 @@ class BucketTables:
         return at, made.messages + sum(self.play(program, name, progress, superstep=1))
 
     def fork(self, *, constant: bool = True) -> BucketTables:
-        """Return tables that begin as these, which stay as they are and must live longer.
+        """Return new tables that start as a copy of these; these must be released later.
 
         Parameters
         ----------
         constant : bool
-            Whether programs see the constant tables too.
+            If True, programs on the copy also read the constant tables.
         """
         seen = self._constant if constant else ()
         forked = BucketTables(self.layout, self.rows(), seen, self._files | self._borrowed)
@@ -228,25 +229,25 @@ class BucketTables:
         first: DataFrame | None = None,
         beside: DataFrame | None = None,
     ) -> None:
-        """Let one job, whose tasks keep their buckets, change the tables.
+        """Change the tables in one job whose tasks keep their buckets for many supersteps.
 
         Parameters
         ----------
         orchestrate : callable
-            ``orchestrate(player, beside)``, called in the task of each bucket; picklable.
+            ``orchestrate(player, beside)``, called in each bucket's task; picklable.
         name : str
-            Names the job.
+            The name of the job.
         first : DataFrame, optional
-            As of :meth:`play`.
+            Messages for superstep 0, as in :meth:`play`.
         beside : DataFrame, optional
-            Rows of other columns than `ROWS`, which every task reads.
+            Additional rows with a schema of their own, which every task reads.
 
         Raises
         ------
         InputError
-            The orchestrator raised this; the tables are as before.
+            The orchestrator raised an `InputError`; the tables are unchanged.
         RunError
-            The orchestrator raised another error; or tasks were lost again and again.
+            The orchestrator raised another error, or tasks were lost in every try.
         """
         rows, layout = self._with_constant(first), self.layout
         if beside is not None:
@@ -272,16 +273,16 @@ class BucketTables:
         name: str,
         first: DataFrame | None = None,
     ) -> None:
-        """Let one task change the tables of all buckets.
+        """Change the tables of all buckets in a job with a single task.
 
         Parameters
         ----------
         orchestrate : callable
-            ``orchestrate(player)``, the player of all buckets; picklable.
+            ``orchestrate(player)``, where the player has all buckets; picklable.
         name : str
-            Names the job.
+            The name of the job.
         first : DataFrame, optional
-            As of :meth:`play`.
+            Messages for superstep 0, as in :meth:`play`.
         """
         count, folder = self.layout.buckets, self.layout.folder
 
@@ -301,27 +302,27 @@ class BucketTables:
             self._accept(_Made.of(self.layout.partition(rows)))
 
     def settle(self) -> None:
-        """Compute the rows now, if nothing has been played."""
+        """Compute the lazy rows now, unless a program has been played."""
         if not self._owned:
             self._accept(_Made.of(self._kept()))
 
     def has(self, name: str) -> bool:
-        """Return whether a table has rows in any bucket, as of the last superstep."""
+        """Return True if a table has rows in any bucket after the last superstep."""
         return self._held[name] > 0
 
     def take(self, pattern: str) -> list[tuple[int, str, dict[str, np.ndarray]]]:
-        """Return tables as :meth:`read` does, and remove them."""
+        """Return tables as :meth:`read` does, and remove them from the buckets."""
         taken = self.read(pattern)
         self._forget({name for _, name, _ in taken})
         return taken
 
     def read(self, pattern: str) -> list[tuple[int, str, dict[str, np.ndarray]]]:
-        """Return bucket, name and columns of tables, in order of both.
+        """Return (bucket, name, columns) of tables, sorted by bucket and name.
 
         Parameters
         ----------
         pattern : str
-            A regular expression, of the whole names.
+            A regular expression that matches whole names.
         """
         found = self.called(pattern)
         if not found:
@@ -331,39 +332,39 @@ class BucketTables:
         return [(row.bucket, row.name, row.read()) for row in rows]
 
     def _forget(self, names: Iterable[str]) -> None:
-        """Leave tables out of the next superstep."""
+        """Exclude tables from the next superstep."""
         for name in names:
             self._taken.add(name)
             del self._held[name]
 
     def _kept(self) -> DataFrame:
-        """The rows without tables that have been taken since they were made."""
+        """Return the rows without the tables that were removed since the last superstep."""
         if not self._taken:
             return self._rows
         return self._rows.where(~F.col("table") | ~F.col("name").isin(sorted(self._taken)))
 
     def called(self, pattern: str) -> list[str]:
-        """Return the names of the tables that match a regular expression."""
+        """Return the names of tables that match a regular expression."""
         return sorted(name for name in self._held if re.fullmatch(pattern, name))
 
     def _with_constant(self, first: DataFrame | None) -> DataFrame:
-        """Return all rows that programs see, and messages."""
+        """Return all rows that programs read: tables, constant tables, and first messages."""
         rows = self._kept()
         for others in (*self._constant, *([] if first is None else [first])):
             rows = rows.unionByName(others)
         return rows
 
     def rows(self, *names: str) -> DataFrame:
-        """Return the rows of tables (by default all), each in its bucket's partition."""
+        """Return the rows of some tables (by default all), partitioned by bucket."""
         rows = self._kept().where("table")
         return rows.where(F.col("name").isin(*names)) if names else rows
 
     def constant(self, *names: str) -> DataFrame:
-        """Return tables (by default all) as ones that another program sees and does not change."""
+        """Return tables (by default all) as constant tables for another `BucketTables`."""
         return as_constant(self.rows(*names))
 
     def release(self) -> None:
-        """Free the memory; files are the layout's."""
+        """Free the memory of the rows; the layout deletes the files."""
         if self._owned:
             release(self._rows)
 
@@ -375,7 +376,7 @@ class BucketTables:
         progress: Progress | None,
         first: DataFrame | None,
     ) -> _Made:
-        """Compute the rows after a superstep; those before stay what they are."""
+        """Compute the rows after a superstep; the rows before it stay valid."""
         started, rows = time.perf_counter(), self._with_constant(first)
         step = _superstep(program, superstep, self.layout.folder)
         with describe_jobs(self.layout.spark, f"{name} superstep {superstep}"):
@@ -386,7 +387,7 @@ class BucketTables:
         return made
 
     def _accept(self, made: _Made) -> None:
-        """Let rows take the place of those before."""
+        """Replace the current rows by computed ones, and free the current ones."""
         before = self._rows if self._owned else None
         self._rows, self._owned, self._taken = made.rows, True, set()
         self._held = made.held
@@ -396,30 +397,30 @@ class BucketTables:
             release(before)
 
     def _discard(self, made: _Made) -> None:
-        """Free rows that take no other ones' place."""
+        """Free computed rows that are not accepted."""
         _delete(made.files - self._files - self._borrowed)
         release(made.rows)
 
 
 def as_constant(rows: DataFrame) -> DataFrame:
-    """Return tables as ones that programs see and do not change; lazy."""
+    """Mark tables as constant: programs read them and do not change them; lazy."""
     return rows.withColumn("sender", F.lit(CONSTANT).cast("int"))
 
 
 @dataclass(frozen=True)
 class _Made:
-    """Rows that have been computed.
+    """Materialised rows after a superstep, with their statistics.
 
     Attributes
     ----------
     rows : DataFrame
         :data:`ROWS`.
     held : Counter of str
-        How many rows the tables of each name have in all buckets.
+        The number of rows of each table, summed over buckets.
     messages, bytes : int
-        How many messages there are, and the bytes of these, packed.
+        The number of messages and their packed size in bytes.
     files : frozenset of str
-        Files that tables are in.
+        The names of the files that hold tables.
     """
 
     rows: DataFrame
@@ -430,12 +431,12 @@ class _Made:
 
     @classmethod
     def of(cls, frame: DataFrame) -> _Made:
-        """Compute rows, and read what they are."""
+        """Compute lazy rows and their statistics."""
         return cls.read(*materialise_and_read(frame, _seen()))
 
     @classmethod
     def read(cls, rows: DataFrame, listed: pa.Table) -> _Made:
-        """Return materialised rows, of which the columns :func:`_seen` are read."""
+        """Return materialised rows with statistics from the columns of :func:`_seen`."""
         is_table = listed.column("table").to_numpy(zero_copy_only=False)
         count = listed.column("rows").to_numpy()
         sent = pc.fill_null(listed.column("bytes"), 0).to_numpy()
@@ -450,7 +451,7 @@ class _Made:
 
 
 def _seen() -> list[str | Column]:
-    """Return the columns of rows that the driver reads."""
+    """Return the columns of rows that are sent to the driver."""
     return ["table", "name", "rows", "file", F.length("data").alias("bytes")]
 
 
@@ -460,7 +461,7 @@ def _delete(files: Iterable[str]) -> None:
 
 
 def _count_rows(listed: pa.Table) -> Counter[str]:
-    """Return how many rows the tables of each name have in all buckets."""
+    """Return the number of rows of each table, summed over buckets."""
     held: Counter[str] = Counter()
     for row in listed.select(["table", "name", "rows"]).to_pylist():
         if row["table"]:
@@ -471,13 +472,13 @@ def _count_rows(listed: pa.Table) -> Counter[str]:
 def _superstep(
     program: Program, superstep: int, folder: str | None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the kernel that plays the buckets of a partition."""
+    """Return the kernel that plays all buckets of a partition."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         buckets: dict[int, list[Row]] = {}
         for row in read_rows(batches):
             buckets.setdefault(row.bucket, []).append(row)
-        for bucket in sorted(buckets):  # what has been played is freed
+        for bucket in sorted(buckets):  # pop frees a bucket after it was played
             yield from _play(program, superstep, folder, bucket, buckets.pop(bucket))
 
     return run
@@ -486,7 +487,7 @@ def _superstep(
 def _play(
     program: Program, superstep: int, folder: str | None, bucket: int, rows: list[Row]
 ) -> Iterator[pa.RecordBatch]:
-    """One superstep of one bucket; rows of its tables, and of the messages that it sends."""
+    """Play a superstep of one bucket; yield the rows of its tables and of the messages it sends."""
     held = _tables_of(rows)
     tables, inbox = _readable(held), _inbox_of(rows)
     del rows
@@ -504,19 +505,19 @@ def _tables_of(rows: Iterable[Row]) -> dict[str, Row]:
 
 
 def _readable(held: Mapping[str, Row]) -> Tables:
-    """Return tables that are read when a program asks for them."""
+    """Return tables that unpack a row when a program reads its columns."""
     return Tables({name: functools.partial(getattr, row, "packed") for name, row in held.items()})
 
 
 def _inbox_of(rows: Iterable[Row]) -> Inbox:
-    """Return the messages among rows, by kind."""
+    """Return the messages in some rows, by kind."""
     return merge_inbox((row.sender, row.name, row.read()) for row in rows if not row.table)
 
 
 def _rows_of(
     bucket: int, tables: Tables, held: Mapping[str, Row], folder: str | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the tables of a bucket, of which some have changed."""
+    """Yield the rows of a bucket's tables; unchanged tables keep their rows."""
     for name in tables:
         if name in tables.changed:
             before = held[name].packed if name in held else None
@@ -526,7 +527,7 @@ def _rows_of(
 
 
 def _with_beside(rows: DataFrame, beside: DataFrame, buckets: int) -> DataFrame:
-    """Return rows of buckets with other rows for every bucket, whose name is NULL; lazy."""
+    """Add the rows `beside` to the rows of every bucket, with NULL as their name; lazy."""
     nulls = [F.lit(None).cast(one.dataType).alias(one.name) for one in beside.schema]
     others = [F.lit(None).cast(one.dataType).alias(one.name) for one in ROWS]
     each = F.lit(0) if buckets == 1 else F.explode(F.sequence(F.lit(0), F.lit(buckets - 1)))
@@ -537,12 +538,12 @@ def _with_beside(rows: DataFrame, beside: DataFrame, buckets: int) -> DataFrame:
 def _apart(
     batches: Iterable[pa.RecordBatch], beside: pa.Schema | None
 ) -> tuple[list[pa.RecordBatch], pa.Table]:
-    """Return the rows of a bucket, and the others as of :func:`_with_beside`; no bytes are copied.
+    """Split rows into those of the bucket and those of :func:`_with_beside`, without copying bytes.
 
     Parameters
     ----------
     beside : Schema or None
-        Of the other rows; None where there are none.
+        The schema of the additional rows; None if there are none.
     """
     if beside is None:
         return list(batches), pa.table({})

@@ -1,4 +1,4 @@
-"""The player on Spark: tables stay on the executors, and a superstep is a job."""
+"""The player on Spark: tables stay on the executors, and each superstep is a job."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _ARROW = to_arrow_schema(ROWS)
 
 @dataclass(frozen=True)
 class SharedInFiles(Shared):
-    """Arrays in files that tasks map; picklable, not to be written.
+    """Read-only arrays in files that tasks map into memory; picklable.
 
     Attributes
     ----------
     names : tuple of (str, str)
-        The name of each array, and that of its file.
+        The name of each array and the name of its file.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -55,21 +55,21 @@ class SharedInFiles(Shared):
         return isinstance(other, SharedInFiles) and self.names == other.names
 
     def release(self) -> None:
-        """Free the files."""
+        """Delete the files."""
         discard_arrays(*dict(self.names).values())
 
 
 class OnSpark:
-    """The engine on Spark; see `Player`.
+    """A player (see `Player`) whose supersteps are Spark jobs.
 
     Parameters
     ----------
     tables : BucketTables
-        What nodes know, by bucket; the player's own.
+        The tables of all buckets; owned by the player.
     called : str
-        How the names of supersteps begin.
+        The prefix of the job names.
     progress : Progress, optional
-        Gets every superstep.
+        Receives the progress of every superstep.
     """
 
     def __init__(
@@ -79,18 +79,19 @@ class OnSpark:
         self._shared: list[SharedInFiles] = []
         self._round = called
         self._first: dict[type, DataFrame] = {}
-        # which programs have sent nothing, and how often each was played in this round
+        # (program, turn) pairs that sent nothing when last played, and each program's turns in this
+        # round
         self._idle, self._turns = set[tuple[str, int]](), Counter[str]()
 
     def begin_round(self, number: int) -> None:
-        """See `Player.begin_round`; nothing has cost yet."""
+        """See `Player.begin_round`; the costs start at zero."""
         self._first.clear()
         self._turns.clear()
         self._round = f"round {number}, "
         self.tables.costs = Costs()
 
     def share(self, **arrays: np.ndarray) -> SharedInFiles:
-        """See `Player.share`; the arrays are those of now, in files."""
+        """See `Player.share`; the arrays are copied to files now."""
         files = distribute_arrays(self.tables.layout.spark, **arrays)
         self._shared.append(SharedInFiles(tuple(zip(arrays, files, strict=True))))
         return self._shared[-1]
@@ -102,18 +103,18 @@ class OnSpark:
         shared.release()
 
     def fork(self, called: str = "", *, constant: bool = True) -> OnSpark:
-        """Return a player that begins with these tables, as of `BucketTables.fork`."""
+        """Return a player on a copy of these tables (see `BucketTables.fork`)."""
         return OnSpark(self.tables.fork(constant=constant), called, self.progress)
 
     def play_in_tasks(self, orchestrate: Callable[[InTask], None], called: str) -> None:
-        """Let an orchestrator play in one job, in tasks that keep their buckets meanwhile.
+        """Run an orchestrator in one job whose tasks keep their buckets.
 
         Parameters
         ----------
         orchestrate : callable
-            Plays programs on the player of each task; picklable.
+            ``orchestrate(player)``, called in each task; picklable.
         called : str
-            Names the job.
+            The name of the job.
         """
 
         def play(player: InTask, beside: pa.Table) -> None:
@@ -134,7 +135,7 @@ class OnSpark:
             self.tables.play_in_one_task(orchestrate, self._round + called)
 
     def send_first(self, program: type, messages: DataFrame) -> None:
-        """Give the next program of a type messages (`ROWS`) in its superstep 0; they are lazy."""
+        """Set the messages (`ROWS`, lazy) for superstep 0 of the next program of a type."""
         self._first[program] = messages
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
@@ -143,7 +144,7 @@ class OnSpark:
         Parameters
         ----------
         first : mapping of Columns, optional
-            Messages of superstep 0, by kind.
+            Messages for superstep 0, by kind.
         """
         sent = self._first.pop(type(program), None)
         if first:
@@ -159,8 +160,8 @@ class OnSpark:
     def play_some(self, programs: Steps) -> int:
         """See `Player.play_some`.
 
-        Programs that are `silent`, or sent nothing in the round before, are played in one superstep
-        with those that follow: whether they send now is found out by playing them.
+        Programs that are `silent`, or that sent nothing in the previous round, are played in one
+        superstep with the programs that follow.  If one of them does send, the result shows that.
         """
         some = trimmed(programs[: self._expected(programs)])
         first = programs[0]
@@ -180,7 +181,7 @@ class OnSpark:
         return at + 1
 
     def _expected(self, programs: Steps) -> int:
-        """Return how many of some programs are expected to be played in one superstep."""
+        """Return how many of the programs to play in one superstep."""
         turns = self._turns.copy()
         for count, program in enumerate(programs, 1):
             if isinstance(program, IfRows):
@@ -194,7 +195,7 @@ class OnSpark:
         return len(programs)
 
     def _note(self, program: Program | IfRows, sent: int) -> None:
-        """Remember whether a program has sent nothing, each time in a round that it is played."""
+        """Record whether the current turn of a program in this round sent nothing."""
         if isinstance(program, IfRows):
             return
         key = name_of(program)

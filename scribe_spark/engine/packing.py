@@ -1,8 +1,8 @@
-"""Named arrays as bytes: how tables of a bucket and messages between buckets travel.
+"""Packing of named arrays into bytes, for tables of buckets and messages between buckets.
 
-A row for each message would be converted number by number on its way between Spark and Python.
-Packed, a message costs about ten bytes: numbers take as few bytes as the largest of the column
-needs, and a column in which all are equal takes none.
+Without packing, Spark would convert each message number by number on its way to Python and back.  A
+packed message takes about ten bytes: a column uses the smallest integer type that holds its values,
+and a column whose values are all equal takes one row.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from scribe_spark.core.arrays import joined
 Columns = Mapping[str, np.ndarray]
 
 _ALIGNMENT = 64
-_HEADER = 8  # bytes that say how long the description is
+_HEADER = 8  # bytes of the integer with the length of the description
 _SIZES = (np.int8, np.int16, np.int32)
 
-#: Columns of fewer bytes are written again rather than looked for in another file.
+#: A column with fewer bytes is always written again; a larger unchanged one stays in its file.
 _WORTH_KEEPING = 2**16
-_AT_ONCE = 2**16  # rows that are compared before the next ones are
+_AT_ONCE = 2**16  # rows that are compared in one step
 
 
 class Packed(Columns):
-    """The columns in bytes that :func:`pack` made; each is read when it is asked for.
+    """The columns in bytes of :func:`pack`; each column is decoded when it is read.
 
     Parameters
     ----------
     data : buffer
+        The bytes of :func:`pack`.
     file : str, optional
-        The file that `data` is mapped from, for columns that stay in it.
+        The file from which `data` is mapped; :func:`pack` can refer to its columns.
     """
 
     def __init__(self, data: Any, file: str | None = None) -> None:
@@ -45,7 +46,7 @@ class Packed(Columns):
         begin = -(-(_HEADER + length) // _ALIGNMENT) * _ALIGNMENT
         self._described: dict[str, dict[str, Any]] = {}
         for one in described:
-            if one.setdefault("file", None) is None:  # its bytes come behind the description
+            if one.setdefault("file", None) is None:  # the bytes follow the description
                 one["at"] += begin
             self._described[one["name"]] = one
 
@@ -59,7 +60,7 @@ class Packed(Columns):
         return name in self._described
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """Return a column, which cannot be written to where nothing had to be copied."""
+        """Return a column; it is read-only unless decoding had to copy it."""
         stored = self._stored(name)
         return stored.astype(np.int64, copy=False) if self._described[name]["wide"] else stored
 
@@ -78,7 +79,7 @@ class Packed(Columns):
         return np.broadcast_to(stored, shape) if one["stored"] != shape[0] else stored
 
     def keeping(self, name: str, columns: Columns) -> dict[str, Any] | None:
-        """Return how to describe a column that is as it is here; None where it is to be written."""
+        """Describe an unchanged column that stays in this file; None if it must be written."""
         if self._file is None or name not in self._described:
             return None
         one = self._described[name]
@@ -101,13 +102,13 @@ class Packed(Columns):
 
 
 def _size(described: Mapping[str, Any]) -> int:
-    """Return how many bytes a column takes."""
+    """Return the size of a stored column in bytes."""
     rows = described["stored"] * math.prod(described["shape"][1:])
     return rows * np.dtype(described["type"]).itemsize
 
 
 class Overlaid(Columns):
-    """Columns of which some are others than those of a :class:`Packed`; the rest is not read.
+    """The columns of a :class:`Packed` with some columns replaced; the others stay packed.
 
     Attributes
     ----------
@@ -129,12 +130,13 @@ class Overlaid(Columns):
 
 
 class Lent(Columns):
-    """Columns of a table that a kernel may write to (then they are its own), or may not.
+    """Columns that are lent to a kernel, writable (as copies where needed) or read-only.
 
     Parameters
     ----------
     columns : Columns
     writes : bool
+        True if the kernel may write to the columns.
     """
 
     def __init__(self, columns: Columns, writes: bool) -> None:
@@ -155,7 +157,7 @@ class Lent(Columns):
 
 
 def overlay(base: Columns, changed: Columns) -> Columns:
-    """Return columns of which some are others than before; those of `base`, no more."""
+    """Return the columns of `base` with the columns in `changed` replaced."""
     if isinstance(base, Packed):
         return Overlaid(base, changed)
     if isinstance(base, Overlaid):
@@ -164,16 +166,15 @@ def overlay(base: Columns, changed: Columns) -> Columns:
 
 
 def pack(columns: Columns, before: Packed | None = None) -> tuple[list[memoryview], list[str]]:
-    """Return the bytes of some columns, and the files that all others stay in.
+    """Pack columns; return the bytes to write, and the files that hold the other columns.
 
-    The bytes are in parts to be written one after the other.
-
-    Whole numbers come back as int64, whatever size they had; other types as they are.
+    The bytes are in parts, to be written one after the other.  Integer columns of type int64 are
+    stored in a smaller type and unpacked as int64; other types are unchanged.
 
     Parameters
     ----------
     before : Packed, optional
-        What a file had before: columns that are the same stay there.
+        The previous version of the table, in a file; unchanged columns stay in that file.
     """
     described: list[dict[str, Any]] = []
     parts: list[np.ndarray] = []
@@ -209,7 +210,7 @@ def pack(columns: Columns, before: Packed | None = None) -> tuple[list[memoryvie
 
 
 def smallest(column: np.ndarray) -> np.ndarray:
-    """Return numbers in the smallest type that holds them; one row where all rows are equal."""
+    """Return a column in the smallest type that holds it; a single row if all rows are equal."""
     if not column.size:
         return column
     if column.dtype != np.int64:
@@ -225,7 +226,7 @@ def smallest(column: np.ndarray) -> np.ndarray:
 
 
 def _is_constant(column: np.ndarray) -> bool:
-    """Return whether all rows are equal; large tables of which the ends differ are not read."""
+    """Return True if all rows are equal; the last row is compared first."""
     first = column[:1]
     return bool((column[-1:] == first).all()) and all(
         bool((column[start : start + _AT_ONCE] == first).all())
@@ -234,7 +235,7 @@ def _is_constant(column: np.ndarray) -> bool:
 
 
 def count_rows(columns: Columns) -> int:
-    """Return how many rows columns have."""
+    """Return the number of rows."""
     if isinstance(columns, Overlaid):
         return count_rows(columns.changed or columns.base)
     if isinstance(columns, Packed):
@@ -243,13 +244,12 @@ def count_rows(columns: Columns) -> int:
 
 
 def take(columns: Columns, index: np.ndarray) -> dict[str, np.ndarray]:
-    """Return some of the rows."""
+    """Return the rows at `index`."""
     return {name: column[index] for name, column in columns.items()}
 
 
 def concatenate(parts: Iterable[Columns]) -> dict[str, np.ndarray]:
-    """Return the rows of several, one after the other; of columns with two dimensions the
-    narrower ones are filled up with -1."""
+    """Concatenate the rows of several tables; narrow two-dimensional columns are padded with -1."""
     first, *others = parts
     if not others:
         return dict(first)

@@ -1,8 +1,8 @@
-"""The player of programs: the tables of buckets, wherever they are, behind one interface.
+"""The interface of players, which hold the tables of buckets and play programs on them.
 
-An *orchestrator* is a plain function of a player: it plays programs one after the other and asks
-for small results.  It runs where the player is.  `in_task.InTask` keeps tables in the memory of a
-task; `on_spark_player.OnSpark` keeps them on the executors, and a superstep is a job.
+An *orchestrator* is a plain function of a player: it plays programs one after the other and reads
+small results.  It runs where the player runs.  `in_task.InTask` keeps tables in the memory of a
+task; `on_spark_player.OnSpark` keeps them on the executors, and each superstep is a job.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from scribe_spark.engine.in_turn import IfRows, Steps
 from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.program import Program
 
-#: Arrays by name that all buckets read.
+#: Arrays by name, which the programs of all buckets can read.
 Shared = Mapping[str, np.ndarray]
 
 
 class PlaysSteps(Protocol):
-    """Plays programs one after the other."""
+    """An object that plays programs one after the other."""
 
     def play_some(self, programs: Steps) -> int:
-        """Play the first of some programs, and as many of the next ones as it pays; how many.
+        """Play the first program and as many of the next ones as is efficient; return how many.
 
-        The first is a program; programs that are played if a table has rows are passed over where
-        it has none, else the caller goes on with them.
+        The first element is a program.  An `IfRows` whose tables have no rows is skipped; one whose
+        tables have rows is left to the caller.
         """
         ...
 
     def has(self, name: str) -> bool:
-        """Return whether any bucket has rows in a table."""
+        """Return True if a table has rows in any bucket."""
         ...
 
 
 class Player(PlaysSteps, Protocol):
-    """Keeps the tables of buckets, and plays programs on them."""
+    """An object that holds the tables of buckets and plays programs on them."""
 
     def begin_round(self, number: int) -> None:
-        """Free what only the round before has needed."""
+        """Begin a round: free data that only the previous round needed."""
         ...
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        """Play a program until nobody sends; return how many messages were sent.
+        """Play a program until no node sends; return the number of messages.
 
         Parameters
         ----------
         first : mapping of Columns, optional
-            Messages of superstep 0, by kind.
+            Messages for superstep 0, by kind.
         """
         ...
 
@@ -67,23 +67,23 @@ class Player(PlaysSteps, Protocol):
         ...
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """Return tables off the buckets, where they are no more: rows bucket by bucket.
+        """Remove tables from all buckets; return their rows, concatenated in order of buckets.
 
-        A name stands for the tables ``name 0``, ``name 1``, ... too; one that nobody has is not in
-        the result.
+        A name also matches the tables ``name 0``, ``name 1``, ...  A table that no bucket has is
+        missing in the result.
         """
         ...
 
     def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """Return tables of all buckets, where they stay, as :meth:`take` does."""
+        """Return tables of all buckets as :meth:`take` does, without removing them."""
         ...
 
     def share(self, **arrays: np.ndarray) -> Shared:
-        """Let the programs of all buckets read arrays; in a task they are the arrays themselves."""
+        """Make arrays readable for the programs of all buckets."""
         ...
 
     def free(self, shared: Shared) -> None:
-        """Free shared arrays that no program reads any more."""
+        """Free shared arrays."""
         ...
 
     def release(self) -> None:
@@ -92,7 +92,7 @@ class Player(PlaysSteps, Protocol):
 
 
 def play_in_turn(player: PlaysSteps, programs: Steps) -> None:
-    """Play programs one after the other, each until nobody sends."""
+    """Play programs one after the other, each until no node sends."""
     waiting = list(programs)
     while waiting:
         first = waiting[0]
@@ -105,14 +105,14 @@ def play_in_turn(player: PlaysSteps, programs: Steps) -> None:
 
 
 def tables_called(names: Iterable[str]) -> re.Pattern[str]:
-    """Return the pattern of the names of tables that :meth:`Player.take` takes."""
+    """Return the pattern that matches the table names of :meth:`Player.take`."""
     return re.compile("|".join(f"{re.escape(name)}(?: [0-9]+)?" for name in names))
 
 
 def join_tables(
     parts: Iterable[tuple[str, Mapping[str, np.ndarray]]],
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return the rows of tables of a name, numbered or not, one after the other."""
+    """Concatenate the tables whose names differ only in a number at the end."""
     found: dict[str, list[Columns]] = {}
     for name, columns in parts:
         found.setdefault(re.sub(" [0-9]+$", "", name), []).append(columns)

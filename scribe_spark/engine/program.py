@@ -1,8 +1,8 @@
-"""Programs: the form of a protocol for the engine, and one superstep of one bucket.
+"""Programs: the interface between a protocol and the engine.
 
-A bucket is an interval of the ring: the nodes from one position to the next bucket's first.  In a
-superstep it gets the messages that have come for its nodes (the inbox), changes its tables and
-sends messages (the outbox), each to the position of a node.
+A bucket is an interval of the ring: the positions from its first node to the next bucket's first
+node.  In a superstep a bucket receives the messages to its nodes (the inbox), changes its tables,
+and returns messages (the outbox), each addressed to the ring position of a node.
 
 References
 ----------
@@ -21,7 +21,7 @@ import numpy as np
 
 from scribe_spark.engine.packing import Columns, concatenate, count_rows, take
 
-#: The column of a message with the position of the node that it goes to.
+#: The column of a message with the ring position of the receiving node.
 AT = "at"
 
 #: Messages by kind.
@@ -30,12 +30,12 @@ Outbox = Mapping[str, Columns]
 
 
 class Tables(MutableMapping[str, Columns]):
-    """The tables of a bucket by name; read when they are asked for.
+    """The tables of a bucket by name; a table is unpacked when it is first read.
 
     Parameters
     ----------
     readers : mapping of callable
-        Reads each table that there is.
+        A function for each table that returns its columns.
     """
 
     def __init__(self, readers: Mapping[str, Callable[[], Columns]] | None = None) -> None:
@@ -45,7 +45,7 @@ class Tables(MutableMapping[str, Columns]):
 
     @classmethod
     def of(cls, columns: Mapping[str, Columns]) -> Tables:
-        """Return tables of these columns, none of them changed."""
+        """Return tables with these columns; none counts as changed."""
         return cls({name: functools.partial(_given, one) for name, one in columns.items()})
 
     def __getitem__(self, name: str) -> Columns:
@@ -72,7 +72,7 @@ class Tables(MutableMapping[str, Columns]):
         return len(self._readers)
 
     def has_rows(self, name: str) -> bool:
-        """Return whether there is a table of a name that has rows."""
+        """Return True if the table exists and has rows."""
         return name in self and count_rows(self[name]) > 0
 
 
@@ -81,39 +81,39 @@ def _given(columns: Columns) -> Columns:
 
 
 def append(tables: Tables, name: str, *parts: Columns) -> None:
-    """Add rows to a table, which need not be there."""
+    """Append rows to a table; create the table if it does not exist."""
     before = [tables[name]] if name in tables else []
     tables[name] = concatenate([*before, *parts])
 
 
 class Program(Protocol):
-    """Steps that are played until a superstep in which nobody sends.
+    """A protocol step that is played superstep by superstep until no node sends.
 
     Attributes
     ----------
     bounds : ndarray of int64, shape (B + 1,)
-        The first position of each bucket, and the number of all.
+        The first position of each bucket; the last value is the number of nodes.
     """
 
     @property
     def bounds(self) -> np.ndarray: ...
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Play one superstep of a bucket; change its tables, return what it sends.
+        """Play one superstep of a bucket: change its tables and return the messages it sends.
 
-        The result must not depend on the order of the messages of a kind.
+        The result must not depend on the order of messages of the same kind.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Together:
-    """Programs that write different tables, played in the same supersteps.
+    """Several programs with different tables that are played in the same supersteps.
 
     Attributes
     ----------
     programs : tuple of Program
-        All of the same buckets.
+        Programs with the same buckets.
     """
 
     programs: tuple[Program, ...]
@@ -128,21 +128,21 @@ class Together:
         outbox: dict[str, Columns] = {}
         for index, program in enumerate(self.programs):
             prefix = f"{index} "
-            mine = {
+            own = {
                 kind.removeprefix(prefix): columns
                 for kind, columns in inbox.items()
                 if kind.startswith(prefix)
             }
-            if mine or not superstep:
-                sent = program.step(bucket, tables, mine, superstep)
+            if own or not superstep:
+                sent = program.step(bucket, tables, own, superstep)
                 outbox |= {prefix + kind: columns for kind, columns in sent.items()}
         return outbox
 
 
 class PrefixedTables(Tables):
-    """The tables of a bucket whose names have a prefix, without it.
+    """A view of a bucket's tables whose names begin with a prefix; names are without it.
 
-    Some other tables can be read by their names, too, which are not listed.
+    Tables in `reads` have no prefix; they can be read but are not listed.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class PrefixedTables(Tables):
         All tables of the bucket.
     prefix : str
     reads : tuple of str
-        Names of tables without the prefix.
+        Names of tables without the prefix that can be read.
     """
 
     def __init__(self, tables: Tables, prefix: str, reads: tuple[str, ...] = ()) -> None:
@@ -180,14 +180,14 @@ class PrefixedTables(Tables):
 
 @dataclass(frozen=True)
 class Prefixed:
-    """A program whose tables have a prefix, so that programs of several protocols share a player.
+    """A program whose table names get a prefix, so that several protocols share a player.
 
     Attributes
     ----------
     program : Program
     prefix : str
     reads : tuple of str
-        Names of tables of other protocols that it reads.
+        Names of other protocols' tables, without the prefix, that the program reads.
     """
 
     program: Program
@@ -211,19 +211,19 @@ def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:
 
 
 def once_a_bucket(bounds: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return which rows of positions are sent where, so that each goes once to every bucket of it.
+    """Send each row once to every bucket that contains one of the row's positions.
 
     Parameters
     ----------
     positions : ndarray of int, shape (m, k)
-        For whom each row is; -1 is nobody.
+        The positions of the nodes that need each row; -1 is no node.
 
     Returns
     -------
     row : ndarray of int64
-        As often as there are buckets with one of its positions.
+        The index of the row, once for each bucket that needs it.
     at : ndarray of int64
-        One of those, in the bucket that the row goes to.
+        A position of the row in that bucket (the greatest one), as the message's address.
     """
     if len(bounds) == 2:
         greatest = positions.max(axis=1, initial=-1)
@@ -239,7 +239,7 @@ def once_a_bucket(bounds: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray
 
 
 def deliver(bounds: np.ndarray, outbox: Outbox) -> Iterator[tuple[int, str, dict]]:
-    """Yield the messages of an outbox bucket by bucket: to which one, their kind, their columns."""
+    """Split an outbox by bucket; yield (bucket, kind, columns)."""
     for kind, columns in outbox.items():
         if not count_rows(columns):
             continue
@@ -254,7 +254,7 @@ def deliver(bounds: np.ndarray, outbox: Outbox) -> Iterator[tuple[int, str, dict
 
 
 def merge_inbox(parts: Iterable[tuple[int, str, Columns]]) -> dict[str, dict[str, np.ndarray]]:
-    """Return the messages of several senders (sender, kind, columns), by kind."""
+    """Join messages of several senders, given as (sender, kind, columns), by kind."""
     kinds: dict[str, list[tuple[int, Columns]]] = {}
     for sender, kind, columns in parts:
         kinds.setdefault(kind, []).append((sender, columns))

@@ -1,4 +1,4 @@
-"""The rows of buckets: packed messages and tables, as bytes or as files that tasks map.
+"""The rows of buckets (:data:`ROWS`): packed messages and tables, as bytes or as mapped files.
 
 References
 ----------
@@ -22,17 +22,17 @@ from scribe_spark.schemas import ROWS
 
 _ARROW = to_arrow_schema(ROWS)
 
-#: Most bytes of a row: an array of the JVM has less than 2**31, and rows are copied.
+#: Most bytes of one row: a JVM array has less than 2**31 bytes, and rows are copied.
 _PART = 2**25
 
 
 class Row:
-    """A table or messages of :data:`ROWS` in a task; `read` gives the columns.
+    """One table, or messages of one kind, read from :data:`ROWS`; `read` returns the columns.
 
     Parameters
     ----------
     parts : list of RecordBatch
-        The row, or all rows of its parts in order.
+        The row itself, or the rows of its parts in order.
     """
 
     def __init__(self, parts: list[pa.RecordBatch]) -> None:
@@ -43,7 +43,7 @@ class Row:
 
     @functools.cached_property
     def packed(self) -> Packed:
-        """The columns, each read when it is asked for."""
+        """The packed columns; each is decoded when it is read."""
         if self._file is not None:
             file = self._file.splitlines()[0]
             return Packed(np.memmap(file, np.uint8, "r"), file)
@@ -55,14 +55,17 @@ class Row:
         return dict(self.packed)
 
     def with_bytes(self) -> Iterator[pa.RecordBatch]:
-        """Yield the row or rows with the bytes of the columns, wherever they are."""
+        """Yield the row (or its parts) with the bytes of its columns, read from its file if any."""
         if self._file is None:
             yield from self.as_it_was()
         else:
             yield from pack_rows(self.bucket, self.sender, self.table, self.name, self.packed)
 
     def as_it_was(self) -> Iterator[pa.RecordBatch]:
-        """Yield the row or rows; from a Parquet file every column would be nullable."""
+        """Yield the row (or its parts) unchanged, in the schema of :data:`ROWS`.
+
+        The schema is set again because every column that was read from Parquet is nullable.
+        """
         for part in self._parts:
             yield pa.RecordBatch.from_arrays(part.columns, schema=_ARROW)
 
@@ -71,7 +74,7 @@ _NAMED = ("bucket", "sender", "table", "name", "file")
 
 
 def read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-    """Yield the tables and messages of :data:`ROWS` in a partition."""
+    """Yield the tables and messages in the batches of a partition; parts are joined."""
     waiting: dict[tuple[Any, ...], dict[int, pa.RecordBatch]] = {}
     for batch in batches:
         for at in range(batch.num_rows):
@@ -99,18 +102,18 @@ def pack_rows(
     folder: str | None = None,
     before: Packed | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a row of :data:`ROWS`; several where the bytes are too many for one.
+    """Yield a table or messages as a row of :data:`ROWS`, or as several parts if large.
 
     Parameters
     ----------
     folder : str, optional
-        Where a table is written as a file; without it the row has its bytes.
+        The folder to which a table is written as a file; without it the row holds the bytes.
     before : Packed, optional
-        What the table was: columns that are the same stay in the files where they are.
+        The previous version of the table; unchanged columns stay in their files.
     """
     (pieces, files), rows = pack(columns, before), count_rows(columns)
     if folder is not None and table:
-        called = name.replace("/", " ")  # a prefix of a protocol is no folder
+        called = name.replace("/", " ")  # the prefix of a protocol must not become a folder
         own = str(Path(folder, f"{called}-{bucket}-{uuid.uuid4().hex}"))
         with open(own, "wb") as out:
             for piece in pieces:

@@ -1,9 +1,9 @@
-"""The tables that users read, declared over the rows of buckets.
+"""Views: the tables that users read, declared over the rows of buckets.
 
-Rows of a bucket name nodes by their positions on the ring, and groups by their indices.  A *view*
-names both by their numbers, and routers by their ids.  What a column of a view holds is said by its
-name: ``group`` a group, :data:`NODES` nodes, :data:`ROUTERS` the routers of such nodes; any other
-column is as the bucket has it.
+The rows of a bucket refer to nodes by ring position and to groups by index.  A *view* replaces both
+by their numbers, and adds the ids of routers.  The name of a column decides how it is converted:
+``group`` is a group, the columns in :data:`NODES` are nodes, those in :data:`ROUTERS` are routers
+of such nodes.  Other columns are copied.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.underlay.protocol import Kernel
 
-#: The columns of nodes: positions in the rows of a bucket, numbers in a view.
+#: Columns with nodes: ring positions in the rows of a bucket, node numbers in a view.
 NODES = ("node", "parent", "child", "sender", "receiver", "source", "leaf", "entry", "owner")
 
-#: The columns of routers, which are not in the rows of a bucket -> those of their nodes.
+#: Columns with routers, which only views have -> the column with the router's node.
 ROUTERS = {"router": "node", **{f"{node}_router": node for node in NODES}}
 
 _ROWS_AT_ONCE = 2**17
@@ -35,15 +35,15 @@ _ROWS_AT_ONCE = 2**17
 
 @dataclass(frozen=True)
 class Names:
-    """The names of nodes, routers and groups in views; picklable.
+    """The numbers of nodes and groups and the ids of routers, for views; picklable.
 
     Attributes
     ----------
     facts : KnowsRing
     kernel : Kernel or None
-        Of the underlay; None where no view has routers.
+        The kernel of the underlay; None if no view has routers.
     groups : ndarray of int64, shape (G,)
-        The numbers of the groups, by index.
+        The number of each group, by index.
     """
 
     facts: KnowsRing
@@ -51,13 +51,14 @@ class Names:
     groups: np.ndarray
 
     def batch(self, columns: Mapping[str, Any], wanted: pa.Schema) -> pa.RecordBatch:
-        """Return the rows of a view.
+        """Convert columns of a bucket to the rows of a view.
 
         Parameters
         ----------
         columns : mapping of str to ndarray, pyarrow.Array or str
-            Every column of `wanted` but those of routers: positions of nodes and indices of groups,
-            where one below 0 becomes NULL.  A text is the same in all rows.  There may be others.
+            All columns of `wanted` except routers: ring positions of nodes, indices of groups (a
+            negative one becomes NULL), or other values.  A string stands for a column of equal
+            values.  Columns that are not in `wanted` are ignored.
         wanted : pyarrow.Schema
         """
         length = max(len(some) for some in columns.values() if not isinstance(some, str))
@@ -82,7 +83,7 @@ class Names:
 
 
 def _named(numbers: np.ndarray, index: np.ndarray) -> pa.Array:
-    """Return the numbers of nodes or groups, NULL where an index is below 0."""
+    """Return the numbers of nodes or groups by index, NULL for a negative index."""
     unknown = index < 0
     if unknown.any():
         return pa.array(np.append(numbers, NONE)[index], mask=unknown)
@@ -95,17 +96,17 @@ def read_view(
     schema: StructType | str,
     make: Callable[[Columns], Mapping[str, Any]] = dict,
 ) -> Batches:
-    """Return tables of buckets as the rows of a view, for further kernels; lazy.
+    """Convert one table of each bucket to the rows of a view, for further kernels; lazy.
 
     Parameters
     ----------
     rows : DataFrame
-        `ROWS`.
+        The tables: `ROWS`.
     schema : StructType or str
         The columns of the view.
     make : callable
-        ``make(some)``: the columns that :meth:`Names.batch` names, of some rows of a bucket's
-        table.
+        ``make(some)``: turns some rows of a bucket's table into the columns for
+        :meth:`Names.batch`.
     """
     wanted = arrow_schema(schema)
 
@@ -123,14 +124,14 @@ def view_together(
     schema: str,
     make: Callable[[int, Mapping[str, Columns]], Iterator[Mapping[str, Any]]],
 ) -> Batches:
-    """Return the rows of a view that needs several tables of a bucket together; lazy.
+    """Convert several tables of each bucket to the rows of a view; lazy.
 
     Parameters
     ----------
     rows : DataFrame
-        `ROWS`, those of a bucket in one partition.
+        The tables: `ROWS`; all rows of a bucket are in one partition.
     make : callable
-        ``make(bucket, tables)``: as of :func:`read_view`, in parts.
+        ``make(bucket, tables)``: yields columns for :meth:`Names.batch`.
     """
     wanted = arrow_schema(schema)
 
