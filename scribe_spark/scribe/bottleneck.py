@@ -1,4 +1,4 @@
-"""The bottleneck remover: overloaded nodes hand children over to those children's siblings.
+"""The bottleneck remover: an overloaded node drops children, which join one of their siblings.
 
 References
 ----------
@@ -43,30 +43,33 @@ from scribe_spark.scribe.scribe import Scribe
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.trees import LiveTreesConfig
 
-#: So often a node drops a child in a round; if it comes back then, it stays.
+#: A node drops the same child at most this often in a round; then the child stays.
 MOST_DROPS = 8
 
-#: The tables of edges that were dropped the last time, and in this round before that: ``edge``.
+#: Tables of dropped edges (``edge``): those of the latest step, and those of earlier steps of this
+#: round.
 DROPS, DROPS_BEFORE = "scribe drops", "scribe drops before"
 
-# kinds of messages: a child hears that it is dropped, and its parent's children table
+# kinds of messages: tell a child that it is dropped; send it the parent's children table
 _SHED, _TABLE = "shed", "children table"
 
-# --- what is dropped, and whom it joins
+# --- the choice of dropped children and of the siblings they join
 
 
 @dataclass(frozen=True)
 class Drops:
-    """Children dropped, in order within a node, and the siblings that each was sent.
+    """The m dropped children, with the siblings whose names each child receives.
+
+    The children of one node are in the order in which the node drops them.
 
     Attributes
     ----------
     child : ndarray of int64, shape (m,)
-        Row of each dropped child.
+        The row of each dropped child in the columns of :func:`choose_drops`.
     offsets : ndarray of int64, shape (m + 1,)
-        Ragged: where the siblings of each are.
+        The siblings of child i are ``sibling[offsets[i]:offsets[i + 1]]``.
     sibling : ndarray of int64
-        Rows of the table that each was sent, without itself, in the order of their numbers.
+        The rows of the siblings, without the child itself, sorted by node number.
     """
 
     child: np.ndarray
@@ -78,19 +81,19 @@ class Drops:
 
 
 def choose_drops(columns: Mapping[str, np.ndarray], rules: LiveTreesConfig) -> Drops:
-    """Choose what each overloaded node drops, one child after the other.
+    """Choose the children that overloaded nodes drop, one child after the other.
 
     Parameters
     ----------
     columns : mapping of str to ndarray of int64
-        ``group, parent, child, delay_us, limit, draw``: all children tables of the nodes asked; the
-        delay between parent and child, the parent's limit.  With ``stays`` (bool), children that
-        are not dropped.
+        ``group, parent, child, delay_us, limit, draw``: all children tables of the overloaded
+        nodes; `delay_us` is the delay between parent and child, `limit` the parent's limit.  An
+        optional column ``stays`` (bool) marks children that must not be dropped.
     """
     delay, draw = columns["delay_us"], columns["draw"]
     rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.shed_child]
     stays = columns.get("stays", np.zeros(len(draw), dtype=bool))
-    # children of a table in the order in which they would be dropped
+    # the children of each table, sorted by the order in which they are dropped
     order = np.lexsort((columns["child"], rank, stays, columns["group"], columns["parent"]))
     parent, group = columns["parent"][order], columns["group"][order]
     starts = run_starts(parent, group)
@@ -113,7 +116,7 @@ def _drops_of_node(
     stays: np.ndarray,
     rules: LiveTreesConfig,
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Drop children of one node, whose `tables` are in order of group, until it is at its limit."""
+    """Yield the children that one node drops until it meets its limit; `tables` are by group."""
     excess = sum(map(len, tables)) - int(columns["limit"][tables[0][0]])
     dropped = [0] * len(tables)
 
@@ -130,7 +133,7 @@ def _drops_of_node(
     queue = [urgency(table) for table in range(len(tables)) if can_drop(table)]
     heapq.heapify(queue)
     for _ in range(excess):
-        if not queue:  # nothing but tables of one child
+        if not queue:  # every table has one child left
             return
         _, table = heapq.heappop(queue)
         rows, done = tables[table], dropped[table]
@@ -142,19 +145,22 @@ def _drops_of_node(
 
 
 def choose_siblings(asking: np.ndarray, total_us: np.ndarray) -> np.ndarray:
-    """Choose the sibling with the smallest combined delay, the first of several.
+    """Choose for each dropped child the sibling with the smallest combined delay.
+
+    Among siblings with equal delays, the first one is chosen.
 
     Parameters
     ----------
     asking : ndarray of int64, ascending
-        Which dropped child has probed each sibling.
+        The dropped child that measured each sibling.
     total_us : ndarray of int64
-        The child's delay to the sibling, and the sibling's to their parent.
+        The delay between the child and the sibling plus the delay between the sibling and the
+        parent, in microseconds.
 
     Returns
     -------
     ndarray of int64
-        An index of `asking` for each child that is in it.
+        For each child that occurs in `asking`, the index of the chosen sibling.
     """
     order = np.lexsort((total_us, asking))
     return order[run_starts(asking[order])]
@@ -164,7 +170,7 @@ def choose_siblings(asking: np.ndarray, total_us: np.ndarray) -> np.ndarray:
 
 
 def remove_bottlenecks(player: Player, round: GroupRound) -> None:
-    """Overloaded nodes drop children until nobody drops any more."""
+    """Let overloaded nodes drop children until no node drops any more."""
     player.play(RemoveBottlenecks(player.given, round))
     while player.has(DROPS):
         rejoin(player, round)
@@ -172,7 +178,7 @@ def remove_bottlenecks(player: Player, round: GroupRound) -> None:
 
 
 def overloaded(scribe: Scribe) -> np.ndarray:
-    """Return the nodes with more children, over all groups, than their limit."""
+    """Return the nodes that have more children, summed over all groups, than their limit."""
     limits = scribe.limits
     if limits is None:
         return np.empty(0, dtype=np.int64)
@@ -183,9 +189,9 @@ def overloaded(scribe: Scribe) -> np.ndarray:
 
 
 class RemoveBottlenecks(DirectJoins):
-    """After the round's JOINs: nodes that are overloaded drop children, which join siblings.
+    """Overloaded nodes drop children, which send JOINs to siblings.
 
-    It is played again until nobody drops.
+    The program is played after the round's JOINs, and repeated until no node drops a child.
     """
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
@@ -200,7 +206,7 @@ class RemoveBottlenecks(DirectJoins):
 
 
 def _drops_before(tables: Tables) -> np.ndarray:
-    """Return the edges that were dropped in this round before."""
+    """Return the edges that were dropped earlier in this round."""
     drops = tables.pop(DROPS, None)
     if drops is not None:
         append(tables, DROPS_BEFORE, drops)
@@ -210,12 +216,12 @@ def _drops_before(tables: Tables) -> np.ndarray:
 def tables_of(
     scribe: Scribe, nodes: np.ndarray, before: np.ndarray
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """All children of some nodes: their edges, and the columns of :func:`choose_drops`.
+    """Return all edges to children of some nodes, and the columns of :func:`choose_drops`.
 
     Parameters
     ----------
     before : ndarray of int64
-        Edges that were dropped in this round already, as often as they were.
+        The edges that were dropped earlier in this round, once for each drop.
     """
     limits = scribe.limits
     assert limits is not None
@@ -241,14 +247,14 @@ def tables_of(
 
 
 def _drop(scribe: Scribe, before: np.ndarray) -> None:
-    """Overloaded nodes drop children, and send them their tables.
+    """Let overloaded nodes drop children, and send these their children tables.
 
-    A child that comes back when it was dropped :data:`MOST_DROPS` times stays in this round.
+    A child that was dropped :data:`MOST_DROPS` times and has come back stays for this round.
 
     Parameters
     ----------
     before : ndarray of int64
-        Edges that were dropped in this round, as often as they were.
+        The edges that were dropped earlier in this round, once for each drop.
     """
     over = overloaded(scribe)
     if not len(over):
@@ -260,12 +266,12 @@ def _drop(scribe: Scribe, before: np.ndarray) -> None:
     dropped = edge[drops.child]
     scribe.state.children.drop(scribe.state.children.find(dropped))
     scribe.note(DROPS, edge=dropped)
-    # 1. children that are alive hear of it
+    # 1. notify the dropped children that are alive
     told = drops.child[scribe.send("shed", parent[drops.child], child[drops.child])]
     turn = np.full(len(edge), len(drops))
     turn[drops.child] = np.arange(len(drops))
     scribe.tell(_SHED, child[told], group=group[told], parent=parent[told], turn=turn[told])
-    # 2. the table goes once to each bucket that has some of them
+    # 2. send each parent's children table once to every bucket with a dropped child
     buckets = len(scribe.bounds) - 1
     to = pair[told] * buckets + bucket_of(scribe.bounds, child[told])
     to, one = np.unique(to, return_index=True)
@@ -284,7 +290,7 @@ def _drop(scribe: Scribe, before: np.ndarray) -> None:
 
 
 def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
-    """Dropped children that have no other parent measure delays, and send JOINs to siblings."""
+    """Dropped children without another parent measure delays and send JOINs to siblings."""
     entries = scribe.state.entries
     shed = take(shed, np.argsort(scribe.key(shed["group"], shed[AT]), kind="stable"))
     row = scribe.entry(shed["group"], shed[AT])
@@ -301,14 +307,14 @@ def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
     asking, line = expand(np.searchsorted(of, parents), np.searchsorted(of, parents, side="right"))
     if scribe.trees.shed_table == "whole":
         sent = table["sibling"][line] != child[asking]
-    else:  # those that were left when it was dropped
+    else:  # the siblings that were in the table when the child was dropped
         sent = table["turn"][line] > shed["turn"][asking]
     asking, line = asking[sent], line[sent]
     probes = np.bincount(asking, minlength=len(child))
     alive = scribe.send("delay probe", child[asking], table["sibling"][line])
     asking, line = asking[alive], line[alive]
     sibling = table["sibling"][line]
-    # 2. (ii), (iii) a JOIN to the one by which the parent is the nearest; without any it waits
+    # 2. (ii), (iii) send a JOIN to the sibling with the smallest combined delay, if there is one
     total_us = scribe.delay(child[asking], sibling) + table["delay_us"][line]
     best = choose_siblings(asking, total_us)
     source, to = asking[best], sibling[best]
@@ -321,7 +327,10 @@ def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
 
 
 def _tops(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
-    """Return the ends of the paths that nodes know, by rows of `Entries`; NONE: of none or own."""
+    """Return the last node of the path to the root that each node knows, or NONE.
+
+    The value is NONE if the node knows no path, or if the last node is the node itself.
+    """
     if scribe.roots is not None:
         return scribe.roots[scribe.state.entries.key[rows] // scribe.state.size]
     path = paths_above(scribe, rows)

@@ -1,4 +1,4 @@
-"""Nodes are not equal: a table of how many children each takes.
+"""Capacities: a table with the maximal number of children of each node.
 
 References
 ----------
@@ -22,18 +22,18 @@ _COLUMNS: dict[str, Kind] = {"node": "int", "limit": "int"}
 
 
 def check_capacities(path: str, nodes: int) -> pd.DataFrame:
-    """Read a local table of limits without Spark and check it: ``node, limit``.
+    """Read and check a local table of limits (``node, limit``) without Spark.
 
     Parameters
     ----------
     path : str
     nodes : int
-        Overlay nodes, N.
+        N, the number of overlay nodes.
 
     Raises
     ------
     InputError
-        A row that names no node, a node that is there twice or not at all, a limit below 1.
+        A row names no node, a node is missing or occurs twice, or a limit is below 1.
     """
     frame = read_table(path, "capacities", _COLUMNS)
     node, limit = frame["node"].to_numpy(np.int64), frame["limit"].to_numpy(np.int64)
@@ -56,17 +56,17 @@ def _refusal(path: str, what: str, nodes: int) -> InputError:
 
 
 def limits_by_number(capacities: DataFrame) -> np.ndarray:
-    """Return the limits of :func:`read_capacities` by the numbers of the nodes: int64, (N,)."""
+    """Return the limits of :func:`read_capacities` by node number: int64, shape (N,)."""
     return capacities.select("node", "limit").toArrow().sort_by("node").column("limit").to_numpy()
 
 
 def read_capacities(spark: SparkSession, path: str, nodes: int) -> DataFrame:
-    """``node, limit`` (BIGINT) of every node, from the user's table at `path`, checked.
+    """Read and check the user's table ``node, limit`` (BIGINT) at `path`, for all nodes.
 
     Raises
     ------
     InputError
-        As :func:`check_capacities`.
+        See :func:`check_capacities`.
     """
     if is_local(path):
         frame = check_capacities(path, nodes)

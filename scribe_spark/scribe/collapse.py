@@ -1,4 +1,4 @@
-"""Paths without branches are cut short: nodes that only pass messages on to one child leave.
+"""Path collapse: a node that only forwards messages to a single child leaves the tree.
 
 References
 ----------
@@ -17,23 +17,24 @@ from scribe_spark.scribe.leave import lose_parent, send_leave
 from scribe_spark.scribe.program import GroupRound
 from scribe_spark.scribe.scribe import Scribe
 
-#: The table of the questions of this round: ``pair``, (group, node), and ``parent``.
+#: The table of nodes that asked to leave in this round: ``pair``, the key of (group, node), and the
+#: ``parent`` that was asked.
 ASKED = "scribe collapse asked"
 
 _MAY, _YES, _LEAVES = "collapse: may I", "collapse: yes", "collapse: join my parent"
 
 
 def collapse(player: Player, round: GroupRound) -> None:
-    """Nodes that only pass messages on to one child leave, until nobody asks any more."""
+    """Let nodes that only forward to one child leave, until no node asks any more."""
     while player.play(Collapse(player.given, round)):
         pass
 
 
 class Collapse(JoinProgram):
-    """After the round's JOINs: such nodes leave, those next to the roots first.
+    """After the round's JOINs, nodes that only forward to one child ask to leave the tree.
 
-    Each asks its parent, once; that permits it unless it would leave itself.  The program is played
-    again until nobody asks.
+    Each such node asks its parent once.  The parent agrees unless it has asked to leave itself, so
+    the nodes next to the root leave first.  The program is repeated until no node asks.
     """
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
@@ -50,7 +51,7 @@ class Collapse(JoinProgram):
 
 
 def _candidates(scribe: Scribe) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes that would leave, as (group, node), ascending; and their only children."""
+    """Return nodes that want to leave, as sorted keys (group, node), and their only children."""
     entries = scribe.state.entries
     every, child = scribe.split(scribe.state.children.key)
     pair, first, children = np.unique(every, return_index=True, return_counts=True)
@@ -82,7 +83,7 @@ def _permit(scribe: Scribe, came: Columns) -> None:
 
 
 def _leave(scribe: Scribe, came: Columns) -> None:
-    """Nodes leave, and tell their only children to join their parents."""
+    """Nodes leave and tell their only child to join their parent."""
     entries, children = scribe.state.entries, scribe.state.children
     group, node = came["group"], came[AT]
     pair = scribe.key(group, node)
@@ -97,7 +98,7 @@ def _leave(scribe: Scribe, came: Columns) -> None:
 
 
 def _join_above(scribe: Scribe, came: Columns) -> None:
-    """Children whose parents have left send JOINs to the parents of these."""
+    """Children of nodes that left send JOINs to their former grandparents."""
     entries, group = scribe.state.entries, came["group"]
     row = scribe.entry(group, came[AT])
     told = row >= 0

@@ -1,4 +1,4 @@
-"""CREATE: routed to the groupId, checked and kept by the node that is the root.
+"""CREATE messages: routed to the groupId; the node that they reach becomes the root.
 
 References
 ----------
@@ -16,18 +16,18 @@ from scribe_spark.scribe.figures import deliver_create
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Scribe
 
-#: The table of CREATEs where they were delivered.
+#: The table of CREATEs at the nodes where they were delivered.
 CREATED = "scribe CREATEs"
 
-#: The table of groups that were created in this round: ``group, creator``, and the way of the
-#: CREATE: the root (``at``), ``hops, delay_us``.
+#: The table of groups that were created in this round: ``group, creator``, the root (``at``), and
+#: the ``hops, delay_us`` of the CREATE's route.
 MADE = "scribe made"
 
 
 def receive_routed_creates(scribe: Scribe, tables: Tables) -> None:
-    """The round's CREATEs are delivered; the groups that they made are noted.
+    """Handle the round's CREATEs at the nodes that they reached, and record the created groups.
 
-    Of several CREATEs for one group the creator with the least nodeId is the first.
+    If several nodes create the same group, the creator with the smallest nodeId counts.
     """
     came = tables.pop(CREATED, None)
     if came is None:
@@ -43,12 +43,13 @@ def receive_routed_creates(scribe: Scribe, tables: Tables) -> None:
 def receive_creates(
     scribe: Scribe, group: np.ndarray, creator: np.ndarray, node: np.ndarray
 ) -> np.ndarray:
-    """CREATEs are delivered at nodes; which of them come to something: indices.
+    """Handle CREATEs that are delivered at nodes; return the indices of the successful ones.
 
-    They are in the order of (group, creator): of several for one group at a node the first counts.
+    The CREATEs are sorted by (group, creator); of several for one group at a node, the first
+    counts.
     """
     pair = scribe.key(group, node)
-    # credentials are checked; where the group is there already nothing changes
+    # check credentials; a CREATE for an existing group changes nothing
     allowed = scribe.groups.allows("create", group, creator)
     allowed &= ~scribe.state.copies.has(pair)
     _, first = np.unique(pair[allowed], return_index=True)

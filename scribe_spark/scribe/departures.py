@@ -1,4 +1,6 @@
-"""Departing nodes tell their parents and children, and hand on the states that they had as roots.
+"""Announced departures: a node that leaves notifies its parents and children.
+
+A departing root also hands over the states of its groups.
 
 References
 ----------
@@ -18,21 +20,22 @@ from scribe_spark.scribe.nearness import leaves_by_nearness
 from scribe_spark.scribe.replicas import SentStates, tell_states
 from scribe_spark.scribe.scribe import Scribe
 
-#: A departing node to its child; and the state that it had as a root, to the nearest live leaf.
+#: Messages of a departing node: the goodbye to a child, and a group's state from a root to its
+#: nearest live leaf.
 GOODBYE, HANDED_ON = "tree goodbye", "state handed on"
 
 
 def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
-    """Departing nodes send LEAVE to each parent and a goodbye to each child.
+    """Departing nodes send a LEAVE to each parent and a goodbye to each child.
 
-    The nodes are dead already: what they send to each other is lost.
+    The departing nodes count as dead, so messages that they send to each other are lost.
 
     Parameters
     ----------
     gone : Gone
-        What all had that died in this round.
+        The state of all nodes that died in this round.
     departing : ndarray of int64
-        Those of them that say goodbye.
+        The nodes among them that announce their departure.
     """
     state, entries = scribe.state, gone.entries
     saying = np.zeros(state.size, dtype=bool)
@@ -48,14 +51,14 @@ def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
     group, parent, child = group[told], parent[told], child[told]
     arrives = scribe.send("tree goodbye", parent, child)
     scribe.tell(GOODBYE, child[arrives], group=group[arrives], parent=parent[arrives])
-    # 3. roots to the nearest leaf that is alive, asked in order of nearness
+    # 3. roots hand over to the nearest live leaf; they try leaves in order of nearness
     root = gone.copies.find(entries.key[entries.root])
     root = root[saying[gone.copies.key[root] % state.size]]
     _hand_on(scribe, gone, root)
 
 
 def hear_goodbyes(scribe: Scribe, came: Columns) -> None:
-    """Children of departing nodes join again in this round."""
+    """Children of departed nodes lose their parent, and send a JOIN in this round."""
     row = scribe.entry(came["group"], came[AT])
     believes = row >= 0
     believes[believes] = scribe.state.entries.parent[row[believes]] == came["parent"][believes]
@@ -63,7 +66,7 @@ def hear_goodbyes(scribe: Scribe, came: Columns) -> None:
 
 
 def _hand_on(scribe: Scribe, gone: Gone, rows: np.ndarray) -> None:
-    """Copies of departing roots, by rows of `gone.copies`, go to their nearest live leaves."""
+    """Send group states of departed roots (rows of `gone.copies`) to their nearest live leaves."""
     if not len(rows):
         return
     group, node = scribe.split(gone.copies.key[rows])

@@ -1,4 +1,4 @@
-"""Names of publications, and nodes that get one again; counted up to its deadline."""
+"""Ids of publications, and the count of duplicate deliveries up to a publication's deadline."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.scribe.scribe import Scribe
 
-#: Bits of the source's number in the name of a publication, and a mask of them.
+#: The source's node number takes the lower 32 bits of a publication's id; the round is above.
 SOURCE_BITS = 32
 SOURCE = 2**SOURCE_BITS - 1
 
 
 def publication_ids(number: int | np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Names of publications to a group: of their round and their source's number."""
+    """Return the ids of publications: round << 32 | node number of the source."""
     return (np.asarray(number, dtype=np.int64) << SOURCE_BITS) | source
 
 
 def pending_keys(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """Return numbers of publications whose deadline has not come; negative for others."""
+    """Return keys of publications whose deadline has not passed; negative for the others."""
     return publication_keys(scribe, group, publication, scribe.number - scribe.rules.deadline)
 
 
 def publication_keys(
     scribe: Scribe, group: np.ndarray, publication: np.ndarray, since: int
 ) -> np.ndarray:
-    """Return the numbers of publications from a round on; negative for older ones."""
+    """Return keys of (round, group, source) for publications since a round; older ones: NONE."""
     age = (publication >> SOURCE_BITS) - since
     parts = age, group, publication & SOURCE
     keys = mixed_key(parts, (len(scribe.groups), _numbers(scribe.ring)))
@@ -36,7 +36,7 @@ def publication_keys(
 
 
 def publications_of(scribe: Scribe, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Group and publication of numbers that :func:`publication_keys` gave since round 0."""
+    """Return the groups and ids for keys of :func:`publication_keys` with ``since=0``."""
     key, source = np.divmod(keys, _numbers(scribe.ring))
     round, group = np.divmod(key, len(scribe.groups))
     return group, publication_ids(round, source)
@@ -46,15 +46,19 @@ def _numbers(known: Ring) -> int:
     return int(known.node.max()) + 1
 
 
-#: Tables of who has had what in a round (``key``, ascending), and of duplicates at members
-#: (``group, publication``).  A key is that of the publication (:func:`pending_keys`) and the node.
+#: Tables of a round.  GOT has the publications that nodes received in it: ``key``, sorted, made of
+#: the publication's key (:func:`pending_keys`) and the node.  AGAIN has the duplicates at members:
+#: ``group, publication``.
 GOT, AGAIN = "scribe got now", "scribe again"
 
 
 def note_got(
     scribe: Scribe, tables: Tables, group: np.ndarray, node: np.ndarray, publication: np.ndarray
 ) -> None:
-    """Nodes got publications, each pair once; members that had one already are counted."""
+    """Record received publications, and count those that a member had received before.
+
+    Each (node, publication) occurs once in the arguments.
+    """
     now = tables[GOT]["key"] if GOT in tables else whole_numbers()
     keys = pending_keys(scribe, group, publication)
     young = keys >= 0
@@ -69,7 +73,7 @@ def note_got(
 
 
 def keep_got(scribe: Scribe, tables: Tables) -> None:
-    """Remember the publications of each node that the next round still asks for."""
+    """Keep the received publications whose deadline is after this round."""
     got = scribe.state.got
     if GOT in tables:
         got.key = _merged(got.key, tables.pop(GOT)["key"])

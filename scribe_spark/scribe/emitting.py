@@ -1,4 +1,4 @@
-"""Messages with upcalls: what applications send when children were added, and down the trees.
+"""Messages that applications send in upcalls: after a child was added, and down the tree.
 
 References
 ----------
@@ -29,21 +29,22 @@ from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import cause
 from scribe_spark.scribe.upcalls import Emitted
 
-#: Messages to children, and what is in those that go to other buckets; questions to parents.
+#: Kinds of messages: payloads and retransmissions to children, and questions to parents.  A message
+#: to another bucket is sent apart (`_AFAR`) from its contents (`_CONTENTS`).
 PAYLOAD, RETRANSMISSION, ASK = "payload", "retransmission", "JOIN (ask)"
 _CONTENTS, _AFAR = "contents", "from another bucket"
 
 
 class Emitter:
-    """The upcalls of the nodes of a bucket in a superstep, and what they send.
+    """Makes the upcalls of a bucket's nodes in a superstep, and sends the resulting messages.
 
     Parameters
     ----------
     scribe : Scribe
-        With an application.
+        The Scribe nodes of the bucket; they have an application.
     tables : Tables
     kind : str
-        Of the messages to children: ``payload`` or ``retransmission``.
+        The kind of the messages to children: ``payload`` or ``retransmission``.
     """
 
     def __init__(self, scribe: Scribe, tables: Tables, kind: str) -> None:
@@ -52,7 +53,7 @@ class Emitter:
         self.sent: list[Payloads] = []
 
     def close(self) -> None:
-        """Send what is to be sent."""
+        """Send the collected messages and store the messages' contents."""
         if self.sent:
             self._send(Payloads.join(*self.sent))
         self.messages.write(self.tables)
@@ -60,12 +61,12 @@ class Emitter:
     # ---- messages to children
 
     def publish(self, group: np.ndarray, publication: np.ndarray, root: np.ndarray) -> None:
-        """Roots take publications, those of a group in their order."""
+        """Roots accept publications; those of one group are in order."""
         message = self.messages.add_publications(group, publication)
         self._deliver(Payloads.of(message, group, root, root))
 
     def receive(self, inbox: Inbox) -> None:
-        """Messages come to nodes."""
+        """Deliver received messages to their nodes."""
         came = []
         if self.kind in inbox:
             came.append(Payloads.from_columns(inbox[self.kind]))
@@ -82,14 +83,14 @@ class Emitter:
         refused, payloads = payloads.take(~takes), payloads.take(takes)
         if self.kind == PAYLOAD:
             hear_payloads(self.scribe, row, payloads)
-        # messages of one node one after the other
+        # a node handles its messages one after the other
         pair = self.scribe.key(payloads.group, payloads.node)
         for turn in turns(pair):
             self._handle(payloads.take(turn), row[turn])
         refuse_payloads(self.scribe, refused)
 
     def _in_order(self, payloads: Payloads) -> Payloads:
-        """By group and node; those of one node begin with the one with the least number."""
+        """Sort payloads by group and node, those of one node by message number."""
         pair = self.scribe.key(payloads.group, payloads.node)
         order = np.argsort(pair)
         if (pair[order[1:]] == pair[order[:-1]]).any():
@@ -99,7 +100,7 @@ class Emitter:
         return payloads.take(order)
 
     def _handle(self, came: Payloads, row: np.ndarray) -> None:
-        """Figure 4, lines 5 to 8, at nodes (rows of `Entries`) that got one message each."""
+        """Handle one message at each node (Figure 4, lines 5 to 8); `row` are rows of `Entries`."""
         scribe, application = self.scribe, self.scribe.application
         pair, message = scribe.key(came.group, came.node), came.message
         calls = calls_of(scribe, pair, row)
@@ -107,7 +108,7 @@ class Emitter:
         group, node = scribe.split(pair)
         of = contents["call"]
         note_got(scribe, self.tables, group[of], node[of], contents["publication"])
-        # (5, 6) for all children: send(msg, node), as forwardHandler wants it
+        # (5, 6) for all children: send(msg, node); forwardHandler decides what is sent
         emitted = application.forward_handler(calls, messages, contents)
         keep_values(scribe, pair, emitted.values)
         self._emit(pair, emitted, came)
@@ -119,12 +120,12 @@ class Emitter:
         keep_deliveries(scribe, got.with_messages(publication[member]))
 
     def _emit(self, pair: np.ndarray, emitted: Emitted, came: Payloads | None = None) -> None:
-        """Return the messages that nodes send to children, by the names of `Emitted`.
+        """Collect the messages that the application sends to children of nodes.
 
         Parameters
         ----------
         came : Payloads, optional
-            The message that has come to each node of `pair`.
+            The message that each node of `pair` is handling.
         """
         new = self.messages.add(emitted.messages, emitted.contents)
         call, child, which = (emitted.payloads[name] for name in ("call", "child", "message"))
@@ -139,9 +140,9 @@ class Emitter:
         self.sent.append(Payloads(message, *ends, child, came.hops[call] + 1, delay_us))
 
     def _send(self, payloads: Payloads) -> None:
-        """Messages go to nodes that are children, or from new roots to themselves.
+        """Send messages to nodes that are still children; new roots send them to themselves.
 
-        Transmissions to others are counted: one for each publication, at least one.
+        A message counts as one transmission per publication in it, and as one if it is empty.
         """
         scribe, children = self.scribe, self.scribe.state.children
         edge = scribe.key(scribe.key(payloads.group, payloads.sender), payloads.node)
@@ -172,7 +173,7 @@ class Emitter:
         self._send_away(payloads.take(np.flatnonzero(away)))
 
     def _send_away(self, payloads: Payloads) -> None:
-        """To other buckets, each of which gets what is in a message once."""
+        """Send messages to other buckets; a bucket receives the contents of a message once."""
         scribe, messages, of = self.scribe, self.messages, payloads.message
         own = messages.own_columns(of)
         origin = np.full(len(of), scribe.first)
@@ -191,7 +192,7 @@ class Emitter:
         )
 
     def _note_payloads(self, payloads: Payloads) -> None:
-        """Note the sender and the receiver of each publication."""
+        """Record the sender and the receiver of each publication."""
         inside = self.messages.contents(payloads.message)
         of, publication = inside["call"], inside["publication"]
         columns = {"group": payloads.group[of], "publication": publication}
@@ -200,18 +201,18 @@ class Emitter:
     # ---- children that were added
 
     def settle(self, added: Columns) -> None:
-        """joinHandler for all children added, and that are there still."""
+        """Call joinHandler for all added children that are still children."""
         scribe = self.scribe
         columns = dict(added)
         at = columns.pop("at")
         joins = Joins(**columns)
-        own = (joins.source == at) & scribe.is_root(joins.group, at)  # a new root's to itself
+        own = (joins.source == at) & scribe.is_root(joins.group, at)  # a new root's own
         still = own | _are_children(scribe, joins.group, at, joins.source)
         still &= _is_last(scribe, joins, at)
         self._call_join_handler(at[still], joins.take(still))
 
     def asked(self, came: Columns) -> None:
-        """Questions of children come to parents."""
+        """Call joinHandler at parents for the questions of children."""
         columns = dict(came)
         at = columns.pop(AT)
         joins = Joins(**columns)
@@ -227,7 +228,7 @@ class Emitter:
         calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
         emitted = application.join_handler(calls, table)
         self._emit(pair, emitted)
-        # for several questions of a node one is sent
+        # a node sends one question, even if the application asks several
         call, extra = emitted.asks["call"], emitted.asks["extra"]
         asking, of = np.unique(call, return_inverse=True)
         extra = application.common_extra(of, extra, len(asking))
@@ -243,7 +244,7 @@ class Emitter:
 
 
 def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
-    """Return the last JOINs of their sources to a node: one may have been dropped between."""
+    """Mark the last JOIN of each source to a node; a child may be dropped and join again."""
     edge = scribe.key(scribe.key(joins.group, at), joins.source)
     _, last = np.unique(edge[::-1], return_index=True)
     found = np.zeros(len(edge), dtype=bool)

@@ -1,4 +1,4 @@
-"""The end of a round: replicas, acknowledgements, heartbeats.
+"""The end of a round: updates of replicas, acknowledgements and heartbeats.
 
 References
 ----------
@@ -15,18 +15,18 @@ from scribe_spark.scribe.replicas import receive_replicas, replicate_changed
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.sources import acknowledge, finish_publications
 
-#: The table of all publications of the round and what became of them, in every bucket: the columns
-#: of `Sent`.
+#: The table of the round's publications with their fates, equal in every bucket: the columns of
+#: `Sent`.
 OUTCOMES = "scribe outcomes"
 
-#: What became of publications; only the measurement tells it to all.
+#: The message with publications and fates; it serves the measures and is not counted.
 _OUTCOME = "outcome"
 
 
 class EndRound(RoundProgram):
-    """Replicas get what is new, sources their acknowledgements, children a sign of their parents.
+    """Roots update their replicas and acknowledge publications; parents send heartbeats.
 
-    With it they hear who is above those.
+    A child also learns the path from its parent to the root.
     """
 
     writes = ("entries", "children", "copies", "replicas", "values", "paths", "kept")

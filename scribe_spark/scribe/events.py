@@ -1,4 +1,4 @@
-"""Events of groups in a round: create, join, quit, publish; and what Pastry's do to trees.
+"""Group events of a round (create, join, quit, publish), and effects of Pastry's events on trees.
 
 References
 ----------
@@ -26,7 +26,7 @@ from scribe_spark.scribe.replicas import SentStates, receive_states
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import NOTHING, Repairs
 
-#: (group, node) of events of one kind, ascending.
+#: The groups and the nodes of the events of one kind, sorted.
 _Pairs = tuple[np.ndarray, np.ndarray]
 
 
@@ -36,9 +36,9 @@ def _none() -> _Pairs:
 
 @dataclass(frozen=True)
 class GroupEvents:
-    """The events of groups in one round, each as indices of groups and positions of nodes.
+    """The group events of one round, as indices of groups and ring positions of nodes.
 
-    The nodes are alive after Pastry's events; at most one of each kind for (group, node).
+    The nodes are alive after Pastry's events.  For each kind, a (group, node) occurs at most once.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class GroupEvents:
     def of(
         cls, known: Ring, groups: Groups, node: np.ndarray, event: np.ndarray, group: np.ndarray
     ) -> GroupEvents:
-        """Events of known nodes and groups, given by their numbers; others are passed over."""
+        """Select the group events from events that are given by node and group numbers."""
         kinds = [one.name for one in fields(cls)]
         some = np.isin(event, kinds)
         event, position = event[some], known.positions(node[some])
@@ -64,31 +64,31 @@ class GroupEvents:
         return cls(**{kind: (index[event == kind], position[event == kind]) for kind in kinds})
 
 
-#: What only the measurement tells: that a root has died; and that a parent has.
+#: Messages that serve the measures and are not counted: a root died; a parent died.
 _DEAD_ROOT, _DEAD_PARENT = "root died", "parent died"
 
-#: Messages in superstep 0: joins and quits that are not among the events: ``group``.
+#: Messages with more joins and quits (``group``) for superstep 0, besides the events.
 JOINING, QUITTING = "joins of the round", "quits of the round"
 
-#: The table of nodes that died in this round and were the parents of others: ``node``.
+#: The table of nodes that died in this round and had children: ``node``.
 FAILURES = "scribe failures"
 
-#: The table of events that cannot be: ``kind`` (an index of the kinds), ``group``, ``node``.
+#: The table of impossible events: ``kind`` (an index of the kinds), ``group``, ``node``.
 _REFUSED, _OF_MEMBERS = "scribe refused events", ("join", "quit")
 
 
 @dataclass(frozen=True)
 class PlayEvents(RoundProgram):
-    """Dead nodes lose what they knew, goodbyes go out, joins and quits are marked.
+    """Clear the tables of dead nodes, send goodbyes, and mark members that join or quit.
 
-    Pastry's events have been played.  CREATEs and publications come later in the round.
+    Pastry's events were played before; CREATEs and publications follow later in the round.
 
     Attributes
     ----------
     events : Events
-        Pastry's.
+        The node events, played by Pastry.
     group_events : GroupEvents
-        Joins and quits may come to their nodes as messages instead.
+        The group events; joins and quits may instead be sent to their nodes as messages.
     """
 
     events: Events
@@ -118,7 +118,7 @@ class PlayEvents(RoundProgram):
         if superstep:
             return
         _begin_round(scribe, tables)
-        # 1. who is gone, and what was under it
+        # 1. dead nodes, and the children that they had
         gone = take_away(scribe, np.concatenate([self.events.fail, self.events.leave]))
         self._measure(scribe, gone)
         say_goodbye(scribe, gone, self.events.leave)
@@ -129,7 +129,10 @@ class PlayEvents(RoundProgram):
         entries.member[scribe.entry(*events.quit)] = False
 
     def _measure(self, scribe: Scribe, gone: Gone) -> None:
-        """All hear of roots that died, as long as a child can suspect one; children of all dead."""
+        """Announce dead roots, and tell children that their parent died; both for the measures.
+
+        A dead root is remembered as long as a child may suspect it.
+        """
         dead = scribe.state.dead_roots
         dead.keep(dead.died >= scribe.number - scribe.rules.parent_timeout)
         scribe.tell_all(_DEAD_ROOT, pair=gone.entries.key[gone.entries.root])
@@ -140,7 +143,7 @@ class PlayEvents(RoundProgram):
 
 
 def _begin_round(scribe: Scribe, tables: Tables) -> None:
-    """Forget what is of one round alone."""
+    """Clear the tables and columns that belong to one round."""
     for name in OF_THE_LAST_ROUND:
         tables.pop(name, None)
     entries = scribe.state.entries
@@ -164,7 +167,7 @@ def _remember_repairs(scribe: Scribe, came: Columns) -> None:
 
 
 def _own(scribe: Scribe, pairs: _Pairs) -> _Pairs:
-    """Return the pairs (group, node) with nodes in the bucket."""
+    """Return the pairs (group, node) whose node is in the bucket."""
     group, node = pairs
     mine = scribe.is_own(node)
     return (group, node) if mine.all() else (group[mine], node[mine])
@@ -183,12 +186,12 @@ def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvent
 def check_group_events(
     player: Player, round: GroupRound, events: Events, group_events: GroupEvents
 ) -> None:
-    """Refuse events that cannot be, before anything is played.
+    """Refuse impossible group events before anything is played.
 
     Parameters
     ----------
     events : Events
-        Pastry's, after which the nodes have to be alive.
+        Pastry's events; the nodes of group events must be alive after them.
 
     Raises
     ------
@@ -221,7 +224,7 @@ def _refuse(round: GroupRound, ring: Ring, kind: str, group: np.ndarray, node: n
 
 @dataclass(frozen=True)
 class _CheckMembers(RoundProgram):
-    """Notes joins of members, also of those that wait for a refusal, and quits of others.
+    """Record joins of members (or of nodes that wait for a refusal), and quits of non-members.
 
     Attributes
     ----------
@@ -242,7 +245,10 @@ class _CheckMembers(RoundProgram):
 
 
 def join_trees(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
-    """Nodes of a tree are members at once; others send JOINs later, unknown members apart."""
+    """Make nodes members; those outside of the tree send a JOIN later in the round.
+
+    Nodes without the credentials to join are kept apart, as unknown members.
+    """
     allowed = scribe.groups.allows("join", group, node)
     pair = scribe.key(group, node)
     scribe.state.unknown_members.insert(pair[~allowed])

@@ -1,8 +1,8 @@
-"""The cost of a node's failure for the trees that it is in, by its depth.
+"""The cost of a node failure for the trees that contain the node, by the node's depth.
 
-It is read from static trees: a node that fails takes away its link to its parent and those to its
-children, and each child joins again, which takes a new link and a JOIN at least.  The parent drops
-the failed child.
+The cost is computed from static trees.  A failed node breaks the link to its parent and the links
+to its children.  Each child joins again, which costs at least one new link and one JOIN, and the
+parent drops the failed child.
 
 References
 ----------
@@ -24,17 +24,17 @@ from scribe_spark.runtime.blocks import read_partition
 
 
 def costs_of_rejoining(edges: DataFrame) -> DataFrame:
-    """Sums over every (group, node) of some trees, by the depth at which it fails.
+    """Sum the costs of a failure of each (group, node), by the depth of the node.
 
     Parameters
     ----------
     edges : DataFrame
-        ``group, parent, child`` of trees.
+        The edges of the trees: ``group, parent, child``.
 
     Returns
     -------
     DataFrame
-        `multicast.FAILURES`.
+        The schema is `multicast.FAILURES`.
     """
     whole = edges.select("group", "parent", "child").repartition("group")
     sums = [F.sum(name).alias(name) for name in ("failures", "links", "acting", "messages")]

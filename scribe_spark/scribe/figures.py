@@ -1,8 +1,8 @@
 """``forward`` and ``deliver`` of Figures 3 and 4, for all messages that arrive in a superstep.
 
-In the papers a message comes alone.  Here all of a kind come as arrays, to all nodes of all groups
-at once; what nodes do does not depend on their order.  Numbers in parentheses are lines of the
-figures.
+The papers handle one message at a time.  Here, all messages of one kind are arrays, for all nodes
+and all groups together; the result does not depend on the order of the messages.  Numbers in
+parentheses are line numbers of the figures.
 
 References
 ----------
@@ -24,8 +24,8 @@ from scribe_spark.scribe.scribe import Joins, Scribe
 #: The answer to a JOIN.
 ANSWER = "answer"
 
-#: The table of children for which joinHandler has not been called yet: the node that has added
-#: each (``at``), and the columns of its JOIN.
+#: The table of added children for which joinHandler is still to be called: the parent (``at``) and
+#: the columns of the child's JOIN.
 ADDED = "scribe added"
 
 #: The table of JOINs that roots have answered: ``group, source``.
@@ -35,39 +35,40 @@ AT_ROOT = "scribe at root"
 def forward(
     scribe: Scribe, at: np.ndarray, joins: Joins, route: Callable[[np.ndarray], None]
 ) -> None:
-    """Figure 3, line 1: JOINs (2) on their way to the groupId, at nodes that may be in the tree.
+    """Forward JOINs at nodes on their way to the groupId (Figure 3, line 1).
 
     Parameters
     ----------
     at : ndarray of int64
-        Where each JOIN is.
+        The node where each JOIN is.
     route : callable
-        Sends the JOINs of nodes that enter the tree, given by their (group, node), ascending.
+        ``route(pairs)`` sends the JOINs of nodes that enter the tree, given as sorted keys (group,
+        node).
     """
     pair = scribe.key(joins.group, at)
     new = distinct(pair[~scribe.state.entries.has(pair)])  # (3) if !(msg.group in groups)
     scribe.state.entries.enter(new, scribe.number, "forwarder")  # (4) groups = groups + msg.group
     route(new)  # (5) route(msg, msg.group)
     _add_children(scribe, at, joins)  # (6) groups[msg.group].children + msg.source
-    # (7) nextId = null: the caller keeps none of the messages
+    # (7) nextId = null: the caller forwards none of the messages
 
 
 def deliver_create(
     scribe: Scribe, group: np.ndarray, node: np.ndarray, creator: np.ndarray
 ) -> None:
-    """Figure 4, line 3, at nodes that do not know the group: its state, of which they are roots."""
+    """Store a group's state at its root (Figure 4, line 3); the node has no state of it yet."""
     state = {"epoch": scribe.number, "version": 0, "creator": creator, "value": -1}
     pair = scribe.key(group, node)
     scribe.state.copies.insert(pair, **state, root=node, incarnation=-1)  # (3) groups + msg.group
 
 
 def deliver_join(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
-    """Figure 4, line 4, at roots."""
+    """Add children at roots (Figure 4, line 4)."""
     _add_children(scribe, at, joins)  # (4) groups[msg.group].children + msg.source
 
 
 def _add_children(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
-    """Children are added and answered; joinHandler is called later."""
+    """Add children and answer their JOINs; joinHandler is called later."""
     edge = scribe.key(scribe.key(joins.group, at), joins.source)
     scribe.state.children.put(edge, number=joins.number, refreshed=scribe.number, got_payload=False)
     answer: dict[str, np.ndarray] = {"group": joins.group, "parent": at}
@@ -80,7 +81,7 @@ def _add_children(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
 
 
 def take_answers(scribe: Scribe, answers: Columns) -> None:
-    """Whoever sent a JOIN takes who answers as its parent; a root takes no answer."""
+    """Nodes take the sender of an answer as their parent; roots ignore answers."""
     entries = scribe.state.entries
     group, source, parent = answers["group"], answers[AT], answers["parent"]
     row = scribe.entry(group, source)
@@ -96,17 +97,19 @@ def take_answers(scribe: Scribe, answers: Columns) -> None:
 
 
 def deliver_multicast(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Figure 4, lines 5 and 6: to whom messages go on; lines 7 and 8 are the caller's.
+    """Return the children that messages are sent to (Figure 4, lines 5 and 6).
+
+    The caller handles lines 7 and 8.
 
     Parameters
     ----------
     pair : ndarray of int64
-        (group, node) of each message.
+        The key of (group, node) at which each message is.
 
     Returns
     -------
     message, row : ndarray of int64
-        An index of `pair`, and the row of `ChildrenTable` along which it is sent.
+        The index of the message in `pair`, and the row of `ChildrenTable` with the child.
     """
     children = scribe.state.children.key
     first = np.searchsorted(children, pair * scribe.state.size)
@@ -117,14 +120,15 @@ def deliver_multicast(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.
 def deliver_leave(
     scribe: Scribe, group: np.ndarray, node: np.ndarray, source: np.ndarray, number: np.ndarray
 ) -> None:
-    """Figure 4, line 9; lines 10 and 11 are `leave._leave_up`.
+    """Drop children that send a LEAVE (Figure 4, line 9).
 
-    A LEAVE that is older than the JOIN by which the child was added last is ignored.
+    `leave._leave_up` implements lines 10 and 11.  A LEAVE that is older than the child's last JOIN
+    is ignored.
 
     Parameters
     ----------
     group, node, source, number : ndarray of int64
-        Whom the LEAVE reaches, who has sent it, and the join number of that one.
+        The group, the receiver, the sender, and the sender's join number.
     """
     children = scribe.state.children
     row = children.find(scribe.key(scribe.key(group, node), source))

@@ -1,4 +1,4 @@
-"""Groups of a world: their groupIds, and who may create, join and multicast.
+"""The groups of a world: their groupIds and their access lists (create, join, multicast).
 
 References
 ----------
@@ -16,25 +16,26 @@ from scribe_spark.core.arrays import distinct, find_sorted
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.closeness import Keys
 
-#: What an access list is about.
+#: The operations that an access list can restrict.
 OPERATIONS = ("create", "join", "multicast")
 
 
 @dataclass(frozen=True)
 class Groups:
-    """G groups; everywhere else a group is its index here.
+    """G groups; elsewhere a group is given by its index here.
 
     Attributes
     ----------
     number : ndarray of int64, shape (G,)
-        Numbers of the groups, ascending.
+        The numbers of the groups, ascending.
     keys : Keys
         The groupIds.
     allowed : mapping of str to (ndarray of bool, ndarray of int64)
-        For an operation: which groups have a list, shape (G,); and who is on it, as ascending
-        numbers ``group * K + position`` of K nodes.  Who is missing here is open to everybody.
+        For an operation, two arrays: whether each group has an access list, shape (G,); and the
+        nodes on the lists, as sorted keys ``group * K + position``.  An operation that is missing
+        here is allowed to every node.
     size : int
-        K, how many nodes are known.
+        K, the number of nodes in the world.
     """
 
     number: np.ndarray
@@ -53,15 +54,15 @@ class Groups:
         known: Ring,
         lists: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]] | None = None,
     ) -> Groups:
-        """Groups in any order.
+        """Build the table of groups that are given in any order.
 
         Parameters
         ----------
         known : Ring
-            All nodes of the world in the order of nodeIds.
+            All nodes of the world, sorted by nodeId.
         lists : mapping of str to (ndarray, ndarray, ndarray), optional
-            For an operation: numbers of the groups that have a list; and rows of group and node,
-            by their numbers.  A list may be empty.
+            For an operation: the numbers of the groups that have a list, and the groups and nodes
+            on the lists, by number.  A list may be empty.
         """
         order = np.argsort(number)
         number, size = number[order], len(known)
@@ -73,7 +74,7 @@ class Groups:
         return cls(number, keys.take(order), size, allowed)
 
     def allows(self, operation: str, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return whether the credentials of nodes permit an operation: bool, one a pair."""
+        """Return whether the access lists allow an operation to each (group, node): bool."""
         if operation not in self.allowed:
             return np.ones(len(group), dtype=bool)
         has_list, pairs = self.allowed[operation]

@@ -1,4 +1,4 @@
-"""Groups and their members: groupIds, sizes, membership, and who multicasts.
+"""The groups of a run and their members: groupIds, sizes, memberships and sources.
 
 References
 ----------
@@ -33,10 +33,10 @@ if TYPE_CHECKING:  # not on executors
 
 
 def group_sizes(config: RunConfig) -> np.ndarray:
-    """Members of the groups of rank 1, 2, ...: int64, shape (G,).
+    """Return the number of members of each group: int64, shape (G,).
 
-    gsize(r) = floor(N r**-1.25 + 0.5), or the same number for all, or as many as nodes choose
-    them.
+    The size of the group with rank r is floor(N r**-1.25 + 0.5) by default; or it is the same for
+    all groups, or the number of nodes that choose the group (custody).
     """
     if config.groups.custody is not None:
         return _Custody.of(config, config.groups).sizes()
@@ -48,25 +48,25 @@ def group_sizes(config: RunConfig) -> np.ndarray:
 
 
 def drawn_members(nodes: int, size: int, seed: int, group: int) -> np.ndarray:
-    """The members of a group: distinct ones of the first `nodes` nodes, int64 of shape (size,)."""
+    """Draw `size` distinct members of a group from the first `nodes` nodes: int64, (size,)."""
     return draws.distinct_below(nodes, size, seed, "members", group)
 
 
 @dataclass(frozen=True)
 class _Custody:
-    """Each node is a member of a number of groups; picklable, without pydantic.
+    """Each node is a member of a given number of groups; picklable, without pydantic.
 
-    A node is in the groups of least draw(``custody``, node, group).
+    A node joins the groups with the smallest values of draw(``custody``, node, group).
 
     Attributes
     ----------
     classes : NodeClasses
     groups : int
-        The groups are 1 to this number.
+        The number of groups, which are numbered from 1.
     usual : int
-        In how many groups a node is whose class does not say it.
+        The number of groups per node, for nodes whose class does not set it.
     nodes, at_once : int
-        How many nodes there are, and in a chunk.
+        The number of nodes, and the number of nodes in a chunk.
     """
 
     classes: NodeClasses
@@ -77,18 +77,18 @@ class _Custody:
 
     @classmethod
     def of(cls, config: Any, section: Any) -> Self:
-        """Return that of a config, by its section ``groups`` or ``scribe``."""
+        """Return the custody of a config, given its section ``groups`` or ``scribe``."""
         groups = section.count or 0
         at_once = max(_DRAWS_AT_ONCE // max(groups, 1), 1)
         known = NodeClasses.of(config), groups, section.custody
         return cls(*known, config.overlay.nodes, at_once)
 
     def starts(self) -> np.ndarray:
-        """Return the first nodes of chunks of nodes: int64."""
+        """Return the first node of each chunk: int64."""
         return np.arange(0, self.nodes, self.at_once)
 
     def chunk(self, start: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the groups and nodes of a chunk's members: int64; the nodes ascend."""
+        """Return the groups and nodes of the memberships in a chunk, sorted by node: int64."""
         node = np.arange(start, min(start + self.at_once, self.nodes))
         count = np.minimum(self.classes.values("custody", node, self.usual), self.groups)
         shared = draws.bits_np(self.classes.seed, "custody", node)
@@ -98,7 +98,7 @@ class _Custody:
         return order[chosen] + 1, np.repeat(node, count)
 
     def sizes(self) -> np.ndarray:
-        """Return how many members each group has: int64, shape (G,)."""
+        """Return the number of members of each group: int64, shape (G,)."""
         sizes = np.zeros(self.groups + 1, dtype=np.int64)
         for start in self.starts().tolist():
             sizes += np.bincount(self.chunk(start)[0], minlength=self.groups + 1)
@@ -109,13 +109,13 @@ _DRAWS_AT_ONCE = 2**21
 
 
 def custody_members(config: Any, section: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the groups and nodes of all members, in the order of groups and nodes: int64.
+    """Return the groups and nodes of all memberships, sorted by group and node: int64.
 
     Parameters
     ----------
     config : RunConfig or WorldConfig
     section : GroupsConfig or ScribeConfig
-        Its section with the groups.
+        The section of the config that describes the groups.
     """
     custody = _Custody.of(config, section)
     chunks = [custody.chunk(start) for start in custody.starts().tolist()]
@@ -140,7 +140,7 @@ def _draw_by_custody(spark: SparkSession, config: RunConfig) -> Batches:
 
 
 def draw_members(spark: SparkSession, config: RunConfig) -> Batches:
-    """`schemas.MEMBERS`: distinct nodes for each group, drawn uniformly and independently; lazy."""
+    """Draw distinct members of each group, uniformly and independently: `schemas.MEMBERS`; lazy."""
     if config.groups.custody is not None:
         return _draw_by_custody(spark, config)
     sizes = group_sizes(config)
@@ -160,12 +160,14 @@ def draw_members(spark: SparkSession, config: RunConfig) -> Batches:
 
 
 def read_members(spark: SparkSession, path: str, nodes: int) -> DataFrame:
-    """`schemas.MEMBERS` from the user's table at `path`, checked; nodes are 0 to `nodes` - 1.
+    """Read and check the user's table of members at `path`: `schemas.MEMBERS`.
+
+    Nodes have the numbers 0 to `nodes` - 1.
 
     Raises
     ------
     InputError
-        A row that names no node, or a member twice.
+        A row names no node or no group, or a member occurs twice.
     """
     if is_local(path):
         frame = check_members(path, nodes)
@@ -185,9 +187,9 @@ _COLUMNS: dict[str, Kind] = {"group": "int", "node": "int"}
 
 
 def check_members(path: str, nodes: int):
-    """Read a local table of members without Spark and check it: a pandas frame (group, node).
+    """Read and check a local table of members without Spark: a pandas frame (group, node).
 
-    Groups may have any numbers above `NO_GROUP`, nodes are 0 to `nodes` - 1.
+    Groups may have any number above `NO_GROUP`; nodes have the numbers 0 to `nodes` - 1.
 
     Raises
     ------
@@ -217,11 +219,13 @@ def _twice(path: str, group, node) -> InputError:
 
 
 def make_groups(members: DataFrame, nodes: DataFrame, config: RunConfig) -> DataFrame:
-    """Each group's key and creator: ``group, key_hi, key_lo, size, creator, creator_router``.
+    """Return each group's key and creator.
 
-    A group is named after its rank; its creator is a uniformly drawn node.  The groupId is SHA-1
-    of group name and creator's name, first 128 bits; or the high half of the creator's nodeId and
-    64 bits of SHA-1 of the name, which makes the creator the root.
+    The columns are ``group, key_hi, key_lo, size, creator, creator_router``.  The name of a group
+    contains its rank, and the creator is drawn uniformly.  The groupId is the first 128 bits of
+    SHA-1 of the group's name and the creator's name.  With ``ids="creator"``, the groupId is the
+    upper half of the creator's nodeId followed by 64 bits of SHA-1 of the name, so that the creator
+    is the root.
     """
     name = F.concat(F.lit("group-"), F.col("group").cast("string"))
     creator = draws.below(config.overlay.nodes, config.seed, "creator", "group")
@@ -244,7 +248,7 @@ def make_groups(members: DataFrame, nodes: DataFrame, config: RunConfig) -> Data
 
 
 def _sizes(members: DataFrame, config: RunConfig) -> DataFrame:
-    """``group, size``; drawn groups may be empty, a user's are those of the table."""
+    """Return ``group, size``; drawn groups may be empty, a user's groups have members."""
     if config.groups.members is not None:
         return members.groupBy("group").agg(F.count(F.lit(1)).alias("size"))
     sizes = group_sizes(config)
@@ -253,7 +257,7 @@ def _sizes(members: DataFrame, config: RunConfig) -> DataFrame:
 
 
 def senders(members: DataFrame, seed: int) -> DataFrame:
-    """A uniformly drawn member of each group: ``group, source, source_router``.
+    """Draw one member of each group as its source: ``group, source, source_router``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Scribe's upcalls: the columns that an application receives, and the use of its answers.
+"""Scribe's upcalls: the columns that an application receives, and the use of its results.
 
 References
 ----------
@@ -15,20 +15,20 @@ from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import NOTHING
 from scribe_spark.scribe.upcalls import Calls
 
-#: The table of (group, root), ``pair``, that are new or have a new state, which their replicas do
-#: not have yet.
+#: The table of roots that are new or whose group state changed, and whose replicas are not updated
+#: yet: ``pair``, the key of (group, root).
 CHANGED = "scribe changed"
 
 
 def calls_of(scribe: Scribe, pair: np.ndarray, row: np.ndarray) -> Calls:
-    """The part of nodes of trees that an application sees.
+    """Return what the application may see of tree nodes, for an upcall.
 
     Parameters
     ----------
     pair : ndarray of int64
-        Their (group, node), each once.
+        The keys of (group, node), each once.
     row : ndarray of int64
-        Their rows in `Entries`.
+        The rows of the nodes in `Entries`.
     """
     entries, children, copies = scribe.state.entries, scribe.state.children, scribe.state.copies
     group, node = scribe.split(pair)
@@ -55,7 +55,7 @@ def calls_of(scribe: Scribe, pair: np.ndarray, row: np.ndarray) -> Calls:
 
 
 def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
-    """JOINs that repair, with what the application adds to them."""
+    """Call faultHandler for repair JOINs; return the JOINs with its additions."""
     if scribe.best_effort or not len(joins):
         return joins
     pair = scribe.key(joins.group, joins.source)
@@ -65,7 +65,7 @@ def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
 
 
 def keep_values(scribe: Scribe, pair: np.ndarray, values: Columns) -> None:
-    """Roots keep what an application wants in the groups' states, which have changed."""
+    """Store the values that the application keeps in the groups' states at the roots."""
     call = values["call"]
     if not len(call):
         return
@@ -81,7 +81,7 @@ def keep_values(scribe: Scribe, pair: np.ndarray, values: Columns) -> None:
 
 
 def keep_used_values(scribe: Scribe) -> None:
-    """Forget what no copy has any more, and number the rest from 0."""
+    """Delete stored values that no copy refers to, and number the others from 0."""
     value = scribe.state.copies.value
     used = distinct(value[value >= 0])
     if len(used) < len(scribe.state.values):

@@ -1,4 +1,4 @@
-"""Soft state, suspicion and heartbeats.
+"""Soft state: children refresh their entries; parents send heartbeats; silence is a suspicion.
 
 References
 ----------
@@ -19,13 +19,13 @@ REFRESH, REFUSED, HEARTBEAT = "refresh", "refresh refused", "heartbeat"
 
 
 def send_refreshes(scribe: Scribe) -> None:
-    """Children refresh their entries every `refresh` rounds after their JOIN, all at once."""
+    """Children refresh their entry at the parent every `refresh` rounds after their JOIN."""
     entries = scribe.state.entries
     due = (scribe.number - entries.number) % scribe.rules.refresh == 0
     rows = np.flatnonzero((entries.parent >= 0) & due)
     group, child = scribe.split(entries.key[rows])
     parent = entries.parent[rows]
-    # only silence makes suspicious
+    # a lost refresh has no effect: a child suspects its parent only by the lack of heartbeats
     arrives = scribe.send("refresh", child, parent)
     columns = {"group": group, "child": child, "number": entries.number[rows], AT: parent}
     if not arrives.all():
@@ -34,7 +34,7 @@ def send_refreshes(scribe: Scribe) -> None:
 
 
 def receive_refreshes(scribe: Scribe, came: Columns) -> None:
-    """Parents refresh entries; one that has no such entry says so."""
+    """Parents refresh the entries of children; unknown children get a refusal."""
     children, child = scribe.state.children, came["child"]
     edge = children.find(scribe.key(scribe.key(came["group"], came[AT]), child))
     known = edge >= 0
@@ -45,21 +45,21 @@ def receive_refreshes(scribe: Scribe, came: Columns) -> None:
 
 
 def was_refused(scribe: Scribe, came: Columns) -> None:
-    """Children whose refresh was refused join again."""
+    """Children whose refresh was refused lose their parent and join again."""
     scribe.refuse("refresh", len(came[AT]))
     lose_parent(scribe, scribe.entry(came["group"], came[AT]), "refused")
 
 
 def expire(scribe: Scribe) -> None:
-    """Entries that were not refreshed for `child_timeout` rounds are dropped."""
+    """Parents drop children that did not refresh for `child_timeout` rounds."""
     children = scribe.state.children
     children.keep(scribe.number - children.refreshed < scribe.rules.child_timeout)
 
 
 def suspect(scribe: Scribe) -> None:
-    """A node that heard nothing for `parent_timeout` rounds has no parent any more.
+    """Nodes that heard nothing for `parent_timeout` rounds give up their parent.
 
-    Whether that was the root (which only the measurement knows) is the cause that is counted.
+    The recorded cause tells whether the parent was the root; only the measures know that.
     """
     entries, dead_roots = scribe.state.entries, scribe.state.dead_roots
     silent = scribe.number - entries.heard > scribe.rules.parent_timeout
@@ -73,7 +73,7 @@ def suspect(scribe: Scribe) -> None:
 
 
 def send_heartbeats(scribe: Scribe) -> None:
-    """The end of a round: a heartbeat to each child that got no payload from this parent."""
+    """Parents send a heartbeat to each child that got no payload in this round."""
     children = scribe.state.children
     edge = children.key[~children.got_payload]
     pair, child = scribe.split(edge)
@@ -85,7 +85,7 @@ def send_heartbeats(scribe: Scribe) -> None:
 
 
 def hear_parents(scribe: Scribe, came: Columns) -> None:
-    """A node that hears of its parent knows that it is alive; heartbeats of others are ignored."""
+    """Nodes record heartbeats of their parents, and ignore heartbeats of other nodes."""
     entries = scribe.state.entries
     row = scribe.entry(came["group"], came[AT])
     there = row >= 0
@@ -95,10 +95,10 @@ def hear_parents(scribe: Scribe, came: Columns) -> None:
 
 
 def find_orphans(scribe: Scribe) -> np.ndarray:
-    """Return orphans after the heartbeats, by rows of `Entries`.
+    """Return the orphans after the heartbeats, as rows of `Entries`.
 
-    They are not the root, and no live node is both their parent and has them as a child: nobody
-    whom they take for their parent has sent them a heartbeat or a payload.
+    An orphan is not the root, and has no live parent that knows it as a child: it got neither a
+    heartbeat nor a payload from its parent.
     """
     entries = scribe.state.entries
     return np.flatnonzero(~entries.root & ((entries.parent < 0) | ~entries.heeded))

@@ -1,7 +1,7 @@
-"""JOINs of a round, and the programs that play them: all start together and go up hop by hop.
+"""The JOINs of a round: all nodes that wait send one, and all JOINs travel hop by hop.
 
-A JOIN repairs if its cause is that the parent or the root failed; so does that of a node that
-enters the tree because such a JOIN has come to it, and which sends its own instead.
+A *repair JOIN* has the cause that the parent or the root failed.  If a repair JOIN makes a node
+enter the tree, that node's own JOIN is a repair JOIN as well.
 
 References
 ----------
@@ -27,26 +27,26 @@ from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import FAILED, cause
 
-#: A JOIN on its way.
+#: The kind of a JOIN message.
 JOIN = "JOIN"
 
-#: The tables of JOINs that were sent, and of nodes that JOINs that repair were at.
+#: Tables: the JOINs that were sent, and the nodes that repair JOINs visited.
 JOINS, REPAIRING = "scribe joins", "scribe repairing"
 
 
 @dataclass(frozen=True)
 class Requests(Rows):
-    """JOINs on their way.
+    """JOINs that are being routed.
 
     Attributes
     ----------
     joins : Joins
     at : ndarray of int64, shape (m,)
-        Where they are.
+        The node where each JOIN is.
     path : ndarray of int64, shape (m, longest path)
-        The nodes that they were at, NONE after the end; without columns where all is settled.
+        The nodes that each JOIN visited, padded with NONE; no columns in a settled round.
     repairs : ndarray of bool, shape (m,)
-        Which of them repair.
+        True for repair JOINs.
     """
 
     joins: Joins
@@ -56,13 +56,13 @@ class Requests(Rows):
 
     @classmethod
     def of(cls, scribe: Scribe, joins: Joins, repairs: np.ndarray) -> Requests:
-        """JOINs at their sources."""
+        """Return JOINs that start at their sources."""
         path = joins.source[:, None][:, : 0 if scribe.settled else 1]
         return cls(joins, joins.source, path, repairs)
 
     @classmethod
     def sent_to(cls, joins: Joins, at: np.ndarray) -> Requests:
-        """JOINs that were sent to nodes, not routed."""
+        """Return JOINs that are sent to a known node without routing."""
         path = np.column_stack([joins.source, at])
         return cls(joins, at, path, np.zeros(len(at), dtype=bool))
 
@@ -74,9 +74,9 @@ class Requests(Rows):
 
 
 def first_joins(scribe: Scribe) -> Requests:
-    """Every waiting node sends a JOIN; return those that go on."""
+    """Let every waiting node send a JOIN; return the JOINs that travel on."""
     joins = note_joins(scribe, scribe.state.entries.waiting())
-    # all JOINs take a hop; some are delivered where they began
+    # all JOINs take a hop; Pastry delivers some of them at their source
     repairs = np.isin(joins.cause, FAILED)
     scribe.note(REPAIRING, node=joins.source[repairs])
     moving, delivered = onward(scribe, Requests.of(scribe, joins, repairs))
@@ -88,20 +88,20 @@ def first_joins(scribe: Scribe) -> Requests:
 
 
 def send_on(scribe: Scribe, moving: Requests) -> None:
-    """JOINs go to the next nodes."""
+    """Send JOINs to their next nodes."""
     columns = moving.to_columns()
     scribe.tell(JOIN, columns.pop(AT), **columns)
 
 
 def send_directly(scribe: Scribe, joins: Joins, to: np.ndarray) -> None:
-    """JOINs go to nodes, and are not routed."""
+    """Send JOINs to known nodes, without routing."""
     send_on(scribe, Requests.sent_to(joins, to))
 
 
 def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
-    """Nodes that have no parent, by rows of `Entries`, make JOINs, which they remember.
+    """Make and record the JOINs of nodes without a parent, given as rows of `Entries`.
 
-    Who has sent one before lets faultHandler add to it.
+    A node that has sent a JOIN before calls faultHandler, which may add data.
     """
     entries = scribe.state.entries
     joins = Joins.of(*scribe.split(entries.key[rows]), scribe.number, entries.cause[rows])
@@ -114,14 +114,14 @@ def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
 
 
 def own_joins(scribe: Scribe, pair: np.ndarray, which: np.ndarray, joins: Joins) -> Joins:
-    """Return the JOINs that nodes send when they enter trees, because others' have come to them.
+    """Return the JOINs of nodes that enter the tree because another node's JOIN visits them.
 
     Parameters
     ----------
     pair : ndarray of int64
-        (group, node), ascending.
+        The keys of (group, node), ascending.
     which : ndarray of int64
-        The index in `pair` of where each of `joins` has come.
+        For each of `joins`, the index in `pair` of the node that it visits.
     """
     own = Joins.of(*scribe.split(pair), scribe.number, cause("forwarder"))
     if scribe.best_effort:
@@ -130,7 +130,7 @@ def own_joins(scribe: Scribe, pair: np.ndarray, which: np.ndarray, joins: Joins)
 
 
 def remember(scribe: Scribe, joins: Joins) -> None:
-    """Nodes remember the JOINs that they send."""
+    """Record JOINs at the nodes that send them."""
     entries = scribe.state.entries
     row = scribe.entry(joins.group, joins.source)
     entries.number[row], entries.tried[row], entries.extra[row] = joins.number, True, joins.extra
@@ -139,14 +139,14 @@ def remember(scribe: Scribe, joins: Joins) -> None:
 
 
 def onward(scribe: Scribe, moving: Requests) -> tuple[Requests, np.ndarray]:
-    """One hop; what ends without an answer is forgotten.
+    """Route JOINs one hop; JOINs that end without an answer are dropped.
 
     Returns
     -------
     Requests
-        Those that go on.
+        The JOINs that travel on.
     delivered : ndarray of bool
-        Which of these Pastry delivers where they are.
+        True for each given JOIN that Pastry delivers at its current node.
     """
     to = scribe.hop("JOIN", moving.at, moving.joins.group)
     delivered = to == moving.at
@@ -162,19 +162,19 @@ def onward(scribe: Scribe, moving: Requests) -> tuple[Requests, np.ndarray]:
 
 
 def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
-    """All JOINs under way arrive; return those that go on.
+    """Handle JOINs at the nodes that they visit; return the JOINs that travel on.
 
-    Answers that have come have been taken before.
+    Answers that arrive in the same superstep are handled before.
     """
     joins, at = moving.joins, moving.at
     scribe.note(REPAIRING, node=at[moving.repairs])
     pair = scribe.key(joins.group, at)
     row = scribe.state.entries.find(pair)
-    # 1. those of nodes on the receiver's own path from the root go on
+    # 1. a JOIN travels on if its source is on the receiver's own path from the root
     circular = np.flatnonzero(on_path(scribe, row, joins.source))
     parts = [onward(scribe, moving.take(circular))[0]]
-    # 2. nodes that are not in the tree yet send JOINs of their own for those that they got, unless
-    #    Pastry delivers there
+    # 2. nodes outside of the tree enter it and send JOINs of their own, unless Pastry delivers
+    #    the JOIN there
     outside = np.flatnonzero(row < 0)
     new, which = np.unique(pair[outside], return_inverse=True)
     own = own_joins(scribe, new, which, joins.take(outside))
@@ -191,7 +191,7 @@ def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     answered = ~ends
     answered[circular] = False
     forward(scribe, at[answered], joins.take(answered), route)
-    # 3. where Pastry delivers: at the root, or nowhere
+    # 3. delivered JOINs: the node becomes the root if it has the group's state
     knows = ends & scribe.state.copies.has(pair)
     scribe.refuse("no group", (ends & ~knows).sum())
     become_root(scribe, distinct(pair[knows]))
@@ -200,7 +200,7 @@ def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
 
 
 class JoinProgram(RoundProgram):
-    """JOINs and answers on their way."""
+    """The base of programs that route JOINs and handle answers."""
 
     writes = ("entries", "children", "copies", "paths", "created")
     settled_writes = ("entries", "children", "copies", "created")
@@ -214,7 +214,7 @@ class JoinProgram(RoundProgram):
 
 
 class SendJoins(JoinProgram):
-    """CREATEs are at their ends; then every waiting node sends a JOIN, until all have ended."""
+    """Handle the round's CREATEs; then every waiting node sends a JOIN."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
@@ -224,5 +224,5 @@ class SendJoins(JoinProgram):
             self.send(scribe)
 
     def send(self, scribe: Scribe) -> None:
-        """Every waiting node sends a JOIN."""
+        """Let every waiting node send a JOIN."""
         send_on(scribe, first_joins(scribe))

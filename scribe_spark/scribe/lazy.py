@@ -1,7 +1,6 @@
-"""Lazy growth: a JOIN makes no forwarders on its way; the first node of the tree takes the joining
-node in.
+"""Lazy growth: a JOIN makes no forwarders; the first tree node that it reaches adopts the source.
 
-For a round: :class:`DrawWaves`, then :class:`AskTree` and :class:`TakeIn` for each wave.
+A round plays :class:`DrawWaves`, and for each wave :class:`AskTree` and :class:`TakeIn`.
 
 References
 ----------
@@ -37,19 +36,20 @@ from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import FAILED
 
-#: The tables of nodes whose waves are to come, ``pair``, ``wave``; of nodes that have sent a JOIN
-#: in this wave, ``pair``; and of JOINs at the nodes that are to answer them: ``before``, the node
-#: before, which may take the source in, and ``alone``, whether nobody but the source may.
+#: Tables.  WAVES: ``pair``, ``wave`` of nodes whose wave is still to come.  SENT: ``pair`` of nodes
+#: that sent a JOIN in this wave.  ASKED: JOINs at the tree nodes that must answer them, with
+#: ``before``, the previous node on the route, which may adopt the source, and ``alone``, True if
+#: only the source itself may be added.
 WAVES, SENT, ASKED = "scribe waves", "scribe sent in wave", "scribe asked"
 
-# kinds of messages: who joins, and in which wave; a JOIN on its way; the source of a JOIN has
-# another parent, whose own JOIN follows
+# kinds of messages: the joining nodes; their waves; a JOIN; the order to the previous node to adopt
+# the source; that node's own JOIN
 _JOINS, _WAVE = "joins in this round", "wave"
 _JOIN, _ADOPT, _OWN = "lazy JOIN", "adopt", "JOIN of who adopts"
 
 
 def grow_lazily(player: Player, round: GroupRound) -> None:
-    """Nodes that wait, or have joined in this round, send JOINs, in waves."""
+    """Let waiting nodes and new members send JOINs, in waves."""
     player.play(DrawWaves(player.given, round))
     wave = 0
     while player.has(WAVES):
@@ -60,12 +60,12 @@ def grow_lazily(player: Player, round: GroupRound) -> None:
 
 
 def rank_at_node(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
-    """Return the rank of each row among those of equal `at`, from 0, by the order of others.
+    """Return each row's rank, from 0, among the rows with equal `at`.
 
     Parameters
     ----------
     at, *order : ndarray, shape (m,)
-        The first of `order` counts most.
+        Rows are ranked by the arrays in `order`; the first is the most significant.
     """
     rows = np.lexsort((*order[::-1], at))
     rank = np.empty(len(at), dtype=np.int64)
@@ -79,18 +79,19 @@ def _waits(scribe: Scribe, row: np.ndarray) -> np.ndarray:
 
 
 def _in_tree(scribe: Scribe, row: np.ndarray) -> np.ndarray:
-    """Test for nodes in trees (rows of `Entries`, or NONE) that do not wait."""
+    """Return True for nodes (rows of `Entries`, or NONE) that are in the tree and do not wait."""
     inside = row >= 0
     inside[inside] = ~_waits(scribe, row[inside])
     return inside
 
 
 class DrawWaves(SendJoins):
-    """CREATEs are at their ends; then waves are drawn: of each group one node, then two, then four.
+    """Draw the waves of a group's joining nodes: one node, then two, then four, and so on.
 
-    New members that wait for nobody have their ranks in the order, too, as in a run.  The order
-    is that in which users happen to join: no node knows it, so a node somewhere is told who joins,
-    and tells each its wave, by messages that are not counted.
+    The program also handles the round's CREATEs first.  New members that do not wait take part in
+    the order, as in a run.  The order stands for the order in which users join, which no node
+    knows.  Therefore some node receives all joining nodes and tells each its wave; these messages
+    are not counted.
     """
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
@@ -123,12 +124,12 @@ def _draw_waves(scribe: Scribe, came: Columns) -> None:
 
 @dataclass(frozen=True)
 class AskTree(RoundProgram):
-    """The JOINs of a wave go on to the first node of the tree, as the waves before have left it.
+    """Route the JOINs of a wave to the first tree node; the tree is as earlier waves left it.
 
     Attributes
     ----------
     wave : int
-        From 0.
+        The number of the wave, from 0.
     """
 
     wave: int = 0
@@ -142,7 +143,7 @@ class AskTree(RoundProgram):
             _route(scribe, inbox[_JOIN])
 
     def _begin(self, scribe: Scribe, tables: Tables) -> None:
-        """Nodes that wait when their wave comes send JOINs."""
+        """Nodes that still wait when their wave begins send JOINs."""
         tables.pop(SENT, None)
         waves = tables.pop(WAVES, None)
         if waves is None:
@@ -159,9 +160,9 @@ class AskTree(RoundProgram):
 
 
 def _route(scribe: Scribe, moving: Columns) -> None:
-    """JOINs go to the tree, or to the bucket's edge.
+    """Route JOINs to the tree or to the edge of the bucket.
 
-    A node of the tree that has the source on its path does not answer.
+    A tree node does not answer a JOIN whose source is on its own path to the root.
     """
 
     def hop_of(here: Columns) -> tuple[np.ndarray, Columns]:
@@ -173,7 +174,7 @@ def _route(scribe: Scribe, moving: Columns) -> None:
         goes = ~inside | circular
         onward = at.copy()
         onward[goes] = scribe.hop("JOIN", at[goes], group[goes])
-        # (one that a node of the tree does not answer, though Pastry delivers there, is lost)
+        # (a JOIN is lost if Pastry delivers it at a tree node that does not answer it)
         onward[circular & (onward == at)] = NONE
         before = np.where((onward == at) | (onward < 0), here["before"], at)
         return onward, {**here, "alone": here["alone"] | circular, "before": before}
@@ -194,7 +195,7 @@ def _route(scribe: Scribe, moving: Columns) -> None:
 
 
 class TakeIn(JoinProgram):
-    """Nodes of trees take in as many as there is room for, and those before them the others."""
+    """Tree nodes adopt sources up to their limit; previous nodes on the routes adopt the others."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
@@ -214,18 +215,18 @@ def _answer(scribe: Scribe, asked: Columns) -> None:
     number, limits, size = scribe.ring.node, scribe.limits, scribe.state.size
     assert limits is not None
     load = np.bincount(scribe.state.children.key // size % size, minlength=size)
-    # 1. nodes with the group's state that JOINs are delivered at are roots from now on
+    # 1. nodes with the group's state at which JOINs are delivered become roots
     pair = scribe.key(asked["group"], asked["at"])
     become_root(scribe, distinct(pair[~_in_tree(scribe, scribe.state.entries.find(pair))]))
     asked = take(asked, np.flatnonzero(asked["at"] != asked["source"]))
-    # 2. as many as there is room for, and whom nobody else may take
+    # 2. adopt sources up to the limit, and sources that no other node may adopt
     at, source, group = asked["at"], asked["source"], asked["group"]
     room = limits.of(number[at]) - load[at]
     taken = rank_at_node(at, group, number[source]) < room
     before = np.where(asked["alone"], source, asked["before"])
     taken |= (before == source) | on_path(scribe, scribe.entry(group, at), before)
     forward(scribe, at[taken], Joins.from_columns(asked).take(taken), lambda _: None)
-    # 3. the others become children of the nodes before
+    # 3. the previous nodes on the routes adopt the others
     rest = take({**asked, "above": at}, np.flatnonzero(~taken))
     columns = Joins.from_columns(rest).to_columns()
     above, repairs = rest["above"], rest["repairs"]
@@ -233,12 +234,12 @@ def _answer(scribe: Scribe, asked: Columns) -> None:
 
 
 def _adopt(scribe: Scribe, came: Columns, sent: np.ndarray) -> None:
-    """Nodes take children in, and send JOINs of their own unless they have sent one in this wave.
+    """Nodes adopt children, and send a JOIN unless they have sent one in this wave.
 
     Parameters
     ----------
     sent : ndarray of int64
-        (group, node) of the wave's JOINs.
+        The keys of (group, node) of the wave's JOINs.
     """
     entries, number = scribe.state.entries, scribe.ring.node
     pair = scribe.key(came["group"], came[AT])

@@ -1,4 +1,4 @@
-"""LEAVE going up, and nodes that die.
+"""LEAVE messages, and the removal of dead nodes' state.
 
 References
 ----------
@@ -19,23 +19,24 @@ from scribe_spark.scribe.duplicates import SOURCE
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import ChildrenTable, Copies, Entries, Kept, cause
 
-#: ``group, source, number``: to the parent, with the join number.
+#: The message to the parent: ``group, source, number`` (the join number).
 LEAVE = "LEAVE"
 
 _Table = TypeVar("_Table", bound=SortedTable)
 
 
 def leave_trees(scribe: Scribe) -> None:
-    """All nodes leave trees in which they are not needed (Figure 4, lines 10 and 11).
+    """All nodes leave trees that do not need them (Figure 4, lines 10 and 11).
 
-    The lines as printed would take out a member that has lost its last child, and let a root send
-    to no parent.  Here a node leaves when it is not a member, not the root, and has no child.
+    By the printed lines, a member that loses its last child would leave, and a root would send a
+    LEAVE although it has no parent.  Here a node leaves if it is not a member, not the root, and
+    has no child.
     """
     _leave_up(scribe, np.arange(len(scribe.state.entries)))
 
 
 def left_trees(scribe: Scribe, came: Columns) -> None:
-    """Parents that LEAVEs have come to, whose children they have dropped, leave in their turn."""
+    """Nodes that received a LEAVE, and dropped the child, leave as well if they are not needed."""
     row = distinct(scribe.entry(came["group"], came[AT]))
     _leave_up(scribe, row[row >= 0])
 
@@ -54,7 +55,7 @@ def _leave_up(scribe: Scribe, asked: np.ndarray) -> None:
 
 
 def _has_child(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
-    """Return whether nodes, by their (group, node), have a child."""
+    """Return whether nodes, given as keys (group, node), have a child."""
     edges = scribe.state.children.key
     first = np.searchsorted(edges, pair * scribe.state.size)
     first, beyond = np.minimum(first, len(edges) - 1), first == len(edges)
@@ -64,7 +65,7 @@ def _has_child(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
 def send_leave(
     scribe: Scribe, group: np.ndarray, node: np.ndarray, parent: np.ndarray, number: np.ndarray
 ) -> None:
-    """Nodes send LEAVE to their parents, with their join numbers."""
+    """Send LEAVEs to parents, with the senders' join numbers."""
     arrives = scribe.send("LEAVE", node, parent)
     scribe.tell(
         LEAVE,
@@ -76,7 +77,7 @@ def send_leave(
 
 
 def lose_parent(scribe: Scribe, rows: np.ndarray, why: str) -> None:
-    """Nodes, by rows of `Entries`, have no parent from now on, and will send a JOIN."""
+    """Remove the parents of nodes, given as rows of `Entries`; the nodes will send JOINs."""
     entries = scribe.state.entries
     entries.parent[rows], entries.cause[rows] = NONE, cause(why)
     entries.path[rows], entries.moved[rows] = NONE, True
@@ -84,7 +85,7 @@ def lose_parent(scribe: Scribe, rows: np.ndarray, why: str) -> None:
 
 @dataclass(frozen=True)
 class Gone:
-    """The rows of dead nodes in the three tables."""
+    """The rows of dead nodes in three tables."""
 
     entries: Entries
     children: ChildrenTable
@@ -92,7 +93,7 @@ class Gone:
 
 
 def take_away(scribe: Scribe, nodes: np.ndarray) -> Gone:
-    """Nodes die: all that they knew is forgotten, membership too."""
+    """Remove all state of dead nodes, memberships included."""
     state = scribe.state
     if not len(nodes):
         return Gone(Entries(), ChildrenTable(), Copies())
@@ -114,12 +115,12 @@ def take_away(scribe: Scribe, nodes: np.ndarray) -> Gone:
     return gone
 
 
-#: The table of publications whose sources kept them, and died in this round.
+#: The table of publications that were lost because the source that kept them died in this round.
 DIED_WITH_SOURCE = "scribe died with source"
 
 
 def _forget_kept(scribe: Scribe, dead: np.ndarray) -> None:
-    """Forget what dead sources kept."""
+    """Remove the publications that dead sources kept, and record them."""
     group, publication = scribe.state.kept.group, scribe.state.kept.publication
     lost = dead[scribe.ring.positions(publication & SOURCE)]
     scribe.note(DIED_WITH_SOURCE, group=group[lost], publication=publication[lost])
@@ -127,7 +128,7 @@ def _forget_kept(scribe: Scribe, dead: np.ndarray) -> None:
 
 
 def _taken(table: _Table, which: np.ndarray) -> _Table:
-    """The marked rows, which are taken out of a table."""
+    """Remove the marked rows from a table and return them."""
     taken = type(table)(table.key[which], *[getattr(table, n)[which] for n in table.columns()])
     table.keep(~which)
     return taken

@@ -1,4 +1,4 @@
-"""Limits of the number of children of nodes (docs/variants.md)."""
+"""Limits on the number of children of nodes (docs/variants.md)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ChildLimits:
-    """The limits of nodes, over all groups.
+    """The maximal number of children of each node, summed over all groups.
 
     Attributes
     ----------
     limit : int
-        A node with more children is overloaded, unless it has a limit of its own.
+        The limit of nodes without a limit of their own; a node with more children is overloaded.
     capacities : ndarray of int64, optional
-        Every node's own limit, by the node's number.
+        The limit of each node, by node number.
     """
 
     limit: int
     capacities: np.ndarray | None = None
 
     def of(self, number: np.ndarray) -> np.ndarray:
-        """Return the limits of nodes, given by their numbers."""
+        """Return the limits of nodes given by their numbers: int64."""
         if self.capacities is None:
             return np.full(len(number), self.limit)
         return self.capacities[number]

@@ -1,8 +1,8 @@
-"""The memory of applications at the nodes of trees, as arrays.
+"""Memory of applications at tree nodes, as arrays.
 
-A node remembers what it has seen since it entered the tree, and what it knows of its children; its
-memory is gone when it dies, or when it enters the tree anew.  A child that dies is forgotten.
-Part of the memory of a node is a ring buffer of the last messages.
+A node keeps data since it entered the tree, and data about each child.  The memory is deleted when
+the node dies or enters the tree again, and a child's data when the child dies.  One part of a
+node's memory is a ring buffer with the last messages.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _NODE = ("group", "node")
 
 @dataclass
 class AtNodes(SortedTable):
-    """The memory of nodes of trees, by (group, node); applications add columns.
+    """The memory of tree nodes, by (group, node); applications add columns.
 
     Attributes
     ----------
     entered : ndarray of int64
         The round in which the node entered the tree.
     ring : ndarray of int64
-        Its buffer, see `rings`.
+        The index of the node's ring buffer, see `rings`.
     """
 
     entered: np.ndarray = field(default_factory=whole_numbers)
@@ -38,18 +38,18 @@ class AtNodes(SortedTable):
 
 
 class Remembering(Application):
-    """An application that remembers; new rows are NONE in all columns.
+    """An application with memory; new rows have NONE in all columns.
 
     Parameters
     ----------
     nodes : int
-        How many nodes are known.
+        The number of nodes.
     at_nodes : AtNodes
         An empty table.
     at_edges : SortedTable
         An empty table by (group, node, child).
     buffer : int
-        How many messages the ring buffers of nodes have room for.
+        The capacity of each node's ring buffer, in messages.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class Remembering(Application):
         self.nodes, self.at_nodes, self.at_edges = nodes, at_nodes, at_edges
         self.rings = SharedRings(buffer, at_nodes)
         self._tables = {"nodes": at_nodes, "edges": at_edges}
-        self._before: Mapping[str, Columns] = {}  # as it was remembered last
+        self._before: Mapping[str, Columns] = {}  # the tables as `restore` got them
 
     def rows(self, calls: Calls) -> np.ndarray:
-        """The rows of calls in `at_nodes`; new ones of nodes that have entered the tree anew."""
+        """Return the rows of calls in `at_nodes`; nodes that entered the tree anew get new rows."""
         pair, entered = self._pair(calls), calls.here["entered"]
         row = self.at_nodes.find(pair)
         stale = row >= 0
@@ -76,7 +76,7 @@ class Remembering(Application):
         return row
 
     def edges(self, calls: Calls, call: np.ndarray, child: np.ndarray) -> np.ndarray:
-        """The rows in `at_edges` of children of calls."""
+        """Return the rows in `at_edges` for children of calls."""
         key = key_of([self._pair(calls)[call], child], self.nodes)
         row = self.at_edges.find(key)
         if (row < 0).any():
@@ -86,7 +86,7 @@ class Remembering(Application):
         return row
 
     def children(self, calls: Calls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The calls and children of the children tables, and their rows in `at_edges`."""
+        """Return call and child of each row of the children tables, and its row in `at_edges`."""
         call, child = (calls.children[name] for name in ("call", "child"))
         return call, child, self.edges(calls, call, child)
 
@@ -99,14 +99,14 @@ class Remembering(Application):
         self.at_edges.keep(find_sorted(gone, self.at_edges.key // self.nodes) < 0)
 
     def nodes_died(self, nodes: np.ndarray) -> None:
-        """Forget what the nodes' processes knew, and what others knew of them as children."""
+        """Delete the memory of dead nodes, and other nodes' memory of them as children."""
         dead = np.zeros(self.nodes, dtype=bool)
         dead[nodes] = True
         self._forget(dead[self.at_nodes.key % self.nodes])
         self.at_edges.keep(~dead[self.at_edges.key % self.nodes])
 
     def tables(self) -> dict[str, Columns]:
-        """See `Application`; the tables and rings as they are."""
+        """See `Application`; includes the ring buffers."""
         tables = {}
         for name, table in self._tables.items():
             columns = table.read()

@@ -1,4 +1,4 @@
-"""The messages that an application has made in a round."""
+"""The messages that an application created in a round."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.scribe.upcalls import NOTHING
 
-#: Tables of a bucket.
+#: The tables of a bucket with the messages and their contents.
 MESSAGES = _MESSAGES, _CONTENTS = "scribe messages", "scribe contents"
 
 #: Columns of messages.
@@ -20,15 +20,15 @@ _OWN = ("number", "start", "floor", "since")
 
 @dataclass
 class MessageStore:
-    """Messages by their index, and what is in them.
+    """Messages by index, with their contents.
 
     Attributes
     ----------
     number, start, floor, since : ndarray of int64
-        As of `upcalls.Emitted`; NOTHING where a message has no start or no since, -1 where it has
-        no floor.
+        See `upcalls.Emitted`; `start` and `since` are NOTHING if unset, `floor` is -1 if unset.
     lengths, offsets : ndarray of int64
-        How many contents each has, and where they begin in the other two.
+        The number of contents of each message, and the index of its first content in the two arrays
+        below.
     numbers, publications : ndarray of int64
     """
 
@@ -45,13 +45,13 @@ class MessageStore:
 
     @classmethod
     def read(cls, tables: Tables) -> MessageStore:
-        """The messages of a bucket."""
+        """Return the messages of a bucket."""
         if _MESSAGES not in tables:
             return cls()
         return cls(**tables[_MESSAGES], **tables.get(_CONTENTS, {}))
 
     def write(self, tables: Tables) -> None:
-        """Write them into the tables of a bucket."""
+        """Store the messages in the tables of a bucket."""
         own = (*_OWN, "lengths")
         if len(self.number):
             tables[_MESSAGES] = {name: getattr(self, name) for name in own}
@@ -60,11 +60,11 @@ class MessageStore:
             tables[_CONTENTS] = {name: getattr(self, name) for name in names}
 
     def own_columns(self, index: np.ndarray) -> dict[str, np.ndarray]:
-        """The columns of messages, but what is in them."""
+        """Return the columns of messages without their contents."""
         return {name: getattr(self, name)[index] for name in _OWN}
 
     def add(self, messages: Columns, contents: Columns) -> np.ndarray:
-        """New messages; their indices."""
+        """Add messages; return their indices."""
         n = count_rows(messages)
         index = len(self.number) + np.arange(n)
         messages = {"since": np.full(n, NOTHING), **messages}
@@ -79,9 +79,9 @@ class MessageStore:
         return index
 
     def add_publications(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-        """Publications as their sources sent them, those of a group in their order; their indices.
+        """Add one message per publication, in order within a group; return their indices.
 
-        They have no number but their rank among the group's.
+        The number of such a message is its rank among the group's publications.
         """
         n = len(group)
         number = np.arange(n) - np.searchsorted(group, group)
@@ -90,12 +90,12 @@ class MessageStore:
         return self.add(messages, of)
 
     def add_received(self, messages: Columns, contents: Columns | None) -> np.ndarray:
-        """Messages of other buckets, ``origin, message`` of which name them; their indices.
+        """Add messages of other buckets, identified by ``origin, message``; return their indices.
 
         Parameters
         ----------
         contents : Columns
-            ``origin, message, number, publication``: what is in them, in order.
+            The contents of the messages, in order: ``origin, message, number, publication``.
         """
         if contents is None:
             nothing = np.empty(0, dtype=np.int64)
@@ -113,6 +113,9 @@ class MessageStore:
         return self.add(own, inside)[which]
 
     def contents(self, index: np.ndarray) -> Columns:
-        """Return what messages hold: ``call, number, publication``; a call is one of `index`."""
+        """Return the contents of messages: ``call, number, publication``.
+
+        The column ``call`` has positions in `index`.
+        """
         call, at = expand(self.offsets[index], self.offsets[index + 1])
         return {"call": call, "number": self.numbers[at], "publication": self.publications[at]}

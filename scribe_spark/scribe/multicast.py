@@ -1,4 +1,4 @@
-"""Dissemination from the roots down the trees, best effort.
+"""Best-effort multicast from the roots down the trees.
 
 References
 ----------
@@ -17,28 +17,29 @@ from scribe_spark.engine.program import AT
 from scribe_spark.scribe.figures import deliver_multicast
 from scribe_spark.scribe.scribe import Scribe
 
-#: A payload was refused: to its sender.
+#: The message to the sender of a refused payload.
 DROP = "drop child"
 
-#: The tables of a round's deliveries (``group, publication, node, hops, delay_us``), and of its
-#: payloads, where they are timed (``group, publication, sender, to``).
+#: Tables: the round's deliveries (``group, publication, node, hops, delay_us``) and, if delays are
+#: recorded, its payloads (``group, publication, sender, to``).
 DELIVERIES, PAYLOADS = "scribe deliveries", "scribe payloads"
 
-#: Tables that may stay in the buckets until the next round begins.
+#: Tables that stay in the buckets until the next round begins.
 OF_THE_LAST_ROUND = DELIVERIES, PAYLOADS
 
 
 @dataclass(frozen=True)
 class Payloads(Rows):
-    """Messages on edges of trees: arrays of shape (m,).
+    """m messages on tree edges; arrays of shape (m,).
 
     Attributes
     ----------
     message : ndarray of int64
+        The index of the message; without an application, the publication.
     group, sender, node : ndarray of int64
-        The same sender and node: a root's message to itself.
+        Sender and receiver; they are equal if a root sends itself a message.
     hops, delay_us : ndarray of int64
-        From the source; the delay only where `Scribe.timed`.
+        Hops and delay since the source; the delay is recorded only if `Scribe.timed`.
     """
 
     message: np.ndarray
@@ -52,12 +53,12 @@ class Payloads(Rows):
     def of(
         cls, message: np.ndarray, group: np.ndarray, sender: np.ndarray, node: np.ndarray
     ) -> Payloads:
-        """Messages that have just been sent."""
+        """Return messages at the start of their way: no hops, no delay."""
         zero = np.zeros(len(message), dtype=np.int64)
         return cls(message, group, sender, node, zero, zero)
 
     def with_messages(self, message: np.ndarray) -> Payloads:
-        """The same with other messages."""
+        """Return these payloads with other messages."""
         return replace(self, message=message)
 
     @classmethod
@@ -67,12 +68,12 @@ class Payloads(Rows):
 
 
 def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payloads, Payloads]:
-    """A hop: payloads come to nodes, and go on to their children.
+    """Deliver payloads at nodes and forward them to the children: one hop.
 
     Returns
     -------
     got, sent, refused : Payloads
-        Those that a member's user gets, those on their way, those that their nodes do not take.
+        Payloads delivered to members, payloads sent to children, and payloads that nodes refused.
     """
     entries, children = scribe.state.entries, scribe.state.children
     takes, row = accepted(scribe, payloads)
@@ -97,14 +98,14 @@ def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payl
 
 
 def accepted(scribe: Scribe, payloads: Payloads) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes take messages from their parents, a root its own; from anybody else they refuse them.
+    """Nodes accept messages from their parents, roots from themselves, and refuse others.
 
     Returns
     -------
     takes : ndarray of bool
-        Which messages were taken.
+        True for each accepted message.
     row : ndarray of int64
-        The rows of their nodes in `Entries`, of those that were taken.
+        For each accepted message, the row of its node in `Entries`.
     """
     entries = scribe.state.entries
     row = scribe.entry(payloads.group, payloads.node)
@@ -117,20 +118,20 @@ def accepted(scribe: Scribe, payloads: Payloads) -> tuple[np.ndarray, np.ndarray
 
 
 def send_payloads(scribe: Scribe, kind: str, payloads: Payloads, **more: np.ndarray) -> None:
-    """Messages go to nodes that are alive."""
+    """Send messages to live nodes."""
     columns = payloads.to_columns()
     scribe.tell(kind, columns.pop("node"), **columns, **more)
 
 
 def hear_payloads(scribe: Scribe, row: np.ndarray, payloads: Payloads) -> None:
-    """Nodes, by rows of `Entries`, have heard their parents by payloads; roots have none."""
+    """Record at nodes (rows of `Entries`) that a payload came from their parent."""
     from_parent = row[payloads.sender != payloads.node]
     scribe.state.entries.heard[from_parent] = scribe.number
     scribe.state.entries.heeded[from_parent] = True
 
 
 def refuse_payloads(scribe: Scribe, refused: Payloads) -> None:
-    """The senders of refused messages are told so."""
+    """Tell the senders of refused messages."""
     if not len(refused):
         return
     edge = distinct(scribe.key(scribe.key(refused.group, refused.sender), refused.node))
@@ -141,14 +142,14 @@ def refuse_payloads(scribe: Scribe, refused: Payloads) -> None:
 
 
 def drop_children(scribe: Scribe, came: Columns) -> None:
-    """Senders of refused messages drop the children that refused them."""
+    """Drop the children that refused a message."""
     edge = scribe.key(scribe.key(came["group"], came[AT]), came["child"])
     row = scribe.state.children.find(edge)
     scribe.state.children.drop(row[row >= 0])
 
 
 def keep_deliveries(scribe: Scribe, got: Payloads, table: str = DELIVERIES) -> None:
-    """Remember what users of members got, and how that has come."""
+    """Record deliveries to members: publication, hops and delay."""
     columns = got.to_columns()
     columns["publication"] = columns.pop("message")
     del columns["sender"]

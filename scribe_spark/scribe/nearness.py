@@ -1,4 +1,4 @@
-"""Nodes nearest to groupIds, as nodes see it by their leaf sets."""
+"""The nodes nearest to groupIds, as nodes know them from their leaf sets."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from scribe_spark.scribe.scribe import Scribe
 
 
 def rank(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return how many nodes of its leaf set are nearer to the groupId than each node: int64."""
+    """Count the nodes in each node's leaf set that are nearer to the groupId than itself: int64."""
     leaves, distance = _leaves(scribe, group, node)
     own = _distances(scribe, group, node[:, None])
     return np.count_nonzero((leaves >= 0) & distance.closer_than(own), axis=1)
 
 
 def leaves_by_nearness(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Leaf sets as they are, the numerically closest to the groupId first: int64, shape (n, l).
+    """Return leaf sets sorted by distance to the groupId, nearest first: int64, shape (n, l).
 
-    :data:`NONE` comes last.
+    Empty entries (:data:`NONE`) are last.
     """
     leaves, distance = _leaves(scribe, group, node)
     order = np.lexsort((distance.position, distance.lo, distance.hi, leaves < 0), axis=1)
@@ -27,7 +27,7 @@ def leaves_by_nearness(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> n
 
 
 def nearness_order(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """The order of pairs by group, the nodes nearest to the groupId first."""
+    """Return the indices that sort pairs by group, and by the node's distance to the groupId."""
     distance = _distances(scribe, group, node[:, None])
     return np.lexsort((node, distance.lo[:, 0], distance.hi[:, 0], group))
 

@@ -1,16 +1,17 @@
-"""Deliveries out of order: after the same member has got a newer publication of the group.
+"""Detection of deliveries out of order.
 
-A publication is newer if the root has numbered it later: in a round roots take publications in the
-order of the rounds in which they were published, those of a round by the nodeIds of their sources.
-What a node got before its last join does not count.  (Only on a broken ring two roots may number
-the publications of a group at the same time; theirs are compared by this order, too.)
+A delivery is out of order if the member has received a newer publication of the group before.  A
+publication is newer if the root numbered it later.  In a round, roots accept publications sorted by
+the round of publication, those of one round by the nodeId of the source.  Deliveries before a
+member's last join do not count.  (On a broken ring, a group may have two roots that number
+publications at the same time; these are compared in the same order.)
 
-Best effort has no numbers, and there a publication is newer if it was sent in a later round.  As it
-delivers nothing after the round in which it was sent, nothing can be out of order in it.
+Best-effort delivery has no numbers; there, a publication is newer if it was sent in a later round.
+Because nothing is delivered after the round of its publication, nothing can be out of order.
 
-From round to round only members are remembered that lack the newest publication of their group;
-all others that were members when it was sent have got it.  Publications are taken in the round in
-which they were published, but for those that are remembered as sent again.
+Between rounds, the module keeps only the members that lack the newest publication of their group;
+all other members are known to have it.  It also keeps the publications that roots accepted in a
+later round than that of publication.
 
 References
 ----------
@@ -36,33 +37,33 @@ from scribe_spark.scribe.state import Resent
 def out_of_order(
     scribe: Scribe, sent: Sent, got: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """Return the deliveries of a round that came out of order; writes what later rounds need.
+    """Find the deliveries of a round that are out of order; update the state for later rounds.
 
     Parameters
     ----------
     sent : Sent
-        Of which it is known who has missed them.
+        The round's publications; the members that missed them have been recorded.
     got : (ndarray, ndarray, ndarray)
-        Group, publication and node of the round's deliveries, in the order in which they came.
+        Group, publication and node of the round's deliveries, in order of arrival.
 
     Returns
     -------
     ndarray of bool
-        One a delivery.
+        True for each delivery that is out of order.
     """
     group, name, node = got
     if scribe.best_effort:
         return np.zeros(len(name), dtype=bool)
     state, size = scribe.state, scribe.state.size
     _forget_former_members(scribe)
-    # 1. members that got something, or missed the newest of this round, and the newest they had
+    # 1. members with a delivery, or without the newest publication, and the newest they had
     taken = sent.taken()
     newest = _newest(scribe, taken)
     _remember_resent(scribe, taken)
     lacks = _may_lack(scribe, newest)
     pairs = np.concatenate([lacks, scribe.key(group, node)])
     pair, which = np.unique(pairs, return_inverse=True)
-    # 2. member by member what it had, then what it got: whether anything before was newer
+    # 2. for each member, compare each delivery with the newest one before it
     names = np.concatenate([_had(scribe, pair), name])
     ranks = _ranks(scribe, np.concatenate([pair // size, group]), names)
     span = int(ranks.max(initial=0)) + 1
@@ -72,7 +73,7 @@ def out_of_order(
     highest = np.maximum.accumulate(rank)
     wrong = np.zeros(len(of), dtype=bool)
     wrong[order[1:]] = rank[1:] < highest[:-1]
-    # 3. who lacks the newest now
+    # 3. members that lack the newest publication now
     last = np.searchsorted(of[order], np.arange(len(pair)), side="right") - 1
     by_rank = np.full(span, NONE)
     by_rank[ranks] = names
@@ -87,22 +88,22 @@ def out_of_order(
 
 
 def _newest(scribe: Scribe, taken: Sent) -> np.ndarray:
-    """The newest publication of each group after this round: int64, shape (G,)."""
+    """Return the newest publication of each group after this round: int64, shape (G,)."""
     newest, last = scribe.state.newest.copy(), last_of_runs(taken.group)  # in the order of roots
     newest[taken.group[last]] = taken.publication[last]
     return newest
 
 
 def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
-    """Members, by (group, node), of which some lack the newest publication of this round."""
+    """Return a superset of the members, as (group, node), that lack the newest publication."""
     state, size = scribe.state, scribe.state.size
-    # 1. of those that were published in it, it is known who has missed them
+    # 1. the members that missed a publication of this round are known
     missed = state.missing.publication == newest[state.missing.group]
     missed &= state.missing.publication >> SOURCE_BITS == scribe.number
     lacks = scribe.key(state.missing.group[missed], state.missing.node[missed])
     if not len(state.resent.group):
         return distinct(lacks)
-    # 2. of others all members, also those that have joined since
+    # 2. of a publication that was sent again, all members may lack it
     resent = (state.resent.taken == scribe.number) & (
         state.resent.publication == newest[state.resent.group]
     )
@@ -112,7 +113,7 @@ def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
 
 
 def _remember_resent(scribe: Scribe, taken: Sent) -> None:
-    """Publications of earlier rounds that roots have taken in this one."""
+    """Record the publications of earlier rounds that roots accepted in this round."""
     old, again = scribe.state.resent, taken.publication >> SOURCE_BITS < scribe.number
     scribe.state.resent = Resent(
         np.r_[old.group, taken.group[again]],
@@ -122,7 +123,7 @@ def _remember_resent(scribe: Scribe, taken: Sent) -> None:
 
 
 def _forget_resent(scribe: Scribe) -> None:
-    """Only the newest is compared with any more where all members have got it."""
+    """Once all members of a group have the newest publication, keep only that one."""
     state, old = scribe.state, scribe.state.resent
     kept = old.publication == state.newest[old.group]
     kept |= np.isin(old.group, state.lacking.key // state.size)
@@ -130,7 +131,7 @@ def _forget_resent(scribe: Scribe) -> None:
 
 
 def _forget_former_members(scribe: Scribe) -> None:
-    """Begin anew for members that have quit or died, and for those that joined in this round."""
+    """Remove members that quit or died, and members that joined in this round."""
     lacking, entries = scribe.state.lacking, scribe.state.entries
     row = entries.find(lacking.key)
     stays = row >= 0
@@ -140,7 +141,7 @@ def _forget_former_members(scribe: Scribe) -> None:
 
 
 def _had(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
-    """The newest publication that members, by (group, node), got before this round, or NONE."""
+    """Return the newest publication that members, as (group, node), had before, or NONE."""
     state = scribe.state
     newest = state.newest[pair // state.size]
     joined = state.entries.joined[state.entries.find(pair)]
@@ -151,9 +152,9 @@ def _had(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
 
 
 def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """Places of publications in the order of roots, from 1 on; 0 for NONE."""
+    """Return the rank of publications in the order of acceptance, from 1; NONE has rank 0."""
     keys = publication_keys(scribe, group, publication, 0)
-    each = distinct(np.append(keys, NONE))  # the first is NONE
+    each = distinct(np.append(keys, NONE))  # the first one is NONE
     group, publication = publications_of(scribe, each[1:])
     position = scribe.ring.positions(publication & SOURCE)
     taken, published = _taken(scribe, group, publication), publication >> SOURCE_BITS
@@ -163,7 +164,7 @@ def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.nda
 
 
 def _taken(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """The rounds in which roots have taken publications, NONE for NONE."""
+    """Return the rounds in which roots accepted publications; NONE for NONE."""
     resent, taken = scribe.state.resent, publication >> SOURCE_BITS
     if not len(resent.group):
         return taken

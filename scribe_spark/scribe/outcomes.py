@@ -1,4 +1,4 @@
-"""Outcomes of publications: kept from round to round until they are known.
+"""The outcomes of publications, kept from round to round until the deadline.
 
 References
 ----------
@@ -37,20 +37,22 @@ from scribe_spark.scribe.state import Missing, Publications, ScribeState
 
 @dataclass(frozen=True)
 class PublicationResults(Rows):
-    """Outcomes of publications; in time + late + lost = expected.
+    """The outcomes of publications; in_time + late + lost = expected.
 
     Attributes
     ----------
     group, publication : ndarray of int64
     fate : ndarray of int8
-        An index of `sources.FATES`; refused publications are left out, and those that died with
-        their sources, before any root had taken them.
+        An index of `sources.FATES`.  Refused publications are left out, and publications whose
+        source died before a root accepted them.
     expected : ndarray of int64
-        Members at the end of each round from the publication to the deadline, the source too.
+        The number of nodes (the source included) that were members at the end of each round from
+        the publication to the deadline.
     in_time, late, lost : ndarray of int64
-        Of them, those that got it in its round, later, or not up to the deadline.
+        The number of these members that received it in its round, later, or not before the
+        deadline.
     duplicates : ndarray of int64
-        How often members got it again, up to the deadline.
+        The number of duplicate deliveries to members up to the deadline.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -64,7 +66,7 @@ class PublicationResults(Rows):
 
     @classmethod
     def sum_of(cls, columns: Columns) -> PublicationResults:
-        """Add up what became of publications at the members of several buckets."""
+        """Add the outcomes of publications at the members of several buckets."""
         if not columns:
             return cls()
         group, publication = columns["group"], columns["publication"]
@@ -76,20 +78,20 @@ class PublicationResults(Rows):
         return cls(group[first], publication[first], columns["fate"][order][first], *sums)
 
 
-#: Tables: what became of publications whose deadline has come, at the members of the bucket (the
-#: columns of `PublicationResults`); of those that are left after the last round; and orphans
-#: (``pair``), nodes above their limit of children (``node``).
+#: Tables.  DUE: outcomes at the bucket's members of publications whose deadline is this round
+#: (columns of `PublicationResults`).  LEFT: outcomes of publications that are still open after the
+#: last round.  ORPHANS: ``pair``.  OVERLOADED: nodes with more children than their limit, ``node``.
 DUE, LEFT, ORPHANS, OVERLOADED = "scribe due", "scribe left", "scribe orphans", "scribe overloaded"
 
 
 @dataclass(frozen=True)
 class LookBack(RoundProgram):
-    """The outcomes of publications, deliveries and nodes in the round.
+    """Record the outcomes of the round: deliveries, publications, orphans, overloaded nodes.
 
     Attributes
     ----------
     is_last : bool
-        Whether the world ends with this round.
+        True in the last round of a world.
     """
 
     is_last: bool
@@ -123,7 +125,7 @@ class LookBack(RoundProgram):
             scribe.note(LEFT, **left.to_columns())
 
 
-#: The fates of publications that nobody expects.
+#: The fates of publications that no member expects to receive.
 _LEFT_OUT = [FATES.index(fate) for fate in ("refused", "source died")]
 
 
@@ -133,14 +135,14 @@ def note_deliveries(
     got: tuple[np.ndarray, np.ndarray, np.ndarray],
     again: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    """Remember a round's publications, who of the members has not got them, and late deliveries.
+    """Record a round's publications, the members that missed them, and late deliveries.
 
     Parameters
     ----------
     got : (ndarray, ndarray, ndarray)
         Group, publication and node of the round's deliveries.
     again : (ndarray, ndarray)
-        Group and publication of each duplicate.
+        Group and publication of each duplicate delivery.
     """
     state, number, size = scribe.state, scribe.number, scribe.state.size
     is_new = sent.publication >> SOURCE_BITS == number
@@ -149,13 +151,13 @@ def note_deliveries(
     group, publication = sent.group[kept], sent.publication[kept]
     new = Publications(group, publication, sent.fate[kept], np.zeros(len(kept), dtype=np.int64))
     state.publications = Publications.join(state.publications, new)
-    # publications by their rank among those whose deadline has not come
+    # number the publications whose deadline has not passed
     keys = pending_keys(scribe, state.publications.group, state.publications.publication)
     order = np.argsort(keys)
     delivered = find_sorted(keys[order], pending_keys(scribe, got[0], got[1]))
     known = delivered >= 0
     delivered, node = delivered[known], got[2][known]
-    # 1. this round's that fewer got than there are members
+    # 1. publications of this round with fewer deliveries than members
     entries, missing = state.entries, state.missing
     of_group = entries.key[entries.member] // size
     members = np.bincount(of_group, minlength=len(scribe.groups))
@@ -169,7 +171,7 @@ def note_deliveries(
     missing.late[is_late] = number
     twice = find_sorted(keys[order], pending_keys(scribe, *again))
     np.add.at(state.publications.duplicates, order[twice[twice >= 0]], 1)
-    # 3. members without this round's
+    # 3. members that missed a publication of this round
     mine, group, publication = mine[short], group[short], publication[short]
     first = np.searchsorted(entries.key, group * size)
     which, row = expand(first, np.searchsorted(entries.key, (group + 1) * size))
@@ -182,7 +184,7 @@ def note_deliveries(
 
 
 def _note_fates(scribe: Scribe, again: Sent) -> None:
-    """Note the fates of publications sent again; forget those that nobody expects any more."""
+    """Update the fates of publications that were sent again; drop those that are given up."""
     if not len(again.group):
         return
     state = scribe.state
@@ -204,16 +206,16 @@ def _note_fates(scribe: Scribe, again: Sent) -> None:
 def publications_due(
     state: ScribeState, number: int, deadline: int, everything: bool = False
 ) -> PublicationResults:
-    """Return what became of the publications whose deadline is this round; forget these.
+    """Return and remove the outcomes of the publications whose deadline is this round.
 
-    At the members that are among these nodes.
+    Only members among the nodes of this state are counted.
 
     Parameters
     ----------
     deadline : int
-        In rounds.
+        The deadline in rounds after the publication.
     everything : bool
-        At the end of a world: of all that are left, by now.
+        If True (at the end of a world), all open publications are due.
     """
     results = [PublicationResults()]
     first = state.publications.publication >> SOURCE_BITS
@@ -226,12 +228,12 @@ def publications_due(
 
 
 def _results(state: ScribeState, published: int, rows: np.ndarray) -> PublicationResults:
-    """Of the publications of one round, by rows of `ScribeState.publications`."""
+    """Return outcomes of the publications of one round (rows of `ScribeState.publications`)."""
     entries, missing, due = state.entries, state.missing, state.publications.take(rows)
     stayed = entries.member & (entries.joined <= published)
     expected = np.bincount(entries.key[stayed] // state.size, minlength=len(state.created))
     expected = expected[due.group]
-    # missing members that are still there
+    # members that missed a publication and have stayed members
     some = np.flatnonzero(missing.publication >> SOURCE_BITS == published)
     row = entries.find(missing.group[some] * state.size + missing.node[some])
     there = row >= 0
@@ -257,7 +259,7 @@ def _results(state: ScribeState, published: int, rows: np.ndarray) -> Publicatio
 
 
 def _forget(state: ScribeState, due: np.ndarray) -> None:
-    """Publications are looked at no more."""
+    """Remove publications that are due."""
     gone = distinct(state.publications.publication[due] >> SOURCE_BITS)
     state.publications = state.publications.take(np.flatnonzero(~due))
     first = state.missing.publication >> SOURCE_BITS

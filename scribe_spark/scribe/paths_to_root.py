@@ -1,4 +1,4 @@
-"""The paths of nodes from the root, as they know them: answers to JOINs and heartbeats bring them.
+"""Each node's path to the root, as the node knows it from answers to JOINs and from heartbeats.
 
 References
 ----------
@@ -15,12 +15,12 @@ from scribe_spark.engine.program import AT
 from scribe_spark.scribe.leave import lose_parent, send_leave
 from scribe_spark.scribe.scribe import Scribe
 
-#: A parent tells its child who is above it.
+#: The message in which a parent sends its child the path above itself.
 PATH = "path"
 
 
 def paths_above(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
-    """Return whom nodes, by rows of `Entries`, know above themselves, as `Paths`; NONE: nobody."""
+    """Return the nodes above tree nodes (rows of `Entries`), as in `Paths`; NONE after the end."""
     there = rows >= 0
     index = np.full(len(rows), NONE)
     index[there] = scribe.state.entries.path[rows[there]]
@@ -28,10 +28,10 @@ def paths_above(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
 
 
 def on_path(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return which sources are on the paths of nodes (rows of `Entries`) as these know them: bool.
+    """Return whether each source is on a node's known path to the root (rows of `Entries`): bool.
 
-    A node is on its own path; a row that is NONE has none.  Where all is settled no JOIN comes to a
-    node below its source, and nobody asks.
+    A node is on its own path; a row NONE has an empty path.  In a settled round the result is
+    False, because a JOIN never visits a node below its source.
     """
     if scribe.settled:
         return np.zeros(len(rows), dtype=bool)
@@ -45,9 +45,9 @@ def on_path(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
 def note_paths(
     scribe: Scribe, rows: np.ndarray, parent: np.ndarray, above: np.ndarray
 ) -> np.ndarray:
-    """Nodes, by rows of `Entries`, have heard of a parent and of those above that.
+    """Record at nodes (rows of `Entries`) their parent and the path above it.
 
-    Return which of them have another path now.
+    Return which nodes have a different path now.
     """
     entries, paths = scribe.state.entries, scribe.state.paths
     if not len(rows):
@@ -57,7 +57,7 @@ def note_paths(
     width = max(before.shape[1], nodes.shape[1])
     before, nodes = (_widened(one, width) for one in (before, nodes))
     changed = (before != nodes).any(axis=1)
-    # those that are told by the same parent share what they are told
+    # children of the same parent share one stored path
     group = entries.key[rows[changed]] // scribe.state.size
     _, first, which = np.unique(
         scribe.key(group, parent[changed]), return_index=True, return_inverse=True
@@ -73,9 +73,9 @@ def _widened(nodes: np.ndarray, width: int) -> np.ndarray:
 
 
 def tell_paths(scribe: Scribe) -> None:
-    """Parents tell their children their paths, if these have changed since they did so last.
+    """Parents send their children a changed path.
 
-    Heartbeats and payloads carry them; so this is not counted.
+    In a real network, heartbeats and payloads would carry it, so these messages are not counted.
     """
     entries, children = scribe.state.entries, scribe.state.children
     moved = np.flatnonzero(entries.moved)
@@ -93,7 +93,7 @@ def tell_paths(scribe: Scribe) -> None:
 def take_paths(scribe: Scribe, told: Columns) -> None:
     """Children receive the paths above their parents.
 
-    Who finds itself on a path that is new to it leaves its parent.
+    A node that finds itself on a changed path is in a cycle, and leaves its parent.
     """
     entries = scribe.state.entries
     child = told[AT]
@@ -110,10 +110,10 @@ def take_paths(scribe: Scribe, told: Columns) -> None:
 
 
 def forget_paths(scribe: Scribe) -> None:
-    """Forget the paths that no node has any more, once they are as many as the others."""
+    """Delete stored paths that no node has, once they are half of all paths."""
     entries, paths = scribe.state.entries, scribe.state.paths
     used = np.zeros(len(paths) + 1, dtype=bool)
-    used[entries.path] = True  # the last one is that of NONE
+    used[entries.path] = True  # the last element is written by NONE
     kept = np.flatnonzero(used[:-1])
     if 2 * len(kept) + 1000 > len(paths):
         return

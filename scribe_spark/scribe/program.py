@@ -1,4 +1,4 @@
-"""The base of the programs of a round: the Scribe of a bucket is read off its tables.
+"""The base class of a round's programs: it builds the Scribe nodes of a bucket from its tables.
 
 References
 ----------
@@ -37,12 +37,12 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class Applications:
-    """An application for each bucket, which remembers in its tables.
+    """Creates the application of each bucket, which keeps its memory in the bucket's tables.
 
     Attributes
     ----------
     make : callable
-        Makes one that remembers nothing, given how many nodes there are.
+        ``make(nodes)`` returns an application with empty memory.
     nodes : int
     """
 
@@ -50,16 +50,16 @@ class Applications:
     nodes: int
 
     def of(self, tables: Tables) -> Application:
-        """Return that of a bucket, which knows what it has remembered."""
+        """Return the bucket's application with its saved memory."""
         made = self.make(self.nodes)
         names = [name for name in tables if name.startswith(MEMORY)]
         if names:
             found = {name.removeprefix(MEMORY): tables[name] for name in names}
-            made.restore({**made.tables(), **found})  # a table without rows is not kept
+            made.restore({**made.tables(), **found})  # tables without rows are not saved
         return made
 
     def put_back(self, application: Application, tables: Tables) -> None:
-        """Keep what an application remembers."""
+        """Save the memory of an application."""
         for name, columns in application.tables().items():
             if count_rows(columns):
                 tables[f"{MEMORY}{name}"] = columns
@@ -67,39 +67,39 @@ class Applications:
                 tables.pop(f"{MEMORY}{name}", None)
 
 
-#: How the names of the tables of applications begin.
+#: The prefix of the tables of applications.
 MEMORY = f"{PREFIX}application "
 
 
 @dataclass(frozen=True)
 class GroupRound:
-    """A round as the programs of groups see it; all nodes know it.
+    """The parameters of a round that the programs of groups need.
 
     Attributes
     ----------
     number : int
-        The round.
+        The number of the round.
     groups : Groups
     rules : ScribeConfig
     trees : LiveTreesConfig
-        Variants of the trees, and the child that an overloaded node drops.
+        The variants of the trees, and the rule that selects a child to drop.
     incarnation : ndarray of int64, shape (K,)
         The round of each node's last arrival or recovery, or NEVER.
     applications : Applications, optional
-        Without them delivery is best effort.
+        The applications of the nodes; None for best-effort delivery.
     timed : bool
-        Whether payloads carry the delay of their way.
+        True if payloads carry the delay since the source.
     lan_us : int
-        Delay of a node's LAN link, each way.
+        The delay of a node's LAN link, each way, in microseconds.
     limits : ChildLimits, optional
-        Of the bottleneck remover or of lazy growth.
+        The limits of children, for the bottleneck remover and lazy growth.
     settled : bool
-        Whether nodes neither fail nor come, and no other round follows: see `Scribe.settled`.
-        There are no incarnations then, and nobody counts messages.
+        True if no node fails or arrives and no round follows, see `Scribe.settled`.  Then there are
+        no incarnations, and messages are not counted.
     rule : NextHop, optional
-        Another rule of routing than Pastry's around dead nodes.
+        A routing rule of another overlay than Pastry.
     roots : ndarray of int64, shape (G,), optional
-        As of `Scribe.roots`.
+        See `Scribe.roots`.
     """
 
     number: int
@@ -116,14 +116,14 @@ class GroupRound:
     roots: np.ndarray | None = None
 
     def state(self, tables: Tables, writes: Sequence[str] = ()) -> BucketState:
-        """Return what the nodes of a bucket know; only the parts `writes` can be written to."""
+        """Return the Scribe state of a bucket's nodes; only the parts in `writes` are writable."""
         nodes, incarnation = self.groups.size, self.incarnation
         if self.settled:
             incarnation = np.broadcast_to(np.int64(NONE), nodes)
         return BucketState(tables, writes, nodes, incarnation, len(self.groups))
 
     def scribe(self, given: Given, bucket: int, tables: Tables, state: ScribeState) -> Scribe:
-        """Return the Scribe software of the nodes of a bucket, which know `state`."""
+        """Return the Scribe software of a bucket's nodes with the state `state`."""
         ring, make, rule = given.facts.ring, None, None
         if self.rule is not None:
             rule = partial(self.rule, int(given.bounds[bucket]), tables)
@@ -157,17 +157,17 @@ class GroupRound:
 
 @dataclass(frozen=True)
 class RoundProgram(ABC):
-    """A program of a round.
+    """The base class of the programs of a round.
 
     Attributes
     ----------
     given : Given
-        What Pastry's programs have in common.
+        The environment that Pastry's programs also use.
     round : GroupRound
     writes : tuple of str
-        The parts of `ScribeState` that it writes.
+        The parts of `ScribeState` that the program writes.
     settled_writes : tuple of str, optional
-        Those that it writes in a settled round, if they are others.
+        The parts that it writes in a settled round, if they differ from `writes`.
     """
 
     given: Given
@@ -177,7 +177,7 @@ class RoundProgram(ABC):
 
     @property
     def silent(self) -> bool:
-        """Return whether the program will send nothing, as far as that is known before."""
+        """True if the program is known to send nothing."""
         return False
 
     @property
@@ -205,4 +205,4 @@ class RoundProgram(ABC):
 
     @abstractmethod
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """Play a superstep of the nodes of a bucket; LEAVEs have been delivered."""
+        """Play a superstep of a bucket's nodes; LEAVEs are already handled."""

@@ -1,4 +1,4 @@
-"""The programs of publications, and of what upcalls send: joinHandler, then MULTICAST.
+"""The programs that call joinHandler for new children, and that multicast publications.
 
 References
 ----------
@@ -35,10 +35,10 @@ from scribe_spark.scribe.sources import (
 
 
 class Settle(RoundProgram):
-    """Roots that publications have come to; replicas; joinHandler and what it sends.
+    """Finish the trees: call joinHandler for added children, and update replicas.
 
-    The trees are as the round's JOINs have left them.  Roots that are new, or have a new state,
-    bring their replicas up to date.  joinHandler is called for all children added.
+    The program plays after the round's JOINs.  Nodes at which publications were delivered may
+    become roots.  Roots that are new, or whose group state has changed, update their replicas.
     """
 
     writes = ("entries", "children", "copies", "replicas", "values", "addresses")
@@ -74,7 +74,7 @@ class Settle(RoundProgram):
 
 
 class Disseminate(RoundProgram):
-    """Roots take publications, which go down the trees, all of a hop at once."""
+    """Roots accept publications and multicast them down the trees, one hop per superstep."""
 
     writes = ("entries", "children", "copies", "values", "addresses")
     settled_writes = ()
@@ -96,19 +96,19 @@ class Disseminate(RoundProgram):
         emitter.close()
 
     def _disseminate(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """Without upcalls."""
+        """Play a superstep of best-effort delivery, which has no upcalls."""
         if not superstep:
             taken = take_publications(scribe, tables)
             root = taken["root"]
             payloads = Payloads.of(taken["publication"], taken["group"], root, root)
-            if scribe.settled:  # no source hears of the way to the root, so the payload keeps it
+            if scribe.settled:  # payloads keep the hops and delay of the way to the root
                 payloads = replace(payloads, hops=taken["hops"], delay_us=taken["delay_us"])
         elif PAYLOAD in inbox:
             payloads = Payloads.from_columns(inbox[PAYLOAD])
         else:
             return
         got, sent, refused = receive_payloads(scribe, payloads)
-        if scribe.settled:  # a table for each superstep: nothing is written twice
+        if scribe.settled:  # one table per superstep, so that no table is rewritten
             keep_deliveries(scribe, got, f"{DELIVERIES} {superstep}")
         else:
             keep_deliveries(scribe, got)

@@ -1,4 +1,4 @@
-"""Steps of every round before JOINs: soft state, suspicion, LEAVEs; CREATEs.
+"""The steps of a round before the JOINs: soft state, suspicions, LEAVEs and CREATEs.
 
 References
 ----------
@@ -29,13 +29,13 @@ from scribe_spark.scribe.root import PASSED_ON
 from scribe_spark.scribe.routing import Routing, begin_routes, go_on
 from scribe_spark.scribe.scribe import Scribe
 
-#: The table of the groups, a row each: of whose states the bucket has a copy (``here``), and which
-#: were created in it before the round's CREATEs (``created``).
+#: A table with a row for each group: True in ``here`` if the bucket has a copy of the group's
+#: state, True in ``created`` if the group was created in the bucket before this round's CREATEs.
 HERE = "scribe here"
 
 
 class Refresh(RoundProgram):
-    """Far replicas drop their copies; then children refresh their entries."""
+    """Replicas that are no longer near drop their copies; then children refresh their entries."""
 
     writes = ("entries", "children", "copies", "replicas")
 
@@ -60,12 +60,12 @@ class Refresh(RoundProgram):
 
 @dataclass(frozen=True)
 class LeaveTrees(RoundProgram):
-    """Entries expire, silent parents are suspected, nodes leave; CREATEs go to the groupIds.
+    """Entries expire, silent parents are suspected, nodes leave trees; CREATEs are routed.
 
     Attributes
     ----------
     group, creator : ndarray of int64
-        Of the CREATEs.
+        The groups and the senders of the round's CREATEs.
     """
 
     group: np.ndarray

@@ -1,4 +1,4 @@
-"""The cycle rule: refused JOINs are routed with randomisation.
+"""The cycle rule: refused JOINs are sent again on randomised routes.
 
 References
 ----------
@@ -33,39 +33,41 @@ from scribe_spark.scribe.program import GroupRound, RoundProgram
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 
-#: All nodes that a child can route by may be descendants of the child.  After this many randomised
-#: routes it sends its JOIN to the end of the path to the root that it knew.
+#: The number of randomised routes that a refused JOIN tries.  All next hops of a child may be its
+#: own descendants; after the last attempt the JOIN is sent to the last node of the path to the root
+#: that the child knew.
 ATTEMPTS = 8
 
-#: The table of children that have been dropped: ``pair``, (group, child), ascending; ``parent``,
-#: ``turn``: who has dropped each, and its rank in the order in which that dropped children;
-#: ``to``: the sibling that it sends its JOIN to; ``top``: the end of the path that it knew.
+#: The table of dropped children: ``pair``, the sorted keys (group, child); ``parent``, the node
+#: that dropped the child; ``turn``, the rank in which the parent dropped it; ``to``, the sibling
+#: that gets the child's JOIN; ``top``, the last node of the path to the root that the child knew.
 DROPPED = "scribe dropped"
 
-#: The table of (group, source), ``pair``, whose JOINs have been refused.
+#: The table of sources whose JOINs were refused: ``pair``, the key of (group, source).
 REFUSED_JOINS = "scribe refused joins"
 
-#: The table of JOINs that the remover adds: ``group, at, child``: the receiver and the sender of
-#: each; ``probes``: how many siblings its sender measured before.  And the columns of its view.
+#: The table of JOINs that the bottleneck remover causes: ``group``, the receiver ``at``, the sender
+#: ``child``, and ``probes``, the number of siblings that the sender measured before.  Its schema as
+#: a view follows.
 EXTRA_JOINS = "scribe extra joins"
 EXTRA_JOINS_COLUMNS = f"{EDGES}, probes bigint"
 
-#: The table of JOINs that are accepted: with ``way``, the nodes that they were at, and ``root``,
-#: whether the last of them, ``at``, becomes one.
+#: The table of accepted JOINs: ``way``, the nodes that the JOIN visited, and ``root``, True if the
+#: last of them (``at``) becomes the root.
 _ACCEPTED = "scribe accepted joins"
 
-# kinds of messages: a JOIN to a node, not routed; its refusal; one that is routed with
-# randomisation, that goes up the tree; and what nodes hear that an accepted one was at
+# kinds of messages: a JOIN to a known node; its refusal; a JOIN on a randomised route; a JOIN that
+# goes up the tree; the message to the nodes that an accepted JOIN visited
 _DIRECT, _REFUSAL = "JOIN to a node", "refusal"
 _ROUTED, _UPWARDS, _WAY = "JOIN routed with randomisation", "JOIN upwards", "way of a JOIN"
 
 
 def rejoin(player: Player, round: GroupRound) -> None:
-    """Dropped children whose JOINs have been refused route them with randomisation, all at once.
+    """Route the refused JOINs of dropped children on randomised routes, all in parallel.
 
-    The first node of the tree on the way takes the child in, and those before it become forwarders;
-    unless the child is above that node: then the JOIN is refused again.  All that were refused
-    route anew, and at last send their JOINs to the ends of the paths that they knew.
+    The first tree node on the route adopts the child, and the nodes before it become forwarders.
+    If the child is above that tree node, the JOIN is refused again.  Refused JOINs are routed
+    again; at last they are sent to the end of the path that the child knew.
     """
     for attempt in range(ATTEMPTS):
         if player.has(REFUSED_JOINS):
@@ -77,7 +79,7 @@ def rejoin(player: Player, round: GroupRound) -> None:
 
 
 def note_extra(scribe: Scribe, joins: Joins, at: np.ndarray, probes: np.ndarray | int = 0) -> None:
-    """Note JOINs that the remover adds: to siblings, and those that a refusal led to."""
+    """Record JOINs that the bottleneck remover causes: to siblings and after refusals."""
     probes = np.broadcast_to(probes, len(at))
     scribe.note(EXTRA_JOINS, group=joins.group, at=at, child=joins.source, probes=probes)
 
@@ -89,12 +91,12 @@ def send_to(
     parent: np.ndarray | int = NONE,
     turn: np.ndarray | int = NONE,
 ) -> None:
-    """JOINs go to nodes, and are not routed.
+    """Send JOINs to known nodes without routing.
 
     Parameters
     ----------
     parent, turn : ndarray of int64 or int
-        Of children that have been dropped, as in :data:`DROPPED`.
+        The same columns as in :data:`DROPPED`, for dropped children.
     """
     arrives = scribe.send("JOIN", joins.source, to)
     dropped = {"parent": parent, "turn": turn}
@@ -103,7 +105,7 @@ def send_to(
 
 
 def refused_children(tables: Tables) -> Columns:
-    """Return the dropped children whose JOINs have been refused, and forget the refusals."""
+    """Return the dropped children whose JOINs were refused, and delete the refusals."""
     if DROPPED not in tables:
         tables.pop(REFUSED_JOINS, None)
         return {}
@@ -112,14 +114,14 @@ def refused_children(tables: Tables) -> Columns:
 
 
 def _their_joins(scribe: Scribe, pair: np.ndarray) -> Joins:
-    """Return the JOINs that nodes have sent in this round and remember."""
+    """Return the last JOINs of nodes, from what the nodes recorded."""
     entries, (group, source) = scribe.state.entries, scribe.split(pair)
     row = entries.find(pair)
     return Joins(group, source, entries.number[row], entries.cause[row], entries.extra[row])
 
 
 class DirectJoins(JoinProgram):
-    """JOINs to nodes, which are refused by those on whose path the source is."""
+    """JOINs to known nodes; a node refuses a JOIN whose source is on its path to the root."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
@@ -139,7 +141,11 @@ class DirectJoins(JoinProgram):
 
 
 def _cross(scribe: Scribe, tables: Tables, came: Columns) -> np.ndarray:
-    """Return whose receivers have sent JOINs to their sources, and were dropped before these."""
+    """Return True for a JOIN if its receiver has sent a JOIN to the source of this one.
+
+    Such JOINs cross if the same parent dropped both; the node that was dropped later must try
+    again.
+    """
     crosses = np.zeros(len(came[AT]), dtype=bool)
     if DROPPED in tables:
         mine = tables[DROPPED]
@@ -161,15 +167,15 @@ def _note_refusals(scribe: Scribe, came: Columns) -> None:
 
 @dataclass(frozen=True)
 class _Reroute(RoundProgram):
-    """Refused JOINs are routed with randomisation, all at once, to the first nodes of the tree.
+    """Route refused JOINs on randomised routes to the first tree nodes, and up the tree.
 
-    From there each goes up, from parent to parent: it is refused again if it comes to its source.
-    Nothing in the trees changes meanwhile.
+    A JOIN that meets its own source on the way up is refused again.  The trees do not change
+    meanwhile.
 
     Attributes
     ----------
     attempt : int
-        From 0.
+        The number of the attempt, from 0.
     """
 
     attempt: int = 0
@@ -190,7 +196,7 @@ class _Reroute(RoundProgram):
             _note_refusals(scribe, inbox[_REFUSAL])
 
     def _route(self, scribe: Scribe, moving: Columns) -> None:
-        """To the tree, or to the bucket's edge; ``way``: the nodes that a JOIN was at."""
+        """Route JOINs to the tree or the edge of the bucket; ``way`` is the nodes visited."""
         number, entries = scribe.ring.node, scribe.state.entries
 
         def hop_of(here: Columns) -> tuple[np.ndarray, Columns]:
@@ -225,9 +231,9 @@ def _accept(scribe: Scribe, joins: Columns, *, root: bool) -> None:
 
 
 def _go_up(scribe: Scribe, asked: Columns) -> None:
-    """JOINs go up the tree, to the end of the way or to the bucket's edge; ``above``: where from.
+    """Move JOINs up the tree to the end or the edge of the bucket; ``above`` is the path so far.
 
-    Of two nodes that wait the one with the greater number may hang below the other.
+    Of two waiting nodes, the node with the greater number may become a descendant of the other one.
     """
     entries, number = scribe.state.entries, scribe.ring.node
     while len(asked[AT]):
@@ -254,7 +260,7 @@ def _go_up(scribe: Scribe, asked: Columns) -> None:
 
 
 class _TakeIn(DirectJoins):
-    """Nodes that accepted JOINs were at enter the trees; each sends a JOIN to the next one."""
+    """Nodes on the routes of accepted JOINs enter the trees and send JOINs to the next nodes."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
@@ -269,7 +275,7 @@ class _TakeIn(DirectJoins):
 
 
 def _tell_ways(scribe: Scribe, accepted: Columns) -> None:
-    """All that a JOIN was at, its source too, hear which node is above them on its way."""
+    """Tell each node that a JOIN visited, and its source, which node is next on the route."""
     which, column = np.nonzero(accepted["way"] >= 0)
     node = accepted["way"][which, column]
     link = np.flatnonzero(which[1:] == which[:-1])
@@ -280,7 +286,7 @@ def _tell_ways(scribe: Scribe, accepted: Columns) -> None:
 def _make_forwarders(scribe: Scribe, ways: Columns) -> None:
     sources = take(ways, np.flatnonzero(ways[AT] == ways["source"]))
     _send_extra(scribe, Joins.from_columns(sources), sources["above"])
-    # of several ways that of the source with the least number is gone
+    # of several routes through a node, the one of the source with the smallest number is used
     pair = scribe.key(ways["group"], ways[AT])
     new = (ways[AT] != ways["source"]) & ~scribe.state.entries.has(pair)
     ways, pair = take(ways, np.flatnonzero(new)), pair[new]
@@ -294,7 +300,7 @@ def _make_forwarders(scribe: Scribe, ways: Columns) -> None:
 
 
 class _JoinTops(DirectJoins):
-    """The last time refused JOINs go to the ends of the paths that their sources knew."""
+    """After the last attempt, send JOINs to the ends of the paths that their sources knew."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
@@ -306,6 +312,6 @@ class _JoinTops(DirectJoins):
 
 
 def _send_extra(scribe: Scribe, joins: Joins, to: np.ndarray) -> None:
-    """Send JOINs that a refusal led to."""
+    """Send JOINs after a refusal, and record them."""
     note_extra(scribe, joins, to)
     send_to(scribe, joins, to)

@@ -1,12 +1,14 @@
-"""Reliable, ordered delivery: an application on the three upcalls and nothing else (III.B.2).
+"""Reliable, ordered delivery, written as an application on Scribe's three upcalls (III.B.2).
 
-The root numbers messages (an epoch's from ``epoch << 32`` on), nodes keep those of the last B
-numbers that they know of, a JOIN that repairs carries the last number delivered, and the new parent
-sends what is missing: a retransmission has all that follows its ``start``, and says that up to its
-``floor`` nothing is left, and that all that was published from round ``since`` on follows `start`.
+The root numbers messages; the numbers of an epoch begin above ``epoch << 32``.  Each node keeps the
+messages with the last B numbers that it knows.  A repair JOIN carries the last number delivered to
+its sender, and the new parent answers with the missing messages, in a retransmission.  A
+retransmission contains all messages after its number ``start``.  It also says that messages up to
+its ``floor`` are lost, and that all messages published since round ``since`` come after `start`.
 
-JOINs carry *places*: numbers, or the beginnings of rounds, ``round << 32``, which come before all
-numbers of an epoch that began then: who has no number yet names the round of its join.
+JOINs carry *places* in the sequence of messages.  A place is a number, or the beginning of a round,
+``round << 32``, which precedes all numbers of an epoch that began in that round.  A node without
+any number uses the round of its join.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ _ROUND = 32  # bits
 
 @dataclass
 class _Records(AtNodes):
-    """All up to `last` was had (NONE: it has not begun); up to `floor` nothing is left.
+    """The reception state of nodes.
 
-    Of what was published from round `since` on it has had all.
+    A node has had all messages up to number `last` (NONE before the first message), and all
+    messages published since round `since`.  Messages up to `floor` are lost.
     """
 
     last: np.ndarray = field(default_factory=whole_numbers)
@@ -37,19 +40,22 @@ class _Records(AtNodes):
 
 @dataclass
 class _Served(SortedTable):
-    """Up to which place children were served; from which round on they are to have everything."""
+    """What children were sent: messages up to place `at`; they need all since round `since`."""
 
     at: np.ndarray = field(default_factory=whole_numbers)
     since: np.ndarray = field(default_factory=whole_numbers)
 
 
 def _is_beginning(place: np.ndarray) -> np.ndarray:
-    """Return whether places are beginnings of rounds, or of epochs."""
+    """Return True for places that are beginnings of rounds (or epochs)."""
     return place % (1 << _ROUND) == 0
 
 
 class Reliable(Remembering):
-    """The application at all of `nodes` nodes; `size` is B; sources keep what is not taken."""
+    """The application of `nodes` nodes with buffers of `size` messages (B).
+
+    Sources keep a publication until a root has acknowledged it.
+    """
 
     acknowledged = True
 
@@ -58,9 +64,10 @@ class Reliable(Remembering):
         super().__init__(nodes, self.records, self.served, size)
 
     def fault_handler(self, calls: Calls, joins: Columns) -> np.ndarray:
-        """The last number delivered, or less if a child waits for older messages.
+        """Return the place that a repair JOIN carries: the last number delivered.
 
-        Who has not begun names the round in which it joined, if that was before this one.
+        It is less if a child waits for older messages.  A node without any message sends the round
+        of its join, if that was before this round.
         """
         rows, joined = self.rows(calls), calls.here["joined"]
         end, first = self._end(calls, rows)
@@ -74,9 +81,10 @@ class Reliable(Remembering):
         return self.common_extra(of, np.r_[own, self.served.at[edge[needs]]], len(rows))
 
     def common_extra(self, of: np.ndarray, extra: np.ndarray, count: int) -> np.ndarray:
-        """A place from which on there is all that follows any of several.
+        """Return a place that precedes all messages that any of several places needs.
 
-        Of a number and a round nobody knows which comes first: then the beginning of the epoch.
+        The order between a number and a round is unknown; then the result is the beginning of the
+        epoch.
         """
         least = super().common_extra(of, extra, count)
         rounds = np.zeros(count, dtype=bool)
@@ -84,7 +92,10 @@ class Reliable(Remembering):
         return np.where(rounds, least >> _ROUND << _ROUND, least)
 
     def join_handler(self, calls: Calls, joins: Columns) -> Emitted:
-        """Send what is missing; ask the parent, unless the own JOIN asks for it already."""
+        """Send missing messages to new children; ask the parent for those that are not here.
+
+        No question is sent if the node's own JOIN already asks for the messages.
+        """
         rows, now = self.rows(calls), calls.round << _ROUND
         end, first = self._end(calls, rows)
         joins = take(joins, last_of_runs(joins["call"], joins["source"]))
@@ -100,10 +111,11 @@ class Reliable(Remembering):
         return replace(emitted, asks=dict(call=call[asks], extra=at[asks]))
 
     def _note_needs(self, calls, rows, edge, end, first, at, asks) -> np.ndarray:
-        """Remember from which places on children need messages; return these.
+        """Record and return the places from which children need messages.
 
-        A question adds to what a child waits for, or has had: messages that come after a round are
-        not those that come after a number.  But who has had all is simply served, if it is here.
+        A question extends what a child waits for or has received, since messages after a round are
+        not comparable with messages after a number.  A child that has received everything so far is
+        simply sent the rest, if it is here.
         """
         before, since = self.served.at[edge], np.where(_is_beginning(at), at >> _ROUND, calls.round)
         adds = asks & (before >= 0)
@@ -117,7 +129,10 @@ class Reliable(Remembering):
         return at
 
     def forward_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Emitted:
-        """Number at the root, keep, and pass on; of a retransmission what each child lacks."""
+        """Number messages at the root, keep and forward them; split retransmissions.
+
+        From a retransmission, each child gets what it lacks.
+        """
         number, start, floor, since = messages.values()
         of, numbers, names = contents.values()
         rows, fresh = self.rows(calls), start == NOTHING
@@ -125,7 +140,7 @@ class Reliable(Remembering):
         new = fresh & calls.here["root"]
         number = np.where(new, self._end(calls, rows, new)[0] + 1, number)
         numbers = np.where(new[of], number[of], numbers)
-        # 2. keep: who has not begun begins here, what is before a retransmission is given up
+        # 2. keep messages: new nodes begin here; messages before a retransmission are given up
         last = self.records.last[rows]
         begin = np.where(fresh, np.where(last < 0, number - 1, NONE), start)
         self.records.last[rows] = np.maximum(last, begin)
@@ -136,7 +151,7 @@ class Reliable(Remembering):
         root = np.flatnonzero(new)
         which, _, name = self.rings.leading_to(rows[root], number[root])
         state = dict(call=root[np.r_[: len(root), which]], value=np.r_[number[root], name])
-        # 3. pass a fresh message on, also to who waits for older ones
+        # 3. forward a fresh message, also to children that wait for older ones
         call, child, edge = self.children(calls)
         goes, at, made = fresh[call], self.served.at[edge], np.where(new, np.cumsum(new) - 1, -1)
         in_order = (at < 0) | (at == number[call] - 1) | ((last < 0)[call] & _is_beginning(at))
@@ -151,19 +166,22 @@ class Reliable(Remembering):
         )
         if fresh.all():
             return passed
-        # 4. of a retransmission what each child lacks
+        # 4. send each child the part of a retransmission that it lacks
         end, first = self._end(calls, rows, ~fresh)
         late = call[~goes], child[~goes], edge[~goes]
         return passed.and_also(self._serve(calls, rows, *late, end, first))
 
     def message_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Columns:
-        """A member's user gets what is next in order; nothing that is older than its join."""
+        """Deliver the next messages in order to a member; none from before its join."""
         call, publication = self.ready
         young = publication >> 32 >= calls.here["joined"][call]
         return dict(call=call[young], publication=publication[young])
 
     def _end(self, calls, rows, some=True) -> tuple[np.ndarray, np.ndarray]:
-        """The last number there is, by the group's state at roots; from where on all is here."""
+        """Return the last number of each group, and the first number since which none is missing.
+
+        At the root, the last number comes from the group's state.
+        """
         root, end = calls.here["root"] & some, self.records.last[rows]
         end[root] = calls.here["epoch"][root] << 32
         call, value = (one[root[calls.values["call"]]] for one in calls.values.values())
@@ -177,7 +195,7 @@ class Reliable(Remembering):
         return end, first
 
     def _take(self, rows: np.ndarray, of: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
-        """Keep messages; gaps that are too old for the buffers are given up; what is ready."""
+        """Keep messages, give up gaps too old for the buffer, and find deliverable messages."""
         self.rings.write(rows[of], number, name)
         call = np.flatnonzero(self.records.last[rows] >= 0)
         rows = rows[call]
@@ -187,12 +205,12 @@ class Reliable(Remembering):
         self.ready = call[which], name
 
     def _start(self, calls, rows, edge, end, first) -> np.ndarray:
-        """After which numbers children's messages begin, row by row; NONE if not all are here."""
+        """Return the number after which each child's messages begin; NONE if some are missing."""
         at, since, floor = self.served.at[edge], self.served.since[edge], self.records.floor[rows]
         since = np.where(at < 0, calls.round, since)
         start = np.maximum(at, floor)
         here = start + 1 >= first
-        # whoever needs all from a round on that is none of the epoch's
+        # children whose place is a round and not a number of this epoch
         rounds = (at < 0) | (_is_beginning(at) & (at > end))
         had = (self.records.last[rows] >= 0) & (self.records.since[rows] <= since)
         here[rounds] = (had | (first <= floor + 1))[rounds]
@@ -204,7 +222,7 @@ class Reliable(Remembering):
         return np.where(here & (end >= 0), start, NONE)
 
     def _serve(self, calls, rows, call, child, edge, end, first) -> Emitted:
-        """Answers to children with what is missing there, if it can be served."""
+        """Send children the messages that they lack, where all of them are here."""
         start = self._start(calls, rows[call], edge, end[call], first[call])
         at, end, row = self.served.at[edge], end[call], rows[call]
         answered = (start >= 0) & (

@@ -1,6 +1,6 @@
-"""The duration of repairs: dead nodes, until a root reaches all their children again.
+"""The duration of repairs: rounds from a node's death until a root reaches all its children again.
 
-Only the measurement asks; its messages are not counted.
+This serves the measures alone; the messages are not counted.
 
 References
 ----------
@@ -21,15 +21,15 @@ from scribe_spark.scribe.state import Repairs
 
 _WALK, _REACHED, _LEFT, _DONE = "way up", "reached", "not reached yet", "all reached"
 
-#: The table of nodes all of whose children are reached again: ``died, node``.
+#: The table of dead nodes whose children are all reached again: ``died, node``.
 REPAIRED = "scribe repaired"
 
-#: The table of (group, node), ``pair``, of `Repairs` that a root reaches.
+#: The table of children in `Repairs` that a root reaches: ``pair``, the key of (group, node).
 _PAIRS = "scribe reached"
 
 
 class FindReached(RoundProgram):
-    """Ways up from the children of dead nodes, as parents are, to roots."""
+    """Walk from the children of dead nodes up, from parent to parent, to find a root."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
@@ -46,8 +46,11 @@ class FindReached(RoundProgram):
 
 
 def _walk(scribe: Scribe, ways: Columns) -> None:
-    """To a root, to an orphan, or to the bucket's edge; who comes back to the anchor is below
-    itself."""
+    """Walk up to a root, an orphan, or the edge of the bucket.
+
+    A walk that returns to its anchor is in a cycle (the anchor moves to a later node after 1, 2, 4,
+    ... steps) and ends.
+    """
     entries = scribe.state.entries
     while len(ways[AT]):
         row = scribe.entry(ways["group"], ways[AT])
@@ -71,7 +74,7 @@ def _walk(scribe: Scribe, ways: Columns) -> None:
 
 
 class CountRepairs(RoundProgram):
-    """Forget dead nodes whose children are all reached by a root again; note them."""
+    """Record and remove dead nodes whose children are all reached by a root again."""
 
     writes = ("repairs",)
 
@@ -98,7 +101,7 @@ def _deaths(scribe: Scribe, repairs: Repairs) -> np.ndarray:
 
 
 def _add_up(scribe: Scribe, came: Columns) -> None:
-    """Note dead nodes of which no bucket has a child that waits; tell the buckets that asked."""
+    """Record dead nodes without a waiting child in any bucket; answer the buckets that asked."""
     death, which = np.unique(came["died"] * scribe.state.size + came[AT], return_inverse=True)
     waits = np.bincount(which[came["waits"]], minlength=len(death)) > 0
     died, node = scribe.split(death[~waits])

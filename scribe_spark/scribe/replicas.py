@@ -1,4 +1,4 @@
-"""The groups' states on their way between nodes, and the replicas that roots keep up to date.
+"""Replication of group states: a root keeps copies of its state at its nearest leaves.
 
 References
 ----------
@@ -20,22 +20,22 @@ from scribe_spark.scribe.nearness import leaves_by_nearness, nearness_order, ran
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import Copies
 
-#: The state, from a root to a replica; what this has taken; and that it is one no more.
+#: Messages: a root's state; the acknowledgement of a replica; a replica that drops its copy.
 REPLICA, TAKEN, REPLICA_GOODBYE = "replica", "replica taken", "replica goodbye"
 
-#: The columns of `Copies` that are the state itself.
+#: The columns of `Copies` that are the group's state; the others are about the root.
 _STATE = ("epoch", "version", "creator", "value")
 
 
 @dataclass(frozen=True)
 class SentStates(Rows):
-    """Groups' states on their way: arrays of shape (m,).
+    """m group states in messages between nodes; arrays of shape (m,).
 
     Attributes
     ----------
     group, sender, to : ndarray of int64
     epoch, version, creator, value, root, incarnation : ndarray of int64
-        As of `Copies`.
+        See `Copies`.
     """
 
     group: np.ndarray
@@ -49,24 +49,24 @@ class SentStates(Rows):
     incarnation: np.ndarray
 
     def of_copies(self) -> dict[str, np.ndarray]:
-        """The columns of `Copies`."""
+        """Return the columns of `Copies`."""
         way = ("group", "sender", "to")
         return {name: one for name, one in self.to_columns().items() if name not in way}
 
     @classmethod
     def of(cls, scribe: Scribe, copies: Copies, rows: np.ndarray, to: np.ndarray) -> SentStates:
-        """Return the states that nodes send to others, by rows of copies."""
+        """Return the states in some rows of copies, addressed to the nodes `to`."""
         group, sender = scribe.split(copies.key[rows])
         return cls(group, sender, to, *[getattr(copies, name)[rows] for name in copies.columns()])
 
     @classmethod
     def received(cls, scribe: Scribe, came: Columns) -> SentStates:
-        """Return the states of :func:`tell_states`; the application keeps its part of them."""
+        """Return received states (:func:`tell_states`), and store the application's values."""
         columns = dict(came)
         numbers, lengths = columns.pop("numbers"), columns.pop("length")
         value = np.full(len(lengths), -1)
         there = np.flatnonzero(lengths >= 0)
-        # a sender has one state of a group
+        # a sender has a single state for a group
         key = scribe.key(columns["group"], columns["sender"])[there]
         _, first, which = np.unique(key, return_index=True, return_inverse=True)
         first = there[first]
@@ -76,7 +76,7 @@ class SentStates(Rows):
 
 
 def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarray) -> None:
-    """States go to nodes, with what an application keeps there."""
+    """Send states to nodes, with the values that the application keeps in them."""
     columns = states.to_columns()
     to, value = columns.pop("to"), columns.pop("value")
     which, number = scribe.state.values.of(value)
@@ -88,10 +88,10 @@ def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarra
 
 
 def receive_states(scribe: Scribe, states: SentStates) -> None:
-    """Nodes keep the newest state that they hear of; of two that are equally new the first.
+    """Store received states that are newer than the own copy.
 
-    That is the one of the sender nearest to the groupId.  A root stays the root, with the newer
-    state, and repairs its own tree.
+    Of equally new states, the one whose sender is nearest to the groupId is stored.  A root that
+    receives a newer state stays the root, takes over the state, and repairs its tree.
     """
     copies = scribe.state.copies
     states = states.take(nearness_order(scribe, states.group, states.sender))
@@ -111,18 +111,18 @@ def receive_states(scribe: Scribe, states: SentStates) -> None:
 
 
 def _is_newer(one: dict[str, np.ndarray], than: dict[str, np.ndarray]) -> np.ndarray:
-    """Test for states that are newer than others, row by row."""
+    """Return True for each state that is newer than its counterpart."""
     same_epoch = one["epoch"] == than["epoch"]
     return (one["epoch"] > than["epoch"]) | (same_epoch & (one["version"] > than["version"]))
 
 
 def _age(states: Copies | SentStates, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the epochs and versions of states, which order them by age."""
+    """Return the epochs and versions of states; (epoch, version) orders states by age."""
     return {name: getattr(states, name)[rows] for name in ("epoch", "version")}
 
 
 def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
-    """Roots' repairing JOINs are delivered at themselves."""
+    """Deliver the repair JOINs of roots at the roots themselves."""
     if not len(group):
         return
     why = scribe.state.entries.cause[scribe.entry(group, node)]
@@ -131,14 +131,14 @@ def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None
 
 
 def replicate(scribe: Scribe, pair: np.ndarray) -> None:
-    """Roots send their states to the k - 1 nearest of their leaf sets that have not taken them.
+    """Roots send their states to the k - 1 nearest leaves that have not acknowledged it.
 
-    What these have taken the root knows, not what else they have.
+    A root knows only from acknowledgements which state a leaf has.
 
     Parameters
     ----------
     pair : ndarray of int64
-        (group, root), ascending.
+        The sorted keys of (group, root).
     """
     own, leaf = _nearest_leaves(scribe, pair)
     needs = ~_has_taken(scribe, own, leaf)
@@ -149,14 +149,14 @@ def replicate(scribe: Scribe, pair: np.ndarray) -> None:
 
 
 def _nearest_leaves(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Roots, by rows of `Copies`, and their k - 1 nearest leaves, a pair for each leaf."""
+    """Return roots (rows of `Copies`) with their k - 1 nearest leaves, one pair per leaf."""
     leaves = leaves_by_nearness(scribe, *scribe.split(pair))[:, : scribe.rules.replicas - 1]
     at, column = np.nonzero(leaves >= 0)
     return scribe.state.copies.find(pair)[at], leaves[at, column]
 
 
 def _has_taken(scribe: Scribe, own: np.ndarray, leaf: np.ndarray) -> np.ndarray:
-    """Test for leaves that answer and have a copy of the root's state, by rows of `Copies`."""
+    """Return True for live leaves that acknowledged the current state of a root."""
     copies, replicas = scribe.state.copies, scribe.state.replicas
     row = replicas.find(scribe.key(copies.key[own], leaf))
     taken = (row >= 0) & scribe.is_alive(leaf)
@@ -169,7 +169,7 @@ def _has_taken(scribe: Scribe, own: np.ndarray, leaf: np.ndarray) -> np.ndarray:
 
 
 def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Test for roots that are alone, or whose state one of the k - 1 nearest leaves has."""
+    """Return True for roots without leaves, or with a nearest leaf that has their state."""
     pair, which = np.unique(scribe.key(group, root), return_inverse=True)
     own, leaf = _nearest_leaves(scribe, pair)
     of = np.searchsorted(pair, scribe.state.copies.key[own])
@@ -179,9 +179,10 @@ def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarr
 
 
 def receive_replicas(scribe: Scribe, inbox: Inbox) -> None:
-    """Leaves take the states of roots, unless they are roots or have a newer one; roots note it.
+    """Leaves store the states of roots, unless they are roots or have a newer state.
 
-    Several roots of a group, on a broken ring, come one after the other.
+    Roots record acknowledgements.  On a broken ring a group may have several roots; their states
+    are handled one after the other.
     """
     copies = scribe.state.copies
     if REPLICA in inbox:
@@ -207,7 +208,7 @@ def receive_replicas(scribe: Scribe, inbox: Inbox) -> None:
 
 
 def replicate_changed(scribe: Scribe, tables: Tables) -> None:
-    """Roots that are new, or whose state has changed, bring their replicas up to date."""
+    """Roots that are new, or whose state has changed, update their replicas."""
     parts = scribe.notes.pop(CHANGED, [])
     if CHANGED in tables:
         parts = [tables[CHANGED], *parts]
@@ -218,7 +219,7 @@ def replicate_changed(scribe: Scribe, tables: Tables) -> None:
 
 
 def root_is_gone(scribe: Scribe) -> np.ndarray:
-    """Test for copies whose root has left the leaf set, or is back without its state."""
+    """Return True for copies whose root left the leaf set, or has lost its state and is back."""
     copies, states = scribe.state.copies, scribe.states
     leaves = states.leaves[copies.key % scribe.state.size - states.first]
     there = (leaves == copies.root[:, None]).any(axis=1)
@@ -226,16 +227,16 @@ def root_is_gone(scribe: Scribe) -> np.ndarray:
 
 
 def drop_far_copies(scribe: Scribe, passed_on: np.ndarray) -> None:
-    """Drop the copies of nodes that know k nodes nearer to the groupId, once that is safe.
+    """Nodes that know k nodes nearer to the groupId drop their copy, once that is safe.
 
-    It says so to the root that it names, and keeps the copy if nobody answers: that root has died,
-    and may have handed over to none of them.  If that root is gone from its leaf set, it keeps the
-    copy until it has passed it on.
+    The node tells the root of its copy.  If nobody answers, the root has died, perhaps without
+    handing its state over, and the node keeps the copy.  If the root is not in the node's leaf set
+    any more, the node keeps the copy until it has passed it on.
 
     Parameters
     ----------
     passed_on : ndarray of int64
-        (group, node) whose copies have come to live nodes in this round.
+        The keys of (group, node) whose copies reached live nodes in this round.
     """
     copies = scribe.state.copies
     group, node = scribe.split(copies.key)
@@ -252,7 +253,7 @@ def drop_far_copies(scribe: Scribe, passed_on: np.ndarray) -> None:
 
 
 def receive_goodbyes(scribe: Scribe, came: Columns) -> None:
-    """Roots forget leaves that have dropped their copies."""
+    """Roots remove the leaves that have dropped their copies."""
     edge = scribe.key(scribe.key(came["group"], came[AT]), came["leaf"])
     row = scribe.state.replicas.find(edge)
     scribe.state.replicas.drop(row[row >= 0])

@@ -1,11 +1,11 @@
-"""Ring buffers of the rows of a table: the last B numbers, each with a name.
+"""Ring buffers for the rows of a table: each holds the names of the last B numbers.
 
-A ring whose largest number so far is `top` has names of numbers in (top - B, top].  The name of a
-number is in the slot ``number % B``, and NONE is there if the ring lacks it.
+A ring whose largest number is `top` has names of numbers in (top - B, top].  The name of a number
+is in slot ``number % B``; the slot contains NONE if the ring lacks the number.
 
-Most rows have the same names for the same numbers.  Equal rings are therefore stored once: the
-table has a column ``ring`` of indices, and a ring that is written is copied first, once for all
-rows that write the same into it.  Rings that have become equal are merged when there are many.
+Most rows have the same names for the same numbers, so equal rings are stored once.  The table's
+column ``ring`` has the index of each row's ring.  Before a write, the ring is copied, once for all
+rows that write the same values.  Rings that became equal are merged when there are many rings.
 """
 
 from __future__ import annotations
@@ -16,53 +16,53 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE, expand, turns, whole_numbers
 
-#: Where fewer rows have a ring of their own, equal rings are looked for before there are more.
+#: Equal rings are merged when there is more than one ring per 32 rows.
 _ROWS_A_RING = 32
 
 
 class HasRings(Protocol):
-    """A table whose rows have rings.
+    """A table whose rows have ring buffers.
 
     Attributes
     ----------
     ring : ndarray of int64
-        The ring of each row; NONE is the empty one.
+        The index of the ring of each row; NONE is the empty ring.
     """
 
     ring: np.ndarray
 
 
 class SharedRings:
-    """The rings of a table; `rows` are indices of its rows.
+    """The ring buffers of a table; `rows` are row indices of the table.
 
     Parameters
     ----------
     size : int
-        B.
+        B, the number of slots of a ring.
     table : HasRings
-        All its rings are empty.
+        A table whose rings are all empty.
 
     Attributes
     ----------
     tops : ndarray of int64, shape (n,)
-        By the index of the ring.  The last one, which NONE is the index of, stays empty.
+        The largest number in each ring.  The last ring, which index NONE selects, stays empty.
     names : ndarray of int64, shape (n, B)
     """
 
     def __init__(self, size: int, table: HasRings) -> None:
         self.size, self.table = size, table
         self.tops, self.names = self._empty(1)
-        self._free = whole_numbers()  # rings that no row has; there may be more
+        self._free = whole_numbers()  # some of the unused rings
 
     def _empty(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         return np.full(n, NONE), np.full((n, self.size), NONE)
 
     def top(self, rows: np.ndarray) -> np.ndarray:
-        """The largest number of each row so far."""
+        """Return the largest number in the ring of each row."""
         return self.tops[self.table.ring[rows]]
 
     def read(self, rows: np.ndarray, number: np.ndarray) -> np.ndarray:
-        """The names of numbers, one of each row; NONE where a row lacks it."""
+        """Return the name of one number in each row, NONE if the ring lacks it."""
         ring = self.table.ring[rows]
         top = self.tops[ring]
         inside = (number > top - self.size) & (number <= top)
@@ -71,14 +71,14 @@ class SharedRings:
     def between(
         self, rows: np.ndarray, first: np.ndarray, last: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All numbers from `first` up to `last`: indices in `rows`, the numbers, their names."""
+        """Return all numbers from `first` to `last`: indices of `rows`, numbers, names."""
         which, number = expand(first, last + 1)
         return which, number, self.read(rows[which], number)
 
     def leading_to(
         self, rows: np.ndarray, number: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As :meth:`between`, all that lead up to `number` without a gap."""
+        """As :meth:`between`, for the numbers before `number` and `number` without a gap."""
         return self.between(rows, number + 1 - self.run(rows, number, -1), number)
 
     def run(
@@ -88,14 +88,14 @@ class SharedRings:
         step: int,
         where: np.ndarray | Literal[True] = True,
     ) -> np.ndarray:
-        """Return the count of numbers that rows have without a gap, from `number` on.
+        """Count the consecutive numbers, from `number` on, that rows have.
 
         Parameters
         ----------
         step : int
-            1 upwards, -1 downwards.
+            1 counts upwards, -1 downwards.
         where : ndarray of bool, optional
-            The others have 0.
+            The rows to count; the count of the others is 0.
         """
         count = np.zeros(len(rows), dtype=np.int64)
         some = np.flatnonzero(np.broadcast_to(where, len(rows)))
@@ -105,10 +105,10 @@ class SharedRings:
         return count
 
     def write(self, rows: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
-        """Write names of numbers into the rings of rows; a row may come several times.
+        """Write names of numbers into the rings of rows; a row may occur several times.
 
-        A number that is too old for the ring is left out.  A second name of the same number takes
-        the place of the first.
+        A number that is too old for the ring is ignored.  Another name for the same number replaces
+        the first one.
         """
         before = len(self.tops)
         for part in turns(rows):
@@ -117,16 +117,16 @@ class SharedRings:
             self._merge()
 
     def _write_one(self, rows: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
-        """Each row comes once."""
+        """Write names, where each row occurs once."""
         new = (number > self.top(rows) - self.size) & (self.read(rows, number) != name)
         if not new.any():
             return
         what = np.stack([self.table.ring[rows], number, name], axis=1)[new]
-        # 1. neighbours mostly write the same: the distinct ones of those that differ
+        # 1. find the distinct writes; neighbouring rows mostly write the same
         starts = np.r_[True, (what[1:] != what[:-1]).any(axis=1)]
         distinct, which = _distinct(what[starts])
         ring, number, name = distinct.T
-        # 2. copies, in which slots of new numbers are empty
+        # 2. copy the rings; the slots of numbers since the old top are empty
         top = np.maximum(self.tops[ring], number)
         in_slot = top[:, None] - (top[:, None] - np.arange(self.size)) % self.size
         names = np.where(in_slot <= self.tops[ring][:, None], self.names[ring], NONE)
@@ -136,7 +136,7 @@ class SharedRings:
         self.table.ring[rows[new]] = copy[which[np.cumsum(starts) - 1]]
 
     def _unused(self, n: int) -> np.ndarray:
-        """`n` rings that no row has, from now on its caller's."""
+        """Return `n` unused rings, which the caller may use."""
         if n > len(self._free):
             self._free = np.flatnonzero(~self._used())
         if n > len(self._free):
@@ -153,10 +153,10 @@ class SharedRings:
         return used
 
     def _first_equal(self) -> np.ndarray:
-        """Return the first ring that equals each one that a row has; any for others."""
+        """Return for each used ring the first ring that is equal; arbitrary for others."""
         used = np.flatnonzero(self._used())
         contents = np.concatenate([self.tops[used, None], self.names[used]], axis=1)
-        # by a hash, which is checked
+        # compare hashes first, then the contents
         factors = np.multiply.accumulate(np.full(self.size + 1, 0x9E3779B97F4A7C15, np.uint64))
         hashes = contents.view(np.uint64) @ factors
         _, first, which = np.unique(hashes, return_index=True, return_inverse=True)
@@ -167,7 +167,7 @@ class SharedRings:
         return ring
 
     def _merge(self) -> None:
-        """Let rows with equal rings share one; as many rings as rows have then are free."""
+        """Let rows with equal rings share one ring, and add as many unused rings."""
         rows = np.flatnonzero(self.table.ring != NONE)
         ring = self._first_equal()[self.table.ring[rows]]
         is_kept = np.zeros(len(self.tops), dtype=bool)
@@ -180,7 +180,7 @@ class SharedRings:
 
 
 def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows of a matrix, and which of them each row is."""
+    """Return the distinct rows of a matrix, and for each row the index of its distinct row."""
     order = np.lexsort(rows.T)
     in_order = rows[order]
     starts = np.r_[True, (in_order[1:] != in_order[:-1]).any(axis=1)]

@@ -1,4 +1,4 @@
-"""Roots: failover, and hand-over to a nearer newcomer.
+"""Roots: failover, and the hand-over of a group to a nearer node.
 
 References
 ----------
@@ -27,19 +27,20 @@ from scribe_spark.scribe.replicas import (
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import cause
 
-#: A group's state, from one that is not the nearest to the nearest; of a root that steps down:
-#: ``hands``.
+#: The message with a group's state from a node that is not the nearest to the nearest; ``hands`` is
+#: True if the sender is a root that steps down.
 STATE = "state"
 
-#: The table of (group, node), ``pair``, whose copies have come to live nodes in this round.
+#: The table of copies that were passed on to live nodes in this round: ``pair``, the key of (group,
+#: node).
 PASSED_ON = "scribe passed on"
 
 
 class HandOver(RoundProgram):
-    """Whoever has a group's state looks at its leaf set (Pastry's upcall newLeafs).
+    """Nodes with a group's state compare themselves with their leaf set (upcall newLeafs).
 
-    A root that is not the nearest hands over; who has a copy of a root that is gone, and is not the
-    nearest, passes it on: all at once, to the nearest leaf.
+    A root that is not the nearest node hands the group over to the nearest leaf.  A replica whose
+    root is gone, and that is not the nearest node, passes its copy on to the nearest leaf.
     """
 
     writes = ("entries", "children", "copies", "replicas", "values")
@@ -69,9 +70,9 @@ class HandOver(RoundProgram):
 
 
 def _step_down(scribe: Scribe, rows: np.ndarray, successor: np.ndarray) -> None:
-    """Old roots, by rows of `Copies`, join under the new ones in this round's JOINs.
+    """Former roots (rows of `Copies`) join under the new roots in this round.
 
-    They keep their subtrees.
+    Their subtrees stay below them.
     """
     if not len(rows):
         return
@@ -85,7 +86,7 @@ def _step_down(scribe: Scribe, rows: np.ndarray, successor: np.ndarray) -> None:
 
 
 class Failover(RoundProgram):
-    """The nearest nodes with copies become roots; roots bring their replicas up to date."""
+    """The nearest nodes with a copy become roots; roots update their replicas."""
 
     writes = ("entries", "children", "copies", "replicas", "values")
 
@@ -103,15 +104,16 @@ class Failover(RoundProgram):
 
 
 def become_root(scribe: Scribe, pair: np.ndarray) -> None:
-    """Nodes that have a group's state are its roots from now on.
+    """Make nodes with a group's state its roots.
 
-    Those of the tree take leave of their parents.  Of one that has sent a JOIN before, a JOIN that
-    repairs is delivered at itself: no child is added, and joinHandler is called with it.
+    A node that is in the tree sends its parent a LEAVE.  If the node has sent a JOIN before, a
+    repair JOIN is delivered at the node itself: no child is added, but joinHandler is called with
+    it.
 
     Parameters
     ----------
     pair : ndarray of int64
-        (group, node), each once; roots already are passed over.
+        The keys of (group, node), each once; nodes that are roots already are skipped.
     """
     entries, copies = scribe.state.entries, scribe.state.copies
     pair = pair[~scribe.is_root(*scribe.split(pair))]

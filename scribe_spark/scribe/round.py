@@ -1,4 +1,4 @@
-"""A round of a world with groups: Pastry's and Scribe's, and what is seen of it.
+"""A round of a world with groups: Pastry's part, Scribe's part, and the measurement.
 
 References
 ----------
@@ -52,7 +52,7 @@ from scribe_spark.scribe.state import table_of
 from scribe_spark.scribe.steps import growing, publishing
 from scribe_spark.scribe.unknown_members import RefuseUnknownMembers
 
-#: ``measures(given, round)``: the programs of a round's measures, played after `LookBack`.
+#: ``measures(given, round)`` returns the programs of a round's measures, played after `LookBack`.
 Measures = Callable[[Given, GroupRound], Sequence[Program]]
 
 
@@ -75,7 +75,7 @@ class _Steps:
         return program(self.player.given, self.round, *more)
 
     def play(self, events: Events, lookups: Lookups) -> None:
-        """Play the programs after Pastry's events, the lookups included."""
+        """Play the programs that follow Pastry's events, lookups included."""
         given, variants = self.player.given, self.round.trees.variants
         steps = growing(self.player, self.round, events, self.events)
         for is_asked, act in (
@@ -95,7 +95,7 @@ class _Steps:
             # 4. publications go to the roots and down the trees; heartbeats, lookups
             *publishing(self.player, self.round, *self.events.publish),
             *look_up(given, lookups, [self._make(EndRound)]),
-            # 5. whether roots reach the children of nodes that died
+            # 5. measure the repairs: do roots reach the children of dead nodes again?
             self._repaired(),
         ]
         play_in_turn(self.player, steps)
@@ -105,10 +105,10 @@ class _Steps:
         return IfRows((table_of("repairs"),), found)
 
 
-#: Tables of a round that have no row of a node: all that is taken where nodes are many.
+#: The tables of a round without a row per node; with many nodes, only these are taken.
 COUNTS = (HERE, OUTCOMES, DUE, LEFT)
 
-#: All tables of a round, with a row for every JOIN, delivery, ...
+#: All tables of a round, also those with a row for every JOIN, delivery and so on.
 ROWS = (
     *COUNTS,
     *(NEW_LEAFS, MADE, JOINS, AT_ROOT, DELIVERIES, PAYLOADS, REFUSED, ORPHANS, AGAIN, REPAIRED),
@@ -117,13 +117,13 @@ ROWS = (
     *MESSAGES,
 )
 
-#: Those of them that are read after the round, until the next one.
+#: Tables that are read until the next round begins.
 _READ_LATER = (NEW_LEAFS, *OF_THE_LAST_ROUND)
 
 
 @dataclass(frozen=True)
 class _Forget:
-    """Forgets tables of the round.
+    """A program that deletes tables of the round.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ class _Forget:
 
 
 def lost_groups(taken: Mapping[str, Columns], groups: int) -> np.ndarray:
-    """Return the groups of whose state no live node had a copy, of the table `HERE`."""
+    """Return the groups whose state no live node has, from the table `HERE`."""
     if HERE not in taken:
         return np.empty(0, dtype=np.int64)
     here, created = (
@@ -152,12 +152,12 @@ def lost_groups(taken: Mapping[str, Columns], groups: int) -> np.ndarray:
 
 
 def publication_results(taken: Mapping[str, Columns], name: str = DUE) -> PublicationResults:
-    """Return what became of publications, of the table `DUE` or `LEFT` of all buckets."""
+    """Return the outcomes of publications from the tables `DUE` or `LEFT` of all buckets."""
     return PublicationResults.sum_of(taken.get(name, {}))
 
 
 def _no_measures(given: Given, round: GroupRound) -> tuple[()]:
-    """A round of which nothing is measured."""
+    """Return no programs, for rounds without measures."""
     return ()
 
 
@@ -173,35 +173,35 @@ def play_groups(
     tables: tuple[str, ...] = ROWS,
     play_clock: Callable[[Player], None] | None = None,
 ) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:
-    """Play one round; what is seen of it, and the tables that were taken off the buckets.
+    """Play a round with groups; return its result and the tables taken from the buckets.
 
     Parameters
     ----------
     player : Player
-        Its buckets keep what nodes know of groups in tables whose names begin with `state.PREFIX`.
+        Its buckets keep the state of groups in tables whose names begin with `state.PREFIX`.
     round : GroupRound
-        Its incarnations are written into.
+        The parameters of the round; its incarnations are updated.
     lookups : Lookups or int
-        As of Pastry's round; after the publications.
+        See Pastry's round; lookups are played after the publications.
     tally : Tally
-        Counts the messages.
+        The counter of messages.
     is_last : bool
-        Whether the world ends with this round.
+        True in the last round of a world.
     measures : callable
         See :data:`Measures`.
     tables : tuple of str
-        The tables of the round that are taken, of measures too; all others are forgotten, but those
-        that are read until the next round.
+        The names of the tables to return, tables of measures included.  All other tables of the
+        round are deleted, unless they are read until the next round.
     play_clock : callable, optional
-        Is called after the programs of the round, and may write the times of deliveries anew.
+        Called after the programs of the round; it may change the times of deliveries.
 
     Raises
     ------
     ImpossibleRound
-        For an event that cannot be, or if no node is left.
+        An event is impossible, or no node is left.
     """
     number, was_alive = round.number, player.lives.alive.copy()
-    # events; those that cannot be are refused before anything is played
+    # events; impossible ones are refused before anything is played
     check_events(player.lives, player.given.facts.ring, number, events)
     check_group_events(player, round, events, group_events)
     play_events(player, number, events)
@@ -211,7 +211,7 @@ def play_groups(
     _Steps(player, round, group_events).play(events, lookups)
     if play_clock is not None:
         play_clock(player)
-    # what is seen
+    # the result of the round
     entered = np.flatnonzero(player.lives.alive & ~was_alive)
     given = player.given
     left = tuple(name for name in ROWS if name not in (*tables, *_READ_LATER))

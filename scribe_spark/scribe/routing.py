@@ -1,4 +1,4 @@
-"""Messages that Pastry routes to groupIds, to their end, while no table changes.
+"""Messages that Pastry routes to groupIds until they end, while no table changes.
 
 References
 ----------
@@ -19,10 +19,11 @@ from scribe_spark.scribe.scribe import Scribe
 
 @dataclass(frozen=True)
 class Routing:
-    """A kind of messages with ``group``, and the table of where they ended.
+    """A kind of routed messages, and the name of the table with their ends.
 
-    They carry ``hops`` and ``delay_us`` (where payloads are timed) of their ways.  Its rows are the
-    messages with ``at``, the last node, ``delivered`` and ``circled``, as of `route_to_edge`.
+    The messages have a column ``group`` and carry the ``hops`` and ``delay_us`` of their route (the
+    delay only if delays are recorded).  The table has the messages with the last node (``at``),
+    ``delivered`` and ``circled``, see `route_to_edge`.
     """
 
     kind: str
@@ -30,25 +31,25 @@ class Routing:
 
 
 def begin_routes(scribe: Scribe, routing: Routing, at: np.ndarray, **columns: np.ndarray) -> None:
-    """Messages begin at nodes of the bucket; ones that were sent there have their ways so far."""
+    """Start routing messages at nodes of the bucket, with the hops and delays so far, if any."""
     zero = np.zeros(len(at), dtype=np.int64)
     began = {"hops": zero, "delay_us": zero}
     _route(scribe, routing, unrouted({**began, **columns, AT: at}))
 
 
 def one_hop_on(scribe: Scribe, messages: Columns, to: np.ndarray) -> dict[str, np.ndarray]:
-    """Messages are at other nodes."""
+    """Return the messages after one more hop, at the nodes `to`."""
     return {**messages, **_ways(scribe, messages, to), AT: to}
 
 
 def go_on(scribe: Scribe, routing: Routing, inbox: Inbox) -> None:
-    """Messages that have come from other buckets go on."""
+    """Continue routing messages that arrived from other buckets."""
     if routing.kind in inbox:
         _route(scribe, routing, inbox[routing.kind])
 
 
 def _route(scribe: Scribe, routing: Routing, moving: Columns) -> None:
-    """To the end, or to the bucket's edge."""
+    """Route messages to their end, or to the edge of the bucket."""
 
     def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
         onward = scribe.hop(routing.kind, messages[AT], messages["group"])
@@ -64,7 +65,7 @@ def _route(scribe: Scribe, routing: Routing, moving: Columns) -> None:
 def _ways(
     scribe: Scribe, messages: Columns, to: np.ndarray, goes: np.ndarray | bool = True
 ) -> dict[str, np.ndarray]:
-    """Return the ways of messages so far, of which some go on to other nodes."""
+    """Return the hops and delays of messages after some of them moved to other nodes."""
     delay_us = messages["delay_us"]
     if scribe.timed:
         delay_us = delay_us + np.where(goes, scribe.delay(messages[AT], to), 0)

@@ -1,4 +1,4 @@
-"""The Scribe software of some nodes: what they know, what they are told, and what they send."""
+"""The Scribe software of the nodes of a bucket: their state and the messages that they send."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.scribe import ScribeConfig
     from scribe_spark.config.trees import LiveTreesConfig
 
-#: The table of counts of what was refused, and the kinds: ``kind`` is an index of them.
+#: The table with counts of refused messages; its ``kind`` is an index of `REFUSED_KINDS`.
 REFUSED = "scribe refused"
 REFUSED_KINDS = ("CREATE", "CREATE lost", "JOIN", "MULTICAST", "payload", "refresh", "no group")
 
-#: The kinds of messages of Scribe.  ``payload`` and ``retransmission`` are MULTICASTs on edges of
-#: trees, ``MULTICAST`` those from sources to roots; ``shed``
-#: tells a child that its parent drops it, and ``delay probe`` is its measurement of a delay;
-#: ``collapse`` asks a parent, or tells a child, that a node leaves between the two.
+#: The kinds of Scribe's messages.  ``payload`` and ``retransmission`` are MULTICASTs on tree edges,
+#: ``MULTICAST`` those from sources to roots.  ``shed`` tells a child that its parent drops it, and
+#: ``delay probe`` is a measurement by that child.  With ``collapse`` a node asks its parent, or
+#: tells its child, that it leaves.
 SCRIBE_KINDS = (
     "CREATE",
     "JOIN",
@@ -67,11 +67,11 @@ class Joins(Rows):
     ----------
     group, source : ndarray of int64
     number : ndarray of int64
-        The join number: the round in which it was sent.
+        The join number: the round in which the JOIN was sent.
     cause : ndarray of int8
         An index of `state.CAUSES`.
     extra : ndarray of int64
-        What faultHandler has added, or :data:`NOTHING`.
+        The data that faultHandler added, or :data:`NOTHING`.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -84,17 +84,17 @@ class Joins(Rows):
     def of(
         cls, group: np.ndarray, source: np.ndarray, number: int, cause: np.ndarray | int
     ) -> Joins:
-        """JOINs of one round that carry nothing."""
+        """Return JOINs of one round without added data."""
         n = len(group)
         causes = np.broadcast_to(np.asarray(cause, dtype=np.int8), n)
         return cls(group, source, np.full(n, number), causes, np.full(n, NOTHING))
 
     def with_extra(self, extra: np.ndarray) -> Joins:
-        """The same with other extras."""
+        """Return the JOINs with other added data."""
         return Joins(self.group, self.source, self.number, self.cause, extra)
 
 
-#: ``rule(at, key_hi, key_lo)``: where messages go next.
+#: ``rule(at, key_hi, key_lo)`` returns the next hop of messages to keys.
 Rule = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -107,45 +107,46 @@ class Scribe:
     ring : Ring
         All nodes.
     find_states : callable
-        Returns what Pastry knows in these nodes.
+        Returns the leaf sets and routing tables of the bucket's nodes.
     is_alive : callable
+        ``is_alive(nodes)`` returns True for live nodes.
     kernel : Kernel
-        Of the underlay.
+        The kernel of the underlay.
     groups : Groups
     rules : ScribeConfig
     trees : LiveTreesConfig
-        Variants of the trees, and the child that an overloaded node drops.
+        The variants of the trees, and the rule that selects a child to drop.
     state : ScribeState
     number : int
-        The round.
+        The number of the round.
     make_application : callable, optional
-        Returns the application of these nodes; without one delivery is best effort.
+        Returns the application of these nodes; None for best-effort delivery.
     observer : Observer, optional
-        Counts messages in `tables`; without one nobody asks, as in runs.
+        Counts messages in `tables`; None if messages are not counted, as in runs.
     tables : Tables
-        Of the bucket.
+        The tables of the bucket.
     bounds : ndarray of int64, shape (B + 1,)
-        Of all buckets.
+        The first position of each bucket; the last value is the number of nodes.
     bucket : int
     seed : int
-        Of draws.
+        The seed of random draws.
     limits : ChildLimits, optional
-        Of the bottleneck remover or of lazy growth.
+        The limits of children, for the bottleneck remover and lazy growth.
     rule : callable, optional
-        Another rule of routing than Pastry's around dead nodes.
+        A routing rule of another overlay than Pastry.
     settled : bool
-        Whether nodes neither come nor go and all know their tables to be right, as in a run: then
-        no JOIN can come to a node twice or close a cycle, and nobody asks.
+        True if no node arrives, leaves or fails and all tables are right, as in a run.  Then no
+        JOIN visits a node twice or closes a cycle, and these checks are skipped.
     roots : ndarray of int64, shape (G,), optional
-        The roots of all groups, where all is settled: the ends of the paths that nodes know.
+        The root of each group in a settled round: the end of every path to the root.
     timed : bool
-        Whether payloads carry the delay of their way.
+        True if payloads carry the delay since the source.
     lan_us : int
-        Delay of a node's LAN link, each way.
+        The delay of a node's LAN link, each way, in microseconds.
     sent : dict of str to list of Columns
-        Messages to nodes, by kind.
+        The messages sent in this superstep, by kind.
     notes : dict of str to list of Columns
-        Rows of tables that are only added to.
+        New rows of tables to which programs only append.
     """
 
     ring: Ring
@@ -174,26 +175,26 @@ class Scribe:
 
     @property
     def acknowledged(self) -> bool:
-        """Test for sources that keep publications until a root has acknowledged them."""
+        """True if sources keep publications until a root has acknowledged them."""
         return self.make_application is not None and self.application.acknowledged
 
     @functools.cached_property
     def first(self) -> int:
-        """The position of the bucket's first node."""
+        """The ring position of the bucket's first node."""
         return int(self.bounds[self.bucket])
 
     @functools.cached_property
     def last(self) -> int:
-        """The position of the next bucket's first node."""
+        """The ring position of the next bucket's first node."""
         return int(self.bounds[self.bucket + 1])
 
     def is_own(self, node: np.ndarray) -> np.ndarray:
-        """Test for nodes in the bucket."""
+        """Return True for nodes in the bucket."""
         return (node >= self.first) & (node < self.last)
 
     @property
     def best_effort(self) -> bool:
-        """Test for groups without an application."""
+        """True if there is no application."""
         return self.make_application is None
 
     @functools.cached_property
@@ -210,27 +211,27 @@ class Scribe:
     # ---- keys
 
     def key(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the keys of (group, node), or those of (pair, child)."""
+        """Return the keys of (group, node), or of (pair, child)."""
         return key_of([group, node], self.state.size)
 
     def split(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first part of keys and the last node: group and node, or pair and child."""
+        """Split keys into (group, node), or into (pair, child)."""
         return np.divmod(key, self.state.size)
 
     def entry(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """The row of each (group, node) in `Entries`, or NONE."""
+        """Return the row of each (group, node) in `Entries`, or NONE."""
         return self.state.entries.find(self.key(group, node))
 
     def is_root(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Test for nodes that take themselves for the root."""
+        """Return True for nodes that consider themselves the root of the group."""
         return self._are("root", group, node)
 
     def is_member(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Test for members."""
+        """Return True for members of the group."""
         return self._are("member", group, node)
 
     def _are(self, flag: str, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Test for nodes of the tree with a flag in `Entries`."""
+        """Return True for tree nodes with a flag in `Entries`."""
         row = self.entry(group, node)
         found = row >= 0
         found[found] = getattr(self.state.entries, flag)[row[found]]
@@ -239,12 +240,12 @@ class Scribe:
     # ---- notes
 
     def note(self, table: str, **columns: np.ndarray) -> None:
-        """Add rows to a table of the bucket."""
+        """Append rows to a table of the bucket."""
         if count_rows(columns):
             self.notes.setdefault(table, []).append(columns)
 
     def refuse(self, kind: str, count: int | np.integer) -> None:
-        """Count messages that were refused."""
+        """Count refused messages."""
         if count:
             kinds = np.array([REFUSED_KINDS.index(kind)])
             self.note(REFUSED, kind=kinds, count=np.array([int(count)]))
@@ -259,39 +260,39 @@ class Scribe:
         *,
         between: Between,
     ) -> None:
-        """Count messages that these nodes send, of which some are lost; see `Observer.count`."""
+        """Count messages that these nodes send, and how many are lost; see `Observer.count`."""
         if self.observer is not None:
             self.observer.count(self.tables, kind, messages, lost, between=between)
 
     def send(self, kind: str, sender: np.ndarray, to: np.ndarray) -> np.ndarray:
-        """Count a message to each node; whether it arrives."""
+        """Count a message to each node; return True for each that arrives."""
         arrives = self.is_alive(to)
         lost = arrives.size - np.count_nonzero(arrives)
         self.count(kind, arrives.size, lost, between=lambda: (sender, to))
         return arrives
 
     def tell(self, kind: str, at: np.ndarray, **columns: np.ndarray) -> None:
-        """Hand over messages to live nodes; they arrive in the next superstep."""
+        """Queue messages to live nodes; they arrive in the next superstep."""
         if len(at):
             self.sent.setdefault(kind, []).append({AT: at, **columns})
 
     def tell_all(self, kind: str, **columns: np.ndarray) -> None:
-        """Tell every bucket something; only measures do so."""
+        """Send columns to every bucket; only measures use this."""
         rows = count_rows(columns)
         for at in self.bounds[:-1][np.diff(self.bounds) > 0].tolist():
             self.tell(kind, np.full(rows, at), **columns)
 
     def outbox(self) -> dict[str, Columns]:
-        """Return all messages."""
+        """Return the queued messages."""
         return {kind: concatenate(parts) for kind, parts in self.sent.items()}
 
     def hop(self, kind: str, at: np.ndarray, group: np.ndarray) -> np.ndarray:
-        """One hop of Pastry with the groupIds as keys, by the tables as they are.
+        """Return the next hop of messages to groupIds, by Pastry's current tables.
 
         Returns
         -------
         ndarray of int64
-            The next nodes; the node itself delivers, NONE: no candidate is left.
+            The next nodes; a message at its last node gets that node, one without a candidate NONE.
         """
         if not len(at):
             return at
@@ -305,12 +306,12 @@ class Scribe:
     def randomised_hop(
         self, kind: str, at: np.ndarray, group: np.ndarray, *drawn_by: np.ndarray
     ) -> np.ndarray:
-        """One hop with randomisation, as :meth:`hop`.
+        """Return the next hop as :meth:`hop` does, with randomised routing.
 
         Parameters
         ----------
         *drawn_by : ndarray of int64
-            Key the draws.
+            The keys of the random draws.
         """
         if not len(at):
             return at
@@ -325,6 +326,6 @@ class Scribe:
         count_hop(functools.partial(self.count, kind), at, onward, met)
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """D between two different nodes, in microseconds: int64."""
+        """Return the delay D between pairs of different nodes, in microseconds: int64."""
         router = self.ring.router
         return self.kernel.delays(router[a], router[b]) + 2 * self.lan_us

@@ -1,8 +1,8 @@
-"""A settled round: round 0 of a world in which no node fails, comes or goes.
+"""A settled round: round 0 of a world in which no node fails, arrives or leaves.
 
-All nodes are alive and their tables are right, so no JOIN comes to a node twice and no path from a
-root is out of date.  Programs skip what only a later round would need.  A run without rounds is
-such a round: CREATEs and JOINs, then a publication to each group.
+All nodes are alive and their tables are right, so no JOIN visits a node twice and no known path to
+a root is out of date.  Programs skip work that only a later round would need.  A run without rounds
+is one settled round: CREATEs and JOINs, then one publication per group.
 
 References
 ----------
@@ -36,14 +36,14 @@ if TYPE_CHECKING:  # not on executors
 
 
 def settled_given(facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, seed: int = 0) -> Given:
-    """Return the facts and rules of a settled round; of the driver.
+    """Return the environment of a settled round; called on the driver.
 
     Parameters
     ----------
     kernel : Kernel
-        Of the underlay.
+        The kernel of the underlay.
     seed : int
-        Of draws.
+        The seed of random draws.
     """
     from scribe_spark.config import OverlayConfig  # not on executors
 
@@ -52,7 +52,7 @@ def settled_given(facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, seed: in
 
 
 def rules_of_source(source: str) -> ScribeConfig:
-    """Return the rules of a settled round whose publications begin at a source; of the driver."""
+    """Return the rules of a settled round with the given mode of sources; called on the driver."""
     from scribe_spark.config import ScribeConfig  # not on executors
 
     return ScribeConfig().replace(source=source).for_tasks()
@@ -66,25 +66,25 @@ def settled_round(
     rule: NextHop,
     lan_us: int,
 ) -> GroupRound:
-    """Return the settled round of some groups; of the driver.
+    """Return the parameters of a settled round; called on the driver.
 
     Parameters
     ----------
     number : ndarray of int64, shape (G,)
         The numbers of the groups, ascending.
     key_hi, key_lo : ndarray of uint64, shape (G,)
-        Halves of the groupIds.
+        The upper and lower halves of the groupIds.
     size : int
-        How many nodes there are.
+        The number of nodes.
     rule : NextHop
-        Of the overlay.
+        The routing rule of the overlay.
     lan_us : int
-        Delay of a node's LAN link, each way.
+        The delay of a node's LAN link, each way, in microseconds.
 
     Raises
     ------
     InputError
-        The groups are too many for so many nodes.
+        There are too many groups for this number of nodes.
     """
     from scribe_spark.config import TreesConfig  # not on executors
 
@@ -101,20 +101,20 @@ def grow_trees(player: Player, round: GroupRound, creator: np.ndarray, events: G
     Parameters
     ----------
     creator : ndarray of int64, shape (G,)
-        The position of the node that creates each group.
+        The ring position of the creator of each group.
     events : GroupEvents
-        Joins; they may come to their nodes as messages instead (`events.JOINING`).
+        The joins; they may instead be sent to nodes as messages (`events.JOINING`).
     """
     created = replace(events, create=(np.arange(len(round.groups)), creator))
     play_in_turn(player, growing(player, round, Events(), created))
 
 
 def publish(player: Player, round: GroupRound, group: np.ndarray, source: np.ndarray) -> None:
-    """Let a source of each of some groups multicast a message.
+    """Let the source of each given group multicast one message.
 
     Parameters
     ----------
     group, source : ndarray of int64
-        Indices of groups, and the positions of their sources.
+        The indices of the groups and the ring positions of their sources.
     """
     play_in_turn(player, publishing(player, round, group, source))

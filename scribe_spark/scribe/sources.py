@@ -1,7 +1,7 @@
-"""Sources: they route to the root once, and keep its address.
+"""Sources: they route a MULTICAST to the root, and cache the root's address.
 
-Where an application acknowledges, they keep their publications, too, until a root has taken them
-and at least one of its replicas has them.
+If the application acknowledges publications, a source also keeps each publication until a root and
+at least one of its replicas have it.
 
 References
 ----------
@@ -27,8 +27,8 @@ from scribe_spark.scribe.routing import Routing, begin_routes, go_on, one_hop_on
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import Kept
 
-#: What becomes of a publication at the root; ``kept``: its source sends it again in the next round;
-#: ``source died``: while it kept it.
+#: The fates of a publication.  ``kept``: its source sends it again in the next round.  ``source
+#: died``: the source died while it kept the publication.
 FATES = ("sent", "refused", "no root", "kept", "source died")
 
 _SENT, _REFUSED, _NO_ROOT, _KEPT, _SOURCE_DIED = range(len(FATES))
@@ -36,22 +36,23 @@ _SENT, _REFUSED, _NO_ROOT, _KEPT, _SOURCE_DIED = range(len(FATES))
 
 @dataclass(frozen=True)
 class Sent(Rows):
-    """The publications that were sent in a round: arrays of shape (p,).
+    """The p publications that were sent in a round; arrays of shape (p,).
 
-    They are in the order in which roots take them: by group, round, and nodeId of the source.
+    They are in the order in which roots accept them: by group, round of publication, and nodeId of
+    the source.
 
     Attributes
     ----------
     group, source : ndarray of int64
     publication : ndarray of int64
-        Their names, see `duplicates`; those of earlier rounds were kept.
+        Their ids, see `duplicates`; publications of earlier rounds were kept by their source.
     root : ndarray of int64
-        The root that takes it, if any.
+        The root that accepted it, or NONE.
     fate : ndarray of int8
         An index of :data:`FATES`.
     hops, delay_us : ndarray of int64
-        Of the way to the root, or to where a message without root has ended; the delay only where
-        `Scribe.timed`.
+        Hops and delay of the route to the root, or to the node where the message ended; the delay
+        only if `Scribe.timed`.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -64,40 +65,40 @@ class Sent(Rows):
 
     @classmethod
     def of(cls, columns: Columns) -> Sent:
-        """Publications in any order."""
+        """Return publications, given in any order."""
         return cls(**columns).in_order() if columns else cls()
 
     @classmethod
     def of_buckets(cls, columns: Columns) -> Sent:
-        """Publications of which each bucket has all."""
+        """Return publications from tables in which every bucket lists all of them."""
         if not columns:
             return cls()
         names = np.column_stack([columns["group"], columns["publication"]])
         return cls.of(take(columns, np.unique(names, axis=0, return_index=True)[1]))
 
     def in_order(self) -> Sent:
-        """The same, in order; those whose sources died come last."""
+        """Return the publications in order; of equal ones, those whose source died are last."""
         died = self.fate == _SOURCE_DIED
         keys = (self.source, self.publication >> SOURCE_BITS, self.group, died)
         return self.take(np.lexsort(keys))
 
     def taken(self) -> Sent:
-        """Return the messages that roots have taken."""
+        """Return the publications that roots accepted."""
         return self.take(self.fate == _SENT)
 
 
 @dataclass(frozen=True)
 class FindRoots(RoundProgram):
-    """MULTICASTs go to the roots: those of this round, and those that were kept.
+    """Send MULTICASTs to the roots: those of this round, and those that sources kept.
 
-    First all go to the addresses that their sources keep; then all that are not at a root yet are
-    routed, from the source where the address did not answer, else from the node that was no root.
-    Who is root is as it was before any was routed.
+    First, each message goes to the address that its source has cached.  Messages that do not reach
+    a root are then routed: from the source if the address did not answer, otherwise from the node
+    that turned out not to be the root.  Roots do not change during the program.
 
     Attributes
     ----------
     group, source : ndarray of int64
-        Of the publications of this round.
+        The groups and the sources of this round's publications.
     """
 
     group: np.ndarray
@@ -135,7 +136,7 @@ class FindRoots(RoundProgram):
         self._arrive(scribe, {**take(sent, here), AT: source[here]})
 
     def _arrive(self, scribe: Scribe, came: Columns) -> None:
-        """Messages are at roots, or are routed from where they are."""
+        """Handle messages at roots; route the others from the nodes where they are."""
         root = scribe.is_root(came["group"], came[AT])
         direct = take(came, np.flatnonzero(root))
         scribe.note(_ARRIVED, **direct)
@@ -143,26 +144,26 @@ class FindRoots(RoundProgram):
         begin_routes(scribe, _MULTICAST, routed.pop(AT), **routed)
 
 
-#: A publication on its way to an address.
+#: A publication that is sent to a cached address.
 _ADDRESSED = "MULTICAST to an address"
 
-#: The tables of publications that have come to roots directly, and of those that were routed.
+#: Tables: publications that reached roots directly, and those that were routed.
 _ARRIVED, _ROUTED = "scribe arrived", "scribe routed"
 
 _MULTICAST = Routing("MULTICAST", ends=_ROUTED)
 
-#: The table of publications of the bucket's sources in this round, and what became of them: the
-#: columns of `Sent`; and that of those which roots of the bucket may take.
+#: Tables.  SENT: this round's publications of the bucket's sources, with their fates (columns of
+#: `Sent`).  _AT_ROOT: the publications that roots of the bucket may accept.
 SENT, _AT_ROOT = "scribe sent", "scribe publications at roots"
 
-#: The table of publications that roots will acknowledge: ``root, source``.
+#: The table of acknowledgements that roots owe: ``root, source``.
 _ANSWERED = "scribe answered"
 
-#: What became of a publication, for its source: ``group, publication, root, fate``.
+#: The message to a source with the fate of its publication: ``group, publication, root, fate``.
 FATE = "fate"
 
 
-#: The columns of publications that have come to roots.
+#: The columns of publications at roots.
 _AT_ROOTS = ("group", "source", "publication", "root", "hops", "delay_us")
 
 
@@ -171,10 +172,10 @@ def _all(n: int, fate: int) -> np.ndarray:
 
 
 def _under_way(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> dict[str, np.ndarray]:
-    """Group, source and name of a round's publications and of those that were kept, in order."""
+    """Return group, source and id of the publications to send, in order: new and kept ones."""
     kept, ring = scribe.state.kept, scribe.ring
     names = publication_ids(scribe.number, ring.node[source])
-    if scribe.settled:  # a group has one publication, which needs no name
+    if scribe.settled:  # each group has one publication, which needs no id
         names = np.zeros_like(names)
     group, publication = np.r_[kept.group, group], np.r_[kept.publication, names]
     source = np.r_[ring.positions(kept.publication & SOURCE), source]
@@ -183,8 +184,8 @@ def _under_way(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> dict[st
 
 
 def _addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return the roots whose addresses sources keep, else the sources."""
-    if scribe.settled and scribe.rules.source == "direct":  # they have asked before
+    """Return the roots that sources have cached; the source itself if it has none."""
+    if scribe.settled and scribe.rules.source == "direct":  # all sources know the roots
         assert scribe.roots is not None
         return scribe.roots[group]
     row, at = scribe.state.addresses.find(scribe.key(group, source)), source.copy()
@@ -193,14 +194,14 @@ def _addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> np.ndar
 
 
 def _in_order(sent: Columns) -> np.ndarray:
-    """The order in which roots take publications."""
+    """Return the order in which roots accept publications."""
     return np.lexsort((sent["source"], sent["publication"] >> SOURCE_BITS, sent["group"]))
 
 
 def receive_publications(scribe: Scribe, tables: Tables) -> None:
-    """Publications are at their ends: nodes with a copy become roots, which check credentials.
+    """Handle publications at the nodes that they reached; nodes with a copy become roots.
 
-    They tell sources their addresses.
+    Roots check the credentials of sources, and send them their address.
     """
     direct, routed = tables.pop(_ARRIVED, None), tables.pop(_ROUTED, None)
     parts = [] if direct is None else [{**direct, "root": direct[AT]}]
@@ -225,7 +226,7 @@ def receive_publications(scribe: Scribe, tables: Tables) -> None:
 
 
 def _tell_fates(scribe: Scribe, sent: Columns, fate: np.ndarray) -> None:
-    """Tell sources what became of their publications; in a settled round no source asks."""
+    """Send the fates of publications to their sources, except in a settled round."""
     if scribe.settled:
         return
     columns = {name: sent[name] for name in _AT_ROOTS if name != "source"}
@@ -233,7 +234,7 @@ def _tell_fates(scribe: Scribe, sent: Columns, fate: np.ndarray) -> None:
 
 
 def hear_fates(scribe: Scribe, tables: Tables, came: Columns) -> None:
-    """Sources hear what became of their publications, and keep the addresses of roots."""
+    """Sources record the fates of their publications, and cache the addresses of roots."""
     sent = tables[SENT]
     keys = _names(scribe, sent)
     row = np.argsort(keys)[find_sorted(np.sort(keys), _names(scribe, came))]
@@ -241,7 +242,7 @@ def hear_fates(scribe: Scribe, tables: Tables, came: Columns) -> None:
     for name, column in heard.items():
         column[row] = came[name]
     tables[SENT] = {**sent, **heard}
-    # those of one source and group have all come to the same
+    # all publications of a source to a group reached the same node
     pair, first = np.unique(scribe.key(came["group"], came[AT]), return_index=True)
     fate, root = came["fate"][first], came["root"][first]
     addresses = scribe.state.addresses
@@ -252,7 +253,7 @@ def hear_fates(scribe: Scribe, tables: Tables, came: Columns) -> None:
 
 
 def _names(scribe: Scribe, sent: Columns) -> np.ndarray:
-    """A number for each publication."""
+    """Return a unique key for each publication."""
     return publication_keys(scribe, sent["group"], sent["publication"], 0)
 
 
@@ -260,10 +261,10 @@ def _names(scribe: Scribe, sent: Columns) -> np.ndarray:
 
 
 def take_publications(scribe: Scribe, tables: Tables) -> Columns:
-    """Return the publications that roots take, in order: the columns of `Sent` but the fate.
+    """Return the publications that roots accept, in order: columns of `Sent` without the fate.
 
-    Where sources keep what no root takes, one takes a publication only if one of its replicas is
-    there to take it, too.
+    If sources keep publications, a root accepts one only if one of its replicas is alive and can
+    store it.
     """
     sent = tables.pop(_AT_ROOT, None)
     if sent is None:
@@ -279,13 +280,13 @@ def take_publications(scribe: Scribe, tables: Tables) -> Columns:
 
 
 def _answer(scribe: Scribe, sent: Columns) -> None:
-    """Roots remember whom they will acknowledge what they have taken or refused."""
+    """Record the acknowledgements that roots owe for accepted and refused publications."""
     if scribe.acknowledged:
         scribe.note(_ANSWERED, root=sent["root"], source=sent["source"])
 
 
 def acknowledge(scribe: Scribe, tables: Tables) -> None:
-    """Roots answer what they have taken, once the replicas have it, and what they refuse."""
+    """Roots acknowledge accepted publications, once replicas have them, and refused ones."""
     answered = tables.pop(_ANSWERED, None)
     if answered is not None:
         root, source = answered["root"], answered["source"]
@@ -294,9 +295,9 @@ def acknowledge(scribe: Scribe, tables: Tables) -> None:
 
 
 def finish_publications(scribe: Scribe, tables: Tables) -> Columns:
-    """Sources keep the publications that no root accepted in this round, up to their deadlines.
+    """Sources keep the publications that no root accepted, up to their deadlines.
 
-    Return the publications of the bucket's sources: the columns of `Sent`.
+    Return the publications of the bucket's sources: columns of `Sent`.
     """
     sent = tables.pop(SENT, None)
     parts = [] if sent is None else [dict(sent)]

@@ -1,7 +1,7 @@
-"""The knowledge of a bucket's nodes about groups: sorted tables of arrays, by (group, node).
+"""The state of a bucket's nodes about groups: sorted tables of arrays, by (group, node).
 
-A node is its position in the ring as in `OverlayState`, a group its index in `Groups`.  With K
-nodes the key of a pair is ``group * K + node``, that of an edge ``(group * K + parent) * K +
+A node is given by its ring position, a group by its index in `Groups`.  With K nodes, the key of a
+pair (group, node) is ``group * K + node``, and the key of an edge is ``(group * K + parent) * K +
 child``.
 """
 
@@ -29,11 +29,11 @@ from scribe_spark.scribe.upcalls import CAUSES, NOTHING
 
 
 def cause(name: str) -> int:
-    """The number of one of :data:`CAUSES`."""
+    """Return the index of a cause in :data:`CAUSES`."""
     return CAUSES.index(name)
 
 
-#: The numbers of those of them that are failures.
+#: The causes that are failures.
 FAILED = (cause("parent failed"), cause("root failed"))
 
 
@@ -46,35 +46,35 @@ _FLAGS = ("member", "root", "tried", "moved", "heeded")
 
 @dataclass
 class Entries(SortedTable):
-    """The knowledge of a node of a group's tree about the group; by (group, node).
+    """What a tree node knows about the group; by (group, node).
 
-    A node without parent that is not the root *waits*: it sends a JOIN in every round.
+    A node without a parent that is not the root *waits*: it sends a JOIN in every round.
 
     Attributes
     ----------
     entered : ndarray of int64
-        The round in which it entered the tree.
+        The round in which the node entered the tree.
     cause : ndarray of int8
-        Of its next JOIN, an index of :data:`CAUSES`.
+        The cause of the node's next JOIN, an index of :data:`CAUSES`.
     member : ndarray of bool
     joined : ndarray of int64
-        The round of the join.
+        The round in which the node became a member.
     root : ndarray of bool
     parent : ndarray of int64
     number : ndarray of int64
-        Its join number: the round in which its last JOIN was sent.
+        The join number: the round of the node's last JOIN.
     heard : ndarray of int64
-        The last round in which it heard its parent.
+        The last round in which the node heard from its parent.
     tried : ndarray of bool
-        Whether it has sent a JOIN since it entered the tree.
+        True if the node has sent a JOIN since it entered the tree.
     extra : ndarray of int64
-        What an application has added to the JOIN of this round, or :data:`NOTHING`.
+        The data that the application added to this round's JOIN, or :data:`NOTHING`.
     path : ndarray of int32
-        The row of `ScribeState.paths` with those above it, as it was told last, or NONE.
+        The row of `ScribeState.paths` with the nodes above, as the parent told last, or NONE.
     moved : ndarray of bool
-        Whether the path has changed since it was told to the children.
+        True if the path has changed since the children were told.
     heeded : ndarray of bool
-        Whether it has heard its parent in this round, by a heartbeat or a payload.
+        True if the node heard from its parent in this round, by a heartbeat or a payload.
     """
 
     entered: np.ndarray = field(default_factory=whole_numbers)
@@ -92,13 +92,13 @@ class Entries(SortedTable):
     heeded: np.ndarray = field(default_factory=flags)
 
     def enter(self, keys: np.ndarray, number: int, why: str) -> None:
-        """Nodes enter trees in a round (Figure 3, line 4)."""
+        """Add nodes to trees (Figure 3, line 4)."""
         new: dict[str, Any] = dict.fromkeys(self.columns(), NONE)
         new |= {"entered": number, "cause": cause(why), "extra": NOTHING}
         self.insert(keys, **new | dict.fromkeys(_FLAGS, False))
 
     def waiting(self) -> np.ndarray:
-        """The rows of those that wait."""
+        """Return the rows of the nodes that wait."""
         return np.flatnonzero((self.parent < 0) & ~self.root)
 
 
@@ -111,9 +111,9 @@ class ChildrenTable(SortedTable):
     number : ndarray of int64
         The child's join number.
     refreshed : ndarray of int64
-        The round of its JOIN or last refresh.
+        The round of the child's JOIN or last refresh.
     got_payload : ndarray of bool
-        Whether a payload was sent to it in this round.
+        True if a payload was sent to the child in this round.
     """
 
     number: np.ndarray = field(default_factory=whole_numbers)
@@ -123,19 +123,20 @@ class ChildrenTable(SortedTable):
 
 @dataclass
 class Copies(SortedTable):
-    """The groups' states at roots and replicas; by (group, node).
+    """The copies of group states at roots and replicas; by (group, node).
 
-    Of two copies the newer one has the greater (epoch, version).
+    Of two copies, the one with the greater (epoch, version) is newer.
 
     Attributes
     ----------
     epoch, version : ndarray of int64
-        The round in which the group was created; how often its state has changed since.
+        The round in which the group was created; the number of changes of its state since.
     creator : ndarray of int64
     value : ndarray of int64
-        Which of `ScribeState.values` an application keeps there, or NONE.
+        The index in `ScribeState.values` of what the application stores, or NONE.
     root, incarnation : ndarray of int64
-        Whom the node takes for the root, and the round of that one's last arrival or recovery.
+        The node that the owner of the copy considers the root, and the round of that node's last
+        arrival or recovery.
     """
 
     epoch: np.ndarray = field(default_factory=whole_numbers)
@@ -148,14 +149,14 @@ class Copies(SortedTable):
 
 @dataclass
 class Replicas(SortedTable):
-    """The knowledge of roots about their replicas; by (group, root, leaf): the state at the leaf.
+    """The states that roots know to be at their replicas; by (group, root, leaf).
 
     Attributes
     ----------
     epoch, version : ndarray of int64
-        Of the state, as of `Copies`.
+        The version of the state at the leaf, see `Copies`.
     incarnation : ndarray of int64
-        Of the leaf.
+        The round of the leaf's last arrival or recovery.
     """
 
     epoch: np.ndarray = field(default_factory=whole_numbers)
@@ -165,20 +166,20 @@ class Replicas(SortedTable):
 
 @dataclass
 class Addresses(SortedTable):
-    """The roots' addresses that sources keep; by (group, source)."""
+    """The roots whose addresses sources have cached; by (group, source)."""
 
     root: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Publications that their sources send again, until a root has acknowledged them.
+    """Publications that sources send again until a root acknowledges them.
 
     Attributes
     ----------
     group : ndarray of int64
     publication : ndarray of int64
-        As of `Publications`.
+        See `Publications`.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -187,14 +188,14 @@ class Kept:
 
 @dataclass
 class DeadRoots(SortedTable):
-    """Roots that died a short time ago, and in which round; by (group, node)."""
+    """Roots that died recently, with the round of their death; by (group, node)."""
 
     died: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
 class Repairs:
-    """Children of dead nodes that no root has reached again yet; `pair` is their (group, node)."""
+    """Children of dead nodes that no root has reached again; `pair` is the key (group, child)."""
 
     died: np.ndarray = field(default_factory=whole_numbers)
     node: np.ndarray = field(default_factory=whole_numbers)
@@ -203,17 +204,17 @@ class Repairs:
 
 @dataclass(frozen=True)
 class Publications(Rows):
-    """Publications whose deadline has not come.
+    """Publications whose deadline has not passed.
 
     Attributes
     ----------
     group : ndarray of int64
     publication : ndarray of int64
-        ``round << 32 | number of the source``.
+        The id: ``round << 32 | number of the source``.
     fate : ndarray of int8
         An index of `sources.FATES`.
     duplicates : ndarray of int64
-        How often members have got it again.
+        The number of duplicate deliveries to members.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -224,15 +225,15 @@ class Publications(Rows):
 
 @dataclass(frozen=True)
 class Missing(Rows):
-    """Members that did not get a publication in its round.
+    """Members that did not receive a publication in its round.
 
     Attributes
     ----------
     group, publication : ndarray of int64
-        As of `Publications`.
+        See `Publications`.
     node : ndarray of int64
     late : ndarray of int64
-        The round in which it got it after all, or NONE.
+        The later round in which the member received it, or NONE.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -243,14 +244,14 @@ class Missing(Rows):
 
 @dataclass(frozen=True)
 class Resent:
-    """Publications that roots have taken in a later round than that in which they were published.
+    """Publications that a root accepted in a later round than that of publication.
 
     Attributes
     ----------
     group, publication : ndarray of int64
-        As of `Publications`.
+        See `Publications`.
     taken : ndarray of int64
-        The round in which a root has taken it.
+        The round in which a root accepted the publication.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -260,12 +261,12 @@ class Resent:
 
 @dataclass
 class Lacking(SortedTable):
-    """Members that have not got the newest publication of their group; by (group, node).
+    """Members that have not received the newest publication of their group; by (group, node).
 
     Attributes
     ----------
     newest : ndarray of int64
-        The newest that they have got since their join, as of `Publications`; or NONE.
+        The newest publication that the member has received since its join, or NONE.
     """
 
     newest: np.ndarray = field(default_factory=whole_numbers)
@@ -273,20 +274,22 @@ class Lacking(SortedTable):
 
 @dataclass
 class Got(SortedTable):
-    """Nodes that have had a publication whose deadline has not come: to count duplicates.
+    """Publications that nodes received and whose deadline has not passed, to count duplicates.
 
-    Between two rounds; `duplicates` says what the keys are.
+    The table is used between rounds; `duplicates` defines its keys.
     """
 
 
 @dataclass
 class Values:
-    """Values of an application in the groups' states: lists of numbers, one after the other.
+    """The values that an application stores in group states: lists of numbers, concatenated.
 
     Attributes
     ----------
     lengths : ndarray of int64, shape (v,)
+        The length of each list.
     numbers : ndarray of int64
+        The numbers of all lists.
     """
 
     lengths: np.ndarray = field(default_factory=whole_numbers)
@@ -303,27 +306,28 @@ class Values:
         return index
 
     def of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of lists: which of `index`, and the number; NONE has none."""
+        """Return the numbers of lists: positions in `index`, and numbers; NONE is an empty list."""
         first = offsets_of(self.lengths)
         there = np.flatnonzero(index >= 0)
         which, at = expand(first[index[there]], first[index[there] + 1])
         return there[which], self.numbers[at]
 
     def keep(self, index: np.ndarray) -> None:
-        """Keep only some lists, which are numbered anew."""
+        """Keep the lists at `index`, in that order."""
         _, numbers = self.of(index)
         self.lengths, self.numbers = self.lengths[index], numbers
 
 
 @dataclass
 class Paths:
-    """The ways up from nodes, as they were told: nodes from the parent to the root, then NONE.
+    """Paths to the root, as nodes were told: the nodes from the parent to the root, then NONE.
 
-    Those that were told the same together share a row.
+    Nodes that were told the same path share a row.
 
     Attributes
     ----------
     nodes : ndarray of int32, shape (p, longest)
+        A row for each of the p paths.
     """
 
     nodes: np.ndarray = field(default_factory=lambda: np.empty((0, 0), dtype=np.int32))
@@ -340,7 +344,7 @@ class Paths:
         return rows
 
     def of(self, rows: np.ndarray) -> np.ndarray:
-        """Return the paths of rows; that of NONE is empty."""
+        """Return the paths in some rows; the path of NONE is empty."""
         if not len(self.nodes):
             return np.full((len(rows), 0), NONE, dtype=np.int32)
         return np.where((rows >= 0)[:, None], self.nodes[rows], np.int32(NONE))
@@ -348,26 +352,27 @@ class Paths:
 
 @dataclass
 class ScribeState:
-    """The knowledge of some nodes about all groups; kernels write into it.
+    """The state of some nodes about all groups; kernels write to it.
 
     Attributes
     ----------
     size : int
-        K, how many nodes there are.
+        K, the number of nodes.
     incarnation : ndarray of int64, shape (K,)
-        The round of a node's last arrival or recovery, or NEVER; all nodes know it.
+        The round of each node's last arrival or recovery, or NEVER; all nodes know it.
     kept : Kept
     replicas : Replicas
     paths : Paths
     unknown_members : SortedTable
-        (group, node): a JOIN without the right credentials that nobody has refused yet.
+        The nodes, as (group, node), that sent a JOIN without the required credentials, and that
+        nobody has refused yet.
     created : ndarray of bool, shape (G,)
-        Groups that were created at some time.
+        True for each group that was ever created.
     values : Values
     newest : ndarray of int64, shape (G,)
-        The newest publication of each group that a root has taken, or NONE; see `order`.
+        The newest publication of each group that a root has accepted, or NONE; see `order`.
     dead_roots, repairs, publications, missing, resent, lacking, got
-        For the measures alone, as `newest`.
+        Used by the measures only, like `newest`.
     """
 
     size: int
@@ -396,18 +401,19 @@ class ScribeState:
 
 
 class BucketState(ScribeState):
-    """A `ScribeState` that is read off the tables of a bucket, part by part, when asked for.
+    """A `ScribeState` whose parts are read from the tables of a bucket on first use.
 
     Parameters
     ----------
     tables : Tables
     writes : iterable of str
-        The parts that the caller may write into; all others cannot be written to.
+        The parts that the caller may write; all others are read-only.
     size : int
-        K.
+        K, the number of nodes.
     incarnation : ndarray of int64, shape (K,)
+        See `ScribeState`.
     groups : int
-        G.
+        G, the number of groups.
     """
 
     def __init__(
@@ -450,7 +456,7 @@ class BucketState(ScribeState):
         return Lent(columns, name in self._writes)
 
     def put_back(self) -> None:
-        """Write the parts that have been read, of those that may be written, into the tables."""
+        """Store the writable parts that were read in the tables of the bucket."""
         for name in PARTS:
             if name in self._writes and name in self.__dict__:
                 self._write(name, self.__dict__[name])
@@ -475,14 +481,14 @@ class BucketState(ScribeState):
 
 
 def table_of(part: str) -> str:
-    """Return the name of the table of a bucket with a part of its `ScribeState`."""
+    """Return the name of the bucket's table that stores a part of `ScribeState`."""
     return f"{PREFIX}{part.replace('_', ' ')}"
 
 
-#: How the names of Scribe's tables begin.
+#: The prefix of the names of Scribe's tables.
 PREFIX = "scribe "
 
-#: What a `ScribeState` consists of, but for what all nodes know; None: an array of all groups.
+#: The parts of a `ScribeState` with their types; None is an array with a value per group.
 PARTS: dict[str, type | None] = {
     "created": None,
     "newest": None,

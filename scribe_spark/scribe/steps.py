@@ -1,7 +1,7 @@
 """The programs of a round of groups, in their order.
 
-A settled round (`settled`) leaves out the programs that only a later round would need: no node has
-failed, come or gone.
+A settled round (`settled`) omits the programs that only a later round needs, because no node fails,
+arrives or leaves in it.
 
 References
 ----------
@@ -35,9 +35,9 @@ def growing(
     Parameters
     ----------
     events : Events
-        Pastry's events, which have been played.
+        The node events of the round, already played by Pastry.
     of_groups : GroupEvents
-        Joins may come to their nodes as messages instead (`events.JOINING`).
+        The group events; joins may instead be sent to nodes as messages (`events.JOINING`).
     """
     given = player.given
     # 1. events
@@ -54,12 +54,12 @@ def growing(
 def publishing(
     player: Player, round: GroupRound, group: np.ndarray, source: np.ndarray
 ) -> list[Program | IfRows]:
-    """Return the programs that take publications to the roots and down the trees.
+    """Return the programs that route publications to the roots and multicast them.
 
     Parameters
     ----------
     group, source : ndarray of int64
-        Indices of groups, and the positions of their sources.
+        The indices of the groups and the ring positions of the sources.
     """
     given = player.given
     steps: list[Program | IfRows] = [FindRoots(given, round, group, source)]

@@ -1,4 +1,4 @@
-"""A run's trees and deliveries: tables of users around the settled round of `settled`.
+"""The trees and deliveries of a run, as user tables on top of the settled round of `settled`.
 
 References
 ----------
@@ -59,16 +59,17 @@ _ROOT, _PARENT, _CHILD = "root", "parent", "child"
 
 @dataclass
 class Trees:
-    """The trees of a settled round, in the buckets of the ring.
+    """The trees of a settled round, distributed over the buckets of the ring.
 
     Attributes
     ----------
     overlay : Overlay
     player : Player
-        On Spark; keeps the tables.
+        The player on Spark, which holds the tables.
     round : GroupRound
     in_tasks : bool
-        Whether programs are played in tasks that keep their buckets; else as jobs.
+        True if the programs of a phase run in one job whose tasks keep their buckets; otherwise
+        each superstep is a job.
     """
 
     overlay: Overlay
@@ -80,12 +81,12 @@ class Trees:
     def over(
         cls, overlay: Overlay, groups: pa.Table, tables: BucketTables, progress: Progress | None
     ) -> Trees:
-        """Return the trees of groups of which no node knows more than `tables` say.
+        """Return trees that consist of the given tables alone.
 
         Parameters
         ----------
         groups : pyarrow.Table
-            ``group, key_hi, key_lo``, in the order of the groups' numbers.
+            ``group, key_hi, key_lo``, sorted by group.
         """
         number, hi, lo = (groups.column(name).to_numpy() for name in ("group", "key_hi", "key_lo"))
         ring, underlay = overlay.ring, overlay.underlay
@@ -96,19 +97,19 @@ class Trees:
 
     @property
     def engine(self) -> OnSpark:
-        """The player's engine."""
+        """The engine of the player."""
         assert isinstance(self.player.engine, OnSpark)
         return self.player.engine
 
     def play(self, orchestrate: Callable[[Player, GroupRound], None], called: str) -> None:
-        """Let an orchestrator play programs of the round.
+        """Run an orchestrator, which plays programs of the round.
 
         Parameters
         ----------
         orchestrate : callable
             ``orchestrate(player, round)``; picklable.
         called : str
-            Names the job, if it is one.
+            The name of the job, if there is one.
         """
         round, given = self.round, self.player.given
         if not self.in_tasks:
@@ -126,28 +127,28 @@ class Trees:
         return self.round.groups.number
 
     def fork(self, called: str, round: GroupRound, *, seed: int = 0, routes: bool = True) -> Trees:
-        """Return the same trees for programs that change them; these stay as they are.
+        """Return a copy of these trees that programs can change without changing these.
 
         Parameters
         ----------
         called : str
-            How the names of supersteps begin.
+            The prefix of the job names.
         round : GroupRound
-            The rules that the programs follow.
+            The parameters that programs on the copy use.
         seed : int
-            Of draws.
+            The seed of random draws.
         routes : bool
-            Whether programs route messages.
+            True if programs on the copy route messages.
         """
         engine = self.engine.fork(called, constant=routes)
         player = Player(engine, replace(self.player.given, seed=seed))
         return replace(self, player=player, round=round)
 
     def created(self) -> DataFrame:
-        """Return each group's CREATE where it was delivered.
+        """Return where each group's CREATE was delivered.
 
-        ``group, source, source_router, node, router, hops, delay_us, direct_us``: `source` is the
-        creator, `node` the root; `direct_us` is D between the two.
+        The columns are ``group, source, source_router, node, router, hops, delay_us, direct_us``.
+        `source` is the creator, `node` the root, and `direct_us` the delay D between them.
         """
         delays = self._delays
 
@@ -160,13 +161,13 @@ class Trees:
 
     @property
     def names(self) -> Names:
-        """The names of nodes, routers and groups."""
+        """The numbers of nodes and groups and the ids of routers, for views."""
         given = self.player.given
         return Names(given.facts, given.kernel, self.number)
 
     @property
     def _delays(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """A function of positions of nodes: the delays between them."""
+        """A function that returns the delays between nodes at two arrays of ring positions."""
         given, lan_us = self.player.given, self.round.lan_us
         facts, kernel = given.facts, given.kernel
 
@@ -180,11 +181,11 @@ class Trees:
         return read_view(self.engine.tables.rows(table), self.names, schema, make)
 
     def edges(self) -> DataFrame:
-        """Return ``group, parent, child, parent_router, child_router, delay_us``; lazy."""
+        """Return all edges: ``group, parent, child, parent_router, child_router, delay_us``."""
         return self.read_edges().frame
 
     def read_members(self) -> Batches:
-        """Return ``group, node, router``, for kernels; lazy."""
+        """Return ``group, node, router`` of all members, for further kernels; lazy."""
         size = len(self.overlay.ring)
 
         def made(some: Columns) -> Columns:
@@ -193,7 +194,7 @@ class Trees:
         return self._view(ENTRIES, _MEMBERS, made)
 
     def read_edges(self) -> Batches:
-        """Return the rows of :meth:`edges`, for kernels."""
+        """Return the rows of :meth:`edges`, for further kernels; lazy."""
         size, delays = len(self.overlay.ring), self._delays
 
         def made(some: Columns) -> Columns:
@@ -203,7 +204,7 @@ class Trees:
         return self._view(CHILDREN, _EDGES, made)
 
     def read_extra_joins(self) -> Batches:
-        """Return the JOINs that the bottleneck remover adds: `multicast.EDGES` and ``probes``."""
+        """Return the JOINs of the bottleneck remover: `multicast.EDGES` and ``probes``."""
 
         def made(some: Columns) -> Columns:
             return {**some, "parent": some[AT]}
@@ -231,16 +232,16 @@ def build_trees(
     *,
     in_tasks: bool = False,
 ) -> Trees:
-    """CREATE every group; then every member sends a JOIN.
+    """Build the trees: CREATE every group; then every member sends a JOIN.
 
     Parameters
     ----------
     groups : DataFrame
         ``group, key_hi, key_lo, creator``.
     members : DataFrame, Batches or None
-        ``group, node``; None where no node joins.
+        ``group, node``; None if no node joins.
     in_tasks : bool
-        As of `Trees`.
+        See `Trees`.
     """
     listed = groups.select("group", "key_hi", "key_lo", "creator").toArrow().sort_by("group")
     ring = overlay.ring
@@ -256,10 +257,10 @@ def build_trees(
 
 
 def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: DataFrame) -> Trees:
-    """Return the trees of edges that no program has made.
+    """Return trees with given edges, for example those of a user's variant.
 
-    A user's variant hands over edges; MULTICAST reads the tables of buckets.  So an edge goes to
-    the buckets of both ends, which write their tables.
+    MULTICAST reads the tables of buckets; therefore each edge is sent to the buckets of both ends,
+    which store it.
 
     Parameters
     ----------
@@ -274,7 +275,7 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
     ring, number = overlay.ring, listed.column("group").to_numpy()
 
     def to(node: str, kind: str, table: DataFrame, *others: str) -> DataFrame:
-        """Return a message to a node of each row, with the positions of other nodes."""
+        """Return messages to one node per row, with the ring positions of the row's other nodes."""
 
         def columns(facts: Facts, batch: pa.RecordBatch) -> Columns:
             at = {other: facts.positions(batch.column(other).to_numpy()) for other in others}
@@ -295,7 +296,7 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
 
 
 class Plant(RoundProgram):
-    """Nodes receive their parents and children, and roots their groups' states, as messages."""
+    """A program that stores received parents, children and group states in the tables."""
 
     writes = ("entries", "children", "copies")
 
@@ -323,7 +324,7 @@ class Plant(RoundProgram):
 
 
 def group_index(number: np.ndarray, facts: Facts, batch: pa.RecordBatch) -> Columns:
-    """Return ``group``: the index of each row's group, given by its number."""
+    """Return a column ``group`` with the index of each row's group."""
     return {"group": np.searchsorted(number, batch.column("group").to_numpy())}
 
 
@@ -333,22 +334,23 @@ def multicast(
     source: str = "root",
     progress: Progress | None = None,
 ) -> tuple[Batches, Trees]:
-    """Each group's source multicasts one message.
+    """Let the source of each group multicast one message.
 
     Parameters
     ----------
     groups : DataFrame
         ``group, key_hi, key_lo, root, root_router, source, source_router``.
     source : str
-        ``root``; or the group's source's message first reaches the root, ``routed`` by the overlay
-        or ``direct`` (Section III.A.3: sources cache the rendez-vous point's address).
+        ``root``: the root is the source.  ``routed`` or ``direct``: the group's source first sends
+        the message to the root, routed by the overlay or directly (Section III.A.3: sources cache
+        the rendez-vous point's address).
 
     Returns
     -------
     Batches
-        ``group, node, hops, delay_us``: a row for each member but the source; lazy.
+        ``group, node, hops, delay_us``: a row for each member except the source; lazy.
     Trees
-        What it is read from, to be released.
+        The trees from which the rows are read; the caller must release them.
     """
     listed = groups.select("group", "root", "source").toArrow()
     index = np.searchsorted(trees.number, listed.column("group").to_numpy())

@@ -1,4 +1,4 @@
-"""JOINs without the right credentials: refused by the first node that has the access list.
+"""JOINs without the required credentials; the first node with the access list refuses them.
 
 References
 ----------
@@ -19,9 +19,10 @@ _JOIN, _REFUSED = "JOIN (unknown member)", "JOIN refused"
 
 
 class RefuseUnknownMembers(RoundProgram):
-    """After the round's JOINs theirs go to the first node of the tree, and leave nothing behind.
+    """After the round's JOINs, route the JOINs of unknown members to the first tree node.
 
-    Where there is no such group they are sent again in the next round.
+    They do not change any table on their way.  If the group does not exist, they are sent again in
+    the next round.
     """
 
     writes = ("unknown_members",)
@@ -41,14 +42,14 @@ class RefuseUnknownMembers(RoundProgram):
             )
 
     def _arrive(self, scribe: Scribe, joins: Columns) -> None:
-        """JOINs are at nodes, which refuse them or pass them on."""
+        """Refuse or forward JOINs at the nodes where they are."""
         knows = _knows_list(scribe, joins["group"], joins[AT])
         refused = take(joins, np.flatnonzero(knows))
         scribe.refuse("JOIN", len(refused[AT]))
         scribe.tell(_REFUSED, refused["source"], group=refused["group"])
         joins = take(joins, np.flatnonzero(~knows))
         onward = scribe.hop("JOIN", joins[AT], joins["group"])
-        circled = (joins["path"] == onward[:, None]).any(axis=1)  # also where it is delivered
+        circled = (joins["path"] == onward[:, None]).any(axis=1)  # or delivered here
         goes = np.flatnonzero((onward >= 0) & ~circled)
         onward, joins = onward[goes], take(joins, goes)
         path = np.column_stack([joins["path"], onward])
@@ -56,6 +57,6 @@ class RefuseUnknownMembers(RoundProgram):
 
 
 def _knows_list(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return which nodes can check credentials: nodes in the tree, or with the group's state."""
+    """Return True for nodes that can check credentials: tree nodes, and nodes with a copy."""
     pair = scribe.key(group, node)
     return scribe.state.entries.has(pair) | scribe.state.copies.has(pair)

@@ -1,8 +1,9 @@
-"""The upcalls of Scribe, and what an application sees of the nodes that call it.
+"""Scribe's upcalls: the interface between the Scribe nodes and an application.
 
-Columns in, columns out: an upcall is made once for all nodes and groups of a superstep.  A *call*
-is one of them, a row of `Calls.here`; the other tables name it in their column ``call``.  A
-publication is ``round << 32 | number of its source``, for the application only a name.
+An upcall takes and returns columns: it is called once for all nodes and groups of a superstep.  A
+*call* is one (group, node), a row of `Calls.here`; the other tables refer to it in their column
+``call``.  A publication is given by its id ``round << 32 | number of its source``, which has no
+meaning for the application.
 
 References
 ----------
@@ -28,7 +29,7 @@ __all__ = [
     "empty",
 ]
 
-#: Why a node sends a JOIN of its own.
+#: The causes of JOINs.
 CAUSES = (
     "own",
     "forwarder",
@@ -43,34 +44,35 @@ CAUSES = (
     "collapse",
 )
 
-#: The number of the cause of questions.
+#: The index of the cause "ask": the JOIN is a question of a child.
 ASK = CAUSES.index("ask")
 
-#: No extra in a JOIN, no number, no start: more than any other.
+#: Marks a missing value (of extra, number or start); greater than every valid value.
 NOTHING = np.iinfo(np.int64).max
 
 
 def empty(*columns: str) -> Columns:
-    """A table of whole numbers without rows."""
+    """Return a table of int64 columns without rows."""
     return {name: np.empty(0, dtype=np.int64) for name in columns}
 
 
 @dataclass(frozen=True)
 class Calls:
-    """Nodes that call the application, each (group, node) once.
+    """The nodes for which an upcall is made; each (group, node) occurs once.
 
     Attributes
     ----------
     round : int
     here : Columns
-        ``group, node, root, entered`` (the round in which it entered the tree)``, joined`` (the
-        round of its join; -1 for one that is no member)``, asked`` (what its own JOIN of this round
-        carried, if it was answered; else NOTHING)``, epoch`` (at the root: the round in which the
-        group was created; else -1).
+        ``group, node, root``; ``entered``, the round in which the node entered the tree;
+        ``joined``, the round of its join, -1 for a non-member; ``asked``, the data in its JOIN of
+        this round if it was answered, else NOTHING; ``epoch``, at the root the round in which the
+        group was created, else -1.
     children : Columns
-        ``call, child``: the children tables.
+        ``call, child``: the children of each node.
     values : Columns
-        ``call, value``: at roots what the application keeps in the group's state, in order.
+        ``call, value``: at roots, the values that the application stores in the group's state, in
+        order.
     """
 
     round: int
@@ -86,20 +88,20 @@ class Emitted:
     Attributes
     ----------
     payloads : Columns
-        ``call, child, message``: which child gets what; a row of `messages`, or -1 for the message
-        as it came.
+        ``call, child, message``: a message to each child; `message` is a row of `messages`, or -1
+        for the received message itself.
     messages : Columns
-        ``number, start, floor, since``: new messages.  Those that reach a node together are taken
-        in the order of ``number``; the rest is the application's own, and ``since`` may be left
-        out.
+        ``number, start, floor, since``: new messages.  Messages that reach a node together are
+        handled in the order of ``number``.  The meaning of the other columns is the application's
+        own; ``since`` may be omitted.
     contents : Columns
-        ``message, number, publication``: what is in the new messages, in order.
+        ``message, number, publication``: the contents of the new messages, in order.
     asks : Columns
-        ``call, extra``: questions to the own parents, JOINs with an extra; for several of a call
-        one is sent, see `common_extra`.  From joinHandler alone.
+        ``call, extra``: questions to the node's parent, that is, JOINs with added data.  Several
+        questions of a call are combined by `common_extra`.  Only joinHandler may ask.
     values : Columns
-        ``call, value``: what is kept in the group's state from now on; calls without a row change
-        nothing.  From forwardHandler at roots alone.
+        ``call, value``: the new values in the group's state; a call without a row keeps its values.
+        Only forwardHandler at roots may set values.
     """
 
     payloads: Columns = field(default_factory=lambda: empty("call", "child", "message"))
@@ -109,7 +111,7 @@ class Emitted:
     values: Columns = field(default_factory=lambda: empty("call", "value"))
 
     def and_also(self, more: Emitted) -> Emitted:
-        """Return what this and another send; questions and values are those of this one."""
+        """Return the messages of both; questions and values are those of this one."""
         before = count_rows(self.messages)
         message = more.payloads["message"]
         message = np.where(message < 0, message, message + before)
@@ -123,18 +125,20 @@ class Emitted:
 
 
 class Application:
-    """Best effort: messages pass unchanged, JOINs carry nothing, members get what arrives.
+    """The interface of applications; this base class delivers with best effort.
+
+    It forwards messages unchanged, adds nothing to JOINs, and delivers every message to members.
 
     Attributes
     ----------
     acknowledged : bool
-        Whether sources keep publications until a root has acknowledged them.
+        True if sources keep publications until a root has acknowledged them.
     """
 
     acknowledged = False
 
     def forward_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Emitted:
-        """Before messages go to the children.
+        """Called before a message is sent to the children; return the messages to send.
 
         Parameters
         ----------
@@ -147,37 +151,38 @@ class Application:
         return Emitted({**calls.children, "message": unchanged})
 
     def join_handler(self, calls: Calls, joins: Columns) -> Emitted:
-        """After children were added.
+        """Called after children were added; return messages to them and to the parent.
 
         Parameters
         ----------
         joins : Columns
-            ``call, source, number, cause, extra``, by call and source; those of a source in the
-            order in which they came.  A new root's JOIN is its own.
+            ``call, source, number, cause, extra``, sorted by call and source; JOINs of one source
+            are in order of arrival.  A new root appears as the source of its own JOIN.
         """
         return Emitted()
 
     def fault_handler(self, calls: Calls, joins: Columns) -> np.ndarray:
-        """Before JOINs that repair are sent: what they carry, int64, or NOTHING.
+        """Called before repair JOINs are sent; return the data to add: int64, or NOTHING.
 
         Parameters
         ----------
         joins : Columns
-            ``number, cause``, a row for each call.
+            ``number, cause``: one row per call.
         """
         return np.full(count_rows(joins), NOTHING)
 
     def common_extra(self, of: np.ndarray, extra: np.ndarray, count: int) -> np.ndarray:
-        """Return what a single JOIN carries where several come together: the least.
+        """Combine the data of several JOINs into the data of one JOIN; by default the minimum.
 
-        That is so for the JOIN of a node which JOINs make a forwarder, and for questions.
+        This is used when several JOINs make one node a forwarder, and for several questions of a
+        node.
 
         Parameters
         ----------
         of : ndarray of int64, shape (m,)
-            For which of the `count` single JOINs each of several is.
+            For each of the m JOINs, the index of the combined JOIN.
         extra : ndarray of int64, shape (m,)
-            What these carry; NOTHING is possible.
+            The data of each JOIN; NOTHING is possible.
 
         Returns
         -------
@@ -188,7 +193,7 @@ class Application:
         return least
 
     def message_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Columns:
-        """At members, after forwardHandler, with what that got: what their users get now.
+        """Called at members after forwardHandler; return the publications to deliver now.
 
         Returns
         -------
@@ -198,11 +203,11 @@ class Application:
         return {name: contents[name] for name in ("call", "publication")}
 
     def nodes_died(self, nodes: np.ndarray) -> None:
-        """The memory of these nodes' processes is gone."""
+        """Called when nodes die, to delete their memory."""
 
     def tables(self) -> dict[str, Columns]:
-        """All that it remembers: for the next superstep of the same nodes."""
+        """Return the memory, for the next superstep of the same nodes."""
         return {}
 
     def restore(self, tables: Mapping[str, Columns]) -> None:
-        """Take back what :meth:`tables` gave; this remembers nothing yet."""
+        """Set the memory to what :meth:`tables` returned."""

@@ -1,7 +1,7 @@
-"""Ways to build a group's tree, behind one interface.
+"""Alternative trees for groups, behind one interface.
 
-Each takes a :class:`VariantContext`, Scribe's own trees and what they were built from, and gives a
-:class:`Variant`: other edges over the same groups and members.
+A variant takes a :class:`VariantContext` (Scribe's own trees and their inputs) and returns a
+:class:`Variant`: other edges for the same groups and members.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""The tables that a variant of the trees is built from, and those that it hands back."""
+"""The input and the output of a variant of the trees."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from scribe_spark.underlay.protocol import Underlay
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import TreesConfig
 
-#: A tree edge and where its ends are.
+#: The columns of a tree edge, with the routers of both ends.
 EDGE = ["group", "parent", "child", "parent_router", "child_router"]
 
 
 @dataclass(frozen=True)
 class VariantContext:
-    """Scribe's own trees, and what they were built from.
+    """Scribe's own trees and the inputs they were built from.
 
     Attributes
     ----------
     overlay : Overlay
-        A `pastry.PastryOverlay`, unless the config names another kind of overlay.
+        A `pastry.PastryOverlay`, unless the config selects another overlay.
     groups : DataFrame
         ``group, key_hi, key_lo, root, root_router``.
     members : DataFrame
@@ -35,14 +35,14 @@ class VariantContext:
     edges : DataFrame
         ``group, parent, child, parent_router, child_router, delay_us``, partitioned by parent.
     rules : TreesConfig
-        The limit, and what an overloaded node drops.
+        The limit of children, and the rules that select the children to drop.
     seed : int
-        Key of every draw.
+        The seed of random draws.
     capacities : DataFrame or None
-        ``node, limit``: every node's own limit.
+        ``node, limit``: the limit of each node.
     trees : Trees, optional
-        Scribe's own trees in the buckets of the ring, which programs begin with; a run that is
-        played in rounds has none.
+        Scribe's own trees in the buckets of the ring, on which programs start; None in a run with
+        rounds.
     """
 
     overlay: Overlay
@@ -58,21 +58,22 @@ class VariantContext:
 
 @dataclass(frozen=True)
 class Variant:
-    """Trees that a variant built.
+    """The trees that a variant has built.
 
     Attributes
     ----------
     edges : DataFrame
         The edges of the trees, with the columns of `VariantContext.edges`.
     joins : DataFrame or None
-        JOINs in addition to those of Scribe's own trees: ``group, parent, child, parent_router,
-        child_router, probes``.
+        The JOINs that the variant caused in addition to Scribe's: ``group, parent, child,
+        parent_router, child_router, probes``.
     overloaded : int or None
-        The number of nodes with more children than their limit; None without limits.
+        The number of nodes with more children than their limit; None if there are no limits.
     owned : list of DataFrame
         Tables in memory that :meth:`release` frees.
     trees : Trees, optional
-        The same trees in the buckets of the ring, if they exist; :meth:`release` frees them.
+        The same trees in the buckets of the ring, if the variant has them; :meth:`release` frees
+        them.
     """
 
     edges: DataFrame
@@ -90,7 +91,7 @@ class Variant:
 
 
 def timed_edges(frame: DataFrame, underlay: Underlay) -> DataFrame:
-    """:data:`EDGE` rows with the delay D of each, materialised, partitioned by parent."""
+    """Return :data:`EDGE` rows with their delay D, materialised and partitioned by parent."""
     timed = underlay.delay(frame.select(EDGE), "parent_router", "child_router")
     table, _ = materialise(timed.repartition("parent"))
     return table

@@ -1,6 +1,6 @@
-"""The variants of the papers in a run: what a round of a world plays, played on the run's trees.
+"""The papers' variants of trees in a run: programs of a world's round, played on the run's trees.
 
-The trees that Scribe's JOINs have made are not changed: the programs play on a fork of them.
+The run's own trees are not changed, because the programs play on a copy (fork) of them.
 
 References
 ----------
@@ -30,7 +30,7 @@ from scribe_spark.scribe.variants.context import Variant, VariantContext
 
 
 def remove_bottlenecks(context: VariantContext) -> Variant:
-    """Overloaded nodes drop children, which join siblings, until none can drop any more."""
+    """Let overloaded nodes drop children, which join siblings, until no node can drop any more."""
     with SharedLimits.shared(context.rules.limit, context.capacities) as limits:
         trees = _begin(context, "bottleneck remover", limits)
         trees.play(bottleneck.remove_bottlenecks, "drops")
@@ -44,14 +44,14 @@ def remove_bottlenecks(context: VariantContext) -> Variant:
 
 
 def collapse(context: VariantContext) -> Variant:
-    """Nodes that are no members and have a single child leave, until none is left."""
+    """Let forwarders with a single child leave, until none remains."""
     trees = _begin(context, "collapse")
     trees.play(paths.collapse, "paths")
     return Variant(trees.edges(), trees=trees)
 
 
 def grow_lazily(context: VariantContext) -> Variant:
-    """Members join in waves; a JOIN makes no forwarders on its way."""
+    """Let members join in waves; JOINs make no forwarders."""
     with SharedLimits.shared(context.rules.limit, context.capacities) as limits:
         trees = _begin(context, "lazy growth", limits)
         trees.play(_grow_anew, "JOINs")
@@ -60,13 +60,13 @@ def grow_lazily(context: VariantContext) -> Variant:
 
 
 def _grow_anew(player: Player, round: GroupRound) -> None:
-    """Grow trees lazily in place of the old trees."""
+    """Replace the trees by lazily grown ones."""
     player.play(Forget(player.given, round))
     lazy.grow_lazily(player, round)
 
 
 class Forget(RoundProgram):
-    """Nodes forget the trees: only the roots are in them, and members wait."""
+    """Reset the trees: only the roots stay in them, and all members wait."""
 
     writes = ("entries", "children")
 
@@ -79,7 +79,7 @@ class Forget(RoundProgram):
 
 
 class CountOverloaded(RoundProgram):
-    """Notes the nodes above their limits."""
+    """Record the nodes with more children than their limit."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
@@ -87,11 +87,12 @@ class CountOverloaded(RoundProgram):
 
 
 def _begin(context: VariantContext, name: str, limits: ChildLimits | None = None) -> Trees:
-    """Return the trees of a variant, which begin as Scribe's own.
+    """Return a copy of Scribe's own trees, on which a variant plays.
 
     Parameters
     ----------
     limits : ChildLimits, optional
+        The limits of children, if the variant has any.
     """
     trees = context.trees
     assert trees is not None, "in a run that is played in rounds variants grow in worlds"
@@ -103,7 +104,7 @@ def _begin(context: VariantContext, name: str, limits: ChildLimits | None = None
 
 
 def _count_overloaded(trees: Trees) -> int:
-    """Return how many nodes have more children than their limit."""
+    """Return the number of nodes with more children than their limit."""
     player = trees.player
     player.play(CountOverloaded(player.given, trees.round))
     return len(player.take(OVERLOADED).get(OVERLOADED, {}).get("node", ()))
@@ -111,24 +112,24 @@ def _count_overloaded(trees: Trees) -> int:
 
 @dataclass(frozen=True)
 class SharedLimits(ChildLimits):
-    """The limits of nodes that may have limits of their own, which tasks map into memory.
+    """Limits of children whose per-node values are in arrays that tasks map into memory.
 
     Attributes
     ----------
     names : tuple of str
-        Of the distributed arrays: the nodes' numbers, ascending, and their limits.
+        The names of the shared arrays: the node numbers, ascending, and their limits.
     """
 
     names: tuple[str, ...] = ()
 
     @classmethod
     def shared(cls, limit: int, capacities: DataFrame | None) -> SharedLimits:
-        """Return those of a run; to be used as a context, which frees the arrays.
+        """Return the limits of a run, as a context manager that deletes the arrays.
 
         Parameters
         ----------
         capacities : DataFrame or None
-            ``node, limit``: every node's own limit.
+            ``node, limit``: the limit of each node.
         """
         names = tuple[str, ...]()
         if capacities is not None:
