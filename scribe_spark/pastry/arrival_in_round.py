@@ -1,4 +1,4 @@
-"""Arrival of nodes in an overlay with dead ones: a wave of the join protocol.
+"""Arrival of a wave of nodes in a living overlay, by the join protocol.
 
 References
 ----------
@@ -23,7 +23,7 @@ from scribe_spark.pastry.waves_of_round import WaveOfRound
 
 @dataclass(frozen=True)
 class _Forget(WaveProgram):
-    """Nodes that arrive where nobody is forget what they knew."""
+    """Clear the tables of nodes that arrive in an overlay without a live node."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
@@ -32,19 +32,20 @@ class _Forget(WaveProgram):
 
 
 def arrive(player: Player, ordered: np.ndarray, number: int, wave: int) -> None:
-    """A wave of nodes arrives.
+    """Let a wave of nodes arrive.
 
     Parameters
     ----------
     ordered : ndarray of int64
-        Positions of nodes that are not alive, in the order of arrival; what they knew is forgotten.
+        The ring positions of dead (or new) nodes in their order of arrival; their old tables are
+        cleared.
     number, wave : int
-        The round, and how many waves were before this one in it.
+        The number of the round, and the number of the wave in the round, from 0.
     """
     arriving = WaveOfRound.of(player.given, ordered, number)
     if player.lives.alive.any():
         play_in_turn(player, [*asking(player.given, arriving), close_phase(player.given)])
-        player.lives.enter(ordered)  # from now on others hear of the new nodes
+        player.lives.enter(ordered)  # the programs below tell other nodes of the new ones
         programs = list[Program | IfRows](entering(player.given, arriving))
     else:
         player.play(_Forget(player.given, arriving))

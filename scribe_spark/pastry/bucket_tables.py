@@ -1,4 +1,4 @@
-"""Leaf sets and routing tables of the nodes of a bucket, as a table of the engine.
+"""Conversion of leaf sets and routing tables between a bucket's tables and `schemas.KNOWLEDGE`.
 
 References
 ----------
@@ -25,15 +25,15 @@ from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.states import CELLS, LEAVES, NONE, States
 from scribe_spark.underlay.protocol import Kernel
 
-#: Messages to nodes of what they know: the leaf set (``larger, smaller``, nearest first, filled up
-#: with :data:`NONE`), and each entry (``cell``: ``row * 2**b + column``, and ``entry``).
+#: Messages that fill the tables of nodes: a leaf set (``larger, smaller``, nearest first, padded
+#: with :data:`NONE`), and an entry (``cell``: ``row * 2**b + column``, and ``entry``).
 LEAF_SET, ENTRY = "leaf set", "entry"
 
 _NODES_AT_ONCE = 4096
 
 
 def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFrame:
-    """Return `schemas.KNOWLEDGE`, a row a node; lazy.
+    """Return `schemas.KNOWLEDGE`, one row per node; lazy.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFram
 
 
 def tables_of_knowledge(knowledge: DataFrame, ring: BucketRing, b: int, leaf_set: int) -> DataFrame:
-    """Return the tables of what `knowledge` (`schemas.KNOWLEDGE`) says, materialised.
+    """Return the tables of buckets with the contents of `schemas.KNOWLEDGE`, materialised.
 
-    Leaf sets may be of any length, entries may be missing; nodes that are known are there.
+    Leaf sets may have any length and entries may be missing, but every known node must exist.
     """
     facts, bounds = ring.facts, ring.bounds
 
@@ -71,12 +71,12 @@ def tables_of_knowledge(knowledge: DataFrame, ring: BucketRing, b: int, leaf_set
 def _messages(
     knowledge: Knowledge, facts: Facts, bounds: np.ndarray, b: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what nodes know as messages to them: their leaf sets, and an entry a message."""
+    """Yield the leaf sets and the entries of nodes as messages to these nodes."""
     known = knowledge.known
     position = facts.positions(known.node)
     at, sets, tables = position[knowledge.own], knowledge.leaf_sets, knowledge.routing_tables
     lengths = np.diff(sets.offsets)
-    # sides, nearest first; of a set that covers the ring they meet: all of it is on one side
+    # both sides, nearest first; if the set covers the ring, a side contains all of its leaves
     covers, larger = sets.covers_ring, lengths - sets.smaller
     count = {"larger": np.where(covers & (larger == 0), lengths, larger)}
     count["smaller"] = np.where(covers, lengths, sets.smaller)
@@ -103,13 +103,13 @@ def _messages(
 
 @dataclass(frozen=True)
 class Assemble:
-    """Puts what nodes are told that they know into tables of their bucket.
+    """Puts the received leaf sets and entries into the tables of a bucket.
 
     Attributes
     ----------
     bounds : ndarray of int64, shape (B + 1,)
     b, half, rows : int
-        Digits are base 2**b; tables have at least so many leaves on a side, and so many rows.
+        Digits are base 2**b; the tables have at least `half` leaves per side, and `rows` rows.
     """
 
     bounds: np.ndarray
@@ -118,7 +118,7 @@ class Assemble:
     rows: int = 1
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the table; nothing is sent."""
+        """Write the tables; no message is sent."""
         first, last = self.bounds[bucket], self.bounds[bucket + 1]
         sets, entries = inbox.get(LEAF_SET, {}), inbox.get(ENTRY, {})
         sides = [sets[side] for side in ("larger", "smaller")] if sets else []

@@ -1,6 +1,6 @@
 """Numerical closeness of nodes to keys, in 128-bit arithmetic on uint64 halves.
 
-"Closer" is: less distant on the ring; of two as distant the smaller nodeId.
+A node is closer to a key if its distance on the ring is smaller; ties go to the smaller nodeId.
 
 References
 ----------
@@ -21,7 +21,7 @@ from scribe_spark.pastry.states import NONE
 
 @dataclass(frozen=True)
 class Keys(Rows):
-    """Keys of messages.
+    """The keys of m messages, as upper and lower halves.
 
     Attributes
     ----------
@@ -33,17 +33,17 @@ class Keys(Rows):
 
     @classmethod
     def of_nodes(cls, known: Ring, position: np.ndarray) -> Keys:
-        """The nodeIds of some nodes."""
+        """Return the nodeIds of nodes as keys."""
         return cls(known.hi[position], known.lo[position])
 
 
 def clockwise(a_hi, a_lo, b_hi, b_lo) -> tuple[np.ndarray, np.ndarray]:
-    """Return how far b is clockwise of a: b - a modulo 2**128."""
+    """Return the distance from a to b clockwise: b - a modulo 2**128, as two halves."""
     return b_hi - a_hi - (b_lo < a_lo).astype(np.uint64), b_lo - a_lo
 
 
 def not_above(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """a <= b, row by row."""
+    """Return a <= b, elementwise."""
     return ~ids.lt_np(*b, *a)
 
 
@@ -55,7 +55,7 @@ class Distances:
     ----------
     hi, lo : ndarray of uint64, shape (m, k)
     position : ndarray of int, shape (m, k)
-        The candidates; in the order of nodeIds.
+        The positions of the candidates, in the order of nodeIds.
     """
 
     hi: np.ndarray
@@ -63,17 +63,17 @@ class Distances:
     position: np.ndarray
 
     def closer_than(self, other: Distances) -> np.ndarray:
-        """Return whether each candidate is closer than another one: bool, shape (m, k)."""
+        """Return True where a candidate is closer than its counterpart: bool, shape (m, k)."""
         lower = (self.lo < other.lo) | ((self.lo == other.lo) & (self.position < other.position))
         return (self.hi < other.hi) | ((self.hi == other.hi) & lower)
 
     def closest(self, among: np.ndarray) -> np.ndarray:
-        """The column of the closest candidate of each row, :data:`NONE` where there is none.
+        """Return the column of the closest candidate in each row, or :data:`NONE`.
 
         Parameters
         ----------
         among : ndarray of bool, shape (m, k)
-            The candidates that count.
+            The candidates to consider.
         """
         if not among.shape[1]:
             return np.full(len(among), NONE)
@@ -84,13 +84,13 @@ class Distances:
         return np.where(among.any(axis=1), left.argmax(axis=1), NONE)
 
     def column(self, column: np.ndarray) -> Distances:
-        """One candidate of each row: shape (m, 1)."""
+        """Return one candidate of each row: shape (m, 1)."""
         parts = (self.hi, self.lo, self.position)
         return Distances(*(np.take_along_axis(part, column[:, None], axis=1) for part in parts))
 
 
 def distances(known: Ring, keys: Keys, candidates: np.ndarray) -> Distances:
-    """Distances on the ring of candidates (positions, shape (m, k)) from their row's key."""
+    """Return the ring distances of candidates (positions, shape (m, k)) from each row's key."""
     at, key = (known.hi[candidates], known.lo[candidates]), (keys.hi[:, None], keys.lo[:, None])
     one, other = clockwise(*key, *at), clockwise(*at, *key)
     is_one = ids.lt_np(*one, *other)
@@ -99,12 +99,12 @@ def distances(known: Ring, keys: Keys, candidates: np.ndarray) -> Distances:
 
 
 def roots(known: Ring, live: np.ndarray, keys: Keys) -> np.ndarray:
-    """The live node that is numerically closest to each key.
+    """Return the live node that is numerically closest to each key.
 
     Parameters
     ----------
     live : ndarray of int64
-        Positions, ascending; one at least.
+        The positions of live nodes, ascending; at least one.
     """
     low, high = np.zeros(len(keys), dtype=np.int64), np.full(len(keys), len(live))
     # bisect: the first node whose nodeId is not below the key

@@ -1,4 +1,4 @@
-"""Events of a round: failures, departures, recoveries, arrivals, in this order.
+"""Node events of a round: failures, departures, recoveries and arrivals, in this order.
 
 References
 ----------
@@ -23,14 +23,14 @@ from scribe_spark.pastry.waves_of_round import arrival_order, split_in_waves
 
 
 class ImpossibleRound(ValueError):
-    """A round that cannot be played: an impossible event, or no node is left.
+    """Raised for a round that cannot be played: an event is impossible, or no node is left.
 
     Attributes
     ----------
     number : int
-        The round.
+        The number of the round.
     what : str
-        What is wrong, in one line.
+        The reason in one line.
     """
 
     def __init__(self, number: int, what: str) -> None:
@@ -44,13 +44,13 @@ def _nobody() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Events:
-    """The events of one round: positions in `known`, one event a node.
+    """The node events of one round, as ring positions; each node has at most one event.
 
     Attributes
     ----------
     fail, leave, recover, arrive : ndarray of int64
-        ``recover`` is with the nodeId, the routing table and the last known leaf set of before;
-        ``arrive`` with nothing.
+        A node recovers with its old nodeId, routing table and last known leaf set; it arrives with
+        empty tables.
     """
 
     fail: np.ndarray = field(default_factory=_nobody)
@@ -60,25 +60,25 @@ class Events:
 
     @property
     def entering(self) -> np.ndarray:
-        """The nodes that are alive from this round on."""
+        """The nodes that become alive in this round."""
         return np.r_[self.recover, self.arrive]
 
     @classmethod
     def of(cls, known: Ring, node: np.ndarray, event: np.ndarray) -> Events:
-        """Events of nodes given by their numbers; `event` has the names of the attributes."""
+        """Return the events of nodes given by number; `event` contains names of the attributes."""
         position = known.positions(node)
         return cls(**{kind.name: np.sort(position[event == kind.name]) for kind in fields(cls)})
 
 
 def play_events(player: Player, number: int, events: Events) -> None:
-    """Play the events of a round, which can be (:func:`check_events`)."""
+    """Play the events of a round, which have been checked (:func:`check_events`)."""
     given, lives = player.given, player.lives
     known = given.facts.ring
-    # 1. failures are silent, departures are not
+    # 1. failures (without a message) and departures (with goodbyes)
     lives.exit(events.fail, number, given.world_rules.detection)
     lives.exit(events.leave, number, 0)
     goodbyes = [_SayGoodbye(player.given, events.leave)] if len(events.leave) else []
-    # 2. recoveries; who knows no live node any more arrives
+    # 2. recoveries; a node that knows no live node arrives anew
     waves = [alone[None] for alone in recover(player, events.recover, goodbyes)]
     # 3. arrivals
     ordered = arrival_order(known, events.arrive, number, given.seed)
@@ -90,12 +90,12 @@ def play_events(player: Player, number: int, events: Events) -> None:
 
 @dataclass(frozen=True)
 class _SayGoodbye(NodeProgram):
-    """Nodes that leave tell their leaves, which know of their death at once.
+    """Departing nodes notify their leaves, which then know at once that the node is gone.
 
     Attributes
     ----------
     leaving : ndarray of int64
-        Positions, ascending.
+        The positions of the departing nodes, ascending.
     """
 
     leaving: np.ndarray
@@ -113,13 +113,13 @@ class _SayGoodbye(NodeProgram):
 
 
 def check_events(lives: KnowsLives, known: Ring, number: int, events: Events) -> None:
-    """Refuse events that cannot be.
+    """Refuse impossible events.
 
     Raises
     ------
     ImpossibleRound
-        If a dead node shall leave or fail, a live one arrive or recover, one recover that has never
-        been there, a node has two events, or no node is left.
+        A dead node leaves or fails, a live node arrives or recovers, a node recovers that was never
+        alive, a node has two events, or no node is left.
     """
     alive = lives.alive
     refused = {

@@ -1,7 +1,6 @@
-"""The knowledge of nodes: leaf sets and routing tables, as numpy and as a table.
+"""Leaf sets and routing tables in a form that can be saved, read and written by hand.
 
-A form that can be saved and read again, and made by hand: nodes by their numbers, with their
-nodeIds and routers.
+Nodes are given by number, together with their nodeIds and routers.
 
 References
 ----------
@@ -24,14 +23,14 @@ from scribe_spark.pastry.routing_table import RoutingTables
 
 @dataclass(frozen=True)
 class Knowledge:
-    """The knowledge of n nodes.
+    """The leaf sets and routing tables of n nodes.
 
     Attributes
     ----------
     known : Ring
-        The n nodes themselves and all nodes that they know; routers are ids.
+        The n nodes and all nodes in their tables; routers are ids.
     own : ndarray of int64, shape (n,)
-        Positions in `known` of the nodes themselves.
+        The positions of the n nodes in `known`.
     leaf_sets : LeafSets
     routing_tables : RoutingTables
     """
@@ -45,12 +44,12 @@ class Knowledge:
         return len(self.own)
 
     def take(self, nodes: slice) -> Knowledge:
-        """The knowledge of a slice of the nodes."""
+        """Return the leaf sets and tables of a slice of the nodes."""
         leaf_sets, tables = self.leaf_sets.take(nodes), self.routing_tables.take(nodes)
         return Knowledge(self.known, self.own[nodes], leaf_sets, tables)
 
     def to_arrow(self) -> pa.RecordBatch:
-        """Rows of `schemas.KNOWLEDGE`, one per node."""
+        """Return rows of `schemas.KNOWLEDGE`, one per node."""
         leaf_sets, tables = self.leaf_sets, self.routing_tables
         leaves = _columns(self.known.take(leaf_sets.leaves), "entry")
         entries = _columns(self.known.take(tables.entry), "entry")
@@ -67,12 +66,12 @@ class Knowledge:
 
     @classmethod
     def from_arrow(cls, rows: pa.RecordBatch, leaf_set: int) -> Knowledge:
-        """From rows of `schemas.KNOWLEDGE`.
+        """Build from rows of `schemas.KNOWLEDGE`.
 
         Parameters
         ----------
         leaf_set : int
-            l: where ``covers_ring`` is NULL it tells whether a leaf set covers the ring, see
+            l; if ``covers_ring`` is NULL, l decides whether a leaf set covers the ring, see
             :func:`~scribe_spark.pastry.leaf_set.covers_by_length`.
         """
         leaf_offsets, leaves = _structs(rows.column("leaf_set"))
@@ -98,19 +97,19 @@ class Knowledge:
 
 
 def _columns(nodes: Ring, name: str) -> dict[str, np.ndarray]:
-    """Nodes as columns; `name` is what their number is called."""
+    """Return nodes as columns; `name` is the name of the column with their numbers."""
     hi, lo = nodes.hi.view(np.int64), nodes.lo.view(np.int64)
     return {name: nodes.node, "id_hi": hi, "id_lo": lo, "router": nodes.router}
 
 
 def _ring(rows: pa.RecordBatch, name: str) -> Ring:
-    """Return the knowledge in the columns of :func:`_columns`."""
+    """Return the nodes in columns of :func:`_columns`."""
     parts = [rows.column(column).to_numpy() for column in ("id_hi", "id_lo", name, "router")]
     hi, lo, node, router = parts
     return Ring(hi.view(np.uint64), lo.view(np.uint64), node, router)
 
 
 def _structs(lists: pa.ListArray) -> tuple[np.ndarray, pa.RecordBatch]:
-    """Offsets of lists of structs, and the structs of all lists as columns."""
+    """Return the offsets of lists of structs, and the fields of all structs as columns."""
     lengths = lists.value_lengths().to_numpy().astype(np.int64)
     return offsets_of(lengths), pa.RecordBatch.from_struct_array(lists.flatten())

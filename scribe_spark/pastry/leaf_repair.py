@@ -1,4 +1,4 @@
-"""Failure detection and repair of leaf sets.
+"""Detection of failed leaves, and repair of leaf sets.
 
 References
 ----------
@@ -20,8 +20,8 @@ from scribe_spark.pastry.arrivals.observer import both_ways
 from scribe_spark.pastry.arrivals.wave import Given, NodeProgram
 from scribe_spark.pastry.states import LEAVES, NONE, States
 
-#: Tables: sides of leaf sets that have lost leaves (``node``, ``side``), those without a live leaf
-#: apart; and what is offered to the latter (:data:`_ANSWER`).
+#: Tables.  _LOST: sides of leaf sets that lost leaves (``node``, ``side``).  _LONE: those without a
+#: live leaf.  _OFFERED: the offers to sides without a live leaf (columns of :data:`_ANSWER`).
 _LOST, _LONE, _OFFERED = "sides that lost leaves", "sides without leaves", "offers to lone sides"
 
 #: Kinds of messages.
@@ -29,17 +29,17 @@ _QUESTION, _ANSWER = "question", "answer"
 
 
 def repair_leaf_sets(given: Given, number: int) -> list[Program | IfRows]:
-    """Keep-alives; live nodes drop the leaves whose death they now know, and repair their sides.
+    """Return the programs that send keep-alives, drop dead leaves and repair leaf sets.
 
-    In a round of questions every side that lost leaves asks the live leaf farthest out on it, or if
-    there is none the nearest node that can be found on it; all answers are leaf sets from before
-    the round, and a side whose question changed nothing asks no more.  Sides without a live leaf
-    have a round before all others, which would ask their nodes in vain (rule P21).
+    A live node drops a leaf once the leaf's death is detected.  The repair has rounds of questions.
+    In each round, a side that lost leaves asks its farthest live leaf for that node's leaf set as
+    of the start of the round.  A side that did not change stops asking.  Sides without a live leaf
+    first search for the nearest live node on that side (rule P21).
 
     Returns
     -------
     list of Program or IfRows
-        To be played one after the other.
+        Programs to be played one after the other.
     """
     return [
         _Detect(given, number),
@@ -50,7 +50,7 @@ def repair_leaf_sets(given: Given, number: int) -> list[Program | IfRows]:
 
 @dataclass(frozen=True)
 class _Detect(NodeProgram):
-    """Live nodes hear of their leaves, and drop those whose death they know in a round."""
+    """Live nodes exchange keep-alives with their leaves; leaves detected as dead are dropped."""
 
     number: int
 
@@ -69,7 +69,7 @@ class _Detect(NodeProgram):
         return {}
 
     def _drop(self, bucket: int, tables: Tables, live: np.ndarray, known_dead: np.ndarray) -> None:
-        """Drop leaves, and close the gaps."""
+        """Remove dead leaves and close the gaps."""
         states = self.states(bucket, tables)
         leaves = states.leaves[live - states.first]
         gone = (leaves >= 0) & known_dead[leaves]
@@ -94,17 +94,17 @@ class _Detect(NodeProgram):
 
 
 def _to_leaves(nodes: np.ndarray, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes and their leaves: a pair for each leaf."""
+    """Return a pair (node, leaf) for each leaf."""
     at, column = np.nonzero(leaves >= 0)
     return nodes[at], leaves[at, column]
 
 
 @dataclass(frozen=True)
 class _Search(NodeProgram):
-    """Sides without a live leaf search the live node nearest on that side (P31).
+    """Sides without a live leaf search for the nearest live node on that side (P31).
 
-    A node asks the nearest live node that it knows on the side whom that knows nearer, and goes on
-    from the answer.  Messages carry what the asker keeps until the answer comes: who was silent.
+    A node asks the nearest live node that it knows on the side for nearer nodes, and continues with
+    the answer.  Messages carry the asking node's list of silent (dead) nodes.
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -120,7 +120,7 @@ class _Search(NodeProgram):
         return outbox
 
     def _begin(self, states: States, tables: Tables) -> Outbox:
-        """Ask the leaves that are dead, but not known to be; then search whom the node knows."""
+        """Ask leaves whose death is not detected yet (in vain), then begin the search."""
         if _LONE not in tables:
             return {}
         node, side = tables[_LONE]["node"], tables[_LONE]["side"]
@@ -135,7 +135,7 @@ class _Search(NodeProgram):
         return {_QUESTION: self._next(states, tables, sides, _known(states, node))}
 
     def _answer(self, states: States, came: Columns) -> Columns:
-        """Name whom the node knows nearer to the asker on the side; and its leaf set."""
+        """Name the nodes that are nearer to the asker on the side; add the own leaf set."""
         asked, asker, side = came[AT], came["asker"], came["side"]
         named = _known(states, asked)
         size = len(states.known)
@@ -149,11 +149,11 @@ class _Search(NodeProgram):
         }  # fmt: skip
 
     def _go_on(self, states: States, tables: Tables, came: Columns) -> Columns:
-        """Ask the nearest live one of those named; where there is none the search is over."""
+        """Ask the nearest live named node; the search ends if there is none."""
         return self._next(states, tables, came, came["named"])
 
     def _next(self, states: States, tables: Tables, sides: Columns, named: np.ndarray) -> Columns:
-        """Return the next questions; note what sides are offered whose search is over."""
+        """Return the next questions; store the offers to sides whose search has ended."""
         node, side, silent = sides[AT], sides["side"], sides["silent"]
         size = len(states.known)
         named = named.astype(np.int64)
@@ -163,7 +163,7 @@ class _Search(NodeProgram):
         order = np.argsort(out, axis=1, kind="stable")
         out = np.take_along_axis(out, order, axis=1)
         in_turn = np.where(out < size, np.take_along_axis(named, order, axis=1), NONE)
-        in_turn[:, 1:][out[:, 1:] == out[:, :-1]] = NONE  # named twice
+        in_turn[:, 1:][out[:, 1:] == out[:, :-1]] = NONE  # a node that was named twice
         answers = self.given.is_alive(in_turn)
         lost = (in_turn >= 0) & (np.cumsum(answers, axis=1) == 0)
         found = np.any(answers, axis=1)
@@ -189,7 +189,7 @@ class _Search(NodeProgram):
         asked: np.ndarray,
         found: np.ndarray,
     ) -> None:
-        """Count questions that were lost, and those that are answered, with their answers."""
+        """Count lost questions, and answered questions with their answers."""
         silent = int(np.count_nonzero(lost))
 
         def between() -> tuple[np.ndarray, np.ndarray]:
@@ -203,7 +203,7 @@ class _Search(NodeProgram):
 
 @dataclass(frozen=True)
 class _Repair(NodeProgram):
-    """Rounds of questions, two supersteps each, until no side changes."""
+    """Rounds of questions, of two supersteps each, until no side changes."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
@@ -226,9 +226,10 @@ class _Repair(NodeProgram):
         return {_QUESTION: self._ask(bucket, tables, node, side)}
 
     def _ask(self, bucket: int, tables: Tables, node: np.ndarray, side: np.ndarray) -> Columns:
-        """Ask the live leaf farthest out on each side.
+        """Ask the farthest live leaf of each side.
 
-        Questions to leaves that are dead but not detected are lost; the next farthest is asked.
+        Questions to dead leaves whose death is not detected are lost; then the next farthest is
+        asked.
         """
         states = self.states(bucket, tables)
         in_turn = _side_of(states, node, side)[:, ::-1]
@@ -245,12 +246,12 @@ class _Repair(NodeProgram):
         return {AT: asked, "asker": node, "side": side}
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
-        """Answer with what is for the side."""
+        """Answer with the nodes that are useful for the asking side."""
         states, asker, side = self.states(bucket, tables), came["asker"], came["side"]
         return {AT: asker, "side": side, "offers": _offers(states, asker, side, came[AT])}
 
     def _fill(self, bucket: int, tables: Tables, came: Columns) -> tuple[np.ndarray, np.ndarray]:
-        """Sides take what they are offered; return those that have changed."""
+        """Add offered nodes to sides; return the sides that changed."""
         node, side, offers = came["node"], came["side"], came["offers"]
         states = self.states(bucket, tables)
         held = _side_of(states, node, side)
@@ -274,12 +275,15 @@ class _Repair(NodeProgram):
         held: np.ndarray,
         offers: np.ndarray,
     ) -> np.ndarray:
-        """Sides with what they take: nearest first, checked until the side is full."""
+        """Return sides with the offered nodes added, nearest first.
+
+        Offered nodes are checked to be alive, until the side is full.
+        """
         half, far = states.half, len(states.known)
         both = np.concatenate([held, offers], axis=1)
         out = _places_out(far, node[:, None], both, side[:, None])
         out = np.where(both >= 0, out, far)
-        order = np.argsort(out, axis=1, kind="stable")  # what is held comes before the same offer
+        order = np.argsort(out, axis=1, kind="stable")  # a leaf comes before an equal offer
         both, out = (np.take_along_axis(part, order, axis=1) for part in (both, out))
         new = order >= half
         repeated = np.zeros_like(new)
@@ -300,13 +304,13 @@ class _Repair(NodeProgram):
 
 
 def _side_of(states: States, node: np.ndarray, side: np.ndarray) -> np.ndarray:
-    """The leaves of one side of each node, nearest first: int32, shape (a, l/2)."""
+    """Return the leaves of one side of each node, nearest first: int32, shape (a, l/2)."""
     columns = side[:, None] * states.half + np.arange(states.half)
     return states.leaves[node[:, None] - states.first, columns]
 
 
 def _known(states: States, node: np.ndarray) -> np.ndarray:
-    """All that some nodes know, leaf set and table: int32, :data:`NONE` among them."""
+    """Return all nodes in the leaf sets and tables of some nodes: int32, with :data:`NONE`."""
     index = node - states.first
     return np.concatenate(
         [states.leaves[index], states.cells[index].reshape(len(index), -1)], axis=1
@@ -314,15 +318,16 @@ def _known(states: States, node: np.ndarray) -> np.ndarray:
 
 
 def _places_out(size: int, node: np.ndarray, position: np.ndarray, side: np.ndarray) -> np.ndarray:
-    """Return how many of the ring's places a position lies out from a node on a side."""
+    """Return the distance, in ring positions, from a node to a position on one side."""
     return np.where(side == SIDES[0], position - node, node - position) % size
 
 
 def _offers(states: States, asker: np.ndarray, side: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """Return the offers of nodes that are asked: int32, shape (a, l + 1), or NONE.
+    """Return the nodes that asked nodes offer: int32, shape (a, l + 1), padded with NONE.
 
-    The node asked, and of its leaf set what lies beyond it on that side, or between it and the
-    asker: the rest lies on the asker's other side, and would look like its farthest leaves (P22).
+    The offers are the asked node itself, and its leaves that lie beyond it on that side or between
+    it and the asker.  The other leaves are on the asker's other side, and would be taken for its
+    farthest leaves (P22).
     """
     size, leaves = len(states.known), states.leaves[asked - states.first]
     beyond = np.arange(2 * states.half) // states.half == side[:, None]

@@ -1,4 +1,4 @@
-"""Leaf sets: the nodes next to a node on the ring, on either side.
+"""Leaf sets: the nodes next to a node on the ring, on both sides.
 
 References
 ----------
@@ -17,19 +17,19 @@ from scribe_spark.core.arrays import row_values
 
 @dataclass(frozen=True)
 class LeafSets:
-    """The leaf sets of n nodes, each of any length; sides may differ and be empty.
+    """The leaf sets of n nodes, of any length; sides may have different lengths or be empty.
 
     Attributes
     ----------
     offsets : ndarray of int64, shape (n + 1,)
-        Where each node's leaves begin in `leaves`.
+        The leaves of node i are ``leaves[offsets[i]:offsets[i + 1]]``.
     leaves : ndarray of int64
-        Positions in a `Ring`; of each node clockwise, from its farthest smaller leaf to its
-        farthest larger one, each leaf once and without the node itself.
+        Positions in a `Ring`.  The leaves of a node are in clockwise order, from the farthest
+        smaller leaf to the farthest larger one; each occurs once, without the node itself.
     smaller : ndarray of int64, shape (n,)
-        How many leaves of each node lie counter-clockwise of it: the first ones.
+        The number of leaves that lie counter-clockwise of the node; these come first.
     covers_ring : ndarray of bool, shape (n,)
-        Whether every key is within the leaf set's span, see :func:`covers_ring`.
+        True if every key is within the leaf set's span, see :func:`covers_ring`.
     """
 
     offsets: np.ndarray
@@ -41,34 +41,35 @@ class LeafSets:
         return len(self.smaller)
 
     def take(self, nodes: slice) -> LeafSets:
-        """The leaf sets of a slice of the nodes."""
+        """Return the leaf sets of a slice of the nodes."""
         offsets, leaves = row_values(self.offsets, nodes)
         return LeafSets(offsets, self.leaves[leaves], self.smaller[nodes], self.covers_ring[nodes])
 
 
 def covers_ring(larger: np.ndarray, smaller: np.ndarray, size: int) -> np.ndarray:
-    """Return whether leaf sets cover the ring, so that every key is within their span: bool.
+    """Return True for leaf sets that cover the ring, so that every key is within their span.
 
-    An empty one does, and one whose two sides meet.  A short side is no sign of it: who has lost
-    the leaves of one side does not know what is there.
+    These are empty leaf sets, and leaf sets whose two sides meet.  A short side alone does not
+    cover the ring: a node that lost the leaves of one side does not know which nodes are there.
 
     Parameters
     ----------
     larger, smaller : ndarray of int64
-        Places from the node to its farthest leaf on each side; 0 where a side is empty.
+        The distance, in ring positions, from the node to its farthest leaf on each side; 0 for an
+        empty side.
     size : int
-        Places on the ring.
+        The number of nodes on the ring.
     """
     together = larger + smaller
     return (together == 0) | (together >= size)
 
 
 def covers_by_length(lengths: np.ndarray, leaf_set: int) -> np.ndarray:
-    """Return whether leaf sets of such lengths cover the ring, as far as their lengths tell.
+    """Return True for leaf sets that cover the ring, judged by their lengths.
 
-    Fewer than l leaves are all other nodes there are: a node that knew of more would have more.
-    With l leaves there may be more nodes; who knows that there are not (perfect tables of l + 1
-    nodes do) says so itself.  So does who drops dead leaves: a leaf set that lost one is short
-    without covering the ring.
+    A leaf set with fewer than l leaves contains all other nodes, because a node that knew more
+    nodes would have more leaves.  With l leaves there may be other nodes; the flag ``covers_ring``
+    says so explicitly for perfect tables of l + 1 nodes.  It is also needed after dead leaves were
+    dropped, because then a short leaf set need not cover the ring.
     """
     return lengths < leaf_set

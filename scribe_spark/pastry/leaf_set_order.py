@@ -1,4 +1,4 @@
-"""Leaf sets compared as sets of nodes, and those that the ring asks for.
+"""Comparison of leaf sets as sets, and the correct leaf sets of a ring.
 
 References
 ----------
@@ -13,7 +13,7 @@ from scribe_spark.pastry.states import NONE
 
 
 def same_leaves(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return whether rows of leaves are the same sets of nodes, in any order: bool, one a row."""
+    """Return True for rows of leaves that contain the same nodes, in any order."""
     same = (one == other).all(axis=1)
     rest = np.flatnonzero(~same)
     same[rest] = (_as_sets(one[rest]) == _as_sets(other[rest])).all(axis=1)
@@ -21,7 +21,7 @@ def same_leaves(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _as_sets(leaves: np.ndarray) -> np.ndarray:
-    """Rows of leaves, each leaf once: ascending, :data:`NONE` first."""
+    """Sort rows of leaves and keep each leaf once, :data:`NONE` first."""
     leaves = np.sort(leaves, axis=1)
     leaves[:, 1:][leaves[:, 1:] == leaves[:, :-1]] = NONE
     return np.sort(leaves, axis=1)
@@ -30,18 +30,18 @@ def _as_sets(leaves: np.ndarray) -> np.ndarray:
 def ring_leaves(
     place: np.ndarray, half: int, nodes: np.ndarray | int, start: np.ndarray | int = 0
 ) -> np.ndarray:
-    """The leaf sets that the ring asks for, as in `States.leaves`: places, int32 of shape (n, l).
+    """Return the correct leaf sets, as in `States.leaves`: positions, int32, shape (n, l).
 
     Parameters
     ----------
     place : ndarray of int64, shape (n,)
-        The places of nodes in the order of nodeIds.
+        The positions of the nodes, in the order of nodeIds.
     half : int
-        l / 2; a side has fewer leaves where there are not as many other nodes.
+        l / 2; a side has fewer leaves if there are fewer other nodes.
     nodes : ndarray of int64, shape (n,), or int
-        How many nodes the ring has, or that of each node.
+        The number of nodes on the ring, or on the ring of each node.
     start : ndarray of int64, shape (n,), or int
-        The place of the ring's first node.
+        The position of the ring's first node.
     """
     nodes, start = np.expand_dims(nodes, -1), np.expand_dims(start, -1)
     index, steps = place[:, None] - start, np.arange(1, half + 1)

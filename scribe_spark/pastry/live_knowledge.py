@@ -1,4 +1,4 @@
-"""The knowledge of live nodes about live nodes, in the layout of any Pastry overlay.
+"""The leaf sets and routing tables of live nodes without dead nodes, as `Knowledge`.
 
 References
 ----------
@@ -20,14 +20,14 @@ from scribe_spark.underlay.protocol import Kernel
 
 
 def live_knowledge(states: States, lives: KnowsLives, kernel: Kernel) -> Knowledge:
-    """Return the knowledge of the live nodes of a bucket; dead leaves and entries are left out.
+    """Return the tables of the live nodes of a bucket without dead leaves and entries.
 
     Parameters
     ----------
     states : States
-        Of the nodes of the bucket.
+        The states of the nodes of the bucket.
     lives : KnowsLives
-        Of all nodes.
+        The lives of all nodes.
     """
     index = np.flatnonzero(lives.alive[states.own])
     known, entries = states.known, states.cells[index]
@@ -41,7 +41,7 @@ def live_knowledge(states: States, lives: KnowsLives, kernel: Kernel) -> Knowled
 
 def _leaf_sets(states: States, lives: KnowsLives, index: np.ndarray) -> LeafSets:
     size, half, live = len(states.known), states.half, states.own[index]
-    # 1. live leaves by their place clockwise; those up to the farthest larger one come last
+    # 1. sort live leaves clockwise, from the farthest smaller to the farthest larger one
     leaves = states.leaves[index]
     place = np.where(lives.is_alive(leaves), (leaves - live[:, None]) % size, 0)
     reach = place[:, :half].max(axis=1, initial=0)[:, None]

@@ -1,7 +1,8 @@
-"""Messages of a living overlay: routed around dead nodes, to the edge of a bucket in a superstep.
+"""Routing in a living overlay, around dead nodes, to the edge of a bucket in each superstep.
 
-A message to a dead node is lost; its sender knows at once, and takes the next candidate of Pastry's
-rule.  The tables are only read: what is dead is dropped when all messages of the phase have ended.
+A message to a dead node is lost; the sender notices it at once and tries the next candidate of
+Pastry's rule.  Routing does not change tables: dead entries are dropped after all messages of the
+phase have ended.
 
 References
 ----------
@@ -29,22 +30,22 @@ _MESSAGE = "message"
 
 @dataclass(frozen=True)
 class LiveRoute(NodeProgram):
-    """Messages go hop by hop to the live nodes closest to their keys.
+    """Route messages hop by hop to the live nodes closest to their keys.
 
-    A message that ends is a row of a table of the bucket where it ended: the message's columns,
-    ``at`` (where it ended), ``start``, ``hops`` (transmissions that arrived), ``lost`` (those that
-    met a dead node), ``delivered``, and ``circled`` (a node was reached for the second time).  A
-    message that circled, or that has no candidate left, is not delivered.
+    A message that has ended is a row of a table in the bucket where it ended: the message's
+    columns, ``at`` (the last node), ``start``, ``hops`` (transmissions that arrived), ``lost``
+    (transmissions to dead nodes), ``delivered``, and ``circled`` (True if a node was visited
+    twice).  A message that circled, or that has no candidate left, is not delivered.
 
     Attributes
     ----------
     kind : str
-        The kind of message, for counts; if empty, neither messages nor dead nodes are noted.
+        The kind of message that is counted; if empty, neither messages nor dead nodes are recorded.
     ends : str
-        The table of the messages that have ended.
+        The name of the table of messages that have ended.
     begin : Columns or str
-        The messages, ``at`` live nodes, with ``key_hi``, ``key_lo`` (uint64) and what else they
-        carry; or the table of each bucket that they are taken from.
+        The messages: ``at`` live nodes, with ``key_hi``, ``key_lo`` (uint64) and any other columns;
+        or the name of the bucket's table that contains them.
     """
 
     kind: str
@@ -70,20 +71,20 @@ class LiveRoute(NodeProgram):
         if isinstance(self.begin, str):
             if self.begin not in tables:
                 return {}
-            mine = tables[self.begin]
+            own = tables[self.begin]
             if self.begin != self.ends:
                 del tables[self.begin]
         else:
             at = self.begin[AT]
-            own = (at >= self.bounds[bucket]) & (at < self.bounds[bucket + 1])
-            mine = take(self.begin, np.flatnonzero(own))
-        none = np.zeros(count_rows(mine), dtype=np.int64)
-        return unrouted({**mine, "start": mine[AT], "hops": none, "lost": none})
+            inside = (at >= self.bounds[bucket]) & (at < self.bounds[bucket + 1])
+            own = take(self.begin, np.flatnonzero(inside))
+        none = np.zeros(count_rows(own), dtype=np.int64)
+        return unrouted({**own, "start": own[AT], "hops": none, "lost": none})
 
     def _hop(
         self, states: States, tables: Tables, moving: Columns
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Return where messages go next, and the messages with their hops so far."""
+        """Return the next hops of messages, and the messages with their counts of hops."""
         at, keys = moving[AT], Keys(moving["key_hi"], moving["key_lo"])
         onward, met = hop(states, self.given.is_alive, at, keys)
         if self.kind:

@@ -1,7 +1,7 @@
-"""Lives of nodes, and deaths that are known: what all nodes may know of one another in a round.
+"""The lives of nodes: which are alive, when a node died, and when its death is detected.
 
-A message to a dead node is lost, and its sender knows by the missing acknowledgement; members of a
-leaf set learn of a death by the missing keep-alives.
+A message to a dead node is lost, and its sender notices the missing acknowledgement.  The members
+of a leaf set detect a death by missing keep-alives.
 
 References
 ----------
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: The round of death of a node that is alive or has never been there.
+#: The round of death of a node that is alive or never was.
 NEVER = -1
 
 
 class KnowsLives:
-    """The lives of all K known nodes, as arrays.
+    """The lives of all K nodes, as arrays.
 
     Attributes
     ----------
@@ -27,10 +27,11 @@ class KnowsLives:
     died : ndarray of int64, shape (K,)
         The round of death, or :data:`NEVER`.
     wait : ndarray of int64, shape (K,)
-        After how many rounds the members of a dead node's leaf set know: 0 if it said goodbye.
+        The number of rounds after which the members of a dead node's leaf set detect its death; 0
+        if the node announced its departure.
     entered : ndarray of int64, shape (K,)
-        The place of each node in the order in which nodes entered, from 1; 0 if it was there from
-        the start with perfect tables, or has never been there.
+        The rank, from 1, in the order in which nodes entered; 0 for nodes that started with perfect
+        tables or have never been alive.
     """
 
     alive: np.ndarray
@@ -43,28 +44,28 @@ class KnowsLives:
         return {name: getattr(self, name) for name in ("alive", "died", "wait", "entered")}
 
     def live(self) -> np.ndarray:
-        """Positions of the live nodes, ascending, and so in the order of nodeIds."""
+        """Return the positions of the live nodes, ascending (the order of nodeIds)."""
         return np.flatnonzero(self.alive)
 
     def count_entered(self) -> int:
-        """Return how many nodes are alive or have died."""
+        """Return the number of nodes that are alive or have died."""
         return int(np.count_nonzero(self.alive | (self.died != NEVER)))
 
     def is_alive(self, positions: np.ndarray) -> np.ndarray:
-        """Return whether each position is a live node's; False for no position."""
+        """Return True for positions of live nodes; NONE is False."""
         return (positions >= 0) & self.alive[positions]
 
     def known_dead(self, number: int) -> np.ndarray:
-        """Return the nodes whose leaf set knows of their death in a round: bool, shape (K,)."""
+        """Return True for nodes whose death is detected in a round: shape (K,)."""
         return (self.died >= 0) & (self.died + self.wait <= number)
 
     def exit(self, nodes: np.ndarray, number: int, wait: int) -> None:
-        """Nodes are dead from now on."""
+        """Mark nodes as dead."""
         self.alive[nodes] = False
         self.died[nodes], self.wait[nodes] = number, wait
 
     def enter(self, nodes: np.ndarray) -> None:
-        """Nodes are alive from now on; they enter in the order in which they are given."""
+        """Mark nodes as alive; they enter in the given order."""
         self.alive[nodes] = True
         self.died[nodes], self.wait[nodes] = NEVER, 0
         self.entered[nodes] = self.entered.max(initial=0) + 1 + np.arange(len(nodes))
@@ -72,7 +73,7 @@ class KnowsLives:
 
 @dataclass
 class Lives(KnowsLives):
-    """The arrays of this process."""
+    """The lives of nodes in arrays of this process."""
 
     alive: np.ndarray
     died: np.ndarray
@@ -81,16 +82,16 @@ class Lives(KnowsLives):
 
     @classmethod
     def of(cls, nodes: int, live: np.ndarray, entered: np.ndarray | int = 0) -> Lives:
-        """Return the lives of nodes of which nobody has died yet.
+        """Return the lives of nodes before any death.
 
         Parameters
         ----------
         nodes : int
-            K.
+            K, the number of nodes.
         live : ndarray of int64
-            Positions of the live nodes.
+            The positions of the live nodes.
         entered : ndarray of int64 or int
-            Their places in the order in which they entered.
+            Their ranks in the order in which they entered.
         """
         alive = np.zeros(nodes, dtype=bool)
         alive[live] = True

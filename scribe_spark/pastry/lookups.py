@@ -1,4 +1,4 @@
-"""Lookups of a round: messages from live nodes with keys, and where they end.
+"""Lookups of a round: messages from live nodes to keys, and their results.
 
 References
 ----------
@@ -23,18 +23,18 @@ from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.table_repair import close_phase
 
-#: The table of lookups that have ended: as of `LiveRoute`, with the number of each: ``lookup``.
+#: The table of lookups that have ended: the columns of `LiveRoute` and the number ``lookup``.
 ENDED = "ended lookups"
 
 
 @dataclass(frozen=True)
 class Lookups:
-    """Lookups to be made.
+    """The m lookups to be made.
 
     Attributes
     ----------
     source : ndarray of int64, shape (m,)
-        Positions of live nodes.
+        The positions of live nodes.
     keys : Keys
     """
 
@@ -44,19 +44,19 @@ class Lookups:
 
 @dataclass(frozen=True)
 class LookupResults:
-    """The outcomes of lookups: arrays of shape (m,).
+    """The results of m lookups; arrays of shape (m,).
 
     Attributes
     ----------
     source, at : ndarray of int64
-        Positions of where they began and ended.
+        The positions of the first and the last node.
     keys : Keys
     delivered : ndarray of bool
-        False: undeliverable.
+        False if the lookup could not be delivered.
     right : ndarray of bool
-        Delivered at the live node that is numerically closest to the key.
+        True if it was delivered at the live node that is numerically closest to the key.
     hops, lost : ndarray of int64
-        Transmissions that arrived, and that met a dead node.
+        The number of transmissions that arrived, and of transmissions to dead nodes.
     """
 
     source: np.ndarray
@@ -69,7 +69,7 @@ class LookupResults:
 
 
 def drawn_lookups(lives: KnowsLives, count: int, number: int, seed: int) -> Lookups:
-    """Lookups between random live nodes and random keys, drawn for a round."""
+    """Draw the lookups of a round, from random live nodes to random keys."""
     live = lives.live()
     drawn = draws.stream(seed, "lookup source", number).random_raw(count)
     halves = draws.stream(seed, "lookup key", number).random_raw(2 * count).reshape(-1, 2)
@@ -80,19 +80,19 @@ def drawn_lookups(lives: KnowsLives, count: int, number: int, seed: int) -> Look
 def look_up(
     given: Given, lookups: Lookups, besides: Sequence[Program] = ()
 ) -> list[Program | IfRows]:
-    """Make the lookups of a round; the dead entries that they found are dropped after all of them.
+    """Return the programs that make lookups and then drop the dead entries that were found.
 
-    What became of them is in the tables :data:`ENDED`, see :func:`lookup_results`.
+    The results are in the tables :data:`ENDED`, see :func:`lookup_results`.
 
     Parameters
     ----------
     besides : sequence of Program
-        Played in the same supersteps; they write nothing that lookups read.
+        Programs to be played in the same supersteps; they must not write what lookups read.
 
     Returns
     -------
     list of Program or IfRows
-        To be played one after the other.
+        Programs to be played one after the other.
     """
     if not len(lookups.source):
         return [*besides]
@@ -107,12 +107,13 @@ def _messages(lookups: Lookups) -> Columns:
 
 
 def lookup_results(player: Player, lookups: Lookups, taken: Mapping[str, Columns]) -> LookupResults:
-    """Return what became of lookups.
+    """Return the results of lookups.
 
     Parameters
     ----------
     taken : mapping of Columns
-        The table :data:`ENDED`.  A lookup that is not in it is not delivered: its source is dead.
+        The table :data:`ENDED`.  A lookup that is missing in it was not delivered, because its
+        source is dead.
     """
     m, keys = len(lookups.source), lookups.keys
     at, flags = lookups.source.copy(), np.zeros((2, m), dtype=bool)
@@ -128,9 +129,9 @@ def lookup_results(player: Player, lookups: Lookups, taken: Mapping[str, Columns
 
 
 def try_routes(player: Player, lookups: Lookups) -> LookupResults:
-    """Route lookups as they would go now; nothing changes and nothing is counted.
+    """Route lookups through the current tables; tables do not change and no message is counted.
 
-    One from a dead node goes nowhere: it is not delivered.
+    A lookup from a dead node is not delivered.
     """
     messages, alive = _messages(lookups), player.lives.is_alive(lookups.source)
     begin = {name: column[alive] for name, column in messages.items()}

@@ -1,7 +1,7 @@
-"""The nearest node for each cell of a routing table, looked for inside a part of the ring.
+"""The nearest node for each cell of a routing table, among the nodes of a part of the ring.
 
-Nodes that share `row` digits, a class, find their entries of that row in each other.  In a small
-class every pair is compared; in a large one nodes of a router share the answer.
+Nodes that share `row` digits form a class, and find their entries of that row within the class.  In
+a small class all pairs are compared; in a large class, nodes on the same router share the result.
 
 References
 ----------
@@ -27,23 +27,23 @@ _PAIRS = 2**21  # pairs of nodes compared at once
 def nearest_entries(
     ring: Ring, first_row: int, kernel: Kernel, b: int, begins: Sequence[int] | np.ndarray = ()
 ) -> list[np.ndarray]:
-    """Rows of the routing tables of nodes that all share the first `first_row` digits.
+    """Return rows of the routing tables of nodes that share the first `first_row` digits.
 
     Parameters
     ----------
     ring : Ring
-        All nodes with these digits, in nodeId order; routers are indices.
+        All nodes with these digits, sorted by nodeId; routers are indices.
     kernel : Kernel
-        Of the underlay.
+        The kernel of the underlay.
     begins : sequence of int
-        Where other rings begin, if `ring` is several, one after the other; nodes have entries of
-        their own ring alone.
+        The start of each further ring, if `ring` is several rings one after the other; a node has
+        entries of its own ring only.
 
     Returns
     -------
     list of ndarray of int32, shape (n, 2**b)
-        Rows `first_row`, `first_row` + 1, ... until no row has an entry: positions in `ring`, -1
-        for none.
+        Rows `first_row`, `first_row` + 1, ... up to the last row with an entry: positions in
+        `ring`, -1 for empty cells.
     """
     n = len(ring)
     shared = ids.shared_digits_np(ring.hi[1:], ring.lo[1:], ring.hi[:-1], ring.lo[:-1], b)
@@ -76,10 +76,10 @@ def nearest_entries(
 def _compare_pairs(
     ring: Ring, own: list[np.ndarray], classes: np.ndarray, kernel: Kernel, rows: list[np.ndarray]
 ) -> None:
-    """Fill `rows` for many small classes at once: every pair of a class is compared.
+    """Fill `rows` for many small classes: compare every pair of nodes in a class.
 
-    `classes` holds starts, sizes and rows; a class of one row holds those of the next, so that in
-    order of starts a router is asked about once or twice, not in every row.
+    `classes` has the starts, sizes and rows of classes.  They are processed by start, so that a
+    router's delays are requested once or twice, not once for each row.
     """
     starts, sizes, depths = classes[:, np.argsort(classes[0], kind="stable")]
     if not len(starts):
@@ -109,7 +109,7 @@ def _compare_pairs(
 def _compare_routers(
     ring: Ring, own: np.ndarray, members: slice, kernel: Kernel, cells: np.ndarray
 ) -> None:
-    """Fill `cells` for one large class: nodes of a router share their nearest entries."""
+    """Fill `cells` for one large class: nodes on the same router share their entries."""
     router, digit = ring.router[members], own[members]
     queries, back = np.unique(router, return_inverse=True)
     # within a digit only the smallest nodeId of each router can be an entry
@@ -120,6 +120,6 @@ def _compare_routers(
     columns = digit[first[heads]]
     block = np.full((len(queries), cells.shape[1]), -1, dtype=np.int32)
     block[:, columns] = members.start + first[found]
-    mine = block[back]
-    mine[np.arange(len(back)), digit] = -1
-    cells[members] = mine
+    entries = block[back]
+    entries[np.arange(len(back)), digit] = -1
+    cells[members] = entries

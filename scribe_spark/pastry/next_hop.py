@@ -1,7 +1,8 @@
-"""Pastry's next hop: where a message at a node goes, around dead nodes.
+"""Pastry's next hop: the node to which a node forwards a message, around dead nodes.
 
-A message to a dead node is lost; its sender knows at once, and takes the next candidate of Pastry's
-rule.  The tables are only read: dead entries are dropped when all messages of the round have ended.
+A message to a dead node is lost; the sender notices it at once and tries the next candidate of
+Pastry's rule.  Routing does not change tables: dead entries are dropped after all messages of the
+round have ended.
 
 References
 ----------
@@ -21,31 +22,32 @@ from scribe_spark.pastry.closeness import Distances, Keys, clockwise, distances,
 from scribe_spark.pastry.leaf_set import covers_ring
 from scribe_spark.pastry.states import NONE, IsAlive, States
 
-_MESSAGES = 2**13  # messages that make a hop together
+_MESSAGES = 2**13  # the number of messages that are routed in one step
 
 
 @dataclass(frozen=True)
 class Met:
-    """Dead nodes that messages met in one hop, each once: message, dead node."""
+    """Dead nodes that messages met in one hop, each pair once: index of the message, dead node."""
 
     message: np.ndarray
     dead: np.ndarray
 
 
 def hop(states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, Met]:
-    """Return where messages go next, and the dead nodes that they met.
+    """Return the next hops of messages, and the dead nodes that they met.
 
     Parameters
     ----------
     states : States
-        Of an interval of the ring.
+        The states of an interval of the ring.
     at : ndarray of int64, shape (m,)
-        Positions of nodes of it.
+        The positions of the nodes where the messages are.
 
     Returns
     -------
     onward : ndarray of int64, shape (m,)
-        The node itself delivers; :data:`NONE`: no candidate is left.
+        The position of the next node; the node itself if it delivers the message; :data:`NONE` if
+        no candidate is left.
     met : Met
     """
     size, onward, met = len(states.known), [], []
@@ -62,7 +64,7 @@ def _hop_of_some(
     states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     onward = np.full(len(at), NONE, dtype=np.int64)
-    # 1. key within the span of the leaf set: leaf set and the node itself
+    # 1. keys in the span of the leaf set: the closest of the leaves and the node itself
     inside = _in_span(states, at, keys)
     near = np.flatnonzero(inside)
     leaves = states.leaves[at[near] - states.first]
@@ -71,14 +73,14 @@ def _hop_of_some(
         states.known, is_alive, keys.take(near), around, around >= 0
     )
     met = [(near[message], dead)]
-    # 2. else the routing table's cell for the key
+    # 2. otherwise the routing table's entry for the key
     far = np.flatnonzero(~inside)
     entry, shared = table_entry(states, at[far], keys.take(far))
     usable = is_alive(entry)
     onward[far[usable]] = entry[usable]
     lost = (entry >= 0) & ~usable
     met.append((far[lost], entry[lost]))
-    # 3. else whoever shares as long a prefix with the key and is closer to it
+    # 3. otherwise a known node with at least as long a shared prefix that is closer to the key
     rare, shared = far[~usable], shared[~usable]
     if len(rare):
         onward[rare], message, dead = _rare_case(
@@ -90,7 +92,7 @@ def _hop_of_some(
 
 
 def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
-    """Return whether keys lie on the arc from the farthest smaller to the farthest larger leaf."""
+    """Return True for keys on the arc from the farthest smaller to the farthest larger leaf."""
     known, (larger_reach, smaller_reach) = states.known, states.reach(at - states.first)
     node, size = known.take(at), len(known)
     larger = known.take((at + larger_reach) % size)
@@ -103,7 +105,7 @@ def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
 
 
 def table_entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
-    """The entry of each node's cell for a key, or :data:`NONE`; and the digits that they share."""
+    """Return each node's entry for a key, or :data:`NONE`, and the number of shared digits."""
     known, b, rows = states.known, states.b, states.cells.shape[1]
     shared = ids.shared_digits_np(known.hi[at], known.lo[at], keys.hi, keys.lo, b)
     row = np.minimum(shared, rows - 1)
@@ -115,17 +117,17 @@ def table_entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray,
 def _rare_case(
     states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys, shared: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The closest live node that fits of whom nodes know; and dead ones tried before it.
+    """Return the closest live known node with a long enough prefix, and the dead ones before it.
 
     Returns
     -------
     onward : ndarray of int64, shape (m,)
-        :data:`NONE` if there is none.
+        :data:`NONE` if there is no such node.
     message, dead : ndarray of int64
-        A dead candidate may be there twice.
+        The dead candidates that were tried; a pair may occur twice.
     """
     known, m = states.known, len(at)
-    # 1. who shares as long a prefix: of the table the rows from that length on
+    # 1. nodes with at least as long a shared prefix: leaves, and table rows from that length on
     leaves, tables = states.leaves[at - states.first], states.cells[at - states.first]
     row, column = np.nonzero(leaves >= 0)
     leaf = leaves[row, column].astype(np.int64)
@@ -137,7 +139,7 @@ def _rare_case(
     cell = np.flatnonzero((tables >= 0) & deep[:, :, None])
     message = np.r_[row[fits], cell // tables[0].size]
     candidate = np.r_[leaf[fits], tables.ravel()[cell].astype(np.int64)]
-    # 2. who of them is closer to the key, the closest first
+    # 2. of these, the nodes that are closer to the key, the closest first
     own = distances(known, keys, at[:, None])
     distance = distances(known, keys.take(message), candidate[:, None])
     closer = distance.closer_than(Distances(own.hi[message], own.lo[message], at[message, None]))
@@ -146,7 +148,7 @@ def _rare_case(
     message, candidate = message[closer], candidate[closer]
     order = np.lexsort((candidate, lo, hi, message))
     message, candidate = message[order], candidate[order]
-    # 3. the first of them that is alive
+    # 3. the first live one
     return first_alive(is_alive, message, candidate, m)
 
 
@@ -158,7 +160,7 @@ def first_alive(
     Parameters
     ----------
     message, candidate : ndarray of int64
-        Of `m` messages, in the order in which each tries its candidates.
+        The candidates of `m` messages, in the order in which a message tries them.
 
     Returns
     -------
@@ -178,13 +180,13 @@ def first_alive(
 def _closest_alive(
     known: Ring, is_alive: IsAlive, keys: Keys, candidates: np.ndarray, among: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The closest live candidate, :data:`NONE` if none; and dead ones tried before it.
+    """Return the closest live candidate, or :data:`NONE`, and dead candidates that are closer.
 
     Returns
     -------
     onward : ndarray of int64, shape (m,)
     message, dead : ndarray of int64
-        A dead candidate may be there twice.
+        The dead candidates that were tried; a pair may occur twice.
     """
     distance = distances(known, keys, candidates)
     alive = is_alive(candidates)

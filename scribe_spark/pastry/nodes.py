@@ -1,4 +1,4 @@
-"""Overlay nodes: their nodeIds and their places on the routers.
+"""Overlay nodes: their nodeIds and their routers.
 
 References
 ----------
@@ -26,21 +26,21 @@ if TYPE_CHECKING:  # not on executors
 
 
 def node_name(node: Column) -> Column:
-    """A node's textual name."""
+    """Return the name of a node, for example ``node-7``."""
     return F.concat(F.lit("node-"), node.cast("string"))
 
 
 def draw_nodes(
     spark: SparkSession, config: RunConfig, routers: np.ndarray, shares: np.ndarray | None = None
 ) -> Batches:
-    """The overlay's nodes, `schemas.NODES`; nodes are numbered from 0; lazy.
+    """Return the nodes of the overlay, numbered from 0: `schemas.NODES`; lazy.
 
     Parameters
     ----------
     routers : ndarray of int64, shape (R,)
-        Ids of the routers that nodes sit on.
+        The ids of the routers that nodes can be attached to.
     shares : ndarray of float64, shape (R,), optional
-        Share of the nodes at each router; equal shares by default.
+        The fraction of the nodes at each router; by default equal fractions.
     """
     seed, hashed = config.seed, config.overlay.node_ids == "sha1"
 
@@ -56,41 +56,41 @@ def draw_nodes(
 def router_index(
     seed: int, node: np.ndarray, routers: int, shares: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the index of the router that each node sits on: int64.
+    """Return the index of each node's router: int64.
 
     Parameters
     ----------
     node : ndarray of int64
-        Numbers of nodes.
+        The numbers of the nodes.
     routers : int
-        R.
+        R, the number of routers.
     shares : ndarray of float64, shape (R,), optional
-        As of :func:`draw_nodes`.
+        See :func:`draw_nodes`.
     """
     bits = draws.bits_np(seed, "router", node)
     return bits.view(np.int64) % routers if shares is None else share_of(bits, shares)
 
 
 def _uniform_ids(seed: int, node: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return both halves of nodeIds, as BIGINT."""
+    """Return the upper and lower halves of nodeIds, as BIGINT."""
     halves = (draws.bits_np(seed, f"nodeId {half}", node) for half in ("hi", "lo"))
     hi, lo = (half.view(np.int64) for half in halves)
     return hi, lo
 
 
 def _hashed_ids(node: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return both halves of the first 128 bits of SHA-1 of the nodes' names, as BIGINT."""
+    """Return the halves of the first 128 bits of SHA-1 of the nodes' names, as BIGINT."""
     digests = [hashlib.sha1(b"node-%d" % number).digest()[:16] for number in node.tolist()]
     halves = np.frombuffer(b"".join(digests), ">i8").astype(np.int64).reshape(-1, 2)
     return halves[:, 0], halves[:, 1]
 
 
 def node_vertices(nodes: DataFrame) -> DataFrame:
-    """`schemas.NODE_VERTICES`: nodes as vertices of a graph.
+    """Return nodes as vertices of a graph: `schemas.NODE_VERTICES`.
 
     Parameters
     ----------
     nodes : DataFrame
-        With the columns of `schemas.NODES`.
+        The nodes: `schemas.NODES`.
     """
     return schemas.conform(nodes.withColumnRenamed("node", "id"), schemas.NODE_VERTICES)

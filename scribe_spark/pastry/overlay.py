@@ -1,4 +1,4 @@
-"""The Pastry overlay: what each node knows, over an underlay, and its rule of routing.
+"""The Pastry overlay: leaf sets and routing tables over an underlay, and the routing rule.
 
 References
 ----------
@@ -36,7 +36,7 @@ from scribe_spark.underlay.protocol import Underlay
 
 @dataclass(frozen=True)
 class PastryNextHop:
-    """Pastry's rule of routing, by what the nodes of a bucket know."""
+    """Pastry's routing rule, on the leaf sets and routing tables in a bucket."""
 
     facts: Facts
 

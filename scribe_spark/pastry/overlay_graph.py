@@ -1,4 +1,4 @@
-"""The overlay as a graph: nodes are vertices, what they know of each other are edges.
+"""The overlay as a graph: nodes are vertices; leaves and table entries are edges.
 
 References
 ----------
@@ -14,17 +14,17 @@ from scribe_spark.schemas import LEAF_SET, OVERLAY_EDGES, ROUTING_TABLE_ENTRY, c
 
 
 def overlay_edges(knowledge: DataFrame, nodes: DataFrame) -> DataFrame:
-    """`schemas.OVERLAY_EDGES` of all nodes.
+    """Return the edges of all nodes: `schemas.OVERLAY_EDGES`.
 
-    A node that is in another's leaf set and in its routing table has two edges from there.
+    A node that is in another node's leaf set and in its routing table has two edges from there.
 
     Parameters
     ----------
     knowledge : DataFrame
         `schemas.KNOWLEDGE`.
     nodes : DataFrame
-        ``node``: those that are there.  Edges to others, whom somebody still knows, are left out:
-        an edge of a GraphFrame needs a vertex at both ends.
+        ``node``: the existing nodes.  Edges to other nodes are left out, because a GraphFrame needs
+        a vertex at both ends of an edge.
     """
     edges = leaf_set_edges(knowledge).unionByName(routing_table_edges(knowledge))
     return edges.join(nodes.select(F.col("node").alias("dst")), "dst", "left_semi").select(
@@ -33,7 +33,7 @@ def overlay_edges(knowledge: DataFrame, nodes: DataFrame) -> DataFrame:
 
 
 def leaf_set_edges(knowledge: DataFrame) -> DataFrame:
-    """`schemas.OVERLAY_EDGES` of all leaf sets of `schemas.KNOWLEDGE`."""
+    """Return the edges of all leaf sets (`schemas.KNOWLEDGE`): `schemas.OVERLAY_EDGES`."""
     leaves = knowledge.select("node", "smaller", F.posexplode("leaf_set").alias("index", "leaf"))
     clockwise = F.col("index") - F.col("smaller")
     edges = leaves.select(
@@ -49,7 +49,7 @@ def leaf_set_edges(knowledge: DataFrame) -> DataFrame:
 
 
 def routing_table_edges(knowledge: DataFrame) -> DataFrame:
-    """`schemas.OVERLAY_EDGES` of all routing tables of `schemas.KNOWLEDGE`."""
+    """Return the edges of all routing tables (`schemas.KNOWLEDGE`): `schemas.OVERLAY_EDGES`."""
     entries = knowledge.select("node", F.explode("routing_table").alias("cell"))
     edges = entries.select(
         F.col("node").alias("src"),

@@ -1,4 +1,4 @@
-"""The state of an overlay between two rounds: the knowledge of nodes, and the live nodes."""
+"""The state of an overlay between two rounds: tables of nodes, and which nodes are alive."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["NEVER", "OverlayState"]
 
 @dataclass(frozen=True)
 class OverlayState(KnowsLives):
-    """All nodes, dead ones too; kernels write into the arrays.
+    """The tables and lives of all nodes, dead ones included; kernels change the arrays.
 
     Attributes
     ----------
     states : States
-        Of all known nodes: ``own`` is every position, so that an index is a position.  A dead node
-        keeps what it knew, because it may recover; one that has not arrived yet knows nobody.
+        The states of all nodes: ``own`` has every position, so an index is a position.  A dead node
+        keeps its tables, because it may recover; a node that has not arrived yet has empty tables.
     alive, died, wait, entered
         See `KnowsLives`.
     """
@@ -33,19 +33,19 @@ class OverlayState(KnowsLives):
 
     @classmethod
     def of(cls, states: States, live: np.ndarray, entered: np.ndarray | int = 0) -> OverlayState:
-        """An overlay in which nobody has died yet.
+        """Return the state of an overlay before any death.
 
         Parameters
         ----------
         live : ndarray of int64
-            Positions of the live nodes.
+            The positions of the live nodes.
         entered : ndarray of int64 or int
-            Their places in the order in which they entered.
+            Their ranks in the order in which they entered.
         """
         lives = Lives.of(len(states.known), live, entered)
         return cls(states, lives.alive, lives.died, lives.wait, lives.entered)
 
     @property
     def lives(self) -> Lives:
-        """The lives of the nodes; the same arrays."""
+        """The lives of the nodes, with the same arrays."""
         return Lives(self.alive, self.died, self.wait, self.entered)

@@ -1,4 +1,4 @@
-"""A world that begins with perfect tables: each cell the nearest node, each leaf set the ring's.
+"""A world that starts with perfect tables: correct leaf sets, and the nearest node in each cell.
 
 References
 ----------
@@ -20,19 +20,19 @@ from scribe_spark.underlay.protocol import Kernel
 def perfect_start(
     known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel
 ) -> OverlayState:
-    """The overlay of perfect tables.
+    """Return the overlay with perfect tables.
 
     Parameters
     ----------
     known : Ring
-        All nodes of the world in the order of their nodeIds; routers are indices.
+        All nodes of the world, sorted by nodeId; routers are indices.
     live : ndarray of int64
-        Positions of those that are there from the start, ascending.
+        The positions of the nodes that exist at the start, ascending.
     leaf_set : int
         l, even.
     """
     states = States.empty(known, np.arange(len(known)), leaf_set, b)
-    named = np.append(live, NONE)  # what NONE indexes is NONE
+    named = np.append(live, NONE)  # index NONE yields NONE
     leaves = ring_leaves(np.arange(len(live)), leaf_set // 2, len(live))
     states.leaves[live] = named[leaves]
     for row, entries in enumerate(nearest_entries(known.take(live), 0, kernel, b)):

@@ -1,10 +1,9 @@
-"""Perfect routing tables and leaf sets: one way to fill what nodes know.
+"""Perfect routing tables and leaf sets, computed instead of grown by arrivals.
 
-Every entry is the globally nearest node with the prefix it asks for; ties go to the numerically
-smallest nodeId.  Nodes are taken by the first p digits that they share
-(:mod:`scribe_spark.pastry.prefix_summaries`): rows 0 to p - 1 are the same for all nodes of a
-prefix on one router, and deeper rows only look inside the prefix.  The tables are the same for
-every p.
+Every entry is the globally nearest node with the required prefix; ties go to the smallest nodeId.
+Nodes are grouped by their first p digits (:mod:`scribe_spark.pastry.prefix_summaries`).  Rows 0 to
+p - 1 are equal for all nodes with the same prefix on the same router, and deeper rows only contain
+nodes of the same prefix.  The tables do not depend on p.
 
 References
 ----------
@@ -43,9 +42,9 @@ def perfect_tables(
     digits: int,
     initial: int | None = None,
 ) -> DataFrame:
-    """Return the tables `LEAVES` and `CELLS` of every bucket: `ROWS`, lazy.
+    """Return the tables `LEAVES` and `CELLS` of every bucket: `ROWS`; lazy.
 
-    A task sees the facts and its own bucket's tables.
+    A task reads the facts of all nodes and its own bucket's tables.
 
     Parameters
     ----------
@@ -54,15 +53,15 @@ def perfect_tables(
     leaf_set : int
         l, even.
     digits : int
-        How many digits p the nodes of a prefix share.
+        p, the number of digits of a prefix.
     initial : int, optional
-        The nodes with smaller numbers are there from the start, and the tables have room for the
-        others; by default all are there.
+        If given, nodes with smaller numbers exist at the start, and the tables have empty rows for
+        the others; by default all nodes exist.
     """
     facts, bounds, kernel, routers = ring.facts, ring.bounds, underlay.kernel, len(underlay.routers)
     spark, folder, bits = ring.layout.spark, ring.layout.folder, b * digits
 
-    # 1. the summary of each prefix, made where its first node is, gathered and handed to all
+    # 1. summarise each prefix in the bucket of its first node; share all summaries
     def summaries(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         live, first = _live_ring(facts, bounds, initial)[1:]
         for batch in batches:
@@ -75,7 +74,7 @@ def perfect_tables(
     gathered = ring.each_bucket().mapInArrow(summaries, BUCKET_SUMMARY).toArrow().to_pylist()
     shared = share(spark, Summaries.of(gathered, routers, b, digits))
 
-    # 2. what the nodes of each bucket know
+    # 2. compute the tables of each bucket
     def known(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         positions, live, first = _live_ring(facts, bounds, initial)
         for batch in batches:
@@ -98,9 +97,9 @@ def perfect_tables(
 def _live_ring(
     facts: Facts, bounds: np.ndarray, initial: int | None
 ) -> tuple[np.ndarray | None, Ring, np.ndarray]:
-    """Positions of the nodes that are there, their ring, and where each bucket begins in it.
+    """Return the positions of existing nodes, their ring, and each bucket's start in that ring.
 
-    Positions are None where all are there.
+    The positions are None if all nodes exist.
     """
     if initial is None:
         return None, facts.ring, bounds
@@ -112,7 +111,7 @@ def _live_ring(
 def _whole_prefixes(
     live: Ring, first: np.ndarray, bucket: int, bits: int
 ) -> list[tuple[int, int, int]]:
-    """Return the prefixes of which some nodes are in a bucket; as `prefixes`, whole."""
+    """Return all prefixes that overlap a bucket, uncut, in the form of :func:`prefixes`."""
     start, stop = first[bucket : bucket + 2]
     if start == stop:
         return []
@@ -123,17 +122,17 @@ def _whole_prefixes(
 
 
 def _among_all(live: States, positions: np.ndarray, states: States) -> States:
-    """Write what live nodes know into the states of all nodes of a bucket, who know nobody yet.
+    """Copy the tables of live nodes into the empty states of all nodes of a bucket.
 
     Parameters
     ----------
     live : States
-        In the ring of the live nodes.
+        The states on the ring of the live nodes.
     positions : ndarray of int64
-        Of the live nodes among all.
+        The positions of the live nodes among all nodes.
     """
     index = positions[live.own] - states.first
-    named = np.append(positions, NONE).astype(np.int32)  # what NONE indexes is NONE
+    named = np.append(positions, NONE).astype(np.int32)  # index NONE yields NONE
     states.leaves[index] = named[live.leaves]
     states.cells[index, : live.cells.shape[1]] = named[live.cells]
     return states
@@ -142,9 +141,9 @@ def _among_all(live: States, positions: np.ndarray, states: States) -> States:
 def prefixes(
     ring: Ring, bounds: np.ndarray, bucket: int, bits: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the prefixes of a bucket that have nodes.
+    """Yield the prefixes in a bucket that have nodes.
 
-    Each with the position of its first node and the position after its last.
+    Each item is the prefix, the position of its first node, and the position after its last node.
     """
     start, stop = int(bounds[bucket]), int(bounds[bucket + 1])
     prefixes, first = np.unique(ring.hi[start:stop] >> np.uint64(64 - bits), return_index=True)
@@ -161,14 +160,14 @@ def known_of_prefixes(
     b: int,
     leaf_set: int,
 ) -> States:
-    """Return what the nodes of some consecutive prefixes know.
+    """Return the tables of the nodes of consecutive prefixes.
 
     Parameters
     ----------
     ring : Ring
-        All nodes, in order; routers are indices.
+        All nodes, sorted by nodeId; routers are indices.
     prefixes : list of (int, int, int)
-        Each prefix, the position of its first node, the position after its last.
+        The items of :func:`prefixes`.
     """
     parts = [_cells(ring, *prefix, summaries, kernel, b) for prefix in prefixes]
     rows = max([1, *(part.shape[1] for part in parts)])
@@ -183,7 +182,7 @@ def known_of_prefixes(
 def _cells(
     ring: Ring, prefix: int, first: int, last: int, summaries: Summaries, kernel: Kernel, b: int
 ) -> np.ndarray:
-    """Routing tables of the nodes of a prefix: positions, int32 of shape (n, rows, 2**b)."""
+    """Return routing tables of the nodes of a prefix: positions, int32, shape (n, rows, 2**b)."""
     part = ring.take(slice(first, last))
     here, back = np.unique(part.router, return_inverse=True)
     shared = [summaries.siblings(prefix, row, here) for row in range(summaries.digits)]

@@ -1,4 +1,4 @@
-"""The player of the programs of a round: an engine, and what it gives Pastry's programs.
+"""The player of a round's programs: an engine together with Pastry's environment.
 
 References
 ----------
@@ -33,19 +33,20 @@ __all__ = ["Player", "play_in_turn"]
 
 
 class Player:
-    """Plays the programs of a round, one after the other.
+    """Plays the programs of a round one after the other.
 
-    The orchestrator, which makes the programs, sees of the nodes' knowledge only what it takes.
+    The orchestrator makes the programs.  It sees of the nodes' tables only what it takes or
+    gathers.
 
     Parameters
     ----------
     engine : InTask or OnSpark
-        Keeps the tables of the buckets.
+        Holds the tables of the buckets.
     given : Given
-        Without lives.
+        The environment of Pastry's programs, without lives.
     lives : Lives, optional
-        Of all nodes; the orchestrator changes them between programs.  Without them all nodes are
-        alive, and there are no rounds.
+        The lives of all nodes, which the orchestrator changes between programs; None if all nodes
+        are alive and there are no rounds.
     """
 
     def __init__(self, engine: InTask | OnSpark, given: Given, lives: Lives | None = None) -> None:
@@ -65,12 +66,12 @@ class Player:
         buckets: int = 1,
         kinds: tuple[str, ...] = MESSAGE_KINDS,
     ) -> Player:
-        """Return the player of an overlay in memory; programs write into the arrays of its state.
+        """Return the player of an overlay in memory; programs change the arrays of its state.
 
         Parameters
         ----------
         buckets : int
-            Each is played in a thread.
+            The number of buckets; each is played in a thread.
         """
         states = state.states
         bounds = np.linspace(0, len(states.known), buckets + 1).astype(np.int64)
@@ -81,13 +82,13 @@ class Player:
 
     @property
     def lives(self) -> _ChangingLives:
-        """The lives of all nodes, in a world."""
+        """The lives of all nodes in a world."""
         assert self._lives is not None, "not a world"
         return self._lives
 
     @property
     def given(self) -> Given:
-        """The facts and rules of a program that is made now."""
+        """The current environment, for a new program."""
         if self._lives is None:
             return self._given
         if self._changes != self.lives.changes:
@@ -101,7 +102,7 @@ class Player:
         return self._given
 
     def begin_round(self, number: int) -> None:
-        """Begin a round: what only the one before needed is freed."""
+        """Begin a round, and free data that only the previous round needed."""
         self.engine.begin_round(number)
         for old in self._shared[:-1]:
             assert isinstance(self.engine, OnSpark)
@@ -109,7 +110,7 @@ class Player:
         del self._shared[:-1]
 
     def observe(self, *, traffic: bool) -> None:
-        """Say whether senders and receivers are kept from now on."""
+        """Set whether senders and receivers are recorded from now on."""
         self._given = replace(self._given, observer=replace(self._given.observer, traffic=traffic))
 
     def play(self, program: Program) -> int:
@@ -138,7 +139,7 @@ class Player:
 
 
 class _ChangingLives(Lives):
-    """The lives of all nodes, and how often they have changed."""
+    """The lives of all nodes, with a counter of changes."""
 
     changes = 0
 
@@ -155,7 +156,7 @@ class _ChangingLives(Lives):
 
 @dataclass(frozen=True)
 class _LivesInFiles(KnowsLives):
-    """The lives of all nodes at a time, as files that tasks map; picklable, not to be written."""
+    """A read-only snapshot of the lives of all nodes in files that tasks map; picklable."""
 
     shared: SharedInFiles
 
@@ -175,7 +176,7 @@ class _LivesInFiles(KnowsLives):
     def entered(self) -> np.ndarray:  # type: ignore[override]
         return self.shared["entered"]
 
-    @functools.lru_cache(maxsize=4)  # noqa: B019  (handles are few, and equal ones the same)
+    @functools.lru_cache(maxsize=4)  # noqa: B019  (there are few handles)
     def known_dead(self, number: int) -> np.ndarray:
         """See `KnowsLives.known_dead`."""
         return super().known_dead(number)

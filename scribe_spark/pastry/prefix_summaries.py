@@ -1,7 +1,7 @@
-"""Summaries that the parts of the ring exchange: each router's nearest node of each prefix.
+"""Summaries that parts of the ring exchange: the nearest node of each prefix to each router.
 
 Nodes that share their first p digits find the entries of rows p and deeper among themselves.  For
-rows 0 to p - 1 all that they need of the others is each router's nearest node of each prefix.
+rows 0 to p - 1 they only need, of each other prefix, the node that is nearest to their router.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ import pyarrow as pa
 from scribe_spark.engine.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
-#: Of one prefix, as a number: for each router, in order, the position of its nearest node (INT),
-#: and how far that is (BIGINT, microseconds; empty where p is 1).
+#: The summary of a prefix (given as a number): for each router, the position of its nearest node
+#: with the prefix (INT) and the delay to it (BIGINT, microseconds; empty if p is 1).
 BUCKET_SUMMARY = "prefix bigint, nearest binary, delay_us binary"
 
-#: Cells of :attr:`Summaries.nearest` at the most: 16 MiB as INT.
+#: The maximal number of cells of :attr:`Summaries.nearest`: 16 MiB as INT.
 _MOST_CELLS = 2**22
-#: Nodes of one bucket at the most: a task's tables then take about 100 MB.
+#: The maximal number of nodes in a bucket; a task's tables then take about 100 MB.
 _MOST_NODES = 2**16
-#: A bucket of fewer nodes than this is not worth a task of its own.
+#: The minimal number of nodes in a bucket that is worth a task of its own.
 _FEWEST_NODES = 2**9
 
 
 def bucket_digits(b: int, nodes: int, routers: int, cores: int) -> int:
-    """Return how many digits p the nodes of one bucket share.
+    """Return p, the number of first digits that the nodes of a bucket share.
 
-    As few as make four buckets a core and keep buckets below :data:`_MOST_NODES`, while they are
-    worth a task and their summaries, a cell for each router and prefix, stay small.
+    It is the smallest p that gives four buckets per core and at most :data:`_MOST_NODES` nodes per
+    bucket, as long as buckets are worth a task and the summaries (a cell per router and prefix)
+    stay small.
     """
     p = 1
     while (
@@ -51,13 +52,13 @@ def summarise_bucket(
     Parameters
     ----------
     first : int
-        The position of the first of the nodes.
+        The position of the prefix's first node.
     ring : Ring
-        The nodes of the prefix in nodeId order; routers are indices.
+        The nodes of the prefix, sorted by nodeId; routers are indices.
     routers : int
-        How many routers the underlay has.
+        The number of routers of the underlay.
     with_delay : bool
-        Whether summaries are to be merged (:meth:`Summaries.of`).
+        True if summaries will be merged to shorter prefixes (:meth:`Summaries.of`).
     """
     _, index = np.unique(ring.router, return_index=True)  # the smallest nodeId on each router
     index.sort()
@@ -82,10 +83,10 @@ class Summaries:
     Attributes
     ----------
     b, digits : int
-        Digits are base 2**b; the nodes of a prefix share this many, p.
+        Digits are base 2**b; p is the number of digits of a prefix.
     nearest : tuple of ndarray of int32, shape (2**(b * digits), R)
-        For 1, 2, ... p digits: the position of each prefix's node nearest to each router; -1 where
-        no node has the prefix.
+        For prefixes of 1, 2, ... p digits: the position of the prefix's node nearest to each
+        router; -1 if no node has the prefix.
     """
 
     b: int
@@ -94,7 +95,7 @@ class Summaries:
 
     @classmethod
     def of(cls, rows: Iterable[dict], routers: int, b: int, digits: int) -> Summaries:
-        """From rows of :data:`BUCKET_SUMMARY`, in any order; `digits` is p."""
+        """Build from rows of :data:`BUCKET_SUMMARY`, in any order; `digits` is p."""
         rows = list(rows)
         nearest = np.full((2 ** (b * digits), routers), -1, dtype=np.int32)
         for row in rows:
@@ -110,10 +111,10 @@ class Summaries:
         return cls(b, digits, tuple(levels))
 
     def siblings(self, prefix: int, row: int, routers: np.ndarray) -> np.ndarray:
-        """Return entries of a row before p for nodes of a prefix: int32, (2**b, len(routers)).
+        """Return the entries of a row before p for nodes of a prefix: int32, (2**b, len(routers)).
 
-        Positions of the nodes nearest to each router that share `row` digits with `prefix`, by
-        their next digit; -1 for none, and for the prefix's own digit.
+        An entry is the node nearest to the router that shares `row` digits with `prefix` and has
+        the given next digit; -1 for none, and for the prefix's own digit.
         """
         base = 2**self.b
         cell = prefix >> self.b * (self.digits - row - 1)
@@ -129,9 +130,9 @@ _NOWHERE = np.int64(2**62)
 def _nearest_of_shorter(
     nearest: np.ndarray, delay_us: np.ndarray, base: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Nearest nodes of prefixes one digit shorter: the nearest of the `base` prefixes under each.
+    """Merge summaries to prefixes that are one digit shorter: the nearest of `base` nodes.
 
-    Of equally near ones the first, which has the smallest nodeId.
+    Ties go to the first prefix, which has the smallest nodeIds.
     """
     shape = (-1, base, nearest.shape[1])
     best = delay_us.reshape(shape).argmin(axis=1)[:, None]

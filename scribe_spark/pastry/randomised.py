@@ -1,4 +1,4 @@
-"""Randomised routing: another way to the same root.
+"""Randomised routing: different routes to the same root.
 
 References
 ----------
@@ -21,19 +21,19 @@ from scribe_spark.pastry.states import IsAlive, States
 def randomised_hop(
     states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys, seed: int, *drawn_by: np.ndarray
 ) -> tuple[np.ndarray, Met]:
-    """Return where messages go next if each node draws among all that bring a message on.
+    """Return next hops that each node draws among all nodes that bring a message closer.
 
-    Those are the nodes in leaf set and routing table that share a prefix with the key at least as
-    long as the node's own and are numerically closer to the key.  The node takes the first of them
-    that is alive.  Where there is none, it is the root, or the root is a leaf with a shorter
-    prefix: the usual next hop.
+    The candidates are the nodes in the leaf set and routing table that share at least as long a
+    prefix with the key as the node itself, and are numerically closer to the key.  The next hop is
+    the first live candidate in random order.  If there is none, the usual next hop is taken; then
+    the node is the root, or the root is a leaf with a shorter prefix.
 
     Parameters
     ----------
     states, is_alive, at, keys
-        As of :func:`~scribe_spark.pastry.next_hop.hop`.
+        See :func:`~scribe_spark.pastry.next_hop.hop`.
     *drawn_by : ndarray of int64, shape (m,)
-        Key the draws, with the numbers of node and candidate.
+        The keys of the random draws, in addition to the numbers of node and candidate.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def randomised_hop(
 
 
 def _candidates(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nodes that each message may be brought on to: message, position."""
+    """Return the candidates for the next hop of each message: index of the message, position."""
     ring, b = states.known, states.b
     leaves = states.leaves[at - states.first]
     cells = states.cells[at - states.first].reshape(len(at), -1)
@@ -63,11 +63,11 @@ def _candidates(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray,
     known[:, 1:][known[:, 1:] == known[:, :-1]] = -1
     message, column = np.nonzero(known >= 0)
     candidate, here, keys = known[message, column], at[message], keys.take(message)
-    theirs = ids.shared_digits_np(ring.hi[candidate], ring.lo[candidate], keys.hi, keys.lo, b)
-    mine = ids.shared_digits_np(ring.hi[here], ring.lo[here], keys.hi, keys.lo, b)
+    other = ids.shared_digits_np(ring.hi[candidate], ring.lo[candidate], keys.hi, keys.lo, b)
+    own = ids.shared_digits_np(ring.hi[here], ring.lo[here], keys.hi, keys.lo, b)
     away = distances(ring, keys, np.stack([candidate, here], axis=1))
     closer = away.column(np.zeros(len(here), dtype=np.int64)).closer_than(
         away.column(np.ones(len(here), dtype=np.int64))
     )[:, 0]
-    fits = closer & (theirs >= mine)
+    fits = closer & (other >= own)
     return message[fits], candidate[fits]

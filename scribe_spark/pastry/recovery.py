@@ -1,4 +1,4 @@
-"""Recovery: nodes come back with their routing tables, and ask their last known leaves.
+"""Recovery: nodes return with their routing tables, and ask their last known leaves.
 
 References
 ----------
@@ -23,7 +23,7 @@ from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.states import CELLS, LEAVES, NONE, live_only
 from scribe_spark.pastry.waves_of_round import WaveOfRound
 
-#: The table of nodes that have found no live leaf: ``node``.
+#: The table of nodes that found no live leaf: ``node``.
 _ALONE = "alone"
 
 #: Kinds of messages.
@@ -31,15 +31,16 @@ _QUESTION, _ANSWER, _ANNOUNCEMENT = "question", "answer", "announcement"
 
 
 def recover(player: Player, nodes: np.ndarray, besides: Sequence[Program] = ()) -> np.ndarray:
-    """Recover nodes (positions, ascending) together; then those without a live node, by nodeId.
+    """Recover nodes (positions, ascending); return those that know no live node, by nodeId.
 
-    All see the state before.  Each takes what its live last known leaves and their leaf sets offer,
-    tells its new leaf set, and leaf sets are exchanged.
+    All nodes recover together, from the tables before.  Each asks its last known leaves for their
+    leaf sets, takes the best nodes as leaves, and announces itself to them.  Then leaf sets are
+    exchanged.
 
     Parameters
     ----------
     besides : sequence of Program
-        Played in the same supersteps; they write nothing of this.
+        Programs to be played in the same supersteps; they must write other tables.
     """
     if not len(nodes):
         for program in besides:
@@ -54,12 +55,12 @@ def recover(player: Player, nodes: np.ndarray, besides: Sequence[Program] = ()) 
 
 @dataclass(frozen=True)
 class _Recover(NodeProgram):
-    """Nodes ask their last known leaves, and tell their new ones.
+    """Nodes ask their last known leaves, and announce themselves to their new leaves.
 
     Attributes
     ----------
     nodes : ndarray of int64
-        Positions, ascending.
+        The positions of the recovering nodes, ascending.
     """
 
     nodes: np.ndarray
@@ -103,7 +104,7 @@ class _Recover(NodeProgram):
         return {AT: asker, "offers": live_only(self.given.is_alive, offers)}
 
     def _come_back(self, bucket: int, tables: Tables, came: Columns) -> Columns:
-        """Take leaves, and tell them."""
+        """Take the offered leaves, and announce the node to them."""
         states = self.states(bucket, tables, LEAVES)
         take_leaves(states, came[AT] - states.first, came["offers"])
         back = distinct(came[AT])
@@ -115,7 +116,7 @@ class _Recover(NodeProgram):
         return {AT: to, "back": new}
 
     def _take(self, bucket: int, tables: Tables, came: Columns) -> None:
-        """Take the nodes that are back, as leaves and entries."""
+        """Offer the recovered nodes to the receivers' leaf sets and routing tables."""
         states = self.states(bucket, tables, LEAVES, CELLS)
         index, back = came[AT] - states.first, came["back"]
         take_cells(states, self.given.kernel, index, back)

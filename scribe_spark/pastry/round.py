@@ -1,4 +1,4 @@
-"""A round of a world: events, detection and repair, lookups; and what is seen of it.
+"""A round of a world: events, detection and repair, lookups, and the results.
 
 References
 ----------
@@ -34,7 +34,7 @@ from scribe_spark.pastry.table_maintenance import maintain_tables
 from scribe_spark.pastry.table_repair import FindDead, close_phase
 from scribe_spark.pastry.tally import Tally
 
-#: The table of live nodes whose leaf set is another one than before the round: ``node``.
+#: The table of live nodes whose leaf set differs from that before the round: ``node``.
 NEW_LEAFS = "new leafs"
 
 
@@ -48,8 +48,8 @@ class RoundResult:
     messages : dict of str to int
         Messages by kind, see :class:`~scribe_spark.pastry.tally.Tally`.
     new_leafs : ndarray of int64
-        Positions of the live nodes whose leaf set is another one than before the round, ascending;
-        nobody's where the table :data:`NEW_LEAFS` stays in the buckets.
+        The positions of the live nodes whose leaf set differs from that before the round,
+        ascending; empty if the table :data:`NEW_LEAFS` stays in the buckets.
     lookups : LookupResults
     """
 
@@ -60,21 +60,21 @@ class RoundResult:
 
 
 def play_round(player: Player, number: int, events: Events, lookups: Lookups | int) -> Lookups:
-    """Play one round; the lookups that were made.
+    """Play one round; return the lookups that were made.
 
-    What is seen of it :func:`see_round` tells, which is to be called before the next round.
+    Call :func:`see_round` before the next round to get the results.
 
     Parameters
     ----------
     number : int
         Rounds count from 0.
     lookups : Lookups or int
-        From nodes that are alive after the events; or how many are to be drawn.
+        Lookups from nodes that are alive after the events, or the number of lookups to draw.
 
     Raises
     ------
     ImpossibleRound
-        For an event that cannot be, or if no node is left.
+        An event is impossible, or no node is left.
     """
     check_events(player.lives, player.given.facts.ring, number, events)
     play_events(player, number, events)
@@ -85,7 +85,7 @@ def play_round(player: Player, number: int, events: Events, lookups: Lookups | i
 
 
 def repair(player: Player, number: int) -> list[Program | IfRows]:
-    """Return keep-alives, detection, and repair of leaf sets and tables, one after the other."""
+    """Return the programs of keep-alives, detection, and repair of leaf sets and tables."""
     given = player.given
     steps, rules = repair_leaf_sets(given, number), given.world_rules
     if rules.repair == "eager" and player.lives.known_dead(number - 1).any():
@@ -98,12 +98,12 @@ def repair(player: Player, number: int) -> list[Program | IfRows]:
 
 @dataclass(frozen=True)
 class _CompareLeafSets(NodeProgram):
-    """Notes live nodes whose leaf set is another set of nodes than before the round.
+    """Record live nodes whose leaf set, as a set of nodes, differs from that before the round.
 
     Attributes
     ----------
     entered : ndarray of int64
-        Positions of nodes that were not alive before.
+        The positions of nodes that were not alive before the round.
     """
 
     entered: np.ndarray
@@ -116,8 +116,8 @@ class _CompareLeafSets(NodeProgram):
         if LEAVES_BEFORE in tables:
             changed = ~same_leaves(tables[LEAVES]["leaves"], tables[LEAVES_BEFORE]["leaves"])
             del tables[LEAVES_BEFORE]
-        mine = self.entered[(self.entered >= first) & (self.entered < last)]
-        changed[mine - first] = True
+        own = self.entered[(self.entered >= first) & (self.entered < last)]
+        changed[own - first] = True
         tables.pop(NEW_LEAFS, None)
         if (new := np.flatnonzero(changed & alive)).size:
             tables[NEW_LEAFS] = {"node": new + first}
@@ -133,19 +133,19 @@ def see_round(
     programs: Iterable[Program] = (),
     tables: Iterable[str] = (NEW_LEAFS,),
 ) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:
-    """Return what happened in a round, and more tables that are taken off the buckets.
+    """Return the result of a round, and further tables taken from the buckets.
 
     Parameters
     ----------
     entered : ndarray of int64
-        Positions of nodes that were not alive before the round.
+        The positions of nodes that were not alive before the round.
     tally : Tally
-        Counts the messages; their senders and receivers stay in the buckets.
+        The counter of messages; senders and receivers stay in the buckets.
     programs : iterable of Program
         Measures that are played at the end of the round, all in the same supersteps.
     tables : iterable of str
-        The tables that are taken; without :data:`NEW_LEAFS` that stays in the buckets until the
-        next round is seen.
+        The tables to return; without :data:`NEW_LEAFS`, that table stays in the buckets until this
+        function is called for the next round.
     """
     player.play(Together((_CompareLeafSets(player.given, entered), *programs)))
     taken = player.take(MESSAGES, ENDED, *tables)

@@ -1,4 +1,4 @@
-"""Routes of messages from hop to hop, to their ends or to the edge of a bucket.
+"""Routing of messages hop by hop, to their end or to the edge of a bucket.
 
 References
 ----------
@@ -15,36 +15,36 @@ from scribe_spark.engine.packing import Columns, concatenate, count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.next_hop import Met
 
-#: ``hop_of(messages)``: the next node of each message (the node itself delivers; NONE: no candidate
-#: is left), and the messages with what they carry from then on.
+#: ``hop_of(messages)`` returns the next node of each message (the node itself delivers; NONE: no
+#: candidate is left), and the messages with updated columns.
 HopOf = Callable[[Columns], tuple[np.ndarray, Columns]]
 
 
 def unrouted(messages: Columns) -> dict[str, np.ndarray]:
-    """Return messages as :func:`route_to_edge` moves them: they have been nowhere yet."""
+    """Return new messages for :func:`route_to_edge`, with empty paths."""
     return {**messages, "path": np.empty((count_rows(messages), 0), dtype=np.int64)}
 
 
 def route_to_edge(
     moving: Columns, hop_of: HopOf, is_own: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Route messages to their ends, or to the edge of a bucket.
+    """Route messages to their end, or to the edge of a bucket.
 
     Parameters
     ----------
     moving : Columns
-        ``at`` nodes of the bucket; ``path``: the nodes where each was before.
+        Messages ``at`` nodes of the bucket; ``path`` has the nodes that each visited before.
     hop_of : callable
     is_own : callable
-        Whether nodes are of the bucket.
+        Returns True for nodes of the bucket.
 
     Returns
     -------
     ended : Columns
-        The messages where they ended, without paths; ``delivered``, and ``circled``: whether a node
-        was reached for the second time, which does not deliver then.
+        The ended messages without paths, with two more columns: ``delivered``, and ``circled``,
+        True if a node was visited twice (then the message is not delivered).
     leaving : Columns
-        The messages that are at nodes of other buckets now.
+        The messages that have reached nodes of other buckets.
     """
     ended, leaving = list[Columns](), list[Columns]()
     while count_rows(moving):
@@ -77,12 +77,12 @@ def _ended(
 
 
 def count_hop(count: Callable[..., None], at: np.ndarray, onward: np.ndarray, met: Met) -> None:
-    """Count the transmissions of a hop, those that met dead nodes among them.
+    """Count the transmissions of a hop, including those to dead nodes.
 
     Parameters
     ----------
     count : callable
-        ``count(messages, lost, between=...)``; `between` returns senders and receivers.
+        ``count(messages, lost, between=...)``, where `between` returns senders and receivers.
     """
     goes, lost = (onward >= 0) & (onward != at), len(met.dead)
 

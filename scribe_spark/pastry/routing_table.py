@@ -1,4 +1,4 @@
-"""Routing tables: for each row and column a node that shares `row` digits and has `column` next.
+"""Routing tables: the entry in a row and column shares `row` digits and has `column` next.
 
 References
 ----------
@@ -25,14 +25,14 @@ _NODES_AT_ONCE = 2**14
 
 @dataclass(frozen=True)
 class RoutingTables:
-    """The routing tables of n nodes; cells and whole rows may be missing.
+    """The routing tables of n nodes; empty cells and rows are omitted.
 
     Attributes
     ----------
     offsets : ndarray of int64, shape (n + 1,)
-        Where each node's entries begin in the arrays below.
+        The entries of node i have the indices ``offsets[i]`` to ``offsets[i + 1] - 1`` below.
     row, col : ndarray of int32
-        The cell of each entry, at most one entry a cell.
+        The cell of each entry; a cell has at most one entry.
     entry : ndarray of int64
         The entry's position in a `Ring`.
     """
@@ -44,7 +44,7 @@ class RoutingTables:
 
     @classmethod
     def of_dense(cls, tables: np.ndarray) -> RoutingTables:
-        """From cells, shape (n, rows, 2**b): positions, -1 where there is no entry."""
+        """Build from an array of cells: positions, shape (n, rows, 2**b), -1 for empty cells."""
         filled = tables >= 0
         _, row, col = np.nonzero(filled)
         lengths = filled.sum(axis=(1, 2))
@@ -55,13 +55,13 @@ class RoutingTables:
         return len(self.offsets) - 1
 
     def take(self, nodes: slice) -> RoutingTables:
-        """The routing tables of a slice of the nodes."""
+        """Return the routing tables of a slice of the nodes."""
         offsets, own = row_values(self.offsets, nodes)
         return RoutingTables(offsets, self.row[own], self.col[own], self.entry[own])
 
 
 def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
-    """Return `schemas.ROUTING_TABLE`: one row per entry of every node.
+    """Return one row per entry of every node: `schemas.ROUTING_TABLE`.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
 
 
 def table_entries(known: DataFrame) -> DataFrame:
-    """Return `schemas.TABLE_ENTRIES`: nodes, and the entries in all their routing tables; one row.
+    """Return one row with the numbers of nodes and of entries: `schemas.TABLE_ENTRIES`.
 
     Parameters
     ----------

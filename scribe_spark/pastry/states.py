@@ -1,7 +1,7 @@
-"""The knowledge of nodes, as dense arrays into which offers of other nodes are merged.
+"""Leaf sets and routing tables as dense arrays, into which kernels merge offers of nodes.
 
-Known nodes are named by their place in the order of nodeIds.  So of two nodes the one with the
-smaller nodeId is the smaller number, and places on the ring are compared without 128-bit numbers.
+A node is given by its position in the order of nodeIds.  So of two nodes, the one with the smaller
+nodeId has the smaller position, and positions are compared instead of 128-bit numbers.
 """
 
 from __future__ import annotations
@@ -20,32 +20,33 @@ from scribe_spark.pastry.leaf_set import LeafSets, covers_ring
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel
 
-#: No leaf, no entry.
+#: Marks an empty place in a leaf set or routing table.
 NONE = -1
 
-#: Tables of a bucket, a row a node: its leaf set (``leaves``), and its routing table (``cells``),
-#: both as in `States`.
+#: The tables of a bucket with one row per node: leaf sets (column ``leaves``) and routing tables
+#: (column ``cells``), both as in `States`.
 LEAVES, CELLS = "leaf sets", "routing tables"
 
-#: Which positions, of any shape, are those of live nodes; :data:`NONE` is no node's.
+#: Returns True for positions (an array of any shape) of live nodes; :data:`NONE` is False.
 IsAlive = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class States:
-    """Leaf sets and routing tables of n nodes; kernels write into the arrays.
+    """Leaf sets and routing tables of n nodes; kernels change the arrays.
 
     Attributes
     ----------
     known : Ring
-        K nodes in the order of their nodeIds, each once; routers are indices.
+        All K nodes, sorted by nodeId, each once; routers are indices.
     own : ndarray of int64, shape (n,)
-        The nodes themselves, as positions in `known`, ascending.
+        The positions of the n nodes in `known`, ascending.
     leaves : ndarray of int32, shape (n, l)
         Positions in `known`: the larger leaves in the first half, the smaller ones in the second,
-        each nearest first; then :data:`NONE`.  In a small ring a node is on both sides.
+        each half nearest first and padded with :data:`NONE`.  In a small ring a node occurs on both
+        sides.
     cells : ndarray of int32, shape (n, rows, 2**b)
-        Entries of the routing tables, as positions in `known`, or :data:`NONE`.
+        The entries of the routing tables, as positions in `known`, or :data:`NONE`.
     """
 
     known: Ring
@@ -55,7 +56,7 @@ class States:
 
     @classmethod
     def empty(cls, known: Ring, own: np.ndarray, leaf_set: int, b: int) -> States:
-        """Nodes that know nobody."""
+        """Return nodes with empty tables."""
         shape = len(own), table_rows(known, b), 2**b
         return cls(
             known,
@@ -66,33 +67,33 @@ class States:
 
     @classmethod
     def of_tables(cls, known: Ring, first: int, tables: Mapping[str, Columns]) -> States:
-        """Return what the nodes of a bucket know.
+        """Return the states of the nodes of a bucket.
 
         Parameters
         ----------
         first : int
             The position of the bucket's first node.
         tables : mapping of Columns
-            :data:`LEAVES` and :data:`CELLS`.
+            The tables :data:`LEAVES` and :data:`CELLS`.
         """
         leaves, cells = tables[LEAVES]["leaves"], tables[CELLS]["cells"]
         return cls(known, np.arange(first, first + len(leaves)), leaves, cells)
 
     def tables(self) -> dict[str, Columns]:
-        """The tables :data:`LEAVES` and :data:`CELLS` of these nodes."""
+        """Return the tables :data:`LEAVES` and :data:`CELLS` of these nodes."""
         return {LEAVES: {"leaves": self.leaves}, CELLS: {"cells": self.cells}}
 
     @property
     def b(self) -> int:
-        """Digits are base 2**b."""
+        """b, where digits are base 2**b."""
         return self.cells.shape[2].bit_length() - 1
 
     @property
     def first(self) -> int:
-        """The position of the first of the nodes.
+        """The position of the first node.
 
-        Where ``own`` is an interval of the ring, a bucket's or the whole ring, a node's index is
-        its position less this.
+        If ``own`` is an interval of the ring (a bucket, or the whole ring), then the index of a
+        node is its position minus this value.
         """
         return int(self.own[0]) if len(self.own) else 0
 
@@ -102,13 +103,13 @@ class States:
         return self.leaves.shape[1] // 2
 
     def of(self, nodes: slice) -> States:
-        """The states of a slice of the nodes; the same arrays."""
+        """Return the states of a slice of the nodes, as views of the same arrays."""
         return States(self.known, self.own[nodes], self.leaves[nodes], self.cells[nodes])
 
     def farthest(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The farthest larger and the farthest smaller leaf of some nodes: positions, int64.
+        """Return the farthest larger and farthest smaller leaf of some nodes: positions, int64.
 
-        The node itself where a side is empty.
+        If a side is empty, the value is the node itself.
         """
         sides = self.leaves[index].reshape(-1, 2, self.half)
         count = (sides >= 0).sum(axis=2, keepdims=True)
@@ -117,26 +118,27 @@ class States:
         return larger, smaller
 
     def reach(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Places in `known` from some nodes to their farthest leaves, as :meth:`farthest`."""
+        """Return the distances, in positions, from nodes to their farthest leaf on each side."""
         size, own, (larger, smaller) = len(self.known), self.own[index], self.farthest(index)
         return (larger - own) % size, (own - smaller) % size
 
     def covers_ring(self, index: np.ndarray) -> np.ndarray:
-        """Return which nodes' leaf sets cover the ring, see `leaf_set.covers_ring`: bool."""
+        """Return True for leaf sets that cover the ring, see `leaf_set.covers_ring`."""
         return covers_ring(*self.reach(index), len(self.known))
 
     def distinct_leaves(self, index: np.ndarray) -> np.ndarray:
-        """Leaves of some nodes, int32 of shape (len(index), l); a second mention is `NONE`."""
+        """Return leaves of some nodes: int32, shape (len(index), l); repetitions are `NONE`."""
         leaves, half = self.leaves[index], self.half
         larger, smaller = self.reach(index)
-        meet = np.flatnonzero(larger + smaller >= len(self.known))  # else no leaf is on both sides
+        # leaves are on both sides only if the sides meet
+        meet = np.flatnonzero(larger + smaller >= len(self.known))
         one, other = leaves[meet, :half], leaves[meet, half:]
         other[(other[:, :, None] == one[:, None]).any(axis=2)] = NONE
         leaves[meet, half:] = other
         return leaves
 
     def to_knowledge(self, index: np.ndarray, kernel: Kernel) -> Knowledge:
-        """Return what some of the nodes know, as routing needs it."""
+        """Return the tables of some of the nodes as `Knowledge`."""
         known, own = self.known, self.own[index]
         leaves, covers = self.distinct_leaves(index), self.covers_ring(index)
         # clockwise, from the farthest smaller leaf to the farthest larger one
@@ -156,16 +158,16 @@ class States:
 
 
 def is_node(position: np.ndarray) -> np.ndarray:
-    """Return whether positions are those of nodes: where nobody has died, all nodes are alive."""
+    """Return True for positions that are not NONE, in an overlay without dead nodes."""
     return position >= 0
 
 
 def live_only(is_alive: IsAlive, positions: np.ndarray) -> np.ndarray:
-    """Positions, :data:`NONE` in the place of dead nodes: nobody takes them."""
+    """Replace the positions of dead nodes by :data:`NONE`."""
     return np.where(is_alive(positions), positions, np.int32(NONE))
 
 
 def table_rows(known: Ring, b: int) -> int:
-    """Return how many rows tables of nodes can have that know no others: one at least."""
+    """Return the number of rows that routing tables need, at least one."""
     shared = ids.shared_digits_np(known.hi[1:], known.lo[1:], known.hi[:-1], known.lo[:-1], b)
     return 1 + int(shared.max(initial=0))

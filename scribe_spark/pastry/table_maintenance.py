@@ -16,20 +16,20 @@ from scribe_spark.pastry.waves_of_round import WaveOfRound
 
 
 def maintain_tables(given: Given, purpose: str, number: int) -> list[Program | IfRows]:
-    """Each live node asks one drawn entry of each row for its row.
+    """Return the programs in which each live node asks a random entry of each row for the row.
 
-    All answers are rows from before it.  An entry that is dead is dropped, and repaired by the rule
-    in force, before the answers are taken.
+    The answers are rows from before the maintenance.  Dead entries that are asked are dropped and
+    repaired (by the configured rule) before the answers are used.
 
     Parameters
     ----------
     purpose, number : str, int
-        Key of the draws.
+        The key of the random draws.
 
     Returns
     -------
     list of Program or IfRows
-        To be played one after the other.
+        Programs to be played one after the other.
     """
     ask, take = maintenance(given, WaveOfRound.of_nobody(given), purpose, number)
     return [ask, close_phase(given), take]

@@ -1,4 +1,4 @@
-"""Dead entries of routing tables: dropped where they are found, and repaired.
+"""Dead entries of routing tables: removed when they are found, and repaired.
 
 References
 ----------
@@ -22,24 +22,24 @@ from scribe_spark.pastry.arrivals.observer import FOUND, both_ways
 from scribe_spark.pastry.arrivals.wave import Given, NodeProgram
 from scribe_spark.pastry.states import CELLS, States
 
-_ROWS = 2**14  # nodes whose tables are searched together
+_ROWS = 2**14  # the number of nodes whose tables are searched in one step
 
-#: Kinds of messages; a node reminds itself of its holes: cells whose entry it has dropped.
+#: Kinds of messages; with ``holes`` a node reminds itself of the cells whose entry it removed.
 _QUESTION, _ANSWER, _HOLES = "question", "answer", "holes"
 
 
 def close_phase(given: Given) -> IfRows:
-    """Return what drops entries that messages have found dead, and repairs their cells."""
+    """Return the program that removes entries that messages found dead, and repairs their cells."""
     return IfRows((FOUND,), (RepairTables(given),))
 
 
 @dataclass(frozen=True)
 class RepairTables(NodeProgram):
-    """Entries that were found dead are dropped; then their cells are repaired.
+    """Remove dead entries, then repair their cells.
 
-    All repairs read the tables after all drops and before any repair, so the live entries of the
-    next row are asked together with those of the row; their questions count, and their answers are
-    taken, where nobody in the row names a live node.
+    All repairs read the tables after all removals and before any repair.  The live entries of the
+    hole's row and of the next row are asked in the same superstep.  The questions to the next row
+    count, and their answers are used, only if no entry of the hole's row names a live node.
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -57,7 +57,7 @@ class RepairTables(NodeProgram):
         return outbox
 
     def _drop(self, bucket: int, tables: Tables) -> Outbox:
-        """Drop dead entries; ask the live ones of the row and of the next one."""
+        """Remove dead entries; ask the live entries of the row and of the next row."""
         if FOUND not in tables:
             return {}
         size, found = len(self.given.facts.ring), tables[FOUND]
@@ -86,7 +86,7 @@ class RepairTables(NodeProgram):
         return {_QUESTION: questions, _HOLES: holes}
 
     def _entries(self, states: States, holes: Columns, below: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the live entries of the rows in which holes are, or of those `below` them."""
+        """Return live entries of the rows with holes, or of the rows `below` them."""
         row = holes["row"] + below
         there = np.flatnonzero(row < states.cells.shape[1])
         entries = states.cells[holes[AT][there] - states.first, row[there]]
@@ -94,7 +94,7 @@ class RepairTables(NodeProgram):
         return there[hole], entries[hole, place].astype(np.int64)
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
-        """Name the entry of the cell, unless that is empty or the asker."""
+        """Name the own entry of the cell, unless it is empty or the asking node."""
         states = self.states(bucket, tables)
         entry = states.cells[came[AT] - states.first, came["row"], came["column"]].astype(np.int64)
         named = np.flatnonzero((entry >= 0) & (entry != came["asker"]))
@@ -106,7 +106,7 @@ class RepairTables(NodeProgram):
         }
 
     def _take(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
-        """Check the named nodes; cells take the nearest live one."""
+        """Check that the named nodes are alive; put the nearest live one into the cell."""
         states, holes = self.states(bucket, tables), inbox[_HOLES]
         width, size = states.cells.shape[1], len(holes[AT])
         base = 2**states.b
@@ -144,7 +144,7 @@ class RepairTables(NodeProgram):
         hole: np.ndarray,
         named: np.ndarray,
     ) -> None:
-        """Count questions and answers, and the checks of the nodes that were named."""
+        """Count questions and answers, and the checks of named nodes."""
         node, observer = holes[AT], self.given.observer
         observer.count(
             tables, "repair", 2 * len(asked), between=lambda: both_ways(node[asking], asked)
@@ -154,12 +154,12 @@ class RepairTables(NodeProgram):
 
 @dataclass(frozen=True)
 class FindDead(NodeProgram):
-    """Rule ``eager``: every entry is found that has been dead for a round after detection.
+    """Record dead entries one round after their detection (repair rule ``eager``).
 
     Attributes
     ----------
     number : int
-        The round.
+        The number of the round.
     """
 
     number: int

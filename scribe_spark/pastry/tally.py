@@ -1,4 +1,4 @@
-"""Counts of messages by kind, those that met a dead node apart."""
+"""Counts of messages by kind, and of those that met a dead node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from scribe_spark.engine import Columns
 from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer, counted
 
-#: Every kind of message in a world.  ``join`` is the request to the contact, and each transmission
+#: All kinds of messages in a world.  ``join`` is the request to the contact, and each transmission
 #: of the join message.
 MESSAGE_KINDS = (
     "probe",
@@ -29,16 +29,16 @@ MESSAGE_KINDS = (
 
 
 class Tally:
-    """Counts of the messages of each kind in a round.
+    """Counts the messages of each kind in a round.
 
-    ``lost KIND`` are those of a kind that met a dead node.
+    ``lost KIND`` counts the messages of a kind that met a dead node.
 
     Parameters
     ----------
     kinds : tuple of str
-        :data:`MESSAGE_KINDS`, and those of an application on Pastry.
+        :data:`MESSAGE_KINDS`, and further kinds of an application on Pastry.
     in_buckets : bool
-        Whether the observer keeps senders and receivers in the buckets.
+        True if senders and receivers are recorded in the buckets.
     """
 
     def __init__(self, kinds: tuple[str, ...] = MESSAGE_KINDS, in_buckets: bool = False) -> None:
@@ -47,11 +47,11 @@ class Tally:
 
     @property
     def observer(self) -> Observer:
-        """The observer that counts these kinds in buckets; :meth:`take` adds the counts up."""
+        """The observer that counts these kinds in buckets; :meth:`take` adds its counts."""
         return Observer(self.kinds, traffic=self._in_buckets)
 
     def take(self, taken: Mapping[str, Columns]) -> None:
-        """Count what buckets have counted: the tables `MESSAGES`."""
+        """Add the counts of all buckets: the tables `MESSAGES`."""
         if MESSAGES in taken:
             sums = counted(taken[MESSAGES], len(self.kinds))
             for kind, messages, lost in zip(self.kinds, *sums, strict=True):
@@ -59,5 +59,5 @@ class Tally:
                 self._counts[f"lost {kind}"] += int(lost)
 
     def by_kind(self) -> dict[str, int]:
-        """Messages by kind, without the kinds that did not occur."""
+        """Return the number of messages by kind, without kinds that did not occur."""
         return {kind: count for kind, count in sorted(self._counts.items()) if count}

@@ -1,4 +1,4 @@
-"""The waves in which nodes arrive in a round, and whom these ask.
+"""The waves in which nodes arrive in a round, and the contacts of these nodes.
 
 References
 ----------
@@ -21,13 +21,13 @@ from scribe_spark.pastry.arrivals.waves import wave_size
 
 
 def arrival_order(known: Ring, nodes: np.ndarray, number: int, seed: int) -> np.ndarray:
-    """The nodes (positions) that arrive in a round, in the order of a draw."""
+    """Return the nodes (positions) that arrive in a round, in random order."""
     drawn = draws.stream_at(seed, "arrival order", number, known.node[nodes])
     return nodes[np.lexsort((nodes, drawn))]
 
 
 def split_in_waves(ordered: np.ndarray, live: int, growth: float) -> list[np.ndarray]:
-    """The waves in which nodes arrive where `live` nodes are."""
+    """Split arriving nodes into waves, in an overlay of `live` nodes."""
     waves, done = [], 0
     while done < len(ordered):
         waves.append(ordered[done : done + wave_size(live + done, growth)])
@@ -37,17 +37,17 @@ def split_in_waves(ordered: np.ndarray, live: int, growth: float) -> list[np.nda
 
 @dataclass(frozen=True)
 class WaveOfRound:
-    """A `Wave` of a round, by facts that all buckets know.
+    """A `Wave` of a round, computed from facts that all buckets know.
 
     Attributes
     ----------
     given : Given
-        Who is alive before the wave, or already with it.
+        The environment; the lives in it are those before or after the wave.
     arriving : ndarray of int64, shape (w,)
-        Positions, ascending.
+        The positions of the arriving nodes, ascending.
     order : ndarray of int64, shape (w,)
     number : int
-        The round.
+        The number of the round.
     """
 
     given: Given
@@ -57,13 +57,13 @@ class WaveOfRound:
 
     @classmethod
     def of(cls, given: Given, ordered: np.ndarray, number: int) -> WaveOfRound:
-        """Return the wave of some nodes, which are in the order of their arrival."""
+        """Return the wave of nodes that are given in their order of arrival."""
         place = np.argsort(ordered)
         return cls(given, ordered[place], place, number)
 
     @classmethod
     def of_nobody(cls, given: Given) -> WaveOfRound:
-        """Return a wave in which nobody arrives."""
+        """Return an empty wave."""
         return cls(given, whole_numbers(), whole_numbers())
 
     @functools.cached_property
@@ -74,14 +74,14 @@ class WaveOfRound:
 
     @functools.cached_property
     def contact(self) -> np.ndarray:
-        """The node that each asks first, or begins to search with; see `Wave`.
+        """The contact of each node (or the start of its search); see `Wave`.
 
-        To be read before anybody of the wave is alive.
+        Read this before the nodes of the wave are marked alive.
         """
         given, known = self.given, self.given.facts.ring
         contact, live = given.rules.contact, given.in_round.live()
         if contact == "nearest":
-            # (positions ascend with nodeIds: of equally near ones the smallest)
+            # (positions ascend with nodeIds, so ties go to the smallest nodeId)
             return nearest_nodes(known, live, known.router[self.arriving], given.kernel)
         if contact == "latest":
             last = live[np.argsort(-given.in_round.entered[live], kind="stable")]

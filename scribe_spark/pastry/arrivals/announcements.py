@@ -1,4 +1,4 @@
-"""Announcements: an arrived node tells those that it knows of itself, and of one another.
+"""Announcements: an arrived node sends its leaf set and routing table to the nodes in them.
 
 References
 ----------
@@ -24,14 +24,14 @@ from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
 from scribe_spark.pastry.states import CELLS, LEAVES, States
 
-#: Kinds of messages.  A row of the arrived node's table goes once to each bucket that has nodes of
-#: it, and is for all of them.
+#: Kinds of messages.  A row of the arrived node's routing table is sent once to each bucket that
+#: has nodes of the row, for all of them.
 _ANNOUNCEMENT, _ROW = "announcement", "row"
 
 
 @dataclass(frozen=True)
 class Announce(WaveProgram):
-    """Arrived nodes announce themselves; nodes that have one as a leaf now are in `GAINED`."""
+    """Arrived nodes announce themselves; nodes with a new leaf are put into the table `GAINED`."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
@@ -41,7 +41,10 @@ class Announce(WaveProgram):
         return {}
 
     def _announce(self, bucket: int, tables: Tables) -> Outbox:
-        """Tell each node in leaf set or routing table, once; nodes of a row about the others."""
+        """Announce each arrived node to the nodes in its leaf set and routing table.
+
+        The message to a node in row r of the routing table includes row r.
+        """
         states = take_answers(self, bucket, tables)
         arrived = self.wave.arriving[self.mine(bucket)]
         tables[GAINED] = {"node": arrived}
@@ -56,32 +59,32 @@ class Announce(WaveProgram):
         return {_ANNOUNCEMENT: {AT: to, "arrived": sender}, _ROW: self._rows(states, arrived)}
 
     def _rows(self, states: States, arrived: np.ndarray) -> Columns:
-        """Rows with somebody in them, and their owners where these belong."""
+        """Return the nonempty rows of arrived nodes, with the owner in its own digit's column."""
         cells = states.cells[arrived - states.first]
         node, row = np.nonzero((cells >= 0).any(axis=2))
         entries, sender = cells[node, row], arrived[node]
         one, at = once_a_bucket(self.bounds, entries)
         nodes = states.known.take(sender)
-        # its own column is empty: there the node tells of itself
+        # the column of the node's own digit is empty; put the node there
         digit = ids.digit_at_np(nodes.hi, nodes.lo, row, states.b)
         entries[np.arange(len(entries)), digit] = sender
         return {AT: at, "sender": sender[one], "row": row[one], "entries": entries[one]}
 
     def _take(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
-        """Take the nodes that are announced."""
+        """Offer the announced nodes to the leaf sets and routing tables of the receivers."""
         states = self.states(bucket, tables, LEAVES, CELLS)
         came = inbox[_ANNOUNCEMENT]
         index, arrived = came[AT] - states.first, came["arrived"]
         take_leaves(states, index, arrived)
         gained = came[AT][holds_leaf(states, index, arrived)]
-        # no leaf set depends on a table, nor a table on a leaf set
+        # leaf sets and routing tables are updated independently
         self._fill_cells(states, index, arrived, inbox.get(_ROW))
         tables[GAINED] = {"node": distinct(np.r_[tables[GAINED]["node"], gained])}
 
     def _fill_cells(
         self, states: States, index: np.ndarray, arrived: np.ndarray, rows: Columns | None
     ) -> None:
-        """Fill cells with nodes that are announced."""
+        """Offer the announced nodes, and the entries of their rows, to routing tables."""
         if rows is not None:
             take_rows(states, self.given.kernel, rows["sender"], rows["row"], rows["entries"])
         take_cells(states, self.given.kernel, index, arrived)

@@ -1,4 +1,4 @@
-"""The arrival of a wave: its programs, one after the other.
+"""The programs of the arrival of a wave, in their order.
 
 References
 ----------
@@ -20,14 +20,14 @@ from scribe_spark.pastry.arrivals.wave import Given, Wave
 
 
 def asking(given: Given, wave: Wave) -> Iterator[Program]:
-    """Yield the programs by which a wave asks what others know, in an overlay that has nodes."""
+    """Yield the programs by which arriving nodes ask existing nodes for rows and leaf sets."""
     if given.rules.contact == "discovered":
         yield Discover(given, wave)
     yield JoinMessages(given, wave)
 
 
 def entering(given: Given, wave: Wave) -> Iterator[Program]:
-    """Yield the programs by which others hear of the wave, after :func:`asking`."""
+    """Yield the programs that tell other nodes of the arrived ones; they follow :func:`asking`."""
     yield Announce(given, wave)
     yield Exchange(given, wave)
     if given.rules.introduce:
@@ -35,6 +35,6 @@ def entering(given: Given, wave: Wave) -> Iterator[Program]:
 
 
 def maintenance(given: Given, wave: Wave, purpose: str, number: int) -> Iterator[Program]:
-    """Yield the programs of one maintenance of all routing tables; see `AskRows`."""
+    """Yield the programs of one maintenance of all routing tables, see `AskRows`."""
     yield AskRows(given, wave, purpose, number)
     yield TakeRows(given, wave)

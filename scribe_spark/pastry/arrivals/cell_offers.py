@@ -1,4 +1,4 @@
-"""Nodes that are offered to routing tables: each cell keeps the nearest.
+"""Offers of nodes to routing tables: each cell keeps the nearest node that it is offered.
 
 References
 ----------
@@ -17,10 +17,10 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.states import States
 from scribe_spark.underlay.protocol import Kernel
 
-_OFFERS = 2**20  # offers looked at together
+_OFFERS = 2**20  # the number of offers that are compared in one step
 _POSITION = 31  # bits of a position; delays are below 2**32 (`underlay.routable`)
 
-#: The score of no node: any other is nearer.
+#: The score that stands for "no node"; greater than the score of every node.
 NO_OFFER = np.int64(2**63 - 1)
 
 
@@ -31,24 +31,24 @@ def take_cells(
     position: np.ndarray,
     cell: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Offer nodes to routing tables; writes `states.cells`.
+    """Offer nodes to routing tables; the result is written to `states.cells`.
 
-    A cell takes the nearest of its entry and all that it is offered, of equally near ones that with
-    the smallest nodeId, so that the order of the offers does not matter.
+    Each cell keeps the nearest of its entry and the offers.  Among equally near nodes it keeps the
+    one with the smallest nodeId, so the result does not depend on the order of the offers.
 
     Parameters
     ----------
     index : ndarray of int64, shape (m,)
-        The node that is offered something, as an index into `states.own`.
+        The node that receives each offer, as an index into `states.own`.
     position : ndarray of int64, shape (m,)
-        The node offered, as a position in `states.known`; the node itself is passed over.
+        The offered node, as a position in `states.known`; a node ignores an offer of itself.
     cell : ndarray of int64, shape (m,), optional
-        Where the offer belongs, ``row * 2**b + col``, if the caller knows.
+        The cell of each offer, ``row * 2**b + col``; computed if omitted.
 
     Returns
     -------
     ndarray of bool, shape (n,)
-        Whose routing table has changed.
+        True for nodes whose routing table has changed.
     """
     changed = np.zeros(len(states.own), dtype=bool)
     for start in range(0, len(index), _OFFERS):
@@ -61,19 +61,20 @@ def take_cells(
 def take_rows(
     states: States, kernel: Kernel, sender: np.ndarray, row: np.ndarray, entries: np.ndarray
 ) -> None:
-    """Offer the nodes of rows of others' tables to one another; writes `states.cells`.
+    """Offer all nodes of a routing table row to each other; writes `states.cells`.
 
     Parameters
     ----------
     sender, row : ndarray of int64, shape (m,)
-        The owner of each row, a position, and the row's number.
+        The position of the row's owner, and the number of the row.
     entries : ndarray of int32, shape (m, 2**b)
-        The row with its owner in the column of its own digit.  Those of `states.own` take the
-        others, but for the owner: they share the row's digits and no more.
+        Each row, with its owner in the column of the owner's digit.  The nodes of the row that are
+        in `states.own` receive the other nodes as offers, except the owner: two nodes of a row
+        share exactly `row` digits.
     """
     base, first, last = 2**states.b, states.first, states.first + len(states.own)
     width = states.cells.shape[1] * base
-    # entries to the front, rows with as many of them together
+    # move entries to the front, and handle rows with about equally many entries together
     count = (entries >= 0).sum(axis=1)
     by_count = np.argsort(count, kind="stable")
     columns = np.argsort(entries < 0, axis=1, kind="stable").astype(np.int32)
@@ -115,17 +116,17 @@ def _take(
 def _take_nearer(
     states: States, kernel: Kernel, slot: np.ndarray, position: np.ndarray
 ) -> np.ndarray:
-    """Cells take what is nearer than their entry; return the indices of the nodes, many twice.
+    """Put offers into cells if they are nearer; return the indices of changed nodes (repeated).
 
     Parameters
     ----------
     slot : ndarray of int64, shape (m,)
-        The cell that is offered a node, as an index into the flat `States.cells`.
+        The cell of each offer, as an index into the flattened `States.cells`.
     position : ndarray of int64, shape (m,)
-        The node.
+        The offered node.
     """
     cells, width = states.cells.reshape(-1), states.cells.shape[1] * states.cells.shape[2]
-    # 1. offers that are nearer than what the cell has
+    # 1. keep offers that are nearer than the entry of the cell
     present = cells[slot].astype(np.int64)
     new = np.flatnonzero(present != position)
     slot, position, present = slot[new], position[new], present[new]
@@ -137,7 +138,7 @@ def _take_nearer(
     to_beat = kernel.delays(here, router[filled])
     nearer = (delay < to_beat) | ((delay == to_beat) & (position < filled)) | (present < 0)
     slot, delay, position = slot[nearer], delay[nearer], position[nearer]
-    # 2. of those for one cell the nearest
+    # 2. keep the nearest offer of each cell
     order = order_of(slot, delay, position)
     slot, position = slot[order], position[order]
     first = run_starts(slot)
@@ -146,17 +147,17 @@ def _take_nearer(
 
 
 def cells_of(states: States, index: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Return the cells of others' tables that nodes belong in, ``row * 2**b + col``: int64."""
+    """Return the cells of nodes' tables where other nodes belong, ``row * 2**b + col``: int64."""
     node, other, b = states.known.take(states.own[index]), states.known.take(position), states.b
     row = ids.shared_digits_np(node.hi, node.lo, other.hi, other.lo, b)
     return row * 2**b + ids.digit_at_np(other.hi, other.lo, row, b)
 
 
 def scores(known: Ring, kernel: Kernel, node: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Numbers that sort others by (delay from a node, nodeId); both are positions in `known`."""
+    """Return numbers that sort other nodes by (delay from a node, nodeId), given as positions."""
     return kernel.delays(known.router[node], known.router[other]) << _POSITION | other
 
 
 def scored(score: np.ndarray) -> np.ndarray:
-    """The other nodes that have some scores, as positions."""
+    """Return the positions of the other nodes in scores of :func:`scores`."""
     return score & (2**_POSITION - 1)

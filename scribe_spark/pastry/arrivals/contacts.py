@@ -16,25 +16,25 @@ from scribe_spark.underlay.protocol import Kernel
 def planned_contacts(
     contact: str, known: Ring, wave: np.ndarray, rank: np.ndarray, drawn: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return whom each node asks first, or begins to search with (contact ``discovered``).
+    """Return the contact of each node (with ``discovered``, the start of its search).
 
     Parameters
     ----------
     contact : str
         See :class:`~scribe_spark.config.OverlayConfig`.
     known : Ring
-        All nodes in the order of their nodeIds; routers are indices.
+        All nodes, sorted by nodeId; routers are indices.
     wave : ndarray of int64, shape (K,)
-        The wave that each arrives in; in wave 0 there is nobody to ask.
+        The number of the wave in which each node arrives; nodes of wave 0 have no contact.
     rank : ndarray of int64, shape (K,)
-        The place of each in the order of arrival.
+        The rank of each node in the order of arrival.
     drawn : ndarray of uint64, shape (K,)
         Random bits of each node.
 
     Returns
     -------
     ndarray of int64, shape (K,)
-        Positions in `known`; -1 for the nodes of wave 0.
+        The positions of the contacts in `known`; -1 for nodes of wave 0.
     """
     if contact in ("random", "discovered"):
         return random_contacts(wave, drawn)
@@ -45,7 +45,7 @@ def planned_contacts(
 def _nearest_contacts(
     known: Ring, wave: np.ndarray, preference: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """The nearest live node of each node; of equally near ones that with the least preference."""
+    """Return each node's nearest live node; ties go to the smallest preference."""
     routers, of = np.unique(known.router, return_inverse=True)
     contact = np.full(len(known), -1, dtype=np.int64)
     nearest, delay_us = np.zeros(len(routers), dtype=np.int64), None
@@ -67,20 +67,20 @@ def _nearest_contacts(
 def nearest_nodes(
     known: Ring, members: np.ndarray, routers: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return the nearest of some nodes to each router: positions.
+    """Return the node nearest to each router among `members`, as positions.
 
-    Of equally near ones it is the first of `members`.
+    Ties go to the first of `members`.
     """
-    # on each router only the first can be nearest
+    # of the nodes on one router, only the first can be the result
     _, first = np.unique(known.router[members], return_index=True)
     first = members[np.sort(first)]
     return first[kernel.nearest(routers, known.router[first], np.array([0]))[:, 0]]
 
 
 def random_contacts(wave: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """A drawn live node for each node that arrives, as :func:`planned_contacts`.
+    """Draw a live node as the contact of each arriving node, see :func:`planned_contacts`.
 
-    What the bits of a node leave over is an index of the live nodes by nodeId.
+    The node's random bits modulo the number of live nodes are an index of the live nodes by nodeId.
     """
     contact = np.full(len(wave), -1, dtype=np.int64)
     live = np.zeros(len(wave), dtype=bool)
@@ -93,6 +93,6 @@ def random_contacts(wave: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 
 
 def _waves(wave: np.ndarray) -> list[np.ndarray]:
-    """The nodes of each wave, in order of nodeId."""
+    """Return the nodes of each wave, sorted by nodeId."""
     order = np.argsort(wave, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(wave[order])) + 1)

@@ -1,4 +1,4 @@
-"""Leaf set exchange: who got a new leaf sends its leaf set to its leaves, until nothing changes.
+"""Leaf set exchange: nodes with a new leaf send their leaf sets, until no leaf set changes.
 
 References
 ----------
@@ -19,21 +19,23 @@ from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
 from scribe_spark.pastry.states import LEAVES, States, live_only
 
-#: The table of nodes that begin the exchange: those that have a new leaf, and arrived ones, each
-#: once.  And the message by which such a node tells itself to send in the next round.
+#: The table of nodes that begin the exchange, each once: arrived nodes and nodes with a new leaf.
+#: The same name is used for the message by which a node reminds itself to send in the next round of
+#: the exchange.
 GAINED = "gained"
 
-#: Kinds of messages.  A leaf set goes once to each bucket that has leaves of it, and is for all.
+#: Kinds of messages.  A leaf set is sent once to each bucket that has leaves of it, for all of
+#: them.
 _LEAF_SET, _ANSWER = "leaf set", "answer"
 
 
 @dataclass(frozen=True)
 class Exchange(WaveProgram):
-    """Rounds of the exchange, two supersteps each: leaf sets are sent, then they are answered.
+    """The exchange in rounds of two supersteps: leaf sets are sent, then answered.
 
-    A node that is sent a leaf set by one that it has no place for answers with its own: otherwise
-    those of more than l/2 nodes of a wave between two old neighbours would never hear of each
-    other.
+    A node that receives a leaf set from a node outside of its own leaf set answers with its own.
+    Without these answers, more than l/2 nodes of a wave that arrive between two neighbours would
+    not learn of each other.
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -66,7 +68,7 @@ class Exchange(WaveProgram):
         return {_LEAF_SET: {AT: at, "sender": senders[one], "leaves": there[one]}}
 
     def _receive(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
-        """Leaves take leaf sets; they answer nodes that they have no place for."""
+        """Merge received leaf sets; answer senders that are not in the own leaf set."""
         states = self.states(bucket, tables, LEAVES)
         sets, senders = inbox[_LEAF_SET]["leaves"], inbox[_LEAF_SET]["sender"]
         first, last = states.first, states.first + len(states.own)
@@ -89,9 +91,9 @@ class Exchange(WaveProgram):
         senders: np.ndarray,
         at: np.ndarray,
     ) -> np.ndarray:
-        """Offer leaf sets and their senders to receivers; whose leaf set has changed: indices."""
+        """Offer leaf sets and senders to receivers; return indices of nodes that changed."""
         different = distinct_indices(len(states.own), receiver)
-        # most leaf sets are complete already: nothing of what they are sent is for them
+        # most leaf sets are complete already, and need not be compared
         lacking = np.zeros(len(states.own), dtype=bool)
         lacking[different] = lacks_leaves(states, different, self.wave.live)
         some = np.flatnonzero(lacking[receiver])
@@ -99,7 +101,7 @@ class Exchange(WaveProgram):
         return take_leaves(states, receiver[some], offered[at[some]], only_new=True)
 
     def _take_answers(self, bucket: int, tables: Tables, inbox: Inbox) -> np.ndarray:
-        """Nodes take the leaf sets that answer theirs; whose leaf set has changed."""
+        """Merge the leaf sets in answers; return the nodes whose leaf set changed."""
         states, answers = self.states(bucket, tables, LEAVES), inbox[_ANSWER]
         taken = take_leaves(states, answers[AT] - states.first, answers["leaves"], only_new=True)
         return taken + states.first

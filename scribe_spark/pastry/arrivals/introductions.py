@@ -1,7 +1,8 @@
-"""Introductions: the nodes of a wave learn of those of them that came earlier.
+"""Introductions: the nodes of a wave learn of nodes that arrived earlier in the same wave.
 
-One after the other, a node would have found those before it in the tables that answer its join
-message.  In a wave nobody knows them yet; once all have announced themselves, the same nodes do.
+If nodes arrived one after the other, a node would find earlier nodes in the tables that answer its
+join message.  Nodes of the same wave are not in these tables yet.  After all nodes of the wave have
+announced themselves, the same nodes on the route can name them.
 
 References
 ----------
@@ -25,16 +26,16 @@ from scribe_spark.pastry.arrivals.wave import WaveProgram
 from scribe_spark.pastry.states import CELLS, States
 from scribe_spark.underlay.protocol import Kernel
 
-#: Kinds of messages; a node of the wave tells itself to ``learn`` when all have asked.
+#: Kinds of messages; with ``learn`` a node of the wave reminds itself of the next step.
 _QUESTION, _EARLIER, _LEARN = "question", "earlier", "learn"
 _INTRODUCTION, _ROW = "introduction", "row"
 
 
 @dataclass(frozen=True)
 class Introduce(WaveProgram):
-    """Nodes of the wave ask those on their routes for earlier ones, and tell them of themselves.
+    """Nodes of the wave ask the nodes on their routes for earlier ones, and greet these.
 
-    All see the overlay after the announcements and the exchange.
+    All steps see the overlay after the announcements and the exchange.
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -54,13 +55,13 @@ class Introduce(WaveProgram):
         return outbox
 
     def _ask(self, bucket: int, tables: Tables) -> Outbox:
-        """Ask the nodes on the route for the rows that they have supplied, as they are now."""
+        """Ask each node on the route for the current rows that it supplied before."""
         arrived = self.wave.arriving[self.mine(bucket)]
         if not len(arrived):
             return {}
         routes = tables[ROUTES]
         del tables[ROUTES]
-        if len(self.wave.arriving) < 2:  # there is nobody to learn of
+        if len(self.wave.arriving) < 2:  # the wave has a single node
             return {}
         asks = take(routes, np.flatnonzero(routes["first"] <= routes["last"]))
         question = {
@@ -69,7 +70,7 @@ class Introduce(WaveProgram):
         return {_QUESTION: question, _LEARN: {AT: arrived}}
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> dict[str, Columns]:
-        """Name nodes of the wave that came before the one that asks."""
+        """Name the nodes of the wave that arrived before the asking node."""
         states = self.states(bucket, tables)
         one, _, entries = entries_of_rows(states, came[AT], came["first"], came["last"])
         asker = came["arrived"][one]
@@ -82,7 +83,7 @@ class Introduce(WaveProgram):
         return {_EARLIER: {AT: asker[row], "entry": entries[row, column].astype(np.int64)}}
 
     def _learn(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
-        """Take earlier nodes; tell the new ones of itself, and of their row."""
+        """Add the named nodes to the routing table; send the new ones the node and its row."""
         states = self.states(bucket, tables, CELLS)
         arrived, nobody = inbox[_LEARN][AT] - states.first, np.empty(0, dtype=np.int64)
         named = inbox.get(_EARLIER, {AT: nobody, "entry": nobody})
@@ -100,14 +101,14 @@ class Introduce(WaveProgram):
         }
 
     def _take(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
-        """Take the nodes that have told of themselves, and their rows."""
+        """Add the nodes that sent an introduction, and the entries of their rows."""
         states, kernel = self.states(bucket, tables, CELLS), self.given.kernel
         came = inbox[_INTRODUCTION]
         take_cells(states, kernel, came[AT] - states.first, came["arrived"])
         if _ROW not in inbox:
             return
         rows = inbox[_ROW]
-        # both share the row's digits and no more
+        # sender and receiver share exactly the row's digits
         entries = rows["entries"]
         one, column = np.nonzero((entries >= 0) & (entries != rows[AT][:, None]))
         cell = rows["row"][one] * 2**states.b + column
@@ -116,16 +117,16 @@ class Introduce(WaveProgram):
 
 
 def _is_earlier(place: np.ndarray, entries: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return which entries are nodes of the same wave that came before a node.
+    """Return True for entries that are nodes of the same wave and arrived before a node.
 
     Parameters
     ----------
     place : ndarray of int64, shape (K,)
-        See `WaveProgram.place`.
+        The rank of arrival of each node, see `WaveProgram.place`.
     entries : ndarray of int32, shape (m, k)
-        Positions, or :data:`~.states.NONE`.
+        Ring positions, or :data:`~.states.NONE`.
     node : ndarray of int64, shape (m,)
-        Positions of nodes of the wave.
+        The positions of the nodes of the wave, one per row of `entries`.
     """
     return (entries >= 0) & (place[entries] < place[node][:, None])
 
@@ -138,21 +139,21 @@ def _learn(
     index: np.ndarray,
     position: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Let tables of arrived nodes take earlier nodes that they are sent, and such of their leaves.
+    """Offer to arrived nodes the named nodes, and the earlier nodes among their leaves.
 
     Parameters
     ----------
     arrived : ndarray of int64, shape (w,)
         Indices into `States.own`, each once.
     index, position : ndarray of int64, shape (m,)
-        Who is sent (an index into `States.own`) whom (a position).
+        The node that receives a name (an index into `States.own`), and the named node (a position).
 
     Returns
     -------
     dict of ndarray of int64
-        Each pair once: ``arrived``, which of the arrived nodes, ``to``, the position of the earlier
-        one, and ``row``, that of the arrived node's table in which it is new; -1 for a leaf that is
-        not new in the table.
+        Each pair once: ``arrived``, the index of the arrived node; ``to``, the position of the
+        earlier node; ``row``, the row of the arrived node's table in which the earlier node is new,
+        or -1 for a leaf that is not new in the table.
     """
     leaves = states.distinct_leaves(arrived)
     holder, column = np.nonzero(_is_earlier(place, leaves, states.own[arrived]))

@@ -1,4 +1,4 @@
-"""Join messages: routed by the tables as they are, answered by every node on the route.
+"""Join messages: routed to the new nodeId by current tables; all nodes on the route answer.
 
 References
 ----------
@@ -27,26 +27,26 @@ from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
 from scribe_spark.pastry.states import CELLS, LEAVES, States, live_only
 
-#: The table of who has answered join messages: the arriving node ``at``, the ``node`` on its route,
-#: and the ``first`` and the ``last`` of the rows that it supplies.
+#: The table of answers to join messages: the arriving node ``at``, the answering ``node`` on its
+#: route, and the ``first`` and the ``last`` row that the node supplied.
 ROUTES = "routes"
 
-#: Kinds of messages. A join message has the nodes that it has been at in ``path``, and the first
-#: row that none of them has supplied in ``row``.
+#: Kinds of messages.  A join message has the visited nodes in ``path``, and in ``row`` the first
+#: row that no visited node has supplied.
 _JOIN, _ANSWER, _ROWS, _LEAF_SET = "join", "answer", "rows", "leaf set"
 
-#: Tables of what arriving nodes have been sent: entries of rows, and leaf sets.
+#: Tables with the data that arriving nodes received: entries of rows, and leaf sets.
 _ENTRIES, _LEAF_SETS = "entries", "leaf sets of last nodes"
 
-#: The table that each kind of answer is kept in until all have come.
+#: The table that stores each kind of answer until all have arrived.
 _KEPT = {_ANSWER: ROUTES, _ROWS: _ENTRIES, _LEAF_SET: _LEAF_SETS}
 
 
 @dataclass(frozen=True)
 class JoinMessages(WaveProgram):
-    """Nodes ask their contacts, which route the message to the arriving node's own nodeId.
+    """Nodes send a join message to their contact, which routes it to the new nodeId.
 
-    What nodes know does not change: answers wait for :func:`take_answers`.
+    Leaf sets and routing tables do not change; :func:`take_answers` uses the answers later.
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -62,7 +62,7 @@ class JoinMessages(WaveProgram):
         return outbox
 
     def _ask(self, bucket: int, tables: Tables) -> Outbox:
-        """Nodes of the wave ask their contacts."""
+        """Send the join messages of the wave's nodes to their contacts."""
         mine = self.mine(bucket)
         if not len(mine):
             return {}
@@ -81,7 +81,7 @@ class JoinMessages(WaveProgram):
         return {_JOIN: unrouted({AT: contact, "arriving": arriving, "row": row})}
 
     def _route(self, bucket: int, tables: Tables, came: Columns) -> Outbox:
-        """Route join messages to the edge of the bucket; the last nodes send their leaf sets."""
+        """Route join messages to the edge of the bucket; the last nodes send leaf sets."""
         states, sent = self.states(bucket, tables), dict[str, list[Columns]]()
         first, last = self.bounds[bucket : bucket + 2]
 
@@ -104,17 +104,17 @@ class JoinMessages(WaveProgram):
     def _visit(
         self, states: States, tables: Tables, came: Columns, sent: dict[str, list[Columns]]
     ) -> tuple[np.ndarray, Columns]:
-        """Nodes answer the join messages that have come, and pass them on.
+        """Answer join messages at the nodes that they visit, and forward them.
 
         Parameters
         ----------
         sent : dict of str to list of Columns
-            Their answers, by kind.
+            The answers by kind; extended in place.
         """
         ring, is_alive, observer = states.known, self.given.is_alive, self.given.observer
         at, arriving = came[AT], came["arriving"]
         keys = Keys.of_nodes(ring, arriving)
-        # 1. rows that no node on the route has supplied
+        # 1. supply the rows that no earlier node on the route has supplied
         shared = ids.shared_digits_np(ring.hi[at], ring.lo[at], keys.hi, keys.lo, states.b)
         first = came["row"]
         supplies = first <= shared
@@ -137,8 +137,8 @@ class JoinMessages(WaveProgram):
 
 
 def take_answers(program: WaveProgram, bucket: int, tables: Tables) -> States:
-    """Let arriving nodes take what they have been sent; return what the bucket's nodes know now."""
-    if _LEAF_SETS not in tables:  # nobody arrives in this bucket
+    """Let arriving nodes use the answers that they received; return the bucket's states."""
+    if _LEAF_SETS not in tables:  # no node arrives in this bucket
         return program.states(bucket, tables)
     states = program.states(bucket, tables, LEAVES, CELLS)
     sets, answers = tables[_LEAF_SETS], tables[ROUTES]
@@ -160,17 +160,17 @@ def take_answers(program: WaveProgram, bucket: int, tables: Tables) -> States:
 def entries_of_rows(
     states: States, at: np.ndarray, first: np.ndarray, last: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the rows of nodes' routing tables from a first to a last one.
+    """Return a range of rows of the routing tables of some nodes.
 
     Parameters
     ----------
     at, first, last : ndarray of int64, shape (m,)
-        Positions of nodes of the bucket, and their rows; none where `first` is above `last`.
+        The position of each node, and its first and last row; no rows if `first` is above `last`.
 
     Returns
     -------
     one, row : ndarray of int64, shape (k,)
-        Which of the nodes each row is of, and its number.
+        For each returned row, the index of its node in `at`, and its number.
     entries : ndarray of int32, shape (k, 2**b)
     """
     place = np.arange(states.cells.shape[1])
@@ -179,6 +179,6 @@ def entries_of_rows(
 
 
 def _flattened(one: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return what is there of some rows of positions, and whose it is."""
+    """Flatten rows of positions without NONE; return the value of `one` and the position."""
     row, column = np.nonzero(positions >= 0)
     return one[row], positions[row, column].astype(np.int64)

@@ -1,7 +1,7 @@
-"""Nodes that are offered to leaf sets: each side keeps the l/2 nearest.
+"""Offers of nodes to leaf sets: each side keeps the l/2 nearest nodes.
 
-In a living overlay the sides of a leaf set may differ in length, and name dead nodes.  What is
-offered is offered to both; a side never takes a leaf from the other.
+In a living overlay, the sides of a leaf set may differ in length and contain dead nodes.  Every
+offer is made to both sides; a side never takes over a leaf of the other side.
 
 References
 ----------
@@ -17,19 +17,19 @@ from scribe_spark.pastry.states import NONE, States
 
 LARGER, SMALLER = SIDES = (0, 1)
 
-_OFFERS = 2**20  # offers looked at together
+_OFFERS = 2**20  # the number of offers that are compared in one step
 _ROWS = 2**13
 
 
 def side_columns(states: States, side: int) -> slice:
-    """The columns of `States.leaves` in which a side is, nearest first."""
+    """Return the columns of `States.leaves` that contain a side, nearest leaf first."""
     return slice(0, states.half) if side == LARGER else slice(states.half, 2 * states.half)
 
 
 def places_out(
     states: States, index: np.ndarray, position: np.ndarray, side: int | np.ndarray
 ) -> np.ndarray:
-    """Return how far a position is from a node on a side, in places of `known`; 0 for itself."""
+    """Return the distance in ring positions from a node to a position on one side; 0 for itself."""
     larger = np.asarray(side) == LARGER
     return np.where(larger, position - states.own[index], states.own[index] - position) % len(
         states.known
@@ -39,23 +39,23 @@ def places_out(
 def take_leaves(
     states: States, index: np.ndarray, offers: np.ndarray, *, only_new: bool = False
 ) -> np.ndarray:
-    """Offer nodes to leaf sets: each side keeps the l/2 nearest; writes `states.leaves`.
+    """Offer nodes to leaf sets; the result is written to `states.leaves`.
 
-    The result does not depend on the order of the offers.
+    Each side keeps the l/2 nearest nodes; the result does not depend on the order of the offers.
 
     Parameters
     ----------
     index : ndarray of int64, shape (m,)
-        The node that is offered something.
+        The node that receives each offer, as an index into `states.own`.
     offers : ndarray of int, shape (m,) or (m, k)
-        Positions of live nodes, or :data:`NONE`; the node itself is passed over.
+        The positions of live nodes, or :data:`NONE`; a node ignores an offer of itself.
     only_new : bool
-        Pass over those that are in the leaf set already, also if on the other side only.
+        If True, nodes that are in the leaf set, even on the other side, are not offered.
 
     Returns
     -------
     ndarray of int64
-        Whose leaf set has changed, ascending.
+        The indices of the nodes whose leaf set changed, ascending.
     """
     offers = offers if offers.ndim == 2 else offers[:, None]
     node, offer = _that_enter(states, index, offers, only_new)
@@ -70,7 +70,7 @@ def take_leaves(
 def _that_enter(
     states: States, index: np.ndarray, offers: np.ndarray, only_new: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The offers that are nearer than the farthest leaf of a side, or find room: int64 pairs."""
+    """Return offers (node, offered) that are nearer than the farthest leaf, or find room."""
     size, half = np.int32(len(states.known)), states.half
     at_once = max(1, _OFFERS // max(1, offers.shape[1]))
 
@@ -85,7 +85,7 @@ def _that_enter(
         enters = (place < larger[:, None]) | (place > size - smaller[:, None])
         enters &= (place > 0) & (offer >= 0)
         row, column = np.nonzero(enters)
-        # (a node is offered the same one by many: once is enough, before leaf sets are read)
+        # (many nodes make the same offer; keep it once)
         return distinct(node[row] * size + offer[row, column])
 
     starts = range(0, len(index), at_once)
@@ -101,7 +101,7 @@ def _that_enter(
 def _fill_side(
     states: States, touched: np.ndarray, row: np.ndarray, offer: np.ndarray, side: int
 ) -> None:
-    """The l/2 nearest of a side's leaves and what is offered; `row` says which of `touched`."""
+    """Keep the l/2 nearest of a side's leaves and the offers; `row` is an index into `touched`."""
     size, half, columns = len(states.known), states.half, side_columns(states, side)
     held = states.leaves[touched, columns]
     held_row, _ = np.nonzero(held >= 0)
@@ -119,17 +119,17 @@ def _fill_side(
 
 
 def lacks_leaves(states: States, index: np.ndarray, live: np.ndarray) -> np.ndarray:
-    """Return which leaf sets would take some live node if they were offered all: bool.
+    """Return True for leaf sets that would change if all live nodes were offered.
 
     Parameters
     ----------
     live : ndarray of int64
-        Positions of all live nodes, ascending.
+        The positions of all live nodes, ascending.
     """
     size, own, lacks = len(states.known), states.own[index], np.zeros(len(index), dtype=bool)
     is_live = np.zeros(size, dtype=bool)
     is_live[live] = True
-    # live nodes among the first so many of the ring, which is gone round twice
+    # before[i]: live nodes among the first i positions, going round the ring twice
     before = np.r_[0, np.cumsum(np.r_[is_live, is_live])]
     for side in SIDES:
         held = states.leaves[index, side_columns(states, side)]
@@ -142,7 +142,7 @@ def lacks_leaves(states: States, index: np.ndarray, live: np.ndarray) -> np.ndar
 
 
 def holds_leaf(states: States, index: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Return whether each node has the node at a position in its leaf set."""
+    """Return True where the node at a position is in the leaf set."""
     held = np.empty(len(index), dtype=bool)
     position = position.astype(np.int32)
     for start in range(0, len(index), _ROWS):  # rows that stay in the cache

@@ -1,4 +1,4 @@
-"""Routing table maintenance: each node asks a drawn entry of each row for its row.
+"""Routing table maintenance: each node asks a random entry of each row for that row.
 
 References
 ----------
@@ -22,7 +22,7 @@ from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
 from scribe_spark.pastry.states import CELLS, live_only
 
-#: The table of what nodes are offered: ``at``, ``entry`` and the ``cell`` that it belongs in.
+#: The table of offers to nodes: ``at``, the offered ``entry``, and the ``cell`` where it belongs.
 _OFFERS = "offers"
 
 #: Kinds of messages.
@@ -31,15 +31,15 @@ _QUESTION, _ANSWER = "question", "answer"
 
 @dataclass(frozen=True)
 class AskRows(WaveProgram):
-    """Live nodes ask for rows, and keep the answers until `TakeRows`.
+    """Live nodes ask for rows and store the answers for `TakeRows`.
 
-    All answers are rows as they were before.  Between the two programs, cells in which dead nodes
-    have been met can be repaired.
+    The answers are rows from before the maintenance.  Between the two programs, cells in which dead
+    nodes were found can be repaired.
 
     Attributes
     ----------
     purpose, number : str, int
-        Key of the draws.
+        The key of the random draws.
     """
 
     purpose: str
@@ -55,7 +55,7 @@ class AskRows(WaveProgram):
         return {}
 
     def _ask(self, bucket: int, tables: Tables) -> Outbox:
-        """Ask a drawn entry of each row; row by row, since a table is large."""
+        """Ask a random entry of each row; one row at a time, to save memory."""
         states, observer = self.states(bucket, tables), self.given.observer
         first, last = np.searchsorted(self.wave.live, self.bounds[bucket : bucket + 2])
         live, sent = self.wave.live[first:last], []
@@ -74,7 +74,7 @@ class AskRows(WaveProgram):
         return {_QUESTION: concatenate(sent)}
 
     def _answer(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
-        """Answer with the row."""
+        """Answer with the requested row."""
         states, came = self.states(bucket, tables), inbox[_QUESTION]
         asked, asker, row = came[AT], came["asker"], came["row"]
         self.given.observer.count(
@@ -84,10 +84,10 @@ class AskRows(WaveProgram):
         return {_ANSWER: {AT: asker, "row": row, "entries": entries}}
 
     def _keep(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
-        """Keep live entries that are news, with the cells that they belong in.
+        """Store the live entries that are new to the node, with their cells.
 
-        Who asks and who answers share the row's digits, so that its entries belong in the same row
-        of the node; but those with the node's own digit share more, and belong deeper.
+        The two nodes share the row's digits, so the entries belong in the same row of the asking
+        node.  Entries with the node's own next digit share more digits, and belong in a deeper row.
         """
         states, came = self.states(bucket, tables), inbox[_ANSWER]
         index, row, entries = came[AT] - states.first, came["row"], came["entries"]
@@ -102,7 +102,7 @@ class AskRows(WaveProgram):
 
 @dataclass(frozen=True)
 class TakeRows(WaveProgram):
-    """Routing tables take what the answers offer."""
+    """Offer the stored entries to the routing tables."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
@@ -119,32 +119,32 @@ def _pairs(sender: np.ndarray, to: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def row_bits(seed: int, purpose: str, number: int, row: int, nodes: np.ndarray) -> np.ndarray:
-    """Random bits for the questions of some nodes (numbers) about one row: uint64, (nodes,).
+    """Return random bits for the questions of nodes (given by number) about one row: uint64.
 
-    A node's bits do not depend on how many nodes there are, nor a row's on how many rows.
+    The bits of a node do not depend on the number of nodes or rows.
     """
     return draws.stream_at(seed, f"{purpose} row {row}", number, nodes)
 
 
 def questions(entries: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Return whom each node asks for its row.
+    """Return the node that each node asks for its row.
 
     Parameters
     ----------
     entries : ndarray of int32, shape (n, 2**b)
         The row of each node.
     drawn : ndarray of uint64, shape (n,)
-        Random bits: they choose among a row's entries by column.
+        Random bits, which select one of the row's entries.
 
     Returns
     -------
     ndarray of int64, shape (n,)
-        Positions; -1 for an empty row.
+        The positions of the nodes to ask; -1 for an empty row.
     """
     filled = entries >= 0
     count = filled.sum(axis=1)
     wanted = (drawn % np.maximum(count, 1).astype(np.uint64)).astype(np.int64)
-    # the column of the wanted-th entry: entries before and in it are one more
+    # the column of entry number `wanted`: the first with more than `wanted` entries up to it
     chosen = (filled.cumsum(axis=1) > wanted[:, None]).argmax(axis=1)
     asked = entries[np.arange(len(entries)), chosen].astype(np.int64)
     return np.where(count > 0, asked, -1)

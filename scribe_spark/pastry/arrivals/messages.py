@@ -1,4 +1,4 @@
-"""Kinds of messages of an arrival, counted at the node that causes them."""
+"""The kinds of messages of an arrival, counted at the node that sends them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """A kind of message; its value is its name in tables."""
+    """A kind of message; the value is its name in tables."""
 
     JOIN = "join"  #: the request to the contact, and each hop of the join message
-    ROWS = "rows"  #: from each node of the route that supplies rows
-    LEAF_SET = "leaf set"  #: from the last node of the route
-    ANNOUNCEMENT = "announcement"  #: to each distinct node in leaf set and routing table
-    EXCHANGE = "exchange"  #: leaf sets that are sent, and answers
-    MAINTENANCE = "maintenance"  #: questions and answers
-    INTRODUCTION = "introduction"  #: from each node of the route that knows an earlier one; to
-    # each one told
-    PROBE = "probe"  #: to each node that is asked how near it is (contact ``discovered``)
+    ROWS = "rows"  #: the rows that a node on the route supplies
+    LEAF_SET = "leaf set"  #: the leaf set of the last node on the route
+    ANNOUNCEMENT = "announcement"  #: one to each node in the leaf set and routing table
+    EXCHANGE = "exchange"  #: a leaf set that is sent to a leaf, or its answer
+    MAINTENANCE = "maintenance"  #: a question for a row, or its answer
+    INTRODUCTION = "introduction"  #: an answer that names earlier nodes, or a greeting of one
+    PROBE = "probe"  #: a measurement of the delay to a node (contact ``discovered``)

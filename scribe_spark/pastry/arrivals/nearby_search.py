@@ -1,4 +1,4 @@
-"""Nearby-node search: an arriving node finds a near contact from any live node.
+"""Nearby-node search: an arriving node finds a near contact, starting from any live node.
 
 References
 ----------
@@ -20,26 +20,28 @@ from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
 from scribe_spark.pastry.states import NONE
 
-#: The table of the contacts that were found: ``contact`` of the arriving node ``at``.
+#: The table of the contacts that were found: the ``contact`` of the arriving node ``at``.
 CONTACTS = "contacts"
 
-#: The table of who has probed whom: ``pair``, ascending; arriving node * K + the other.
+#: The table of probes that were made: ``pair``, the sorted keys ``arriving node * K + probed
+#: node``.
 PROBED = "probed"
 
-#: Kinds of messages.  A question is for a row of the node's table, by the phase of the search.
+#: Kinds of messages.  A question asks for the leaf set or for a row, depending on the phase.
 _QUESTION, _ANSWER = "question", "answer"
 
-#: Phases: the leaf set of the first node; the last row of the table of the nearest of those; the
-#: rows before it, each of the nearest node so far; row 0 until nobody in it is nearer.
+#: The phases of a search: ask the first node for its leaf set; ask the nearest of these for the
+#: last row of its table; ask the nearest node so far for the row before, and so on up to row 0; ask
+#: for row 0 until no node in it is nearer.
 _AROUND, _LAST_ROW, _UP, _ROW_0 = range(4)
 
 
 @dataclass(frozen=True)
 class Discover(WaveProgram):
-    """Arriving nodes search for near contacts, from the nodes that the wave gives as contacts.
+    """Arriving nodes search for near contacts, from the contacts that the wave gives them.
 
-    Two supersteps a question.  What is probed only answers, so a probe is no message here; a node
-    is probed once by each arriving node.
+    A question takes two supersteps.  A probe only measures a delay, so it is counted but not sent
+    as a message.  Each arriving node probes a node once.
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -56,7 +58,7 @@ class Discover(WaveProgram):
         return outbox
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Outbox:
-        """Answer with the leaf set, or with a row of the table; row -1 of an empty table."""
+        """Answer with the leaf set or a row; row -1 stands for an empty table."""
         states = self.states(bucket, tables)
         index, phase = came[AT] - states.first, came["phase"]
         row = np.where(phase == _LAST_ROW, _last_row(states.cells[index]), came["row"])
@@ -89,7 +91,7 @@ class Discover(WaveProgram):
     def _nearest(
         self, tables: Tables, arriving: np.ndarray, at: np.ndarray, others: np.ndarray
     ) -> np.ndarray:
-        """Return the nearest live one of the nodes where searches are and of those named."""
+        """Return the nearest live node among each search's current node and the named ones."""
         known, is_alive = self.given.facts.ring, self.given.is_alive
         asked = np.concatenate([at[:, None], others], axis=1).astype(np.int64)
         here, column = np.nonzero(asked != NONE)
@@ -101,7 +103,7 @@ class Discover(WaveProgram):
         return scored(score.min(axis=1))
 
     def _probe(self, tables: Tables, pairs: np.ndarray) -> None:
-        """Count the probes that have not been made before."""
+        """Count probes of nodes that were not probed before."""
         before = tables[PROBED]["pair"] if PROBED in tables else pairs[:0]
         new = np.setdiff1d(pairs, before, assume_unique=True)
         tables[PROBED] = {"pair": np.sort(np.r_[before, new])}
@@ -118,6 +120,6 @@ def _questions(
 
 
 def _last_row(cells: np.ndarray) -> np.ndarray:
-    """The deepest row of each table that has an entry, -1 without any."""
+    """Return the deepest row of each table that has an entry, -1 for an empty table."""
     row = np.arange(cells.shape[1])
     return np.where(cells.max(axis=2) >= 0, row, -1).max(axis=1)

@@ -1,7 +1,7 @@
-"""Counts of the messages that nodes send, and the dead nodes that these meet: tables of a bucket.
+"""Counts of messages, and the dead nodes that messages met, as tables of a bucket.
 
-A message is counted in the bucket of the node that sends it, so that counts of all buckets together
-do not depend on how many there are.
+A message is counted in the bucket of its sender, so the sums over buckets do not depend on the
+number of buckets.
 """
 
 from __future__ import annotations
@@ -17,32 +17,30 @@ from scribe_spark.engine.program import append
 from scribe_spark.errors import shown
 from scribe_spark.pastry.arrivals.messages import Kind
 
-#: A function that returns the senders and receivers of messages (positions), called only where
-#: these are kept.
+#: Returns the senders and receivers (positions) of messages; called only if they are recorded.
 Between = Callable[[], tuple[np.ndarray, np.ndarray]]
 
-#: The table of counts: ``messages`` and ``lost``, a row for each kind.
+#: The table of counts, with a row for each kind: ``messages`` and ``lost``.
 MESSAGES = "messages"
 
-#: The tables of senders and receivers (``kind``, ``sender``, ``to``) are called ``traffic 0``, ...:
-#: none is written twice.
+#: The prefix of the tables of senders and receivers (``kind``, ``sender``, ``to``).  They are
+#: called ``traffic 0``, ``traffic 1`` and so on, so that no table is rewritten.
 TRAFFIC = "traffic"
 
-#: The table of dead nodes that nodes of the bucket have met: ``node``, ``dead``, pairs that may be
-#: there more than once.
+#: The table of dead nodes that nodes of the bucket met: pairs ``node``, ``dead``, perhaps repeated.
 FOUND = "found dead"
 
 
 @dataclass(frozen=True)
 class Observer:
-    """Sees the messages of a bucket's nodes.
+    """Counts the messages of a bucket's nodes.
 
     Attributes
     ----------
     kinds : tuple of str
-        Of messages.
+        The kinds of messages.
     traffic : bool
-        Whether senders and receivers are kept; without it they are not even computed.
+        True if senders and receivers are recorded; otherwise they are not computed.
     """
 
     kinds: tuple[str, ...] = tuple(Kind)
@@ -61,19 +59,19 @@ class Observer:
         *,
         between: Between,
     ) -> None:
-        """Count messages that nodes of a bucket send, of which some meet a dead node.
+        """Count messages that nodes of a bucket send, and how many of them meet a dead node.
 
         Parameters
         ----------
         tables : Tables
-            Of the bucket.
+            The tables of the bucket.
         between : callable
-            Gives the sender and the receiver of each message, in any order.
+            Returns the sender and the receiver of each message, in any order.
 
         Raises
         ------
         ValueError
-            An unknown kind; or not as many senders and receivers as messages.
+            The kind is unknown, or the number of senders or receivers is not that of the messages.
         """
         if kind not in self._index:
             raise ValueError(f"{shown(kind)} is not among the kinds of messages")
@@ -96,12 +94,12 @@ class Observer:
     def send(
         self, tables: Tables, kind: str, arrives: np.ndarray, sender: np.ndarray, to: np.ndarray
     ) -> None:
-        """Count a message for each element; False where it is lost."""
+        """Count one message per element of `arrives`; False marks a lost message."""
         lost = arrives.size - np.count_nonzero(arrives)
         self.count(tables, kind, arrives.size, lost, between=lambda: (sender, to))
 
     def meet(self, tables: Tables, node: np.ndarray, dead: np.ndarray) -> None:
-        """Note that live nodes of a bucket have found others dead: positions."""
+        """Record dead nodes that live nodes of a bucket met: positions."""
         if len(node):
             append(tables, FOUND, {"node": node, "dead": dead})
 
@@ -109,12 +107,12 @@ class Observer:
 def ends_of(
     kind: str, messages: int | np.integer, between: Between
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the senders and receivers of messages that are counted.
+    """Return the senders and receivers of counted messages.
 
     Raises
     ------
     ValueError
-        Not as many as messages.
+        The number of senders or receivers is not that of the messages.
     """
     sender, to = between()
     if not len(sender) == len(to) == messages:
@@ -123,11 +121,11 @@ def ends_of(
 
 
 def both_ways(asker: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the senders and receivers of questions and their answers."""
+    """Return the senders and receivers of questions and of their answers."""
     return np.r_[asker, asked], np.r_[asked, asker]
 
 
 def counted(table: Columns, kinds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return messages and lost ones by kind, of the tables :data:`MESSAGES` of all buckets."""
+    """Sum the tables :data:`MESSAGES` of all buckets: messages and lost messages by kind."""
     sums = [table[name].reshape(-1, kinds).sum(axis=0) for name in ("messages", "lost")]
     return sums[0], sums[1]

@@ -1,4 +1,4 @@
-"""Waves in an overlay that is small enough for one task.
+"""Waves of arrivals that are played in one task, while the overlay is small.
 
 References
 ----------
@@ -36,12 +36,14 @@ class Grown:
     Attributes
     ----------
     number : int
+        The number of the wave.
     states : States
-        Of all known nodes, those of later waves without knowledge; the next wave writes into it.
+        The states of all nodes, where nodes of later waves have empty tables; the next wave changes
+        them.
     live : ndarray of int64
-        Positions of the nodes that have arrived.
+        The positions of the nodes that have arrived.
     messages : ndarray of int64, shape (kinds,)
-        How many messages of each `Kind` all waves until now have caused.
+        The number of messages of each `Kind` in all waves so far.
     """
 
     number: int
@@ -58,16 +60,16 @@ def grow(
     kernel: Kernel,
     bounds: np.ndarray,
 ) -> Iterator[Grown]:
-    """Yield the overlay after each wave, from the first node on.
+    """Yield the overlay after each wave, beginning with the first node.
 
     Parameters
     ----------
     known : Ring
-        The nodes that arrive, in the order of their nodeIds; routers are indices.
+        The arriving nodes, sorted by nodeId; routers are indices.
     plan : Plan
-        Nodes whose wave is -1 do not arrive.
+        The wave of each node; nodes with wave -1 do not arrive.
     bounds : ndarray of int64, shape (B + 1,)
-        First positions of buckets, each played in a thread (`in_process.thread_bounds`).
+        The bounds of buckets; each bucket is played in a thread (`in_process.thread_bounds`).
     """
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     tables = states_in_buckets(states, bounds)
@@ -80,14 +82,14 @@ def grow(
         for program in programs(given, now, number):
             play(program, tables, threads=len(tables))
         messages = sum(
-            (mine[MESSAGES]["messages"] for mine in tables if MESSAGES in mine),
+            (own[MESSAGES]["messages"] for own in tables if MESSAGES in own),
             start=np.zeros(len(Kind), dtype=np.int64),
         )
         yield Grown(number, states, live, messages)
 
 
 def programs(given: Given, wave: Wave, number: int) -> Iterator[Program]:
-    """Yield the programs of a wave; in the first one there is nobody to ask."""
+    """Yield the programs of a wave; in wave 0 there is no node to ask."""
     if number:
         yield from asking(given, wave)
         yield from entering(given, wave)

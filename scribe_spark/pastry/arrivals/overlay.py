@@ -1,7 +1,7 @@
-"""The overlay whose tables come from arrivals in waves.
+"""An overlay whose tables come from nodes that arrive in waves.
 
 The first waves are played in one task, because a superstep on Spark costs the same however few
-nodes it has; later ones on the buckets of the ring.  The programs are the same.
+nodes it has.  Later waves are played on the buckets of the ring, by the same programs.
 
 References
 ----------
@@ -41,7 +41,7 @@ from scribe_spark.underlay.protocol import Kernel, Underlay
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.overlay import OverlayConfig
 
-#: Waves up to this many nodes are one task's; what nodes know does not depend on it.
+#: Waves are played in one task up to this number of nodes; the results do not depend on it.
 _ONE_TASK = 2**17
 
 
@@ -52,7 +52,7 @@ def arrivals(
     seed: int,
     progress: Progress | None = None,
 ) -> PastryOverlay:
-    """Return the overlay after the last wave, to be freed by its ``release``.
+    """Return the overlay after the last wave; the caller must call ``release``.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def arrivals(
     underlay : Underlay
     config : OverlayConfig
     seed : int
-        Key of the draws.
+        The seed of random draws.
     """
     rules = config.for_tasks()
     overlay = PastryOverlay(nodes, underlay, rules.b, rules.leaf_set)
@@ -88,11 +88,11 @@ def play_arrivals(
     Parameters
     ----------
     initial : int
-        How many nodes arrive: those with smaller numbers.
+        The number of nodes that arrive: nodes with smaller numbers.
     """
     spark, ends = ring.layout.spark, wave_ends(initial, rules.growth)
     last = max(0, int(np.searchsorted(ends, _ONE_TASK, side="right")) - 1)
-    if ring.layout.buckets == 1:  # no other task could play a part of them
+    if ring.layout.buckets == 1:  # a single task plays all waves anyway
         last = len(ends) - 1
     first = _in_one_task(spark, _first_waves(ring, initial, kernel, rules, seed, last), ROWS)
     tables = BucketTables(ring.layout, ring.layout.partition(first))
@@ -108,27 +108,27 @@ def play_arrivals(
 
 
 def _in_one_task(spark: SparkSession, kernel: BatchKernel, schema: StructType | str) -> DataFrame:
-    """Return the rows that a kernel makes of nothing, in one task; lazy."""
+    """Return the rows that a kernel yields in a single task; lazy."""
     return spark.range(0, 1, 1, 1).mapInArrow(kernel, schema)
 
 
 def _first_waves(
     ring: BucketRing, initial: int, kernel: Kernel, rules: OverlayConfig, seed: int, last: int
 ) -> BatchKernel:
-    """Return the kernel that plays the waves up to `last`; it leaves the tables of all buckets."""
+    """Return a kernel that plays the waves up to `last` and yields the tables of all buckets."""
     facts, bounds, folder = ring.facts, ring.bounds, ring.layout.folder
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if read_partition(batches) is None:
             return
-        # the nodes of later waves are in the ring already, and know nobody
+        # the nodes of later waves are in the ring already, with empty tables
         plan = Plan.of_first(facts.ring, initial, rules, seed, kernel)
         wave = np.where(plan.wave <= last, plan.wave, -1)
         now, threads = replace(plan, wave=wave), thread_bounds(len(facts.ring))
         *_, done = grow(facts.ring, now, rules, seed, kernel, threads)
         for bucket, (first, end) in enumerate(itertools.pairwise(bounds.tolist())):
-            mine = done.states.of(slice(first, end))
-            for name, columns in mine.tables().items():
+            own = done.states.of(slice(first, end))
+            for name, columns in own.tables().items():
                 yield from pack_rows(bucket, bucket, True, name, columns, folder)
         sent = {"messages": done.messages, "lost": np.zeros_like(done.messages)}
         yield from pack_rows(0, 0, True, MESSAGES, sent)
@@ -138,14 +138,14 @@ def _first_waves(
 
 @dataclass(frozen=True)
 class _PlannedWaves:
-    """All waves, for the tasks of Spark; picklable.
+    """The waves of all nodes, for tasks of Spark; picklable.
 
     Attributes
     ----------
     names : tuple of str
-        Distributed arrays, sorted by wave and position: ``position, rank, contact``.
+        The names of the shared arrays ``position, rank, contact``, sorted by wave and position.
     ends : ndarray of int64
-        Where each wave ends in them.
+        The end of each wave in these arrays.
     """
 
     names: tuple[str, ...]
@@ -161,7 +161,7 @@ class _PlannedWaves:
         rules: OverlayConfig,
         seed: int,
     ) -> _PlannedWaves:
-        """Give every executor the waves, once."""
+        """Plan all waves and distribute them to the executors once."""
         facts = ring.facts
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -182,7 +182,7 @@ class _PlannedWaves:
         return _PlannedWave(self, number)
 
     def release(self) -> None:
-        """Free the disk that the arrays take."""
+        """Delete the shared arrays."""
         discard_arrays(*self.names)
 
 
@@ -215,7 +215,7 @@ class _PlannedWave:
 
 
 def _messages(tables: BucketTables) -> np.ndarray:
-    """Return how many messages of each kind all buckets' nodes have sent."""
+    """Return the number of messages of each kind, summed over buckets."""
     rows = read_rows(tables.rows(MESSAGES).toArrow().to_batches())
     return sum(
         (counted(row.read(), len(Kind))[0] for row in rows), start=np.zeros(len(Kind), np.int64)

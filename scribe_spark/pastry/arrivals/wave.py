@@ -1,4 +1,4 @@
-"""A wave of arriving nodes, and what all programs of its arrival have in common.
+"""A wave of arriving nodes, and the base classes of the programs that play it.
 
 All nodes of a wave see the overlay as it was before the wave.
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.overlay import OverlayConfig
     from scribe_spark.config.rounds import EventsConfig
 
-#: The table of the leaf sets before the round, in buckets in which one has been written since.
+#: The table with the leaf sets at the start of the round; only in buckets that changed a leaf set.
 LEAVES_BEFORE = "leaf sets before"
 
-#: The place in a wave of nodes that are not of it.
+#: The rank of arrival of nodes that are not in the wave.
 LATER = np.int64(2**63 - 1)
 
 
@@ -40,13 +40,13 @@ class Wave(Protocol):
     Attributes
     ----------
     arriving : ndarray of int64, shape (w,)
-        Their positions, ascending.
+        The positions of the w nodes, ascending.
     order : ndarray of int64, shape (w,)
-        Numbers that are in the order of their arrival.
+        Numbers that increase in the order of arrival.
     contact : ndarray of int64, shape (w,)
-        The position of the node that each asks.
+        The position of each node's contact.
     live : ndarray of int64
-        Positions of all nodes that there are after the wave, ascending.
+        The positions of all nodes that are alive after the wave, ascending.
     """
 
     @property
@@ -64,7 +64,7 @@ class Wave(Protocol):
 
 @dataclass(frozen=True)
 class WaveInMemory:
-    """A `Wave` whose arrays are this process'."""
+    """A `Wave` whose arrays are in the memory of this process."""
 
     arriving: np.ndarray
     order: np.ndarray
@@ -74,24 +74,25 @@ class WaveInMemory:
 
 @dataclass(frozen=True)
 class Given:
-    """The facts and rules that all programs of Pastry share.
+    """The environment of Pastry's programs: facts about nodes, and rules.
 
     Attributes
     ----------
     facts : KnowsRing
-        All nodes, those of later waves too.
+        All nodes, also those that arrive later.
     bounds : ndarray of int64, shape (B + 1,)
     rules : OverlayConfig
-        How nodes arrive.
+        The rules of arrivals.
     kernel : Kernel
-        Of the underlay.
+        The kernel of the underlay.
     observer : Observer
     lives : KnowsLives, optional
-        Without it all nodes are alive, and there are no rounds.
+        The lives of nodes in the rounds of a world; None if all nodes are alive and there are no
+        rounds.
     seed : int
-        Key of the draws.
+        The seed of random draws.
     world : EventsConfig, optional
-        Detection, repair and maintenance in the rounds of a world.
+        The rules of detection, repair and maintenance in a world.
     """
 
     facts: KnowsRing
@@ -104,25 +105,25 @@ class Given:
     world: EventsConfig | None = None
 
     def is_alive(self, positions: np.ndarray) -> np.ndarray:
-        """Test for positions (of any shape) of live nodes; False for no position."""
+        """Return True for positions (an array of any shape) of live nodes; NONE is False."""
         return is_node(positions) if self.lives is None else self.lives.is_alive(positions)
 
     @property
     def world_rules(self) -> EventsConfig:
-        """Detection, repair and maintenance in the rounds of a world."""
+        """The rules of detection, repair and maintenance in a world."""
         assert self.world is not None, "not a world"
         return self.world
 
     @property
     def in_round(self) -> KnowsLives:
-        """The lives of nodes, in the rounds of a world."""
+        """The lives of nodes in a world."""
         assert self.lives is not None, "not a world"
         return self.lives
 
 
 @dataclass(frozen=True)
 class NodeProgram:
-    """A program that reads or changes what nodes know."""
+    """A program that reads or changes leaf sets and routing tables."""
 
     given: Given
 
@@ -137,12 +138,12 @@ class NodeProgram:
         return first + np.flatnonzero(self.given.in_round.alive[first:last])
 
     def states(self, bucket: int, tables: Tables, *writes: str) -> States:
-        """Return what the nodes of a bucket know.
+        """Return the leaf sets and routing tables of a bucket's nodes.
 
         Parameters
         ----------
         *writes : str
-            The tables that the caller will write into.
+            The tables that the caller will change.
         """
         first, last = self.bounds[bucket], self.bounds[bucket + 1]
         arrays = {name: tables[name][column] for name, column in _COLUMNS.items()}
@@ -162,20 +163,20 @@ class WaveProgram(NodeProgram):
     wave: Wave
 
     def mine(self, bucket: int) -> np.ndarray:
-        """Return the indices of the wave's nodes in a bucket, in the arrays of the wave."""
+        """Return the indices, in the wave's arrays, of the wave's nodes in a bucket."""
         first, last = np.searchsorted(self.wave.arriving, self.bounds[bucket : bucket + 2])
         return np.arange(first, last)
 
     @functools.cached_property
     def place(self) -> np.ndarray:
-        """The place of each node in the order of arrival; :data:`LATER` where not of the wave."""
+        """The rank of arrival of each node; :data:`LATER` for nodes outside of the wave."""
         place = np.full(len(self.given.facts.ring), LATER)
         place[self.wave.arriving] = self.wave.order
         return place
 
 
 def forget(program: WaveProgram, bucket: int, tables: Tables) -> None:
-    """Let the nodes of a wave forget what they knew when they were alive before."""
+    """Clear the tables of the wave's nodes, which may have been alive before."""
     arriving = program.wave.arriving[program.mine(bucket)]
     states = program.states(bucket, tables)
     index = arriving - states.first
@@ -185,7 +186,7 @@ def forget(program: WaveProgram, bucket: int, tables: Tables) -> None:
 
 
 def states_in_buckets(states: States, bounds: np.ndarray) -> list[Tables]:
-    """Return the tables of buckets that are parts of the states of all nodes, not copies."""
+    """Return the tables of buckets as views of the arrays of all nodes."""
     arrays = {LEAVES: states.leaves, CELLS: states.cells}
     return [
         Tables.of({name: {_COLUMNS[name]: array[first:last]} for name, array in arrays.items()})

@@ -1,7 +1,7 @@
-"""Waves: how many nodes arrive at once, in which order.
+"""Waves: how many nodes arrive together, and in which order.
 
-All nodes of a wave see the overlay as it was before the wave.  One node a wave is the sequential
-protocol of the papers; larger waves need fewer supersteps.
+All nodes of a wave see the overlay as it was before the wave.  With one node per wave, this is the
+sequential protocol of the papers; larger waves need fewer supersteps.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:  # not on executors
 
 
 def wave_size(before: int, growth: float) -> int:
-    """Nodes of a wave: max(1, floor(n (growth - 1))), exactly for the decimal that was given.
+    """Return the size of a wave: max(1, floor(n (growth - 1))), computed in exact decimals.
 
     Parameters
     ----------
     before : int
-        n, the nodes before the wave.
+        n, the number of nodes before the wave.
     """
     return max(1, int(before * (Fraction(str(growth)) - 1)))
 
 
 def wave_ends(nodes: int, growth: float) -> np.ndarray:
-    """Return how many nodes there are after each wave: int64, ascending, from 1 to `nodes`."""
+    """Return the number of nodes after each wave: int64, ascending, from 1 to `nodes`."""
     ends = [min(1, nodes)]
     while ends[-1] < nodes:
         ends.append(min(nodes, ends[-1] + wave_size(ends[-1], growth)))
@@ -42,19 +42,19 @@ def wave_ends(nodes: int, growth: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Plan:
-    """When each node arrives, and whom it asks; arrays of shape (K,), in the order of nodeIds.
+    """The wave and the contact of each node; arrays of shape (K,), sorted by nodeId.
 
-    It is known before the first wave: whom a node asks depends on who arrived before, not on what
-    nodes know.
+    The plan is made before the first wave: a contact depends on which nodes arrived before, not on
+    their tables.
 
     Attributes
     ----------
     wave : ndarray of int64
-        The wave that it arrives in.
+        The wave in which the node arrives.
     rank : ndarray of int64
-        Its place (from 0) in the order of arrival, which is drawn.
+        The rank (from 0) of the node in the order of arrival, which is drawn.
     contact : ndarray of int64
-        The position of whom it asks; -1 in wave 0.
+        The position of the node's contact; -1 in wave 0.
     """
 
     wave: np.ndarray
@@ -63,7 +63,7 @@ class Plan:
 
     @classmethod
     def of(cls, known: Ring, rules: OverlayConfig, seed: int, kernel: Kernel) -> Plan:
-        """Return the plan by which nodes (in the order of their nodeIds) all arrive."""
+        """Return the plan for the arrival of all nodes, which are sorted by nodeId."""
         rank = arrival_ranks(known, seed)
         wave = np.searchsorted(wave_ends(len(known), rules.growth), rank, side="right")
         bits = draws.bits_np(seed, "contact", known.node)
@@ -74,12 +74,12 @@ class Plan:
     def of_first(
         cls, known: Ring, initial: int, rules: OverlayConfig, seed: int, kernel: Kernel
     ) -> Plan:
-        """Return the plan by which the nodes with smaller numbers arrive; the wave of others is -1.
+        """Return the plan for the nodes with the smallest numbers; others have wave -1.
 
         Parameters
         ----------
         initial : int
-            How many arrive.
+            The number of nodes that arrive.
         """
         first = np.flatnonzero(known.node < initial)
         if len(first) == len(known):
@@ -87,12 +87,12 @@ class Plan:
         some, none = cls.of(known.take(first), rules, seed, kernel), np.full(len(known), -1)
         wave, rank, contact = none.copy(), none.copy(), none
         wave[first], rank[first] = some.wave, some.rank
-        contact[first] = np.append(first, -1)[some.contact]  # what -1 indexes is -1
+        contact[first] = np.append(first, -1)[some.contact]  # index -1 yields -1
         return cls(wave, rank, contact)
 
 
 def arrival_ranks(known: Ring, seed: int) -> np.ndarray:
-    """Return the place (from 0) of each node in the order of arrival: int64."""
+    """Return the rank (from 0) of each node in the order of arrival: int64."""
     drawn = draws.bits_np(seed, "arrival order", known.node).view(np.int64)
     order = np.argsort(drawn, kind="stable")
     rank = np.empty(len(known), dtype=np.int64)
