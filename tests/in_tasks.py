@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import ClassVar, Self
 
+from in_memory import InMemory
 from pyspark import cloudpickle
 
 from scribe_spark.engine import Program, Tables
@@ -24,7 +25,6 @@ from scribe_spark.engine.on_spark import (
 )
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.program import deliver
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.runtime.scratch import scratch_folder
 
@@ -152,7 +152,7 @@ class Jobs(OnSpark):
         return sum(self.tables.play(program, "", first=rows))
 
 
-class InTasks(Player):
+class InTasks(InMemory):
     """Plays as tasks; which programs send nothing is remembered from round to round."""
 
     idle: ClassVar[set] = set()
@@ -163,8 +163,8 @@ class InTasks(Player):
         return type("InTasks", (cls,), {"idle": set()})
 
     @classmethod
-    def in_process(cls, *args, **given) -> Player:
-        """As `Player.in_process`."""
-        player = super().in_process(*args, **given)
+    def of(cls, *args, **given) -> Self:
+        """As `InMemory.of`."""
+        player = super().of(*args, **given)
         player.engine = EngineInTasks(player.engine.tables, cls.idle)
         return player
