@@ -19,8 +19,8 @@ from scribe_spark.engine.on_spark import (
     BucketTables,
     _delete,
     _Made,
-    _superstep,
     pack_rows,
+    play_buckets,
     read_rows,
 )
 from scribe_spark.engine.on_spark_player import OnSpark
@@ -62,7 +62,7 @@ class TablesInTasks(BucketTables):
     def _compute(self, program: Program, superstep: int, name, progress, first):
         program = cloudpickle.loads(cloudpickle.dumps(program))
         rows, made = [*self._kept(), *(first or ())], []
-        step = _superstep(program, superstep, self.layout.folder)
+        step = play_buckets(program, superstep, self.layout.folder)
         for part in range(_PARTITIONS):
             mine = [row for row in rows if row.column("bucket")[0].as_py() % _PARTITIONS == part]
             made += step(mine)
