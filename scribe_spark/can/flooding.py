@@ -34,11 +34,12 @@ def may_cross(zones: Zones, flooding: str, edges: Columns, source: np.ndarray) -
     kept = np.empty(len(source), dtype=bool)
     for start in range(0, len(source), _EDGES_AT_ONCE):
         part = slice(start, start + _EDGES_AT_ONCE)
-        rows = [*(edges[name][part] for name in ("zone", "neighbour", "face")), source[part]]
+        zone, neighbour, face = (edges[name][part] for name in ("zone", "neighbour", "face"))
         if flooding == OPTIMAL:
-            kept[part] = _optimal(zones, *rows)
+            kept[part] = _optimal(zones, zone, neighbour, face, source[part])
         else:
-            kept[part] = _directed(zones, *rows, corner=flooding == CORNER)
+            corner = flooding == CORNER
+            kept[part] = _directed(zones, zone, neighbour, face, source[part], corner)
     return kept
 
 
