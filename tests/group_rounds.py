@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from in_memory import InMemory
 from split_states import state_of, tables_of
 from traffic import Traffic
 
@@ -281,14 +282,14 @@ class Buckets:
         Of the buckets.
     applications : Applications, optional
         Without them delivery is best effort.
-    player : type of Player
+    player : type of InMemory
     """
 
     def __init__(
         self,
         tables: list[Tables],
         applications: Applications | None = None,
-        player: type[Player] = Player,
+        player: type[InMemory] = InMemory,
     ) -> None:
         self.tables, self.applications, self.player = tables, applications, player
 
@@ -298,7 +299,7 @@ class Buckets:
         """Play one round, as :func:`play_round`; writes into `incarnation`, too."""
         kinds = MESSAGE_KINDS + SCRIBE_KINDS
         config, kernel = given.config, given.kernel
-        player = self.player.in_process(overlay, config, kernel, len(self.tables), kinds)
+        player = self.player.of(overlay, config, kernel, len(self.tables), kinds)
         player.observe(traffic=given.observed or given.traffic is not None)
         put_tables(player, self.tables)
         timed = given.lan_us is not None

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import ClassVar, Self
 
+from in_memory import InMemory
 from pyspark import cloudpickle
 
 from scribe_spark.engine import Program, Tables
@@ -19,13 +20,12 @@ from scribe_spark.engine.on_spark import (
     BucketTables,
     _delete,
     _Made,
-    _superstep,
     pack_rows,
+    play_buckets,
     read_rows,
 )
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.program import deliver
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.runtime.scratch import scratch_folder
 
@@ -63,7 +63,7 @@ class TablesInTasks(BucketTables):
     def _compute(self, program: Program, superstep: int, name, progress, first):
         program = cloudpickle.loads(cloudpickle.dumps(program))
         rows, made = [*self._kept(), *(first or ())], []
-        step = _superstep(program, superstep, self.layout.folder)
+        step = play_buckets(program, superstep, self.layout.folder)
         for part in range(_PARTITIONS):
             mine = [row for row in rows if row.column("bucket")[0].as_py() % _PARTITIONS == part]
             made += step(mine)
@@ -162,7 +162,7 @@ class Jobs(OnSpark):
         return sum(self.tables.play(program, "", first=rows))
 
 
-class InTasks(Player):
+class InTasks(InMemory):
     """Plays as tasks; which programs send nothing is remembered from round to round."""
 
     idle: ClassVar[set] = set()
@@ -173,8 +173,8 @@ class InTasks(Player):
         return type("InTasks", (cls,), {"idle": set()})
 
     @classmethod
-    def in_process(cls, *args, **given) -> Player:
-        """As `Player.in_process`."""
-        player = super().in_process(*args, **given)
+    def of(cls, *args, **given) -> Self:
+        """As `InMemory.of`."""
+        player = super().of(*args, **given)
         player.engine = EngineInTasks(player.engine.tables, cls.idle)
         return player

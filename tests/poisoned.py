@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+from in_memory import InMemory
 
-from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Inbox, Program, Tables
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.player import Player
-from scribe_spark.pastry.tally import MESSAGE_KINDS
 
 
 class Poisoned(Tables):
@@ -78,19 +76,12 @@ class PoisonedTask(InTask):
             mine.open = is_open
 
 
-class PoisonedPlayer(Player):
+class PoisonedPlayer(InMemory):
     """Plays with a :class:`PoisonedTask`."""
 
     @classmethod
-    def in_process(
-        cls,
-        state: OverlayState,
-        config: WorldConfig,
-        kernel,
-        buckets: int = 1,
-        kinds: tuple[str, ...] = MESSAGE_KINDS,
-    ) -> Player:
-        """As `Player.in_process`; each bucket has copies of what its nodes know."""
-        player = super().in_process(state, config, kernel, buckets, kinds)
+    def of(cls, *args, **given) -> Self:
+        """As `InMemory.of`; each bucket has copies of what its nodes know."""
+        player = super().of(*args, **given)
         player.engine = PoisonedTask(player.engine.tables)
         return player

@@ -104,7 +104,6 @@ def _links(groups: int, nodes: int) -> tuple[np.ndarray, tuple]:
     key = space.key(place, np.array([nodes - 1]))
     # the rows of the last place end where its keys do
     assert space.count(Links(key, np.array([1], np.int8)), place).tolist() == [1]
-    assert space.turned(key).tolist() == key.tolist()
     return key, space.split(key)
 
 

@@ -308,8 +308,8 @@ FAULTS = {
     ),
     "a packet for each child of IP multicast": Fault(
         "measures/stress.py",
-        "count = np.ones_like(of) if packets is None else packets[of]",
-        "count = count if packets is None else packets[of]",
+        "one = np.ones_like(of) if weight is None else weight[of]",
+        "one = count if weight is None else weight[of]",
         "tests/measures/test_measures.py",
     ),
     "a first copy that is a duplicate": Fault(

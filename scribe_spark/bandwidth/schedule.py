@@ -99,10 +99,6 @@ class Channels:
         """Return the number of the first channel of each group."""
         return self.number[np.r_[True, self.group[1:] != self.group[:-1]]]
 
-    def groups_of(self, number: np.ndarray) -> np.ndarray:
-        """Return the groups of channels given by their numbers."""
-        return self.group[np.searchsorted(self.number, number)]
-
     def publications_of(self, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return all pairs of a channel and one of its publications.
 

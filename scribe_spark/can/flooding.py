@@ -19,40 +19,37 @@ DIRECTED, CORNER, OPTIMAL = "directed", "corner", "optimal"
 _EDGES_AT_ONCE = 2**17
 
 
-def may_cross(
-    zones: Zones,
-    flooding: str,
-    zone: np.ndarray,
-    neighbour: np.ndarray,
-    face: np.ndarray,
-    source: np.ndarray,
-) -> np.ndarray:
+def may_cross(zones: Zones, flooding: str, edges: Columns, source: np.ndarray) -> np.ndarray:
     """Return which neighbours may be sent a multicast, however it has come: bool, shape (m,).
 
     Parameters
     ----------
     flooding : str
         One of the three.
-    zone, neighbour, face : ndarray of int64, shape (m,)
-        See `neighbours.across_faces`.
+    edges : Columns
+        ``zone``, ``neighbour`` and ``face`` (see `neighbours.across_faces`), and others.
     source : ndarray of int64, shape (m,)
         The zone of the multicast's source.
     """
-    kept = np.empty(len(zone), dtype=bool)
-    rule = _optimal if flooding == OPTIMAL else _directed
-    for start in range(0, len(zone), _EDGES_AT_ONCE):
+    kept = np.empty(len(source), dtype=bool)
+    for start in range(0, len(source), _EDGES_AT_ONCE):
         part = slice(start, start + _EDGES_AT_ONCE)
-        kept[part] = rule(zones, flooding, *(a[part] for a in (zone, neighbour, face, source)))
+        zone, neighbour, face = (edges[name][part] for name in ("zone", "neighbour", "face"))
+        if flooding == OPTIMAL:
+            kept[part] = _optimal(zones, zone, neighbour, face, source[part])
+        else:
+            corner = flooding == CORNER
+            kept[part] = _directed(zones, zone, neighbour, face, source[part], corner)
     return kept
 
 
 def _directed(
     zones: Zones,
-    flooding: str,
     zone: np.ndarray,
     neighbour: np.ndarray,
     face: np.ndarray,
     source: np.ndarray,
+    corner: bool,
 ) -> np.ndarray:
     """Rule 3, and rule 5 where it holds."""
     places, dimension, upper = zones.space.places, face >> 1, face & 1 == 1
@@ -61,7 +58,7 @@ def _directed(
     gone = np.where(upper, at - begin, begin - at) & (places - 1)
     kept = gone < places // 2
     kept &= ~upper | (gone > 0)
-    if flooding == CORNER:
+    if corner:
         first = np.flatnonzero(kept & (dimension == 0))
         holds = _holds(zones, zone[first], zones.low[:, neighbour[first]])
         kept[first] = holds[1:].all(axis=0)
@@ -78,12 +75,7 @@ def _side(zones: Zones, dimension: np.ndarray, zone: np.ndarray) -> np.ndarray:
 
 
 def _optimal(
-    zones: Zones,
-    flooding: str,
-    zone: np.ndarray,
-    neighbour: np.ndarray,
-    face: np.ndarray,
-    source: np.ndarray,
+    zones: Zones, zone: np.ndarray, neighbour: np.ndarray, face: np.ndarray, source: np.ndarray
 ) -> np.ndarray:
     """Return whether the zone is the parent of its neighbour."""
     places, low = zones.space.places, zones.low

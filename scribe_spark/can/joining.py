@@ -149,9 +149,8 @@ class Joining(FindNeighbours):
         first, end = (np.searchsorted(self.group, can, side) for side in ("left", "right"))
         row, flood = expand(first, end)
         own = take(own, row)
-        pair = own["zone"], own["neighbour"], own["face"]
         source = zones.of_node(self.group, self.source)[flood]
-        crossed = may_cross(zones, self.flooding, *pair, source)
+        crossed = may_cross(zones, self.flooding, own, source)
         tables[EDGES] = {
             "group": flood[crossed],
             "node": zones.node[own["zone"][crossed]],

@@ -4,56 +4,81 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic import model_validator
 
 from scribe_spark.config.node_class import NodeClass
+from scribe_spark.config.section import Section
 from scribe_spark.errors import InputError
 
 #: Members of all groups, and nodes, that can be numbered by int32.
 _MOST_PLACES = 2**31 - 1
 
 
-def drawn_or_read(
-    given: Mapping[str, Any], drawn: Mapping[str, Any], flat: Mapping[str, str]
-) -> dict[str, Any]:
-    """The fields of a section, None for those that the way to get members leaves open.
+class DrawnGroups(Section):
+    """Groups whose members are drawn, or are in a table: the checks of two sections.
 
-    Where members are drawn, a None among the `drawn` fields is left out, so that its default is
-    taken; where a table of `members` is read, they are None.
+    With a table of `members`, the fields of `drawn` are None: the table says what they would say.
 
-    Parameters
+    Attributes
     ----------
-    given : mapping of str to object
-        Field -> value.
     drawn : mapping of str to object
-        What a table of members says itself: field -> its default where members are drawn.
-    flat : mapping of str to str
-        Field -> its flat name.
-
-    Raises
-    ------
-    InputError
-        For a field that is given beside a table of members that says the same.
+        Of the class: field -> its default where members are drawn.
     """
-    if given.get("members") is None:
-        return {n: v for n, v in given.items() if not (n in drawn and v is None)}
-    for name in (*drawn, "size", "custody"):
-        if given.get(name) is not None:
-            remedy = "contradicts the table of members; leave out this or members"
-            raise InputError(flat[name], given[name], remedy)
-    return {**given, **dict.fromkeys(drawn)}
 
+    drawn: ClassVar[Mapping[str, Any]]
 
-def refuse_two_sizes(size: int | None, custody: int | None) -> None:
-    """Refuse groups of a size whose nodes have a number of groups, too.
+    if TYPE_CHECKING:  # the fields, which each section annotates in its own way
+        count: Any
+        size: Any
+        custody: Any
+        zipf_exponent: Any
 
-    Raises
-    ------
-    InputError
-    """
-    if size is not None and custody is not None:
-        remedy = "has no effect beside custody, which says in how many groups a node is"
-        raise InputError("group_size", size, remedy)
+    @model_validator(mode="before")
+    @classmethod
+    def _drawn_or_read(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Replace None by the default where members are drawn; refuse what contradicts a table."""
+        if given.get("members") is None:
+            return {n: v for n, v in given.items() if not (n in cls.drawn and v is None)}
+        for name in (*cls.drawn, "size", "custody"):
+            if given.get(name) is not None:
+                remedy = "contradicts the table of members; leave out this or members"
+                raise InputError(cls.flat_names()[name], given[name], remedy)
+        return {**given, **dict.fromkeys(cls.drawn)}
+
+    @model_validator(mode="after")
+    def _one_way_to_sizes(self) -> Self:
+        if self.size is not None and self.custody is not None:
+            remedy = "has no effect beside custody, which says in how many groups a node is"
+            raise InputError("group_size", self.size, remedy)
+        return self
+
+    def memberships(self, nodes: int, classes: Sequence[NodeClass] = ()) -> int:
+        """About how many members all groups have together; 0 where a table says it.
+
+        Parameters
+        ----------
+        nodes : int
+            Overlay nodes, N.
+        classes : sequence of NodeClass
+            The classes of the config, whose nodes may have another `custody`.
+        """
+        count, custody, exponent = self.count, self.custody, self.zipf_exponent
+        if count is None or exponent is None:
+            return 0
+        if custody is not None:
+            said = [(one.share, custody if one.custody is None else one.custody) for one in classes]
+            shares = said or [(1.0, custody)]
+            return round(nodes * sum(share * min(own, count) for share, own in shares))
+        if self.size is not None:
+            return count * self.size
+        if count <= 1:
+            return count * nodes
+        # the integral of N r^-s from 1 to G, and the first group
+        power, logarithm = 1 - exponent, math.log(count)
+        rest = math.expm1(power * logarithm) / power if power else logarithm
+        return round(nodes * (1 + rest))
 
 
 def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> None:
@@ -69,53 +94,6 @@ def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> No
             raise InputError(f"classes.custody of class {one.name}", one.custody, remedy)
 
 
-def custody_memberships(
-    count: int | None, custody: int, nodes: int, classes: Sequence[NodeClass]
-) -> int:
-    """About how many members all groups have together whose nodes are in `custody` of them.
-
-    Parameters
-    ----------
-    count : int, optional
-        Groups, G.
-    nodes : int
-        Overlay nodes, N.
-    classes : sequence of NodeClass
-        Their nodes may be in another number of groups.
-    """
-    most = count or 0
-    said = [(one.share, custody if one.custody is None else one.custody) for one in classes]
-    return round(nodes * sum(share * min(own, most) for share, own in said or [(1.0, custody)]))
-
-
-def estimated_memberships(
-    count: int | None, size: int | None, zipf_exponent: float | None, nodes: int
-) -> int:
-    """About how many members all groups have together; 0 where a table says it.
-
-    Parameters
-    ----------
-    count : int, optional
-        Groups, G; None where a table of members says which there are.
-    size : int, optional
-        Members of every group, instead of the Zipf-like sizes.
-    zipf_exponent : float, optional
-        Group r has about N r^-zipf_exponent members.
-    nodes : int
-        Overlay nodes, N.
-    """
-    if count is None or zipf_exponent is None:
-        return 0
-    if size is not None:
-        return count * size
-    if count <= 1:
-        return count * nodes
-    # the integral of N r^-s from 1 to G, and the first group
-    power, logarithm = 1 - zipf_exponent, math.log(count)
-    rest = math.expm1(power * logarithm) / power if power else logarithm
-    return round(nodes * (1 + rest))
-
-
 def refuse_misfits(
     count: int | None, size: int | None, memberships: int, nodes: int, most: int
 ) -> None:
@@ -124,7 +102,7 @@ def refuse_misfits(
     Parameters
     ----------
     count, size : int, optional
-        As of :func:`estimated_memberships`.
+        Groups, and members of every group.
     memberships : int
         About how many members all groups have together.
     nodes : int

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from scribe_spark.config.drawn_groups import (
-    custody_memberships,
-    drawn_or_read,
-    estimated_memberships,
-    refuse_two_sizes,
-)
-from scribe_spark.config.node_class import NodeClass
+from scribe_spark.config.drawn_groups import DrawnGroups
 from scribe_spark.config.overlay import MOST_NODES
-from scribe_spark.config.section import Flat, Location, Section
+from scribe_spark.config.section import Flat, Location
 from scribe_spark.config.used_when import UsedWhen
 
 #: The sizes of all groups are arrays on the driver, of 8 bytes a group each.
@@ -35,12 +28,14 @@ _OF_DRAWN_SIZES = UsedWhen(
 )
 
 
-class GroupsConfig(Section):
+class GroupsConfig(DrawnGroups):
     """Groups and their members; the defaults are the paper's.
 
     With a table of `members`, `count` and `zipf_exponent` are None: the table says which groups
     there are, and how large.
     """
+
+    drawn: ClassVar[dict[str, Any]] = _DRAWN
 
     count: Annotated[int | None, Flat("groups")] = Field(
         default=_DRAWN["count"],
@@ -81,28 +76,3 @@ class GroupsConfig(Section):
         description="Way of a publication to the tree: it begins at the root, is routed to "
         "the root, or goes to the root's known address (direct)",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drawn_or_read(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Sizes are drawn, or a table's: None stands for those of the other way."""
-        return drawn_or_read(given, _DRAWN, cls.flat_names())
-
-    @model_validator(mode="after")
-    def _one_way_to_sizes(self) -> GroupsConfig:
-        refuse_two_sizes(self.size, self.custody)
-        return self
-
-    def memberships(self, nodes: int, classes: Sequence[NodeClass] = ()) -> int:
-        """About how many members all groups have together; 0 where a table says it.
-
-        Parameters
-        ----------
-        nodes : int
-            Overlay nodes, N.
-        classes : sequence of NodeClass
-            Those of the config.
-        """
-        if self.custody is not None:
-            return custody_memberships(self.count, self.custody, nodes, classes)
-        return estimated_memberships(self.count, self.size, self.zipf_exponent, nodes)

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from scribe_spark.config.drawn_groups import (
-    custody_memberships,
-    drawn_or_read,
-    estimated_memberships,
-    refuse_two_sizes,
-)
-from scribe_spark.config.node_class import NodeClass
+from scribe_spark.config.drawn_groups import DrawnGroups
 from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Flat, Location, Names, Section
@@ -116,12 +109,14 @@ class MaintenanceConfig(Section):
         return self
 
 
-class ScribeConfig(MaintenanceConfig):
+class ScribeConfig(DrawnGroups, MaintenanceConfig):
     """Groups of a world; by default it has none.
 
     `count` to `members` say which groups and members there are at the start, as in a run.  With a
     table of `members`, `count` and `zipf_exponent` are None: the table says which groups there are.
     """
+
+    drawn: ClassVar[dict[str, Any]] = _DRAWN
 
     count: Annotated[int | None, Flat("groups")] = Field(
         default=_DRAWN["count"],
@@ -191,17 +186,6 @@ class ScribeConfig(MaintenanceConfig):
                 raise InputError("measures", name, remedy)
         return tuple(sorted(set(names)))
 
-    @model_validator(mode="before")
-    @classmethod
-    def _drawn_or_read(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Members are drawn, or a table's: None stands for those of the other way."""
-        return drawn_or_read(given, _DRAWN, cls.flat_names())
-
-    @model_validator(mode="after")
-    def _one_way_to_sizes(self) -> ScribeConfig:
-        refuse_two_sizes(self.size, self.custody)
-        return self
-
     @model_validator(mode="after")
     def _of_groups(self) -> ScribeConfig:
         for name in ("access", "measures"):
@@ -215,17 +199,3 @@ class ScribeConfig(MaintenanceConfig):
     def has_groups(self) -> bool:
         """Test for groups; without them there is no Scribe on the overlay."""
         return self.members is not None or bool(self.count)
-
-    def memberships(self, nodes: int, classes: Sequence[NodeClass] = ()) -> int:
-        """About how many members all groups have together; 0 where a table says it.
-
-        Parameters
-        ----------
-        nodes : int
-            Overlay nodes, N.
-        classes : sequence of NodeClass
-            Those of the config.
-        """
-        if self.custody is not None:
-            return custody_memberships(self.count, self.custody, nodes, classes)
-        return estimated_memberships(self.count, self.size, self.zipf_exponent, nodes)

@@ -2,9 +2,9 @@
 
 In a *swap* each task sends bytes to any other tasks, and a short note to all of them.  A swap is
 collective: every task of the job must call it equally often.  Swaps are numbered, and a task that
-receives a message of another swap raises an error.  This module has the rules of swaps and two
-exchanges without a network: :class:`Alone` for a single task and :func:`play_in_threads` for
-threads.  The exchange over a network is in :mod:`~scribe_spark.engine.flight`.
+receives a message of another swap raises an error.  This module has the rules of swaps and the
+exchange of a single task (:class:`Alone`), which needs no network.  The exchange over a network is
+in :mod:`~scribe_spark.engine.flight`.
 
 A task ends once, and the other tasks learn the reason: the task is done, its work raised an error,
 or it lost contact with another task.  Reasons are forwarded unchanged, so that every task reports
@@ -18,16 +18,13 @@ import threading
 import traceback
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from scribe_spark.errors import InputError, RunError, one_line
-
-T = TypeVar("T")
 
 _LONGEST_TRACE = 8000  # characters
 
@@ -321,67 +318,3 @@ class Alone(BetweenTasks):
 
     def end(self, error: BaseException | None = None) -> None:
         """See :class:`BetweenTasks`."""
-
-
-class _InMemory(BetweenTasks):
-    """An exchange between threads: each thread puts copies into the inboxes of the others."""
-
-    def __init__(self, rank: int, tasks: list[_InMemory], size: int) -> None:
-        super().__init__(rank, size)
-        self._tasks = tasks
-
-    def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
-        """See :class:`BetweenTasks`."""
-        for peer in self.peers:
-            part = None
-            if peer in parts:  # a copy, because the sender may change its arrays later
-                part = pa.py_buffer(one_buffer(parts[peer]).to_pybytes())
-            self._tasks[peer].inbox.put(self.rank, swap, part, bytes(note))
-
-    def end(self, error: BaseException | None = None) -> None:
-        """See :class:`BetweenTasks`."""
-        for peer in self.peers:
-            self._tasks[peer].inbox.end(self.rank, Ended.by(error, self.rank))
-
-
-def play_in_threads(size: int, work: Callable[[Exchange], T]) -> list[T]:
-    """Run the tasks of a job as threads of this process; return their results by rank.
-
-    If tasks raise errors, the first one (by swap, then by rank) is raised after all threads ended.
-
-    Parameters
-    ----------
-    work : callable
-        ``work(exchange)``: the function that each task runs.
-
-    Examples
-    --------
-    >>> def ask_the_next(exchange):
-    ...     parts = {(exchange.rank + 1) % exchange.size: [b"from ", b"%d" % exchange.rank]}
-    ...     received, notes = exchange.swap(parts, b"note %d" % exchange.rank)
-    ...     return {sender: part.to_pybytes() for sender, part in received.items()}, notes
-    >>> play_in_threads(2, ask_the_next)[0]
-    ({1: b'from 1'}, [b'note 0', b'note 1'])
-    """
-    tasks: list[_InMemory] = []
-    tasks += [_InMemory(rank, tasks, size) for rank in range(size)]
-
-    def play(task: _InMemory) -> T:
-        try:
-            result = work(task)
-        except BaseException as error:
-            task.end(error)
-            raise
-        task.end()
-        return result
-
-    with ThreadPoolExecutor(size) as pool:
-        played = [pool.submit(play, task) for task in tasks]
-    failed = [
-        (isinstance(error, _PeerEnded), task.swaps, task.rank, error)
-        for task, one in zip(tasks, played, strict=True)
-        if (error := one.exception()) is not None
-    ]
-    if failed:
-        raise min(failed, key=lambda one: one[:3])[3]
-    return [one.result() for one in played]

@@ -5,7 +5,7 @@ The buckets of this module are any partition of keys, not intervals of the ring.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +14,10 @@ from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import run_starts
 from scribe_spark.core.keys import order_of
-from scribe_spark.engine.on_spark import pack_rows, read_rows
+from scribe_spark.engine.on_spark import ROWS, pack_rows, play_buckets, read_rows
 from scribe_spark.engine.packing import Columns, concatenate, take
-from scribe_spark.runtime.batches import Batches, BatchKernel
+from scribe_spark.engine.program import Program
+from scribe_spark.runtime.batches import Batches
 
 
 def meet(sent: Batches, buckets: int) -> DataFrame:
@@ -33,42 +34,28 @@ def send(buckets: int, name: str, number: np.ndarray, columns: Columns) -> Itera
             yield from pack_rows(bucket, 0, False, name, take(columns, rows))
 
 
-def gather(
-    batches: Iterable[pa.RecordBatch], stay: list[pa.RecordBatch] | None = None
-) -> Iterator[tuple[int, dict[str, Columns]]]:
-    """Yield each bucket and its received columns by name.
-
-    Parameters
-    ----------
-    stay : list, optional
-        A list that receives the rows of tables; without it they count as messages.
-    """
+def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[str, Columns]]]:
+    """Yield each bucket and its received columns by name."""
     come: dict[int, dict[str, list[Columns]]] = {}
     for row in read_rows(batches):
-        if row.table and stay is not None:
-            stay.extend(row.as_it_was())
-        else:
-            come.setdefault(row.bucket, {}).setdefault(row.name, []).append(row.read())
+        come.setdefault(row.bucket, {}).setdefault(row.name, []).append(row.read())
     for bucket, by_name in sorted(come.items()):
         yield bucket, {name: concatenate(parts) for name, parts in by_name.items()}
 
 
-#: ``step(counts by name)`` yields (bucket, name, columns); None as the bucket keeps the columns.
-Step = Callable[[dict[str, Columns]], Iterator[tuple[int | None, str, Columns]]]
+def play_lazily(program: Program, first: Batches, supersteps: int) -> DataFrame:
+    """Return the rows after some supersteps of a program, played by one job; lazy.
 
-
-def each_bucket(step: Step) -> BatchKernel:
-    """Return a kernel that calls `step` with everything that a bucket has received, by name."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        stay: list[pa.RecordBatch] = []
-        for bucket, counts in gather(batches, stay):
-            for to, name, columns in step(counts):
-                stays = to is None
-                yield from pack_rows(bucket if to is None else to, bucket, stays, name, columns)
-        yield from stay
-
-    return run
+    Parameters
+    ----------
+    first : Batches
+        `ROWS`: the messages of superstep 0, as of :func:`send`.  There are no tables before.
+    """
+    rows = first.frame
+    for number in range(supersteps):
+        met = rows.repartitionById(len(program.bounds) - 1, F.col("bucket"))
+        rows = met.mapInArrow(play_buckets(program, number), ROWS)
+    return rows
 
 
 def distinct_rows(*keys: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:

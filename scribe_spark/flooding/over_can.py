@@ -62,8 +62,7 @@ class LiveCan(GroupOverlays):
         )
         pairs = overlays.each_publication({**known, "group": zones.can[known["zone"]]})
         source = zones.of_node(overlays.of, overlays.source)[pairs["publication"]]
-        pair = pairs["zone"], pairs["neighbour"], pairs["face"]
-        pairs = take(pairs, may_cross(zones, self.flooding, *pair, source))
+        pairs = take(pairs, may_cross(zones, self.flooding, pairs, source))
         return {
             "publication": pairs["publication"],
             "node": zones.node[pairs["zone"]],

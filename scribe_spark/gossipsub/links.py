@@ -119,11 +119,6 @@ class Space:
             found[some] = marked[divided(key[some], self.size)[1]]
         return found
 
-    def turned(self, key: np.ndarray) -> np.ndarray:
-        """Return the keys of the same links at their other ends."""
-        topic, node, peer = self.split(key)
-        return self.key(topic * self.size + peer, node)
-
     def rows(self, table: SortedTable, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the first row of each place, and the first one after them; equal ones of none."""
         if len(place) * _ROWS_OF_A_SEARCH < len(table):

@@ -33,7 +33,7 @@ from scribe_spark.measures.formulas import (
     rdp_ratios,
 )
 from scribe_spark.measures.histogram import add_counts
-from scribe_spark.measures.packets_on_links import DOWN, UP, PacketsOnLinks, packets_of
+from scribe_spark.measures.packets_on_links import PacketsOnLinks, packets_of
 from scribe_spark.measures.percentiles import (
     ARRIVED,
     COVERAGES,
@@ -49,7 +49,6 @@ from scribe_spark.measures.percentiles import (
     publication_latencies,
 )
 from scribe_spark.pastry.arrivals.wave import NodeProgram
-from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.underlay.size import Size
 
 _IP, _UNICAST = BASELINES = "ip_multicast", "naive_unicast"
@@ -351,12 +350,10 @@ MULTICASTS_MEASURED = _COUNTED, _DELAYS, _RATIOS, *_LATENCY_TABLES = (
 #: Names of counts.
 _DUPLICATES = "duplicates of receipts"
 
-#: Messages: members of groups in a bucket; a router with members of the multicast that begins at a
-#: node; how many copies a node has sent to a group, and how many have come to it; deliveries, and
-#: how many are expected, of the multicast that begins at a node.
-_MEMBERS, _ROUTER, _SENT, _CAME, _LATENCY, _EXPECTED = (
-    *("members of groups", "router of members", "copies sent", "copies that came"),
-    *("latency", "expected deliveries"),
+#: Messages: members of groups in a bucket; how many copies a node has sent to a group, and how many
+#: have come to it; deliveries, and how many are expected, of the multicast that begins at a node.
+_MEMBERS, _SENT, _CAME, _LATENCY, _EXPECTED = (
+    *("members of groups", "copies sent", "copies that came", "latency", "expected deliveries"),
 )
 
 
@@ -376,9 +373,7 @@ class MeasureMulticasts(NodeProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
         counts, names, outbox = Counts(), self.measured.names, dict[str, Columns]()
-        ring, kernel = self.given.facts.ring, self.given.kernel
-        systems = self.of.system, *self.of.beside
-        packets = PacketsOnLinks(systems, ring.router, kernel, self.bounds)
+        packets = PacketsOnLinks(self.given.kernel, self.bounds)
         multicasts = self.of.multicasts(tables)
         if not superstep and "node_stress" in names:
             outbox[_SENT] = self._count_nodes(bucket, tables, multicasts, counts)
@@ -388,7 +383,7 @@ class MeasureMulticasts(NodeProgram):
                 outbox[_MEMBERS] = self._count_delays(tables, multicasts, counts)
                 outbox |= self._send_latencies(tables, multicasts)
             if "link_stress" in names:
-                outbox[_ROUTER] = self._put_on_links(tables, multicasts, packets)
+                self._put_on_links(tables, multicasts, packets)
         if _SENT in inbox:
             came = inbox[_SENT]
             self._count_children(bucket, came["place"], came["copies"], counts)
@@ -399,9 +394,8 @@ class MeasureMulticasts(NodeProgram):
         if _EXPECTED in inbox:
             self._note_latencies(tables, inbox[_EXPECTED], inbox.get(_LATENCY, {}))
         if superstep and "link_stress" in names:
-            packets.receive(bucket, inbox, counts)
-            if _ROUTER in inbox:
-                _merge_routes(inbox[_ROUTER], ring.router, packets, kernel)
+            for _, system, links in packets.receive(inbox):
+                counts.add(packets_of(system), links["packets"])
         if columns := counts.columns():
             append(tables, _COUNTED, columns)
         return {**{kind: sent for kind, sent in outbox.items() if sent}, **packets.outbox()}
@@ -498,24 +492,18 @@ class MeasureMulticasts(NodeProgram):
 
     def _put_on_links(
         self, tables: Tables, multicasts: Multicasts, packets: PacketsOnLinks
-    ) -> Columns:
-        """Put the bucket's copies on links, and those that baselines would send to its members.
-
-        Returns messages with the routers of members to the starts of multicasts.
-        """
-        sent = copies_of(multicasts, self.of.copies(tables))
+    ) -> None:
+        """Put the bucket's copies on links, and those that baselines would send to its members."""
+        sent, router = copies_of(multicasts, self.of.copies(tables)), self._router
         if self.of.merged:
             of, member = find_sorted(multicasts.group, sent["group"]), sent["to"]
         else:
-            packets.carry(self.of.system, sent["sender"], sent["to"])
+            packets.carry(self.of.system, router, sent["sender"], sent["to"])
             if not self.of.beside:
-                return {}
+                return
             of, member = other_members(multicasts, self.of.members(tables), self._size)
-            packets.carry(_UNICAST, multicasts.start[of], member)
-        packets.put_on_lan(_IP, DOWN, member)
-        routers = packets.routers
-        of, at = np.divmod(distinct(of * routers + self._router[member]), routers)
-        return {AT: multicasts.start[of], "multicast": of, "router": at} if len(of) else {}
+            packets.carry(_UNICAST, router, multicasts.start[of], member)
+        packets.carry_in_trees(_IP, router, of, multicasts.start[of], member)
 
     def _count_nodes(
         self, bucket: int, tables: Tables, multicasts: Multicasts, counts: Counts
@@ -556,23 +544,6 @@ class MeasureMulticasts(NodeProgram):
         ):
             of_node = np.bincount(places % self._size - first, values, last - first)
             counts.add(name, of_node[of_node > 0].astype(np.int64))
-
-
-def _merge_routes(
-    came: Columns, router: np.ndarray, packets: PacketsOnLinks, kernel: Kernel
-) -> None:
-    """Put packets by IP multicast on links, of multicasts that begin at nodes of the bucket.
-
-    Routers merge the routes of such a multicast, so that its up-link carries one packet.
-    """
-    routers = packets.routers
-    tree, first = np.unique(came["multicast"], return_index=True)
-    start = came[AT][first]
-    packets.put_on_lan(_IP, UP, start)
-    of, b = np.divmod(distinct(came["multicast"] * routers + came["router"]), routers)
-    a = router[start][np.searchsorted(tree, of)]
-    away = a != b
-    packets.put_on_core(_IP, *kernel.merged_packets(of[away], a[away], b[away]))
 
 
 # --- numbers of all buckets

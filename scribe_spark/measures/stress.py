@@ -1,13 +1,14 @@
 """Node stress and link stress when one message is multicast to every group, counted by kernels.
 
-Three steps: edges become counts for the bucket of their parent, of their child, and of their route;
-each bucket adds up what comes for it; what routes put on links is added up link by link.  Counts
-travel packed (`engine.packing`), and the two tables are read off what the buckets leave.
+Edges become packets on LAN links and on routes, which a program on buckets adds up link by link
+(:mod:`.packets_on_links`), as in the rounds of a world; one Spark job plays its two supersteps.
+The two tables are read off what the buckets leave.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,22 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import whole_numbers
-from scribe_spark.engine.exchange import Step, add_rows, distinct_rows, each_bucket, meet, send
-from scribe_spark.engine.on_spark import ROWS, read_rows
-from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.exchange import add_rows, distinct_rows, play_lazily, send
+from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
+from scribe_spark.engine.program import deliver
+from scribe_spark.measures.packets_on_links import (
+    CORE,
+    DOWN,
+    ROUTES,
+    TREE_UP,
+    TREES,
+    UP,
+    PacketsOnLinks,
+)
 from scribe_spark.runtime.batches import Batches, BatchKernel, Table, by_text
-from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
+from scribe_spark.schemas import CORE as CORE_LINK
+from scribe_spark.schemas import LAN_DOWN, LAN_UP
 from scribe_spark.underlay.paths import SOURCES
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
@@ -28,8 +39,7 @@ from scribe_spark.underlay.protocol import Kernel, Underlay
 #: ``packets``, too, a row counts as many times; merged ones of a group have the same number.
 EDGE_COLUMNS = ("system", "merged", "group", "parent", "child", "parent_router", "child_router")
 
-# what is counted, by system
-_UP, _DOWN, _ROUTES, _TREES, _LINKS = "up", "down", "routes", "trees", "links"
+#: Messages: nodes whose loads are counted.  Tables: loads of nodes, by system.
 _NODES, _LOADS = "nodes", "loads"
 
 #: So many nodes in a row are in one bucket.
@@ -56,14 +66,12 @@ def count_stress(
     systems : iterable of str
         Of which systems.
     """
-    kernel = underlay.kernel
-    counted = Batches.of(copies, EDGE_COLUMNS).then(_from_edges(kernel, buckets), ROWS)
+    kernel, bounds = underlay.kernel, np.arange(buckets + 1)
+    counted = Batches.of(copies, EDGE_COLUMNS).then(_from_edges(kernel, bounds), ROWS)
     if nodes is not None:
         listed = Batches.of(nodes, ["node"]).then(_from_nodes(buckets), ROWS)
         counted = Batches.union([counted, listed])
-    add_up = each_bucket(_add_up(kernel, buckets, tuple(systems)))
-    added = Batches.made(meet(counted, buckets), add_up, ROWS)
-    return meet(added, buckets).mapInArrow(each_bucket(_add_links(kernel)), ROWS)
+    return play_lazily(_CountStress(kernel, bounds, tuple(systems)), counted, supersteps=2)
 
 
 def node_stress(counted: DataFrame) -> Batches:
@@ -112,9 +120,9 @@ def link_stress(counted: DataFrame) -> Batches:
         return rows
 
     tables = {
-        _UP: links(LAN_UP, "node", "router"),
-        _DOWN: links(LAN_DOWN, "router", "node"),
-        _LINKS: links(CORE, "src", "dst"),
+        UP: links(LAN_UP, "node", "router"),
+        DOWN: links(LAN_DOWN, "router", "node"),
+        CORE: links(CORE_LINK, "src", "dst"),
     }
     return _read_off(counted, tables, schemas.LINK_STRESS)
 
@@ -166,48 +174,49 @@ def _from_nodes(buckets: int) -> BatchKernel:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             node = batch.column("node").to_numpy()
-            yield from send(buckets, f"{_NODES} ", node // _NEIGHBOURS, {"node": node})
+            yield from send(buckets, _NODES, node // _NEIGHBOURS, {"node": node})
 
     return run
 
 
-def _from_edges(kernel: Kernel, buckets: int) -> BatchKernel:
+def _from_edges(kernel: Kernel, bounds: np.ndarray) -> BatchKernel:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        packets = PacketsOnLinks(kernel, bounds)
         for system, batch in by_text(batches, "system"):
-            if not len(batch):
-                continue
-            merged = bool(batch.column("merged")[0].as_py())
-            group, parent, child, above, below = (
-                batch.column(name).to_numpy() for name in EDGE_COLUMNS[2:]
-            )
-            weighs = "packets" in batch.schema.names
-            packets = batch.column("packets").to_numpy() if weighs else None
-            # 1. what each parent sends to each group, and each child gets
-            of, sends, count = _counted(packets, parent, group)
-            if merged:
-                count = np.ones_like(of) if packets is None else packets[of]
-            up = {"node": sends[0], "group": sends[1], "router": above[of], "packets": count}
-            up["merged"] = np.full(len(of), merged)
-            yield from send(buckets, f"{_UP} {system}", up["node"] // _NEIGHBOURS, up)
-            of, (gets,), count = _counted(packets, child)
-            down = {"node": gets, "router": below[of], "packets": count}
-            yield from send(buckets, f"{_DOWN} {system}", gets // _NEIGHBOURS, down)
-            # 2. routes between different routers
-            crossing = above != below
-            ends = [kernel.index(end[crossing]).astype(np.int64) for end in (above, below)]
-            if merged:
-                of, (tree, src, dst), _ = distinct_rows(group[crossing], *ends)
-                columns = {"tree": tree, "src": src, "dst": dst}
-                if packets is not None:
-                    columns["packets"] = packets[crossing][of]
-                yield from send(buckets, f"{_TREES} {system}", tree, columns)
-            else:
-                some = None if packets is None else packets[crossing]
-                _, (src, dst), count = _counted(some, *ends)
-                columns = {"src": src, "dst": dst, "packets": count}
-                yield from send(buckets, f"{_ROUTES} {system}", src // SOURCES, columns)
+            if len(batch):
+                _put_edges(packets, kernel, system, batch)
+            for to, name, columns in deliver(bounds, packets.outbox()):
+                yield from pack_rows(to, 0, False, name, columns)
 
     return run
+
+
+def _put_edges(packets: PacketsOnLinks, kernel: Kernel, system: str, batch: pa.RecordBatch) -> None:
+    """Put the packets of edges on links: what a parent sends to a group, what a child gets."""
+    merged = bool(batch.column("merged")[0].as_py())
+    group, parent, child, above, below = (
+        batch.column(name).to_numpy() for name in EDGE_COLUMNS[2:]
+    )
+    weight = batch.column("packets").to_numpy() if "packets" in batch.schema.names else None
+    of, (node, tree), count = _counted(weight, parent, group)
+    up = {"node": node, "router": above[of]}
+    if merged:  # a packet of a group, whatever number of members it is for
+        one = np.ones_like(of) if weight is None else weight[of]
+        packets.put(TREE_UP, system, node // _NEIGHBOURS, **up, tree=tree, packets=one)
+    else:
+        packets.put(UP, system, node // _NEIGHBOURS, **up, group=tree, packets=count)
+    of, (node,), count = _counted(weight, child)
+    packets.put(DOWN, system, node // _NEIGHBOURS, node=node, router=below[of], packets=count)
+    crossing = above != below
+    src, dst = (kernel.index(end[crossing]).astype(np.int64) for end in (above, below))
+    weight = None if weight is None else weight[crossing]
+    if merged:
+        of, (tree, src, dst), _ = distinct_rows(group[crossing], src, dst)
+        weights = {} if weight is None else {"packets": weight[of]}
+        packets.put(TREES, system, tree, tree=tree, src=src, dst=dst, **weights)
+    else:
+        _, (src, dst), count = _counted(weight, src, dst)
+        packets.put(ROUTES, system, src // SOURCES, src=src, dst=dst, packets=count)
 
 
 def _counted(
@@ -225,73 +234,47 @@ def _counted(
 # --- a bucket adds up
 
 
-def _add_up(kernel: Kernel, buckets: int, systems: tuple[str, ...]) -> Step:
-    """Return the step that adds up what has come for a bucket."""
+@dataclass(frozen=True)
+class _CountStress:
+    """Buckets add up the packets of each link, and what each node keeps.
 
-    def step(counts: dict[str, Columns]) -> Iterator[tuple[int | None, str, Columns]]:
-        nodes = np.sort(counts.pop(f"{_NODES} ", {"node": whole_numbers()})["node"])
-        loads = {system: np.zeros((2, len(nodes)), dtype=np.int64) for system in systems}
-        for name, columns in sorted(counts.items()):
-            what, system = name.split(" ")
-            if what == _UP:
-                table, load = _loads(columns)
-                yield None, name, table
-                if system in loads:
-                    loads[system][:, np.searchsorted(nodes, table["node"])] = load
-            elif what == _DOWN:
-                yield None, name, add_rows("packets", columns, "node")
+    Attributes
+    ----------
+    kernel : Kernel
+    bounds : ndarray of int64, shape (B + 1,)
+    systems : tuple of str
+        The systems whose loads of nodes are counted.
+    """
+
+    kernel: Kernel
+    bounds: np.ndarray
+    systems: tuple[str, ...]
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        packets = PacketsOnLinks(self.kernel, self.bounds)
+        for kind, system, links in packets.receive(inbox):
+            if kind == CORE:
+                ends = {end: self.kernel.ids(links[end]) for end in ("src", "dst")}
             else:
-                if what == _ROUTES:
-                    names = ("src", "dst", "packets")
-                    found = kernel.link_packets(*(columns[end] for end in names))
-                else:
-                    found = _merged(kernel, columns)
-                links = dict(zip(("src", "dst", "packets"), found, strict=True))
-                to = links["src"] % buckets
-                for bucket in np.unique(to):
-                    yield int(bucket), f"{_LINKS} {system}", take(links, to == bucket)
-        for system, (tables, entries) in loads.items():
-            if len(nodes):
-                kept = {"node": nodes, "tables": tables, "entries": entries}
-                yield None, f"{_LOADS} {system}", kept
-
-    return step
+                ends = {end: links[end] for end in ("node", "router")}
+            tables[f"{kind} {system}"] = {**ends, "packets": links["packets"]}
+        if _NODES in inbox:
+            nodes = np.sort(inbox[_NODES]["node"])
+            for system in self.systems:
+                sent = inbox.get(f"{UP}: {system}", {})
+                tables[f"{_LOADS} {system}"] = {"node": nodes, **_loads(nodes, sent)}
+        return packets.outbox()
 
 
-def _merged(kernel: Kernel, columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return links, and what packets put on them that routers duplicate."""
-    ends = [columns[name] for name in ("tree", "src", "dst")]
-    if "packets" not in columns:
-        return kernel.merged_packets(*ends)
-    weight, parts = columns["packets"], []
-    for one in np.unique(weight):
-        src, dst, packets = kernel.merged_packets(*(end[weight == one] for end in ends))
-        parts.append({"src": src, "dst": dst, "packets": packets * one})
-    added = add_rows("packets", concatenate(parts), "src", "dst")
-    return added["src"], added["dst"], added["packets"]
-
-
-def _loads(columns: Columns) -> tuple[Columns, tuple[np.ndarray, np.ndarray]]:
-    """Return packets that nodes send, and the tables and entries that they keep, node by node."""
-    merged = bool(columns["merged"][0])
-    if merged:  # a packet of a group, whatever number of members it is for
-        columns = take(columns, distinct_rows(columns["node"], columns["group"])[0])
-    per_group = add_rows("packets", columns, "node", "group")
-    start, (node,), groups = distinct_rows(per_group["node"])
-    entries = np.add.reduceat(per_group["packets"], start)
-    router = per_group["router"][start]
-    packets = entries
-    kept = (0 * groups, 0 * entries) if merged else (groups, entries)
-    return {"node": node, "router": router, "packets": packets}, kept
-
-
-def _add_links(kernel: Kernel) -> Step:
-    """Return the step that adds up the packets on each link."""
-
-    def step(counts: dict[str, Columns]) -> Iterator[tuple[int | None, str, Columns]]:
-        for name, columns in sorted(counts.items()):
-            added = add_rows("packets", columns, "src", "dst")
-            ends = {end: kernel.ids(added[end]) for end in ("src", "dst")}
-            yield None, name, added | ends
-
-    return step
+def _loads(nodes: np.ndarray, sent: Columns) -> Columns:
+    """Return the children tables of nodes, and the entries in them, of what nodes send."""
+    loads = {name: np.zeros(len(nodes), dtype=np.int64) for name in ("tables", "entries")}
+    if sent:
+        rows = {name: sent[name] for name in ("node", "group", "packets")}
+        per_group = add_rows("packets", rows, "node", "group")
+        start, (node,), groups = distinct_rows(per_group["node"])
+        at = np.searchsorted(nodes, node)
+        loads["tables"][at] = groups
+        loads["entries"][at] = np.add.reduceat(per_group["packets"], start)
+    return loads

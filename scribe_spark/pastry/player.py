@@ -9,25 +9,16 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scribe_spark.engine import Program
-from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import Steps
 from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
 from scribe_spark.engine.player import play_in_turn
-from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.arrivals.wave import Given, states_in_buckets
+from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.lives import KnowsLives, Lives
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.tally import MESSAGE_KINDS
-from scribe_spark.underlay.protocol import Kernel
-
-if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config import WorldConfig
 
 __all__ = ["Player", "play_in_turn"]
 
@@ -56,29 +47,6 @@ class Player:
             self._lives = _ChangingLives(lives.alive, lives.died, lives.wait, lives.entered)
         self._shared: list[SharedInFiles] = []
         self._changes = -1
-
-    @classmethod
-    def in_process(
-        cls,
-        state: OverlayState,
-        config: WorldConfig,
-        kernel: Kernel,
-        buckets: int = 1,
-        kinds: tuple[str, ...] = MESSAGE_KINDS,
-    ) -> Player:
-        """Return the player of an overlay in memory; programs change the arrays of its state.
-
-        Parameters
-        ----------
-        buckets : int
-            The number of buckets; each is played in a thread.
-        """
-        states = state.states
-        bounds = np.linspace(0, len(states.known), buckets + 1).astype(np.int64)
-        engine = InTask(states_in_buckets(states, bounds))
-        known, of_network = RingInMemory(states.known), (config.overlay, kernel, Observer(kinds))
-        given = Given(known, bounds, *of_network, seed=config.seed, world=config.world)
-        return cls(engine, given, state.lives)
 
     @property
     def lives(self) -> _ChangingLives:

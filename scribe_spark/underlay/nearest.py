@@ -25,24 +25,15 @@ def nearest(
     candidates: np.ndarray,
     starts: np.ndarray,
 ) -> np.ndarray:
-    """For each query router, the nearest candidate of each segment.
+    """Return the nearest candidates, as `protocol.Kernel.nearest` does.
 
     Parameters
     ----------
     delay_us : ndarray of int32, shape (R, R)
     exits : ndarray of int32, shape (2, R)
         See :func:`~scribe_spark.underlay.pendant.pendant_exits`.
-    queries : ndarray of int, shape (Q,)
-        Router indices.
-    candidates : ndarray of int, shape (C,)
-        Router indices, most preferred first within a segment: the first of equals wins.
-    starts : ndarray of int, shape (K,)
-        Where each (non-empty) segment of `candidates` begins.
-
-    Returns
-    -------
-    ndarray of int64, shape (Q, K)
-        Positions in `candidates`.
+    queries, candidates, starts : ndarray of int
+        As of `protocol.Kernel.nearest`.
     """
     component, exit_router = exits
     of_candidate, own = component[candidates], component[queries]

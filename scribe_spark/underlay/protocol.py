@@ -81,7 +81,7 @@ class Kernel(Protocol):
         Parameters
         ----------
         tree : ndarray of int64, shape (M,)
-            Each link of a tree carries one packet of it.
+            Each link of a tree carries one packet of it; rows may be repeated.
         a, b : ndarray of int64, shape (M,)
             Router indices: from where to where; all rows of a tree begin at one router.
 

@@ -123,11 +123,12 @@ class MeasureLinks(NodeProgram):
         """See `engine.Program`."""
         given, counts = self.given, Counts()
         router = given.facts.ring.router
-        packets = PacketsOnLinks(list(self.names), router, given.kernel, given.bounds)
+        packets = PacketsOnLinks(given.kernel, given.bounds)
         if not superstep:
             for name, sender, to in self._messages(tables):
-                packets.carry(name, sender, to)
-        packets.receive(bucket, inbox, counts)
+                packets.carry(name, router, sender, to)
+        for _, name, links in packets.receive(inbox):
+            counts.add(packets_of(name), links["packets"])
         if columns := counts.columns():
             tables[f"{LINKS_MEASURED} {superstep}"] = columns
         return packets.outbox()

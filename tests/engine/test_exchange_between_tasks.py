@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_threads import play_in_threads
 
 from scribe_spark.engine.between_tasks import (
     Alone,
@@ -24,7 +25,6 @@ from scribe_spark.engine.between_tasks import (
     OutOfStep,
     PeerFailed,
     PeerLost,
-    play_in_threads,
 )
 from scribe_spark.engine.flight import SLICE, Address, Flight, Server, _Stream, fl
 from scribe_spark.errors import InputError

@@ -15,6 +15,7 @@ from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
+from scribe_spark.gossipsub.links import Space
 from scribe_spark.gossipsub.mesh import BACK_OFF, CONNECTIONS, GRAPH, MESH, TOLD, Topics, building
 from scribe_spark.gossipsub.publication import (
     ANSWERS,
@@ -28,7 +29,13 @@ from scribe_spark.gossipsub.publication import (
 from scribe_spark.gossipsub.subscribers import Directory
 from scribe_spark.pastry.lives import Lives
 
-__all__ = ["Played", "config_of", "play_case"]
+__all__ = ["Played", "config_of", "other_ends", "play_case"]
+
+
+def other_ends(space: Space, key: np.ndarray) -> np.ndarray:
+    """Return the keys of the same links at their other ends."""
+    topic, node, peer = space.split(key)
+    return space.key(topic * space.size + peer, node)
 
 
 def config_of(settings: Settings) -> GossipSubConfig:

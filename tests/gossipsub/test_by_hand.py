@@ -13,7 +13,7 @@ from scribe_spark.gossipsub.choosing import Names
 from scribe_spark.gossipsub.links import DIALLED, BackOff, Links, Space, turned_way
 from scribe_spark.gossipsub.router import Router
 
-from .played import config_of
+from .played import config_of, other_ends
 
 COUNT, DEGREES = 30, Settings(d=2, d_low=1, d_high=3, d_out=0)
 
@@ -157,10 +157,10 @@ def test_the_kernels(case: Case) -> None:
     if not case.grafts:
         grafted, pruned = router.heartbeat(np.array([0]), at)
     until = at + router.rules.prune_backoff
-    router.take_prunes(space.turned(pruned), until)
+    router.take_prunes(other_ends(space, pruned), until)
     way = turned_way(connections.way[connections.find(grafted)])
-    refused = router.take_grafts(space.turned(grafted), way, at)
-    router.take_prunes(space.turned(refused), until)
+    refused = router.take_grafts(other_ends(space, grafted), way, at)
+    router.take_prunes(other_ends(space, refused), until)
     ends = set(zip(*(part.tolist() for part in np.divmod(meshes.key, COUNT)), strict=True))
     assert ends == case.links_after()
     holds = back_off.until > at

@@ -10,6 +10,8 @@ from scribe_spark.core.arrays import expand
 from scribe_spark.gossipsub.mesh import BACK_OFF
 from tools.gossipsub_in_memory import DrawnDelays, TopicsInMemory, build_topics
 
+from .played import other_ends
+
 
 def topics(sizes: list[int], seed: int = 1, **given) -> TopicsInMemory:
     """Topics of these sizes; all nodes are in the first."""
@@ -25,7 +27,7 @@ def test_meshes_are_symmetric_and_of_right_degrees(preset, joins):
     """Within [D_low, D_high] after ten quiet heartbeats, where connections allow."""
     one = topics([300, 120, 40, 9, 2, 1], preset=preset, joins=joins, join_waves=4, heartbeats=20)
     space, rules, mesh, connections = one.topics.space, one.topics.rules, one.mesh, one.connections
-    assert np.array_equal(np.sort(space.turned(mesh.key)), mesh.key)
+    assert np.array_equal(np.sort(other_ends(space, mesh.key)), mesh.key)
     assert connections.has(mesh.key).all()
     place, degree = one.topics.subscribers.directory.place, one.degrees()
     assert degree.max() <= rules.d_high

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from in_memory import InMemory
 from in_tasks import InTasks
 from living_worlds import PARTS, World, as_snapshot, sent, state_of, world
 from oracle.living.compare import differences
 from oracle.living.world import Snapshot
 from poisoned import PoisonedPlayer
-
-from scribe_spark.pastry.player import Player
 
 
 def slow(seeds: range) -> list:
@@ -31,11 +30,11 @@ BUCKETS = (1, 2, 7)
 
 
 def compared(
-    case: World, rounds: int, buckets: int, played: type[Player] = PoisonedPlayer
+    case: World, rounds: int, buckets: int, played: type[InMemory] = PoisonedPlayer
 ) -> list[str]:
     """Where kernels and oracle differ, round by round."""
     state = state_of(case)
-    player = played.in_process(state, case.config, case.kernel, buckets)
+    player = played.of(state, case.config, case.kernel, buckets)
     for number in range(rounds):
         result = case.play(player, number)
         theirs = counted(case.play_oracle(number, sent(case, result)))

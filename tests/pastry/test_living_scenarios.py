@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from arriving import Arrivals, Kernel, arrivals
 from identifiers import parts
+from in_memory import InMemory
 from living_worlds import played_round
 
 from scribe_spark.config import WorldConfig
@@ -19,7 +20,7 @@ from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.lookups import Lookups
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
-from scribe_spark.pastry.player import Player, play_in_turn
+from scribe_spark.pastry.player import play_in_turn
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.tally import Tally
 
@@ -40,9 +41,7 @@ def play(
     **events: list[int],
 ) -> RoundResult:
     given = {kind: np.array(nodes, dtype=np.int64) for kind, nodes in events.items()}
-    return played_round(
-        Player.in_process(state, config, CASE.kernel), number, Events(**given), lookups
-    )
+    return played_round(InMemory.of(state, config, CASE.kernel), number, Events(**given), lookups)
 
 
 def wrong_sides(state: OverlayState, config: WorldConfig = CONFIG) -> int:
@@ -170,7 +169,7 @@ def test_a_side_without_a_live_leaf_is_found_in_few_questions(failing: int) -> N
     state = perfect_start(ring, np.arange(4_000), 16, 4, kernel)
     state.exit(np.arange(100, 100 + failing), 0, 1)
     tally = Tally()
-    player = Player.in_process(state, CONFIG, kernel)
+    player = InMemory.of(state, CONFIG, kernel)
     play_in_turn(player, repair_leaf_sets(player.given, 1))
     tally.take(player.take(MESSAGES))
     there = perfect_start(ring, state.live(), 16, 4, kernel)

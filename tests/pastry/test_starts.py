@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from arriving import arrivals, grow
+from in_memory import InMemory
 from living_worlds import as_snapshot, played_round
 from oracle.living.compare import differences
 from oracle.living.draws import Matrix, keyed_draw
@@ -16,7 +17,6 @@ from scribe_spark.config import WorldConfig
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
-from scribe_spark.pastry.player import Player
 
 STATE = ("live", "sides", "cells")
 
@@ -31,7 +31,7 @@ def test_perfect_tables_are_the_oracles(seed: int) -> None:
     overlay = Overlay(case.idents, delay, keyed_draw(seed), rules)
     enter_perfect(overlay, [int(node) for node in case.known.node[live]])
     state = perfect_start(case.known, live, rules.l, rules.b, case.kernel)
-    player = Player.in_process(state, WorldConfig(b=rules.b, leaf_set=rules.l), case.kernel)
+    player = InMemory.of(state, WorldConfig(b=rules.b, leaf_set=rules.l), case.kernel)
     quiet = played_round(player, 0, Events(), 0)
     assert differences(as_snapshot(state, quiet), snapshot(overlay), STATE) == []
 
@@ -41,7 +41,7 @@ def test_a_world_begins_with_the_overlay_of_arrivals() -> None:
     *_, done = grow(case)
     state = OverlayState.of(done.states, done.live)
     config = WorldConfig(b=case.rules.b, leaf_set=case.rules.leaf_set)
-    result = played_round(Player.in_process(state, config, case.kernel), 0, Events(), 200)
+    result = played_round(InMemory.of(state, config, case.kernel), 0, Events(), 200)
     assert result.lookups.right.all()
     assert set(result.messages) == {"keep-alive", "lookup"}
     assert len(result.new_leafs) == 0

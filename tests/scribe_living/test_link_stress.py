@@ -145,7 +145,7 @@ def _measured(
     buckets: int,
 ) -> dict[str, float]:
     kinds = MESSAGE_KINDS + SCRIBE_KINDS
-    player = PoisonedPlayer.in_process(placed, world.config, kernel, buckets, kinds)
+    player = PoisonedPlayer.of(placed, world.config, kernel, buckets, kinds)
     player.observe(traffic=True)
     player.engine.open_all()
     for kind, (sender, to) in traffic.ends.items():

@@ -68,7 +68,7 @@ def _measured(
     world: World, measures: MulticastMeasures, overlay: OverlayState, kernel: Kernel, buckets: int
 ) -> dict[str, float]:
     ring, result = overlay.states.known, world.results[-1]
-    player = PoisonedPlayer.in_process(overlay, world.config, kernel, buckets)
+    player = PoisonedPlayer.of(overlay, world.config, kernel, buckets)
     for tables, (first, last) in zip(
         player.engine.tables, pairwise(player.given.bounds), strict=True
     ):

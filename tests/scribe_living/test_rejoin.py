@@ -111,7 +111,7 @@ def play(
     state.entries.tried[row], state.entries.extra[row] = True, NOTHING
     kinds = MESSAGE_KINDS + SCRIBE_KINDS
     of_pastry = (world.config, world.pastry.kernel)
-    player = PoisonedPlayer.in_process(overlay, *of_pastry, buckets, kinds)
+    player = PoisonedPlayer.of(overlay, *of_pastry, buckets, kinds)
     for tables, (first, last) in zip(
         player.engine.tables, itertools.pairwise(player.given.bounds.tolist()), strict=True
     ):

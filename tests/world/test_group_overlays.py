@@ -17,6 +17,7 @@ from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
 from scribe_spark.can.cans import Placement
 from scribe_spark.can.space import Space
 from scribe_spark.config.can import most_bits
+from scribe_spark.engine.exchange import distinct_rows
 from scribe_spark.engine.ring import Ring
 from scribe_spark.flooding.live import LiveFlooding
 from scribe_spark.flooding.over_can import LiveCan
@@ -34,8 +35,9 @@ class Meshed(Kernel):
     """Routers that are all linked with each other."""
 
     def merged_packets(self, tree, a, b):
-        """One packet of each tree on each link."""
-        return a, b, np.ones_like(a)
+        """One packet of each tree on each link, however often a row is there."""
+        _, ends, packets = distinct_rows(*distinct_rows(tree, a, b)[1][1:])
+        return *ends, packets
 
 
 def system_of(name: str, given: OverlaysCase) -> GroupOverlays:

@@ -16,7 +16,7 @@ from scribe_spark.worlds.world_state import play_overlay
 
 def played(case: World, rounds: int, buckets: int) -> list:
     """Measures and messages of each round, these in any order."""
-    player = PoisonedPlayer.in_process(state_of(case), case.config, case.kernel, buckets)
+    player = PoisonedPlayer.of(state_of(case), case.config, case.kernel, buckets)
     seen = []
     for number in range(rounds):
         mine = [(node, kind) for when, node, kind in case.events if when == number]

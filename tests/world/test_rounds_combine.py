@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from arriving import Kernel
 from in_tasks import Jobs
+from in_threads import play_in_threads
 from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world
 from world_states import Played, flooders
 
-from scribe_spark.engine.between_tasks import play_in_threads
 from scribe_spark.engine.exchange import add_rows, distinct_rows
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.measures.multicasts import MulticastMeasures

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from extending import run_examples
 from identifiers import parts
 from in_tasks import Jobs
+from in_threads import play_in_threads
 from living_groups import world_of
 from oracle.group_overlays import OverlaysCase, World, random_overlays
 from oracle.scribe_living.cases import random_world
@@ -20,7 +21,6 @@ from world_states import Played
 from scribe_spark import RunConfig, WorldConfig, experiments
 from scribe_spark.config import Execution
 from scribe_spark.engine import Tables
-from scribe_spark.engine.between_tasks import play_in_threads
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.ring import Ring

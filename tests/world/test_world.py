@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from extending import run_examples
+from in_memory import InMemory
 from killed import killed_then_gone_on
 from pyspark.sql import functions as F
 from stopping import Stops
@@ -26,7 +27,6 @@ from scribe_spark.overlay import Application
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
-from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.scribe import build_trees
 from scribe_spark.worlds.round_measures import (
@@ -117,7 +117,7 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
             happening = Events.of(
                 known, now["node"].to_numpy(), now["event"].astype(str).to_numpy()
             )
-            player = Player.in_process(state, CONFIG, kernel, 3)
+            player = InMemory.of(state, CONFIG, kernel, 3)
             lookups = CONFIG.world.lookups
             result, measured = play_overlay(player, number, happening, lookups, (NEW_LEAFS,))
             assert world.step(messages=number == 2) == measured

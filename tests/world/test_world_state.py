@@ -6,13 +6,13 @@ The world is saved and read again on its way.  Nothing needs Spark.
 from __future__ import annotations
 
 import pytest
+from in_threads import play_in_threads
 from living_groups import world_of
 from oracle.scribe_living.cases import random_world
 from seeds import seeds
 from world_states import Played
 
 from scribe_spark.engine import rows as engine_rows
-from scribe_spark.engine.between_tasks import play_in_threads
 
 ROUNDS = 9
 

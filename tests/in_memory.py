@@ -1,0 +1,38 @@
+"""The player of an overlay whose state is in the memory of this process."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from scribe_spark.config import WorldConfig
+from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.pastry.arrivals.observer import Observer
+from scribe_spark.pastry.arrivals.wave import Given, states_in_buckets
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.tally import MESSAGE_KINDS
+from scribe_spark.underlay.protocol import Kernel
+
+
+class InMemory(Player):
+    """A player whose programs write into the arrays of a state."""
+
+    @classmethod
+    def of(
+        cls,
+        state: OverlayState,
+        config: WorldConfig,
+        kernel: Kernel,
+        buckets: int = 1,
+        kinds: tuple[str, ...] = MESSAGE_KINDS,
+    ) -> Self:
+        """Return the player of a state; it plays each bucket in a thread."""
+        states = state.states
+        bounds = np.linspace(0, len(states.known), buckets + 1).astype(np.int64)
+        engine = InTask(states_in_buckets(states, bounds))
+        known, of_network = RingInMemory(states.known), (config.overlay, kernel, Observer(kinds))
+        given = Given(known, bounds, *of_network, seed=config.seed, world=config.world)
+        return cls(engine, given, state.lives)
