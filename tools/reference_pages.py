@@ -177,15 +177,26 @@ A sweep adds `.first`, `.last`, `.least`, `.most` and `.steady`. `CAUSE` is the 
 """
 
 
+_AS_OF_A_RUN = "As of a run."
+_ALSO = "These measures of a round are defined as those of a run:"
+
+
 def _of_rounds() -> str:
     """Return the section of the measures of a world's rounds."""
-    rows = [
-        [f"`{name}`", " ".join(of["statistics"]), ", ".join(of["units"]), _which(of), text]
-        for name, of in round_measures().items()
-        for text in [meaning_of(name)]
-    ]
+    rows, as_of_runs = [], []
+    for name, of in round_measures().items():
+        text, statistics = meaning_of(name), " ".join(of["statistics"])
+        if text == _AS_OF_A_RUN:
+            of_runs = {statistic for (run, _), row in _run_measures(True).items() if run == name
+                       for statistic in row["statistics"]}  # fmt: skip
+            notes = [statistics] if of_runs != {*of["statistics"]} else []
+            notes += [f"of {_which(of)}"] if _which(of) else []
+            as_of_runs.append(f"`{name}`" + (f" ({'; '.join(notes)})" if notes else ""))
+        else:
+            rows.append([f"`{name}`", statistics, ", ".join(of["units"]), _which(of), text])
     header = ("measure", "statistics", "unit", "systems", "definition")
-    return _ABOUT_ROUNDS + "".join(f"{line}\n" for line in table(header, rows))
+    lines = "".join(f"{line}\n" for line in table(header, rows))
+    return f"{_ABOUT_ROUNDS}{lines}\n{_ALSO} {', '.join(as_of_runs)}.\n"
 
 
 def round_measures() -> dict[str, dict[str, dict[str, None]]]:
@@ -222,7 +233,7 @@ def meaning_of(name: str) -> str:
     if measure in MEANINGS:
         return MEANINGS[measure]
     if name in {of for of, _ in _run_measures(True)}:
-        return "As of a run."
+        return _AS_OF_A_RUN
     raise KeyError(name)
 
 
@@ -352,9 +363,12 @@ def _schema(schema: Any) -> str:
 
 
 def _columns(contracts: Iterable[Mapping[str, Any]]) -> str:
-    """Return the unit and the meaning of each column of the tables of some contracts."""
+    """Return a row for each column of some contracts; columns of one meaning share a row."""
     names = sorted({name for of in contracts for schema in of.values() for name in schema.names})
-    rows = [[f"`{name}`", *COLUMNS[name]] for name in names]
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        alike.setdefault(COLUMNS[name], []).append(f"`{name}`")
+    rows = [[", ".join(same), *described] for described, same in alike.items()]
     return "".join(f"{line}\n" for line in table(("column", "unit", "meaning"), rows))
 
 
@@ -363,14 +377,14 @@ def _columns(contracts: Iterable[Mapping[str, Any]]) -> str:
 _ABOUT_COMMANDS = """\
 # Commands
 
-`scribe-spark COMMAND --help` lists all options; [configuration.md](configuration.md) describes all options that are fields of the config. `scribe-spark --version` prints the version. `make docs` writes this page from the command line's parser.
+Each command has two examples and its most important options here; `scribe-spark COMMAND --help` has all of them. [configuration.md](configuration.md) describes the options that are also settings of a config file. `make docs` writes this page.
 
 | exit code | meaning |
 |---|---|
-| 0 | the command did what it was asked for |
-| 1 | a run failed, tables are damaged (`verify`), or measures differ too much (`compare --fail-above`) |
-| 2 | bad input: one line names the field, the value and a remedy; Spark was not started |
-| 128 + N | signal N ended the command (130: Ctrl-C); `--resume` goes on |
+| 0 | the command succeeded |
+| 1 | the simulation failed, tables are damaged (`verify`), or measures differ too much (`compare --fail-above`) |
+| 2 | bad input: a message names the setting, its value and a remedy |
+| 128 + N | signal N ended the command (130: Ctrl-C); repeat it with `--resume` to continue |
 """
 
 
@@ -391,9 +405,13 @@ def _commands() -> Iterator[tuple[str, str, click.Command]]:
         yield name, purpose, command
 
 
+#: The page has the first examples of a command; its help has all.
+_EXAMPLES = 2
+
+
 def _examples(command: click.Command) -> str:
     """Return the examples of a command as a block."""
-    lines = _example_lines(command)
+    lines = _example_lines(command)[:_EXAMPLES]
     return "```sh\n" + "".join(f"{line}\n" for line in lines) + "```\n"
 
 

@@ -57,16 +57,16 @@ _ENGINES = ("jobs", "tasks")
 
 #: The rows of the README's table: experiment and metric.
 _README_ROWS = (
-    ("main", "scribe.rad.median", "RAD, median"),
-    ("main", "scribe.rmd.median", "RMD, median"),
-    ("main", "scribe.rdp.mean", "RDP in the largest group, mean"),
+    ("main", "scribe.rad.median", "RAD, median group"),
+    ("main", "scribe.rmd.median", "RMD, median group"),
+    ("main", "scribe.rdp.mean", "RDP, mean of the largest group"),
     ("main", "scribe.children_entries.mean", "entries per node, mean"),
-    ("main", "scribe.messages", "packets, Scribe"),
-    ("main", "scribe.link_stress.max", "link stress, maximum: Scribe"),
+    ("main", "scribe.messages", "packets of Scribe's messages"),
+    ("main", "scribe.link_stress.max", "link stress of Scribe, maximum"),
     (
         "small_groups",
         "scribe.children_entries.mean",
-        "30,000 groups of 11 members: entries per node",
+        "entries per node, mean, with 30,000 groups of 11 members",
     ),
 )
 
@@ -150,7 +150,8 @@ def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
     found = {(row["experiment"], row["name"]): row for row in metrics}
     most = max(len(row["seeds"]) for row in metrics)
     lines = [
-        f"| mean over {most} topologies ± standard deviation | paper | perfect tables | | tables from arrivals | |",
+        f"| mean over {most} topologies ± standard deviation | paper | perfect tables "
+        "| difference | tables from arrivals | difference |",
         "|---|---|---|---|---|---|",
     ]
     for experiment, name, label in _README_ROWS:
@@ -192,7 +193,9 @@ def world_with(text: str, out: str) -> str:
         cells += [number(of[f"{system}.latency.{name}"]) for name in ("p50", "p99")]
         rows.append([system, *cells, number(total["duplicates"] / total["in_time"])])
     heads = [f"in time, round {each}" for each in shown]
-    heads += ["latency p50, ms (last round)", "p99, ms", "duplicates a delivery"]
+    last_round = "latency in the last round"
+    heads += [f"{last_round}, median, ms", f"{last_round}, 99th percentile, ms"]
+    heads += ["duplicates per delivery"]
     return with_lines(text, _WORLD, table(["system", *heads], rows))
 
 
