@@ -210,8 +210,8 @@ def world_with(text: str, out: str) -> str:
 def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
     """``docs/performance.md`` with its tables of benchmarks."""
     lines = [
-        "| N | groups | engine | Spark master | seconds | calibration, s | calibrations "
-        "| RSS, GiB | PSS, GiB | disk, GiB |",
+        "| nodes | groups | engine | Spark master | run, s | calibration, s | run / calibration "
+        "| memory (RSS), GiB | memory (PSS), GiB | disk, GiB |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     steps = _phases([size for bench in benches for size in bench["sizes"]])
@@ -225,7 +225,6 @@ def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
                 *(f"{size[peak] / 2**30:.1f}" for peak in ("peak_rss", "peak_pss", "peak_disk")),
             )
             lines.append("| " + " | ".join(cells) + " |")
-            steps += _steps(size) if size is benches[0]["sizes"][0] else []
         if bench["growth_exponent"] is not None:
             steps += ["", f"Growth exponent of the seconds in N: {bench['growth_exponent']:.2f}."]
     return with_lines(text, _BENCHES, lines + steps)
@@ -259,23 +258,6 @@ def _phases(sizes: Sequence[Mapping[str, Any]]) -> list[str]:
     for phases in zip(*[size["phases"] for size in sizes], strict=True):
         cells = [phases[0]["name"], *(f"{phase['seconds']:.1f}" for phase in phases)]
         lines.append("| " + " | ".join(cells) + " |")
-    return lines
-
-
-def _steps(size: Mapping[str, Any]) -> list[str]:
-    """Jobs, time and shuffled bytes of the phases and supersteps of one size."""
-    if "supersteps" not in size:
-        return []
-    lines = [
-        *("", f"N = {size['nodes']:,}, phase by phase and superstep by superstep:", ""),
-        "| step | seconds | messages or rows | jobs | shuffled, MiB |",
-        "|---|---|---|---|---|",
-    ]
-    for step in (*size["phases"], *size["supersteps"]):
-        name = step["name"] if "name" in step else f"{step['loop']} {step['round']}"
-        rows = "" if step["rows"] is None else f"{step['rows']:,}"
-        shuffled = f"{step['shuffle_written'] / 2**20:.1f}"
-        lines.append(f"| {name} | {step['seconds']:.2f} | {rows} | {step['jobs']} | {shuffled} |")
     return lines
 
 
