@@ -180,7 +180,8 @@ def test_readme_has_the_most_telling_rows(tmp_path):
     assert (before, after.endswith("after\n")) == ("before\n", True)
     lines = after.partition(peers_results.README_MARKS[1])[0].splitlines()
     assert lines[0].startswith(
-        "| 1,000 nodes, 40 groups | latency, p50, ms | p99, ms | RAD, median | RAD, largest group |"
+        "| 1,000 nodes, 40 groups | latency, median, ms | latency, 99th percentile, ms "
+        "| RAD, median group | RAD, largest group |"
     )
     assert lines[2:] == [
         "| Scribe | 900 | 1,700 | 1.5 | 1.7 | 2,000 | 2,000,000 | 0 | 300 | 300 |",

@@ -60,12 +60,12 @@ def test_the_citation_names_this_version():
 
 
 def test_every_library_and_every_data_file_has_its_licence_told():
-    page = (ROOT / "docs" / "licences.md").read_text()
+    page = (ROOT / "LICENCES.md").read_text()
     extras = setup()["options.extras_require"]
     asked = [setup()["options"]["install_requires"], *(extras[n] for n in ("spark", "topohub"))]
     for line in lines("\n".join([*asked, extras["connect"]])):
         library = re.split(r"[ <>=]", line.strip())[0]
-        assert f"| {library} |" in page, f"docs/licences.md lacks {library}"
+        assert f"| {library} |" in page, f"LICENCES.md lacks {library}"
     data = [
         path
         for path in (ROOT / "scribe_spark").rglob("*")
@@ -73,7 +73,7 @@ def test_every_library_and_every_data_file_has_its_licence_told():
     ]
     assert len(data) >= 3
     for path in data:
-        assert f"`{path.relative_to(ROOT)}`" in page, f"docs/licences.md lacks {path.name}"
+        assert f"`{path.relative_to(ROOT)}`" in page, f"LICENCES.md lacks {path.name}"
 
 
 def test_the_package_says_that_it_is_typed():

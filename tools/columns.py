@@ -34,6 +34,12 @@ ROWS: dict[str, str] = {
     "reference_tree": "a value of a measure",
 }
 
+#: Meanings of several columns.
+_HALF_OF_ID = "upper and lower 64 bits of a nodeId, as signed numbers"
+_HALF_OF_KEY = "upper and lower 64 bits of a key, as signed numbers"
+_PERCENTILE = "percentile of that rank"
+_TIME_TO = "time until that percentage of the expected members is reached"
+
 #: Column -> unit (empty: a number of something, a name, true or false), and meaning.
 COLUMNS: dict[str, tuple[str, str]] = {
     "router": ("", "number of a router"),
@@ -46,14 +52,14 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "delay_ms": ("ms", "delay of a link, or of a delivery since the message was sent"),
     "weight": ("", "policy weight of a link: routes have the least sum"),
     "node": ("", "number of a node, from 0"),
-    "id_hi": ("", "upper 64 bits of a nodeId, as a signed number"),
-    "id_lo": ("", "lower 64 bits of a nodeId, as a signed number"),
+    "id_hi": ("", _HALF_OF_ID),
+    "id_lo": ("", _HALF_OF_ID),
     "row": ("", "row of a routing table, from 0: digits that are shared"),
     "col": ("", "column of a routing table, from 0: the next digit"),
     "entry": ("", "number of the node in a cell of a routing table"),
     "group": ("", "number of a group, from 1; NULL where there is none"),
-    "key_hi": ("", "upper 64 bits of a key, as a signed number"),
-    "key_lo": ("", "lower 64 bits of a key, as a signed number"),
+    "key_hi": ("", _HALF_OF_KEY),
+    "key_lo": ("", _HALF_OF_KEY),
     "size": ("members", "members of a group"),
     "root": ("", "number of the root; in memberships and trees: the node is the root"),
     "system": ("", "name of a multicast system"),
@@ -102,10 +108,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "unit": ("", "ms or hops: the unit of latencies"),
     "reached": ("deliveries", "members that get a publication"),
     "mean": ("ms or hops", "mean over the members reached"),
-    **{f"p{q}": ("ms or hops", f"{q}th percentile") for q in (50, 90, 95, 99)},
+    **{f"p{q}": ("ms or hops", _PERCENTILE) for q in (50, 90, 95, 99)},
     "max": ("ms or hops", "greatest value"),
-    **{
-        f"t{x}": ("ms or hops", f"time until {x} % of the expected members are reached")
-        for x in (50, 90, 95, 99, 100)
-    },
+    **{f"t{x}": ("ms or hops", _TIME_TO) for x in (50, 90, 95, 99, 100)},
 }

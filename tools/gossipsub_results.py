@@ -49,7 +49,7 @@ _VAC = 4.7
 SCHEDULES: dict[str, dict[str, Any]] = {
     "nodes dial while heartbeats run": WHILE_DIALLING,
     "nodes JOIN before they dial": {"joins": "unconnected", "heartbeat_phases": 10},
-    "all JOIN at once": {"joins": "at_once"},
+    "all nodes JOIN at once": {"joins": "at_once"},
 }
 
 _PROCESSING_MS = (0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200)
@@ -84,10 +84,10 @@ def _hops(seeds: Sequence[int]) -> Iterator[list[str]]:
         counts, _ = receivers_by_hop(seeds, **given)
         mean, spread = counts.mean(axis=0)[:4], counts.std(axis=0)[:4]
         found = ", ".join(f"{m:.0f} ± {s:.0f}" for m, s in zip(mean, spread, strict=True))
-        yield [f"receivers at hops 1 to 4; {schedule}", published, found]
+        yield [f"nodes first reached after 1, 2, 3 and 4 hops; {schedule}", published, found]
     for high, degree in WAKU_DEGREES.items():
         _, found_degree = receivers_by_hop(seeds, **WHILE_DIALLING, d_high=high)
-        what = f"links in a mesh, D_high = {high}; nodes dial while heartbeats run"
+        what = f"mesh links of a node, D_high = {high}; nodes dial while heartbeats run"
         yield [what, f"{degree}", f"{found_degree:.2f}"]
 
 
@@ -101,8 +101,8 @@ def _duplicates(nodes: Sequence[int], seeds: Sequence[int]) -> Iterator[list[str
         found = [_mean_duplicates(topics, ms) for ms in _PROCESSING_MS]
         # duplicates fall as processing takes longer
         reached = np.interp(-_VAC, [-one for one in found], _PROCESSING_MS)
-        what = f"duplicates a node, {count:,} nodes, D = 8"
-        yield [what, f"{_VAC}", f"{_VAC} at {reached:.0f} ms of processing"]
+        what = f"duplicates per node, {count:,} nodes, D = 8"
+        yield [what, f"{_VAC}", f"{_VAC} with a processing time of {reached:.0f} ms"]
 
 
 def _mean_duplicates(topics: Sequence[TopicsInMemory], ms: int) -> float:
@@ -134,7 +134,8 @@ def _failures(nodes: int, seeds: Sequence[int]) -> list[str]:
             [np.count_nonzero(heartbeat <= k) / np.count_nonzero(alive) for k in range(2)]
         )
     found = ", ".join(f"{mean:.3f}" for mean in np.mean(reached, axis=0))
-    what = f"share reached by push, after a heartbeat; {_FAIL:.0%} of {nodes:,} nodes fail"
+    reach = "share of the live nodes reached by the mesh, and after one more heartbeat"
+    what = f"{reach}; {_FAIL:.0%} of {nodes:,} nodes fail"
     return [what, _CHECKED, found]
 
 
@@ -145,7 +146,11 @@ def lines(seeds: int, nodes: Sequence[int]) -> list[str]:
     """Play all set-ups; return the lines of the page."""
     every = range(1, seeds + 1)
     rows = [*_hops(every), *_duplicates(nodes, every[:3]), _failures(max(nodes), every)]
-    return ["", *table(["number", "published", f"here ({seeds} seeds)"], rows), ""]
+    return [
+        "",
+        *table(["measured number", "published", f"simulated (mean of {seeds} seeds)"], rows),
+        "",
+    ]
 
 
 def main(arguments: Sequence[str]) -> None:

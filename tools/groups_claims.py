@@ -209,12 +209,11 @@ def _replicated(out: Path) -> str | None:
 
 _CLAIMS: tuple[tuple[str, Callable[[Path], str | None]], ...] = (
     (
-        "Multicast messages serve as an implicit heartbeat signal avoiding the need for explicit "
-        "heartbeat messages in many cases.",
+        "Multicast messages serve as an implicit heartbeat signal",
         _implicit,
     ),
     (
-        "Pastry will route the message to a new parent, thus repairing the multicast tree.",
+        "Pastry will route the message to a new parent",
         _repaired,
     ),
     (
@@ -222,17 +221,16 @@ _CLAIMS: tuple[tuple[str, Callable[[Path], str | None]], ...] = (
         _holders,
     ),
     (
-        "If the root fails, its immediate children detect the failure and join again through "
-        "Pastry.",
+        "its immediate children detect the failure and join again through Pastry",
         _children_join,
     ),
     (
-        "Pastry routes the join messages to a new root (the live node with the numerically "
-        "closest nodeId to the groupId), which takes over the role of the rendez-vous point.",
+        "Pastry routes the join messages to a new root [...], which takes over the role of the "
+        "rendez-vous point",
         _new_root,
     ),
     (
-        "Multicast senders likewise discover the new rendez-vous point by routing via Pastry.",
+        "Multicast senders likewise discover the new rendez-vous point",
         _senders,
     ),
     (
@@ -244,21 +242,19 @@ _CLAIMS: tuple[tuple[str, Callable[[Path], str | None]], ...] = (
         _detection,
     ),
     (
-        "recovery from faults is local; only a small number of nodes (O(log_2^b N)) is involved.",
+        "only a small number of nodes (O(log_2^b N)) is involved",
         _local,
     ),
     (
-        "if some nodes in the multicast tree fail, Scribe may fail to deliver messages or may "
-        "deliver them out of order.",
+        "Scribe may fail to deliver messages or may deliver them out of order",
         _best_effort,
     ),
     (
-        "an application can implement ordered, reliable delivery of multicast messages by "
-        "defining the upcalls",
+        "an application can implement ordered, reliable delivery",
         _reliable,
     ),
     (
-        "To tolerate root failures, the root needs to be replicated.",
+        "the root needs to be replicated",
         _replicated,
     ),
 )  # fmt: skip

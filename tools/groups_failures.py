@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -30,47 +33,67 @@ def mass(out: Path) -> list[str]:
     names = complete(out, sorted(folder.name for folder in out.glob("mass-*")))
     if not names:
         return []
-    rows = sorted(_mass_row(out / name) for name in names)
+    worlds = pd.DataFrame([_mass_row(out / name) for name in names])
+    rows = [
+        _mass_cells(delivery, replicas, some)
+        for (delivery, replicas), some in worlds.groupby(["delivery", "replicas"])
+    ]
     header = [
-        "delivery", "k", "seed", "reached again after", "lost", "duplicates", "out of order",
-        "late", "repaired after N rounds", "groups lost", "lost with them",
+        "delivery", "k", "seeds", "rounds until reached again, most", "lost deliveries",
+        "expected deliveries", "duplicates", "out of order", "late", "repaired after N rounds",
+        "groups lost", "deliveries lost with them",
     ]  # fmt: skip
     return [
         *("", "## A quarter of the nodes fails at once", ""),
-        "`data/groups_mass_failure.toml`: 2,500 of 10,000 nodes fail silently in round 5; a member "
-        "of each of 150 groups publishes in each of 20 rounds. *Reached again after*: rounds from "
-        "the failure until every member gets every publication in its round (expected: at most "
-        "`parent_timeout` + 3). *Repaired after N rounds*: failed nodes with children, by the "
-        "rounds until the root reached these children again. A group whose k holders all fail is "
-        "lost; the last two columns count such groups and what their members miss, the others "
-        "leave them out.",
+        "`data/groups_mass_failure.toml`: 2,500 of 10,000 nodes fail silently in round 5; in each "
+        "of 150 groups a member publishes in each of 20 rounds. Numbers are sums over the seeds. "
+        "*Rounds until reached again*: from the failure until all members get each publication in "
+        "its round (the rules promise at most `parent_timeout` + 3). *Repaired after N rounds*: "
+        "failed nodes with children, by the number of rounds until these children are in the tree "
+        "again. A group is *lost* if all k nodes with its state fail; the last two columns count "
+        "these groups and the missing deliveries to their members, the other columns leave them "
+        "out.",
         "",
         *table(header, rows),
     ]
 
 
-def _mass_row(folder: Path) -> list[str]:
+def _mass_row(folder: Path) -> dict[str, Any]:
+    """Return the numbers of a world."""
     measured, published = rounds(folder), publications(folder)
     shown = json.loads((folder / "manifest.json").read_text("utf-8"))["resolved"]
     gone = is_lost(published)
     alive = published[~gone]
     failed = failure_round(measured)
     again = reached_again(alive, failed)
-    sums = alive[list(COUNTS)].sum()
-    waits = spread(measured, "scribe.repaired")
     disorder = "scribe.deliveries.out_of_order"
+    return {
+        "delivery": shown["delivery"].replace("-", " "),
+        "replicas": shown["replicas"],
+        "seed": shown["seed"],
+        "again": math.inf if again is None else again,
+        **alive[list(COUNTS)].sum(),
+        "disorder": total(measured, disorder) if disorder in measured else 0,
+        "repaired": Counter(spread(measured, "scribe.repaired")),
+        "groups": of(measured, "scribe.groups.lost").max(),
+        "with groups": published.loc[gone & (published["round"] >= failed), "lost"].sum(),
+    }
+
+
+def _mass_cells(delivery: str, replicas: int, worlds: pd.DataFrame) -> list[str]:
+    """Return the row of the worlds of all seeds."""
+    seeds, again = sorted(worlds["seed"]), worlds["again"].max()
+    sums = worlds[["lost", "expected", "duplicates", "disorder", "late"]].sum()
+    waits = sum(worlds["repaired"], Counter())
     return [
-        shown["delivery"].replace("-", " "),
-        str(shown["replicas"]),
-        str(shown["seed"]),
-        f"{again} rounds" if again is not None else "never",
-        f"{number(sums['lost'])} of {number(sums['expected'])}",
-        number(sums["duplicates"]),
-        number(total(measured, disorder)) if disorder in measured else "-",
-        number(sums["late"]),
-        ", ".join(f"{n}: {number(count)}" for n, count in waits.items()),
-        number(of(measured, "scribe.groups.lost").max()),
-        number(published.loc[gone & (published["round"] >= failed), "lost"].sum()),
+        delivery,
+        str(replicas),
+        str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}",
+        "never" if math.isinf(again) else number(again),
+        *map(number, sums),
+        ", ".join(f"{n}: {number(count)}" for n, count in sorted(waits.items())),
+        number(worlds["groups"].sum()),
+        number(worlds["with groups"].sum()),
     ]
 
 

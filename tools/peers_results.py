@@ -148,21 +148,21 @@ def _given(resolved: Mapping[str, Any]) -> dict[str, Any]:
 
 #: Metric -> head of its column.
 _COLUMNS = {
-    "latency.p50": "latency, p50, ms",
-    "latency.p99": "p99, ms",
-    "rad.median": "RAD, median",
-    "rad.largest": "largest group",
-    "rmd.median": "RMD, median",
-    "rmd.largest": "largest group",
-    "rdp.mean": "RDP, largest group",
+    "latency.p50": "latency, median, ms",
+    "latency.p99": "latency, 99th percentile, ms",
+    "rad.median": "RAD, median group",
+    "rad.largest": "RAD, largest group",
+    "rmd.median": "RMD, median group",
+    "rmd.largest": "RMD, largest group",
+    "rdp.mean": "RDP, mean of the largest group",
     "children_entries.mean": "node stress, mean",
-    "children_entries.max": "max",
+    "children_entries.max": "node stress, maximum",
     "link_stress.mean_existing": "link stress, mean",
-    "link_stress.max": "max",
+    "link_stress.max": "link stress, maximum",
     "messages": "packets",
-    "duplicates.mean": "duplicates a member",
-    "join_messages.max": "messages, busiest",
-    "state.max": "state, busiest",
+    "duplicates.mean": "duplicates per delivery",
+    "join_messages.max": "control messages, busiest node",
+    "state.max": "state, busiest node",
     "state.mean": "state, mean",
 }
 
@@ -280,7 +280,6 @@ def readme_lines(out: Path) -> list[str]:
     config = there[0].manifest["resolved"]
     names = list(_COLUMNS)
     heads = [_COLUMNS[name] for name in _README_COLUMNS]
-    heads[3:5] = "RAD, largest group", "link stress, max"
     rows = []
     for peer in there:
         label, *cells, _ = _row(peer, peer.system, "")

@@ -26,12 +26,12 @@ _PROGRAM = Program("scribe-spark")
 _ABOUT_FIELDS = """\
 # Configuration
 
-A field is a flag (`--leaf-set 16`), a key of the TOML file of `--config` (`leaf_set = 16`, in `[overlay]` or at the top), and an argument of `RunConfig(leaf_set=16)`. Flags win over the file; `--set` sweeps any field.
+Each setting is an option of the command line (`--leaf-set 16`), a key of a TOML file for `--config` (`leaf_set = 16`, at the top or in `[overlay]`), and an argument in Python (`RunConfig(leaf_set=16)`). Options override the file. `--set` sweeps any setting.
 
-A mark names the commands: *run* is also for `sweep`, *tree* for `reference-tree`; a section in place of the mark is where a world's file has the field. A field without a default is unset. Units follow the default. `make docs` writes this page.
+A dot marks the commands that have the setting: `run` and `sweep`, `world`, `reference-tree` (*tree*). In the column *world*, a name in brackets is the section of a world's file. A setting without a default is unset; one without values is `true` or `false`. `make docs` writes this page.
 """
 
-_HEADER = ("field", "run", "world", "tree", "values", "default", "unit", "meaning")
+_HEADER = ("setting", "run", "world", "tree", "values", "default", "unit", "meaning")
 
 
 def configuration_page() -> str:
@@ -53,7 +53,8 @@ def _field_row(first: FieldRecord, by_command: Mapping[str, FieldRecord]) -> lis
     texts = list(dict.fromkeys(field.description for field in by_command.values()))
     text = ". ".join([described(first), *(f"In a world: {other}" for other in texts[1:])])
     default = _defaults(by_command)
-    return [f"`{first.flat}`", *marks, first.values, default, unit_of(first), text]
+    values = "" if first.values == "BOOL" else first.values
+    return [f"`{first.flat}`", *marks, values, default, unit_of(first), text]
 
 
 def _mark(first: FieldRecord, field: FieldRecord | None) -> str:
@@ -177,15 +178,26 @@ A sweep adds `.first`, `.last`, `.least`, `.most` and `.steady`. `CAUSE` is the 
 """
 
 
+_AS_OF_A_RUN = "As of a run."
+_ALSO = "These measures of a round are defined as those of a run:"
+
+
 def _of_rounds() -> str:
     """Return the section of the measures of a world's rounds."""
-    rows = [
-        [f"`{name}`", " ".join(of["statistics"]), ", ".join(of["units"]), _which(of), text]
-        for name, of in round_measures().items()
-        for text in [meaning_of(name)]
-    ]
+    rows, as_of_runs = [], []
+    for name, of in round_measures().items():
+        text, statistics = meaning_of(name), " ".join(of["statistics"])
+        if text == _AS_OF_A_RUN:
+            of_runs = {statistic for (run, _), row in _run_measures(True).items() if run == name
+                       for statistic in row["statistics"]}  # fmt: skip
+            notes = [statistics] if of_runs != {*of["statistics"]} else []
+            notes += [f"of {_which(of)}"] if _which(of) else []
+            as_of_runs.append(f"`{name}`" + (f" ({'; '.join(notes)})" if notes else ""))
+        else:
+            rows.append([f"`{name}`", statistics, ", ".join(of["units"]), _which(of), text])
     header = ("measure", "statistics", "unit", "systems", "definition")
-    return _ABOUT_ROUNDS + "".join(f"{line}\n" for line in table(header, rows))
+    lines = "".join(f"{line}\n" for line in table(header, rows))
+    return f"{_ABOUT_ROUNDS}{lines}\n{_ALSO} {', '.join(as_of_runs)}.\n"
 
 
 def round_measures() -> dict[str, dict[str, dict[str, None]]]:
@@ -222,7 +234,7 @@ def meaning_of(name: str) -> str:
     if measure in MEANINGS:
         return MEANINGS[measure]
     if name in {of for of, _ in _run_measures(True)}:
-        return "As of a run."
+        return _AS_OF_A_RUN
     raise KeyError(name)
 
 
@@ -237,80 +249,79 @@ def _which(of: Mapping[str, Mapping[str, None]]) -> str:
 _ABOUT_TABLES = """\
 # Tables
 
-Each table is a Parquet folder in `OUT/tables/`. Later versions may add columns; these keep their names, types and meaning. `make docs` writes this page from `scribe_spark/schemas.py`.
+A run or a world writes its tables as Parquet folders into `OUT/tables/`. Later versions may add columns, but keep names, types and meanings. `make docs` writes this page.
 
-Nodes, groups and routers are whole numbers: nodes from 0; groups from 1, by size, or as `--members` numbers them. `(id_hi, id_lo)` and `(key_hi, key_lo)` are the halves of an unsigned 128-bit number. [Every column](#every-column) has its unit below.
+Nodes, groups and routers have numbers: nodes from 0; groups from 1, the largest first, or as in the file of `--members`. `(id_hi, id_lo)` and `(key_hi, key_lo)` are the halves of an unsigned 128-bit number. The [last section](#every-column) explains all columns.
 
 ## Tables of a run
 
 """
 
 _OF_RUNS = """
-- `links` has a row for each direction. `kind`, `domain`, `x` and `y` of `routers` are NULL where the topology has none.
-- A `deliveries` row of a baseline is one hop.
-- `latency`: a run has one publication of each group, 0. `unit` is `ms`; systems with a clock of hops also have rows in `hops`. `mean` has three decimals, percentiles are by nearest rank (the ⌈q n / 100⌉-th smallest of n); `t50` to `t100` are NULL if that share is never reached.
-- `latency_counts`: latencies above `value` - 1 and at most `value`. The sum up to a value, divided by the sum of `expected`, is the coverage at that time.
-- `Run.arrivals()` joins `deliveries` with the sender of each first copy.
-- `link_stress` has only links with packets. IP multicast stores nothing in end nodes: its `node_stress` is zero.
-- `routing_table` needs `--write-routing-table`, `knowledge` needs `--write-knowledge`.
-- A run with [rounds](living.md#the-papers-measures-after-failures) also leaves `events`; its other tables cover the nodes that are alive at the multicast (rule S33).
-- Other tables are internal and may change (`schemas.WRITTEN`).
+- `routers`: `kind`, `domain`, `x` and `y` are NULL if the topology does not have them.
+- `deliveries`: with IP multicast and naive unicast, `hops` is 1. `Run.arrivals()` adds the sender of each first copy.
+- `latency`: a run has one publication for each group, with the number 0. `unit` is `ms`; systems whose clock may be hops also have rows with `hops`. The q-th percentile of n values is the ⌈q n / 100⌉-th smallest. `t50` to `t100` are NULL if that share is never reached.
+- `latency_counts`: `count` is the number of latencies above `value` - 1 and at most `value`. The sum of the counts up to a value, divided by the sum of `expected`, is the share of members reached by that time.
+- `link_stress` has only links with packets. `node_stress` of IP multicast is zero, since routers duplicate the packets.
+- `routing_table` needs the option `--write-routing-table`.
+- A run with [events](living.md#the-papers-measures-after-failures) also has the table `events`; its other tables cover the nodes that are alive at the end (rule S33).
+- Other tables in the folder are internal and may change.
 """
 
 _ABOUT_SYSTEMS = """
 ## Tables of some systems
 
-A run has these if a system in it hands them over.
+A run has these tables if one of its systems provides them.
 
 """
 
 _OF_SYSTEMS = """
-- A tree's copies are its `tree_edges`, its state is in `node_stress`, and a JOIN goes along each edge. `copies` also has `first` BOOLEAN: the first copy at its receiver. `sent_ms` is NULL with a clock of hops.
-- `control` counts messages while members join. `control_stress` covers these and the copies that are not payload; `link_stress` and `node_stress` cover payload alone.
+- Trees have no rows in these tables: `tree_edges` has their copies and JOINs, and `node_stress` their state. `copies` also has the column `first` BOOLEAN: whether the copy is the first one at its receiver. `sent_ms` is NULL if the clock is hops.
+- `control` counts the messages while members join. `control_stress` covers these and copies without payload; `link_stress` and `node_stress` cover payload only.
 """
 
 _ABOUT_BYTES = """
 ## Bytes
 
-A run with `message_size` leaves this table, with a row for every node of every system.
+A run with `message_size` has this table, with a row for every node and system.
 
 """
 
 _OF_BYTES = """
-- A payload has the publication's size, without headers; each copy counts at its sender and its receiver. IP multicast's packets count at the source and at members.
-- Control messages: IDONTWANT and IWANT 27 bytes, IHAVE 61, GRAFT 39, PRUNE 41 (libp2p's protobufs, message id of 20 bytes, topic of 32); others `control_size`.
+- Each copy counts with the publication's size, without headers, at its sender and at its receiver; with IP multicast, at the source and at the members.
+- Control messages count with their size in libp2p: IDONTWANT and IWANT 27 bytes, IHAVE 61, GRAFT 39, PRUNE 41; all others with `control_size`.
 """
 
 _ABOUT_SCHEDULES = """
 ## Schedules of publications
 
-A run with `schedule` or `publications` leaves these; `link_bytes` needs publications with a size.
+A run with `schedule` or `publications` has these tables; `link_bytes` needs publications with a size.
 
 """
 
 _OF_SCHEDULES = """
-- `deliveries` and `copies` also have `publication` BIGINT, the number in `schedule`, and `latency` has a row for each publication. Delays count from the publication's own time, `sent_ms` from time 0. `copies` has also those of trees and IP multicast, without the way from a source to the root.
-- `link_stress` and `bytes` sum over all publications; `node_stress` counts each receiver of a node once. In `tree_edges`, flooding, the reference tree and unicast have the edges of all their sources.
+- `deliveries` and `copies` also have the column `publication` BIGINT, the number in `schedule`, and `latency` has a row for each publication. Delays count from the time of the publication, `sent_ms` from time 0. `copies` includes copies of trees and IP multicast, but not the messages from sources to roots.
+- `link_stress` and `bytes` are sums over all publications; `node_stress` counts each receiver of a node once. `tree_edges` has the edges of all sources.
 """
 
 _ABOUT_PARTS = """
 ## Classes and regions
 
-With classes or regions, `nodes` has a column `class` or `region` STRING, and a run leaves `by_part`. Other tables are split by a join with `nodes`.
+With [classes or regions](networks.md), `nodes` also has the column `class` or `region` STRING, and a run has these tables.
 
 """
 
 _ABOUT_WORLDS = """
 ## Tables of a world
 
-A world leaves `routers`, `links`, `nodes` and these; the last three only with groups.
+A world has `routers`, `links`, `nodes` and these tables; the last three need groups.
 
 """
 
 _OF_WORLDS = """
-- `--measures delay` or `link_stress` adds a run's tables `tree_edges`, `deliveries`, `latency` and `latency_counts` of the last round's multicasts (rule S25); `publication` is then the round.
-- `memberships` has the trees after the last round; `parent` is NULL at a root and at a node that waits.
-- `watched_trees` has up to eight trees of about 14 members (at most 64 nodes): before and after a round in which a node with children died, then after each round until no orphan is left.
+- `--measures delay` or `link_stress` adds the tables `tree_edges`, `deliveries`, `latency` and `latency_counts` of a run, for the publications of the last round (rule S25); the column `publication` is then the round.
+- `memberships` has the trees after the last round; `parent` is NULL at a root and at a node without a parent.
+- `watched_trees` shows up to eight trees while they are repaired: before and after a round in which a node with children failed, then after each round until no orphan is left.
 """
 
 _ABOUT_TREES = """
@@ -352,9 +363,12 @@ def _schema(schema: Any) -> str:
 
 
 def _columns(contracts: Iterable[Mapping[str, Any]]) -> str:
-    """Return the unit and the meaning of each column of the tables of some contracts."""
+    """Return a row for each column of some contracts; columns of one meaning share a row."""
     names = sorted({name for of in contracts for schema in of.values() for name in schema.names})
-    rows = [[f"`{name}`", *COLUMNS[name]] for name in names]
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        alike.setdefault(COLUMNS[name], []).append(f"`{name}`")
+    rows = [[", ".join(same), *described] for described, same in alike.items()]
     return "".join(f"{line}\n" for line in table(("column", "unit", "meaning"), rows))
 
 
@@ -363,14 +377,14 @@ def _columns(contracts: Iterable[Mapping[str, Any]]) -> str:
 _ABOUT_COMMANDS = """\
 # Commands
 
-`scribe-spark COMMAND --help` lists all options; [configuration.md](configuration.md) describes all options that are fields of the config. `scribe-spark --version` prints the version. `make docs` writes this page from the command line's parser.
+Each command has two examples and its most important options here; `scribe-spark COMMAND --help` has all of them. [configuration.md](configuration.md) describes the options that are also settings of a config file. `make docs` writes this page.
 
 | exit code | meaning |
 |---|---|
-| 0 | the command did what it was asked for |
-| 1 | a run failed, tables are damaged (`verify`), or measures differ too much (`compare --fail-above`) |
-| 2 | bad input: one line names the field, the value and a remedy; Spark was not started |
-| 128 + N | signal N ended the command (130: Ctrl-C); `--resume` goes on |
+| 0 | the command succeeded |
+| 1 | the simulation failed, tables are damaged (`verify`), or measures differ too much (`compare --fail-above`) |
+| 2 | bad input: a message names the setting, its value and a remedy |
+| 128 + N | signal N ended the command (130: Ctrl-C); repeat it with `--resume` to continue |
 """
 
 
@@ -391,9 +405,13 @@ def _commands() -> Iterator[tuple[str, str, click.Command]]:
         yield name, purpose, command
 
 
+#: The page has the first examples of a command; its help has all.
+_EXAMPLES = 2
+
+
 def _examples(command: click.Command) -> str:
     """Return the examples of a command as a block."""
-    lines = _example_lines(command)
+    lines = _example_lines(command)[:_EXAMPLES]
     return "```sh\n" + "".join(f"{line}\n" for line in lines) + "```\n"
 
 

@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[1]
 
 #: Pages beside docs/ that become pages of the site.
-PAGES = ("DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md")
+PAGES = ("DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENCES.md")
 
 #: The folders of runs, worlds and comparisons that `python -m tools.gallery` leaves.
 GALLERY = ROOT / "out" / "gallery"

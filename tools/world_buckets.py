@@ -38,8 +38,8 @@ FLAGS = {
 
 COLUMNS = (
     *("nodes", "buckets", "engine", "master", "seconds", "calibration, s"),
-    *("round 0", "a later round"),
-    *("supersteps", "messages", "their bytes", "driver", "largest worker", "JVMs", "all", "disk"),
+    *("round 0, s", "a later round, s", "supersteps", "messages", "messages, GB", "driver, GiB"),
+    *("largest worker, GiB", "JVMs, GiB", "all processes, GiB", "disk, GiB"),
 )
 
 _ROUND = re.compile(r"round \d+: [\d,]+ live nodes, ([\d.]+) s")
@@ -86,18 +86,18 @@ def row_of(nodes: int, buckets: int, engine: str, rounds: int, master: str) -> s
             raise SystemExit(f"{buckets} buckets in {engine}: exit code {seen.code}")
         costs = json.loads(Path(out, "manifest.json").read_text())["world"].get("costs", {})
     most = seen.largest() or TreeMemory()
-    gib = [f"{size / 2**30:.2f} GiB" for size in (most.driver, most.worker, most.jvm, most.pss)]
+    gib = [f"{size / 2**30:.2f}" for size in (most.driver, most.worker, most.jvm, most.pss)]
     total = {
         name: sum(one[name] for one in costs.values())
         for name in ("supersteps", "messages", "bytes")
     }
     told = [f"{total[name]:,}" for name in ("supersteps", "messages")] if costs else ["", ""]
-    told.append(f"{total['bytes'] / 1e9:.2f} GB" if costs else "")
+    told.append(f"{total['bytes'] / 1e9:.2f}" if costs else "")
     first, *later = seconds_of_rounds(line for _, line in seen.lines)
     seconds = [f"{seen.seconds:.0f}", f"{calibration:.1f}", f"{first:.1f}"]
     seconds.append(f"{statistics.median(later):.1f}")
     cells = [f"{nodes:,}", str(buckets), engine, f"`{master}`", *seconds, *told, *gib]
-    row = table(COLUMNS, [[*cells, f"{seen.disk / 2**30:.1f} GiB"]])[-1]
+    row = table(COLUMNS, [[*cells, f"{seen.disk / 2**30:.1f}"]])[-1]
     print(row, flush=True)
     return row
 

@@ -45,5 +45,5 @@ def test_the_command_writes_its_part_of_the_page(tmp_path):
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     # the head, receivers of three schedules, two degrees, duplicates of 200 nodes, failures
     assert len(rows) == 1 + 3 + 2 + 1 + 1
-    assert rows[6].startswith("| duplicates a node, 200 nodes, D = 8 | 4.7 | 4.7 at ")
+    assert rows[6].startswith("| duplicates per node, 200 nodes, D = 8 | 4.7 | 4.7 with a ")
     assert "50% of 200 nodes fail" in rows[7]

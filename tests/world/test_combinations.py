@@ -35,9 +35,9 @@ YES, REFUSED = "\N{CHECK MARK}", "\N{BALLOT X}"
 ABOUT = f"""\
 # What can be combined
 
-A test tries each cell on a small case and writes this page (`tests/world/test_combinations.py`). {YES}: RAD, RMD, RDP, node stress, link stress, and IP multicast and unicast beside; in a world also failures, repairs, late and lost publications. {REFUSED}: refused, with the message [below](#refusals). Empty: not tried, since `--source`, events, access lists and applications affect no other choice. Sweeps and `scribe-spark paper` consist of such runs.
+Which options of a run or a world work together? A test tries each combination on a small case and writes this page. {YES}: works, with RAD, RMD, RDP, node stress and link stress, beside IP multicast and unicast; in a world also with failures, repairs, late and lost publications. {REFUSED}: refused, with a message of the table [below](#refusals). Empty: not tried. A row stands for all combinations of the values that it lists.
 
-A run with reliable delivery, events, access lists or an application has rounds: it is a world whose groups each get one message (rule [S33](rules.md#S33)).
+A run with reliable delivery, events, access lists or an application is played in rounds (rule [S33](rules.md#S33)). Sweeps and `scribe-spark paper` consist of runs.
 """  # noqa: E501
 
 SMALL: dict[str, Any] = {
@@ -233,11 +233,12 @@ def page_of(found: Mapping[Cell, Collection[str] | str]) -> str:
     ways = list(itertools.product(("run", "world"), DELIVERIES))
     heads = ["overlay", "variant", "source", "also", *map(", ".join, ways)]
     lines = [ABOUT, "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    rows = []
     for one in dict.fromkeys(replace(cell, command="", delivery="") for cell in found):
         cells = [replace(one, command=command, delivery=delivery) for command, delivery in ways]
         marks = [mark(cell, found[cell]) if cell in found else "" for cell in cells]
-        named = [one.overlay, one.variant, one.source, one.also]
-        lines.append("| " + " | ".join([*named, *marks]) + " |")
+        rows.append((one.overlay, one.variant, one.source, one.also, *marks))
+    lines += ["| " + " | ".join(row) + " |" for row in merged(rows)]
     reasons: dict[tuple[str, str], list[str]] = {}
     for cell, names in found.items():
         if isinstance(names, str):
@@ -247,6 +248,29 @@ def page_of(found: Mapping[Cell, Collection[str] | str]) -> str:
     for (command, reason), given in reasons.items():
         lines.append(f"| {command} | {', '.join(dict.fromkeys(given))} | {reason} |")
     return "\n".join(lines) + "\n"
+
+
+def merged(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Join the variants, then the overlays of rows that are equal otherwise."""
+    for place in (1, 0):
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for row in rows:
+            alike.setdefault((*row[:place], "", *row[place + 1 :]), []).append(row[place])
+        rows = [
+            (*rest[:place], ("; ", ", ")[place].join(names), *rest[place + 1 :])
+            for rest, names in alike.items()
+        ]
+    return rows
+
+
+def test_rows_that_differ_in_one_value_are_one():
+    rows = [("can", "plain", "yes"), ("can", "lazy", "yes"), ("perfect", "lazy", "no")]
+    assert merged(rows) == [("can", "plain, lazy", "yes"), ("perfect", "lazy", "no")]
+    rows += [("perfect", "plain", "no")]
+    assert merged([*rows, ("own", "lazy", "no"), ("own", "plain", "no")]) == [
+        ("can", "plain, lazy", "yes"),
+        ("perfect; own", "lazy, plain", "no"),
+    ]
 
 
 def mark(cell: Cell, names: Collection[str] | str) -> str:
