@@ -21,7 +21,7 @@ from scribe_spark.engine.on_spark import (
     _delete,
     _Made,
     pack_rows,
-    play_buckets,
+    play_superstep,
     read_rows,
 )
 from scribe_spark.engine.on_spark_player import OnSpark
@@ -63,7 +63,7 @@ class TablesInTasks(BucketTables):
     def _compute(self, program: Program, superstep: int, name, progress, first):
         program = cloudpickle.loads(cloudpickle.dumps(program))
         rows, made = [*self._kept(), *(first or ())], []
-        step = play_buckets(program, superstep, self.layout.folder)
+        step = play_superstep(program, superstep, self.layout.folder)
         for part in range(_PARTITIONS):
             mine = [row for row in rows if row.column("bucket")[0].as_py() % _PARTITIONS == part]
             made += step(mine)

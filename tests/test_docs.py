@@ -32,7 +32,7 @@ FINDABLE = {
     "link stress": r"link_stress",
     "bottleneck remover": r"def remove_bottlenecks\b",
     "transit-stub": r"transit_stub",
-    "superstep": r"def _superstep\b",
+    "superstep": r"def play_superstep\b",
     "save": r"def saved_rows\b",
     "view": r"def view\b",
 }

@@ -55,7 +55,13 @@ def test_the_page_gets_table_and_figure_and_keeps_the_rest(out: Path, tmp_path: 
         ("| Scribe", "2", "round 0", "1.5", "0"),
         ("| Scribe", "2", "rounds 3-4 and later", "2.5 ± 0.71", "0"),
         ("| with the bottleneck remover", "2", "round 0", "1.5", "40"),
-        ("| with the bottleneck remover", "2", "rounds 3-4 and later", "2.5 ± 0.71", "1.52 ± 0.673"),
+        (
+            "| with the bottleneck remover",
+            "2",
+            "rounds 3-4 and later",
+            "2.5 ± 0.71",
+            "1.52 ± 0.673",
+        ),
     ]
     figure = (docs / rad_under_churn.FIGURE).read_text("utf-8")
     assert "RAD, median over the groups" in figure

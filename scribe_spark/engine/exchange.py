@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import run_starts
 from scribe_spark.core.keys import order_of
-from scribe_spark.engine.on_spark import ROWS, pack_rows, play_buckets, read_rows
+from scribe_spark.engine.on_spark import ROWS, pack_rows, play_superstep, read_rows
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import Program
 from scribe_spark.runtime.batches import Batches
@@ -54,7 +54,7 @@ def play_lazily(program: Program, first: Batches, supersteps: int) -> DataFrame:
     rows = first.frame
     for number in range(supersteps):
         met = rows.repartitionById(len(program.bounds) - 1, F.col("bucket"))
-        rows = met.mapInArrow(play_buckets(program, number), ROWS)
+        rows = met.mapInArrow(play_superstep(program, number), ROWS)
     return rows
 
 

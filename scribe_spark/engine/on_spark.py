@@ -378,7 +378,7 @@ class BucketTables:
     ) -> _Made:
         """Compute the rows after a superstep; the rows before it stay valid."""
         started, rows = time.perf_counter(), self._with_constant(first)
-        step = play_buckets(program, superstep, self.layout.folder)
+        step = play_superstep(program, superstep, self.layout.folder)
         with describe_jobs(self.layout.spark, f"{name} superstep {superstep}"):
             made = _Made.of(self.layout.partition(rows).mapInArrow(step, ROWS))
         self.costs += Costs(1, made.messages, made.bytes)
@@ -469,7 +469,7 @@ def _count_rows(listed: pa.Table) -> Counter[str]:
     return held
 
 
-def play_buckets(
+def play_superstep(
     program: Program, superstep: int, folder: str | None = None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the kernel that plays all buckets of a partition."""
