@@ -84,7 +84,7 @@ def _mass_cells(delivery: str, replicas: int, worlds: pd.DataFrame) -> list[str]
     """Return the row of the worlds of all seeds."""
     seeds, again = sorted(worlds["seed"]), worlds["again"].max()
     sums = worlds[["lost", "expected", "duplicates", "disorder", "late"]].sum()
-    waits = sum(worlds["repaired"], Counter())
+    waits: Counter[int] = sum(worlds["repaired"], Counter())
     return [
         delivery,
         str(replicas),
