@@ -351,9 +351,9 @@ MULTICASTS_MEASURED = _COUNTED, _DELAYS, _RATIOS, *_LATENCY_TABLES = (
 #: The names of counts.
 _DUPLICATES = "duplicates of receipts"
 
-#: Messages: the number of members of each group in a bucket; a router with members, to the start of
-#: the multicast; the number of copies that a node sent to a group, and that it received;
-#: deliveries, and the number of expected ones, to the start of the multicast.
+#: Messages: the number of members of each group in a bucket; the number of copies that a node sent
+#: to a group, and that it received; deliveries, and the number of expected ones, to the start of
+#: the multicast.
 _MEMBERS, _SENT, _CAME, _LATENCY, _EXPECTED = (
     *("members of groups", "copies sent", "copies that came", "latency", "expected deliveries"),
 )
