@@ -44,12 +44,12 @@ def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[str, C
 
 
 def play_lazily(program: Program, first: Batches, supersteps: int) -> DataFrame:
-    """Return the rows after some supersteps of a program, played by one job; lazy.
+    """Play some supersteps of a program in one Spark job; return the rows after it; lazy.
 
     Parameters
     ----------
     first : Batches
-        `ROWS`: the messages of superstep 0, as of :func:`send`.  There are no tables before.
+        The messages of superstep 0 (:func:`send`): `ROWS`.  There are no tables at the start.
     """
     rows = first.frame
     for number in range(supersteps):

@@ -1,1 +1,1 @@
-"""The measures of JSAC Section IV, and what is published of them."""
+"""The measures of JSAC Section IV, and the values that the papers publish."""

@@ -1,8 +1,8 @@
-"""Route convergence: how far messages of two nodes travel to one key before their routes meet.
+"""Route convergence: the distance that two messages to one key travel until their routes meet.
 
-The routes are those of JOINs, where trees are made of them (`System.routes_to_key`): a node's next
-hop towards a group's key is its parent in the tree, so two members' routes meet at the lowest
-common ancestor of both, and `tree_edges` has all that is needed.
+The routes are those of JOINs, in systems whose trees are made of them (`System.routes_to_key`).  A
+node's next hop towards the key of a group is its parent in the tree, so two members' routes meet at
+their lowest common ancestor, and the table `tree_edges` is sufficient.
 
 References
 ----------
@@ -21,22 +21,22 @@ from scribe_spark.measures.group_size import rank_groups
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.schemas import MICROSECONDS
 
-#: Members that are paired, roughly: the smallest groups that have as many.
+#: About how many members are paired: those of the smallest groups.
 _MEMBERS = 20_000
 
 
 def member_pairs(
     members: pa.Table, edges: pa.Table, delays: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Members of each group in pairs, drawn, with what their routes to the group's key travel.
+    """Pair the members of each group at random; return the distances that their routes travel.
 
     Parameters
     ----------
     members : pyarrow.Table
         ``group, node``.
     edges : pyarrow.Table
-        ``group, parent, child, parent_router, child_router``: a tree for each group; members that
-        are not in it are left out.
+        ``group, parent, child, parent_router, child_router``: a tree for each group.  Members
+        outside of the tree are ignored.
     delays : ndarray of int64
         The delay of each edge, in microseconds.
     seed : int
@@ -44,9 +44,10 @@ def member_pairs(
     Returns
     -------
     a_router, b_router : ndarray of int64
+        The routers of the two members of each pair.
     travelled_us : ndarray of int64
-        The sum of both members' distances to the node at which their routes meet.  A member of an
-        odd number is left out.
+        The sum of the two members' distances to the node where their routes meet, in microseconds.
+        If the number of members is odd, one is ignored.
     """
     if not len(members):
         return whole_numbers(), whole_numbers(), whole_numbers()
@@ -62,8 +63,8 @@ def _travelled(
     legs: dict[str, np.ndarray],
     delays: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Routers of both members of each pair, and how far both travel."""
-    # 1. nodes of trees, each with its parent and the leg to it
+    """Return the routers of both members of each pair, and their summed distances."""
+    # 1. the nodes of trees with their parents and the edges (legs) to these
     groups = distinct(np.concatenate([asking["group"], legs["group"]]))
     width = int(max(c.max(initial=0) for c in (asking["node"], legs["parent"], legs["child"]))) + 1
     of_leg = np.searchsorted(groups, legs["group"])
@@ -76,7 +77,7 @@ def _travelled(
     router[up_at] = legs["parent_router"]
     router[at] = legs["child_router"]
     depth = depths(up)
-    # 2. members of a group that are in its tree in drawn order, two by two
+    # 2. pair the members that are in the tree, in random order
     group = np.searchsorted(groups, asking["group"])
     key = group * width + asking["node"]
     order = np.lexsort((asking["node"], drawn, group))
@@ -86,7 +87,7 @@ def _travelled(
     first = np.flatnonzero((place[:-1] % 2 == 0) & (of[:-1] == of[1:]))
     a, b = (np.searchsorted(trees, member[pair]) for pair in (first, first + 1))
     ends = router[a], router[b]
-    # 3. whoever is deeper goes up, both where neither is
+    # 3. move the deeper member up (both, at equal depth) until the two meet
     travelled = np.zeros(len(a), dtype=np.int64)
     while (apart := a != b).any():
         deeper = depth[a] - depth[b]
@@ -96,11 +97,11 @@ def _travelled(
     return *ends, travelled
 
 
-# --- what a run has of it
+# --- the measure
 
 
 def _collect(run: RunTables) -> dict[str, float | None]:
-    """Mean distances in ms: ``travelled`` by a message, ``between`` the two nodes."""
+    """Return mean distances in ms: ``travelled`` by a message, and ``between`` the two nodes."""
     routed = [system.name for system in run.systems if system.routes_to_key]
     if run.underlay is None or not routed:
         return {}

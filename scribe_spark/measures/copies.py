@@ -1,7 +1,7 @@
-"""Measures of systems beside one copy a member: duplicates, control messages, state.
+"""Measures of systems that may send several copies to a member: duplicates, control, state.
 
-Trees are the special case: their edges are their copies, no node gets two, and a node keeps its
-children.  Other systems say in tables of their own what they send and keep.
+In a tree system, the tree's edges are the copies, no node receives two copies, and the state of a
+node is its children.  Other systems report their copies, control messages and state in tables.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from scribe_spark.multicast import EDGES, PAYLOAD
 from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.systems import IP, MESH, System, find_system
 
-#: The paper compares itself with other systems there.
+#: The section of the paper that compares Scribe with other systems.
 _SECTION = "V"
 
 _ENDS = ("sender", "receiver", "sender_router", "receiver_router")
@@ -51,9 +51,9 @@ _EDGES = f"system string, merged boolean, {EDGES}"
 
 
 def payload_copies(run: RunTables) -> Batches:
-    """Return every copy of a message that a node sends to a node: `stress.EDGE_COLUMNS`.
+    """Return all copies of messages that nodes send to nodes: `stress.EDGE_COLUMNS`.
 
-    With a schedule the column ``group`` has the publication.
+    In a run with a schedule, the column ``group`` contains the publication.
     """
     if SCHEDULE in run:
         return _scheduled_copies(run)
@@ -65,7 +65,7 @@ def payload_copies(run: RunTables) -> Batches:
 
 
 def payload_bytes(run: RunTables) -> Batches:
-    """Return the copies of a run with a schedule, with their bytes as ``packets``."""
+    """Return the copies of a run with a schedule, with their size in bytes as ``packets``."""
     published = publications_of(run)
     assert published is not None
     return _scheduled_copies(run, published.size)
@@ -92,7 +92,10 @@ def _scheduled_copies(run: RunTables, size: np.ndarray | None = None) -> Batches
 
 
 def kept_links(run: RunTables) -> Batches:
-    """Return whom nodes send to, each once however many publications: `stress.EDGE_COLUMNS`."""
+    """Return the links on which nodes send, each once for all publications, as edges.
+
+    The columns are `stress.EDGE_COLUMNS`.
+    """
     edges = run.batches("tree_edges", EDGE_COLUMNS)
     meshes = [system.name for system in run.systems if system.family == MESH]
     if not meshes or "copies" not in run:
@@ -103,9 +106,10 @@ def kept_links(run: RunTables) -> Batches:
 
 
 def control_messages(run: RunTables) -> Batches | None:
-    """Return every control message that a system has handed over: as edges, with ``packets``.
+    """Return all control messages that systems report, as edges with ``packets``.
 
-    Those sent while members join, and those of the publications themselves; None if there is none.
+    They include the messages of joining members and those of the publications.  The result is None
+    if there are none.
     """
     sent = []
     if "control" in run:
@@ -126,14 +130,14 @@ def _without_payload(copies: Batches) -> Batches:
 
 
 def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
-    """Return copies as `stress.EDGE_COLUMNS`, a row for as many packets as a column says."""
+    """Return copies as `stress.EDGE_COLUMNS`; `packets` gives the number of packets of a row."""
 
     def edges(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         zeros = pa.array(np.zeros(len(batch), dtype=np.int64))
         columns = {
             "system": batch.column("system"),
             "merged": pa.repeat(pa.scalar(False), len(batch)),
-            # packets of control are of links and nodes, whatever group they are of
+            # control packets are counted by link and node, not by group
             "group": batch.column("group") if packets is None else zeros,
             "parent": batch.column("sender"),
             "child": batch.column("receiver"),
@@ -154,15 +158,15 @@ def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """The copies of payload of a system.
+    """The numbers of payload copies of a system.
 
     Attributes
     ----------
     copies : int
     duplicates : int
-        The copies that are no first ones.
+        The number of copies that are not the first copy at their receiver.
     of_receipts : Histogram
-        The number of receipts, which are first copies, with each number of duplicates.
+        The number of receivers' first copies, by the number of duplicates that follow.
     """
 
     copies: int
@@ -171,7 +175,7 @@ class Duplicates:
 
 
 def _collect_duplicates(run: RunTables) -> dict[str, Duplicates]:
-    """Count the copies that come to each node of each group; one Spark job."""
+    """Count the copies that reach each node of each group; one Spark job."""
     if "copies" not in run:
         return {}
     buckets = run.buckets
@@ -209,12 +213,12 @@ def _collect_duplicates(run: RunTables) -> dict[str, Duplicates]:
     return {system: _added(tables, system) for system in systems}
 
 
-#: What buckets leave, by system.
+#: The prefixes of the tables that buckets return; a system's name follows.
 _SUMS, _COUNTS = "sums of", "counts of"
 
 
 def _add_copies(columns: Columns) -> dict[str, np.ndarray]:
-    """Return a row for each group and receiver, with sums of copies and of first ones."""
+    """Sum copies and first copies for each (group, receiver)."""
     keys = ("group", "receiver")
     order = order_of(*(columns[key] for key in keys))
     ordered = take(columns, order)
@@ -287,11 +291,11 @@ DUPLICATES = Measure(
 )
 
 
-# --- what nodes take and keep, node by node
+# --- control messages and state of each node
 
 
 def _by_node(run: RunTables, table: str, node: str, value: str) -> pd.DataFrame | None:
-    """Return how many nodes have each sum of a table's values, those without a row too."""
+    """Sum a table's values for each node; count the nodes with each sum, zero included."""
     if table not in run:
         return None
 
@@ -341,7 +345,7 @@ def _sends_control(system: System) -> bool:
 def _or_tree(
     measure: str, tree_measure: str, is_read_off: Callable[[System], bool]
 ) -> Callable[[Found, str], Histogram | None]:
-    """Return the histogram of a measure; of trees it may be read off another one of theirs."""
+    """Return a function for a measure's histogram; tree systems may use another measure's."""
 
     def histogram(found: Found, system: str) -> Histogram | None:
         own, known = found.histograms.get((system, measure)), find_system(system)

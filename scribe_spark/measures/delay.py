@@ -1,7 +1,7 @@
-"""Delay penalty relative to IP multicast: RAD, RMD and RDP; and the depth of trees.
+"""Delay penalties relative to IP multicast (RAD, RMD, RDP), and the depth of trees.
 
-RAD of a group is the ratio of the mean delays over its members, RMD that of the maximum delays,
-and RDP of a member the ratio of its own delays.
+RAD of a group is the ratio of the mean delays over its members, RMD the ratio of the maximum
+delays, and RDP of a member the ratio of its own delays.
 
 References
 ----------
@@ -35,17 +35,17 @@ from scribe_spark.systems import baseline
 
 
 def first_copies(deliveries: DataFrame) -> DataFrame:
-    """Keep each member's first copy, where copies reach a node more than once.
+    """Keep the first copy at each member, for systems that send several copies.
 
     Parameters
     ----------
     deliveries : DataFrame
-        ``group, node, hops, delay_us``: a row for each copy that a member gets.
+        ``group, node, hops, delay_us``: a row for each copy that reaches a member.
 
     Returns
     -------
     DataFrame
-        The same columns, one row for each group and node: least delay, then fewest hops.
+        The same columns, one row for each (group, node): the least delay, then the fewest hops.
     """
     first = F.min(F.struct("delay_us", "hops")).alias("first")
     return (
@@ -56,7 +56,7 @@ def first_copies(deliveries: DataFrame) -> DataFrame:
 
 
 def group_delay(deliveries: Table, groups: Table, buckets: int = 1) -> Batches:
-    """`schemas.GROUP_DELAY`: RAD and RMD of every group that reaches some member, per system; lazy.
+    """Return RAD and RMD of every group with a delivery, per system: `schemas.GROUP_DELAY`; lazy.
 
     Parameters
     ----------
@@ -65,14 +65,14 @@ def group_delay(deliveries: Table, groups: Table, buckets: int = 1) -> Batches:
     groups : DataFrame or Batches
         ``group, size``.
     buckets : int
-        In how many parts it is computed.
+        The number of buckets in which it is computed.
     """
     base = baseline().name
 
     def spent(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):
             group, delay_ms = (batch.column(name).to_numpy() for name in ("group", "delay_ms"))
-            # whole microseconds, so that sums do not depend on their order
+            # integers, so that sums do not depend on the order of rows
             delay_us = np.rint(delay_ms * MICROSECONDS).astype(np.int64)
             one = np.ones(len(group), dtype=np.int64)
             sums = add_delays({"group": group, "total": delay_us, "most": delay_us, "reached": one})
@@ -117,9 +117,9 @@ _SIZES = "sizes of groups"
 def group_penalties(
     deliveries: Table, group: int, systems: list[str], buckets: int = 1
 ) -> dict[str, dict[str, float]]:
-    """Return RAD and RMD of one group, and RDP of its members, per system.
+    """Return RAD and RMD of one group, and RDP over its members, per system.
 
-    RDP is there as mean, median and shares below 1, 2.25 and 4.
+    RDP is given as mean, median and the shares below 1, 2.25 and 4.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def group_penalties(
     systems : list of str
         The systems to compare; a system that reaches no member is left out.
     buckets : int
-        The number of parts in which it is computed.
+        The number of buckets in which it is computed.
     """
     base, names = baseline().name, ["system", "group", "node", "delay_ms"]
     keys = ["node"]
@@ -173,25 +173,28 @@ def group_penalties(
     }
 
 
-#: Names of rows begin so.
+#: The prefixes of the tables that buckets return; a system's name follows.
 _SUMS, _RATIOS = "sums of ", "ratios of "
 
 
 def _delay_sums(columns: Columns) -> dict[str, np.ndarray]:
-    """Return the sums of the delays of a bucket's members, in whole microseconds."""
+    """Sum the delays of a bucket's members, in whole microseconds."""
     delay_us = np.rint(columns["delay_ms"] * MICROSECONDS).astype(np.int64)
     group, one = np.zeros(len(delay_us), dtype=np.int64), np.ones(len(delay_us), dtype=np.int64)
     return add_delays({"group": group, "total": delay_us, "most": delay_us, "reached": one})
 
 
 def _rad_and_rmd(mine: Columns, theirs: Columns) -> dict[str, float]:
-    """Return both ratios, of the sums of buckets."""
+    """Return RAD and RMD from the sums of buckets."""
     found = ratios_of_groups(add_delays(mine), add_delays(theirs))
     return {name: float(values[0]) for name, values in found.items()}
 
 
 def _ratios(mine: Columns, theirs: Columns) -> np.ndarray:
-    """Return the RDP of members as shares of 1e9: the mean does not depend on the order of rows."""
+    """Return the RDP of members in units of 1e-9, as integers.
+
+    With integers, the mean does not depend on the order of rows.
+    """
     names = [PUBLICATION, "node"] if PUBLICATION in mine else ["node"]
     sizes = [1 + max(int(of[name].max(initial=0)) for of in (mine, theirs)) for name in names]
     keys = [[of[name] for name in names] for of in (theirs, mine)]
@@ -205,11 +208,11 @@ def _ratios(mine: Columns, theirs: Columns) -> np.ndarray:
     return whole_shares(whole + (ratio - whole >= 0.5))
 
 
-# --- what a run has of them
+# --- the measure
 
 
 def _collect(run: RunTables) -> dict[str, dict[str, float]]:
-    """Return the penalties of the group of rank 1."""
+    """Return the penalties of the largest group (rank 1)."""
     largest = group_of_rank_1(run["groups"])
     if largest is None:
         return {}
@@ -232,7 +235,7 @@ def _depth(run: RunTables) -> Batches:
 
 
 def _of_largest(name: str, unit: str, figure: str, definition: str, found_as: str) -> Metric:
-    """Return a metric of the group of rank 1."""
+    """Return a metric of the largest group (rank 1)."""
 
     def value(found: Found, system: str) -> float | None:
         return found.collected.get("delay", {}).get(system, {}).get(found_as)

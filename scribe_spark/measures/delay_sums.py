@@ -1,4 +1,4 @@
-"""Sums of the delays of members, group by group: of a run's rows, and of a round's arrays.
+"""Sums of members' delays by group, for the rows of a run and the arrays of a round.
 
 References
 ----------
@@ -15,14 +15,14 @@ from scribe_spark.measures.formulas import rad, rmd
 
 
 def add_delays(columns: Columns) -> dict[str, np.ndarray]:
-    """Return a row for each group: the greatest of columns whose names end in ``most``, else sums.
+    """Sum columns by group; for columns whose name ends in ``most``, take the maximum.
 
-    A bucket adds up its deliveries, and the same function adds up the sums of buckets.
+    A bucket sums its deliveries, and the same function sums the results of buckets.
 
     Parameters
     ----------
     columns : Columns
-        ``group``, and any number of int64 columns: delays in microseconds, or numbers of members.
+        ``group``, and any number of int64 columns: delays in microseconds, or counts of members.
 
     Examples
     --------
@@ -45,12 +45,12 @@ def add_delays(columns: Columns) -> dict[str, np.ndarray]:
 
 
 def ratios_of_groups(sums: Columns, base: Columns) -> dict[str, np.ndarray]:
-    """Return ``rad`` and ``rmd`` of groups, from sums of their members' delays.
+    """Return ``rad`` and ``rmd`` of groups from the sums of their members' delays.
 
     Parameters
     ----------
     sums, base : Columns
-        ``total, most, reached`` by a system and by IP multicast; rows belong together.
+        ``total, most, reached`` for a system and for IP multicast; equal rows are the same group.
     """
     means = (of[name] for of in (sums, base) for name in ("total", "reached"))
     return {"rad": rad(*means), "rmd": rmd(sums["most"], base["most"])}

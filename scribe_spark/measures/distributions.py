@@ -1,6 +1,6 @@
 """The histograms behind the figures: a few thousand rows for a run of any size.
 
-They are counted by Spark and brought to the driver together; figures and metrics are made of them.
+Spark counts them, and the driver makes figures and metrics from them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scribe_spark.systems import System
 
 _COUNTED = "system string, measure string, value double, count bigint"
 
-#: Columns of the table `distributions`, in order.
+#: The columns of the table `distributions`, in order.
 _COLUMNS = ["figure", "system", "measure", "value", "count"]
 
 
@@ -30,7 +30,7 @@ def values_of(
     Parameters
     ----------
     among : callable, optional
-        Which systems have some; by default all.
+        Returns True for systems to include; by default all systems.
     """
     rows = run.batches(table, ["system", column])
     if among is not None:
@@ -39,7 +39,7 @@ def values_of(
 
 
 def values_in(table: Batches, column: str) -> Batches:
-    """Return a column as the values of a distribution: ``system, value``, a row for each row."""
+    """Return a column of a table as the values of a distribution: ``system, value``."""
 
     def values(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         return {"system": batch.column("system"), "value": batch.column(column).cast(pa.float64())}
@@ -64,22 +64,22 @@ def _count(measure: str) -> BatchKernel:
 def distributions(
     run: RunTables, measures: Iterable[Measure], figure_of: Callable[[str, str, str], str]
 ) -> pd.DataFrame:
-    """Count every distribution of a run, in one Spark job.
+    """Count the values of every distribution of a run, in one Spark job.
 
     Parameters
     ----------
     run : RunTables
-        With the tables ``node_stress``, ``link_stress`` and ``group_delay``.
+        Contains the tables ``node_stress``, ``link_stress`` and ``group_delay``.
     measures : iterable of Measure
     figure_of : callable
-        ``figure_of(figure, measure, system)``: the figure that shows a measure of a system in this
-        run, where `figure` is the one that usually does.
+        ``figure_of(figure, measure, system)``: the number of the figure that shows a system's
+        measure in this run; `figure` is its usual number.
 
     Returns
     -------
     pandas.DataFrame
-        ``figure, system, measure, value, count``, sorted by all of them; of Figure 6 value is the
-        rank and count the size.
+        ``figure, system, measure, value, count``, sorted by all columns.  For Figure 6, the value
+        is the rank and the count the size.
     """
     figures: dict[str, str] = {}
     in_spark, counted = [], []
@@ -104,7 +104,7 @@ def distributions(
 
 
 def read_histograms(spread: pd.DataFrame) -> dict[tuple[str, str], Histogram]:
-    """(system, measure) -> its histogram.
+    """Return the histogram of each (system, measure).
 
     Parameters
     ----------
@@ -134,18 +134,18 @@ def histogram_metrics(
     numbers: Iterable[str],
     histogram: Callable[[Found, str], Histogram | None] | None = None,
 ) -> tuple[Metric, ...]:
-    """The metrics ``MEASURE.mean``, ``.median``, ``.p95`` and ``.max`` of a distribution.
+    """Return the metrics ``MEASURE.mean``, ``.median``, ``.p95`` and ``.max``.
 
     Parameters
     ----------
     what : str
-        For the definitions: what a value is, and over what things.
+        The words for the definition: what a value is, and over which things.
     systems : callable
-        Which systems have these metrics.
+        Returns True for systems with these metrics.
     numbers : iterable of str
-        Which of the four.
+        The names of the metrics to return, out of these four.
     histogram : callable, optional
-        ``histogram(found, system)``: by default that of the distribution `measure`.
+        ``histogram(found, system)``; by default the histogram of the distribution `measure`.
     """
 
     def own(found: Found, system: str) -> Histogram | None:

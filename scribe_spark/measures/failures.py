@@ -1,6 +1,6 @@
-"""The cost of a node's failure by its depth: of a system, beside that of another one.
+"""The cost of a node failure by the node's depth, for one system and for a reference system.
 
-What failures cost is read off the tables of a run by the system itself (`System.failure_costs`).
+A system computes these costs from the tables of a run (`System.failure_costs`).
 
 References
 ----------
@@ -23,7 +23,7 @@ from scribe_spark.multicast import conformed, refuse
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import System, all_systems, find_system
 
-#: First and last depth of each row of the comparison.
+#: The first and the last depth of each row of the comparison.
 _DEPTHS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 9), (10, 14), (15, 19), (20, None))
 
 _COSTS = {
@@ -40,7 +40,7 @@ def _compared(system: System) -> bool:
 
 
 def _collect(run: RunTables) -> dict[str, dict[int, tuple[Any, ...]]]:
-    """System -> depth -> failures and sums, of those that are compared and those beside them."""
+    """Return system -> depth -> (failures, sums), for compared and for reference systems."""
     wanted = {name for s in run.systems if _compared(s) for name in (s.name, s.failures_beside)}
     found = {}
     for system in run.systems:
@@ -52,12 +52,12 @@ def _collect(run: RunTables) -> dict[str, dict[int, tuple[Any, ...]]]:
 
 
 def _sums(system: str, row: Row) -> tuple[int, ...]:
-    """Return the sums of a depth.
+    """Return the sums of the costs at a depth.
 
     Raises
     ------
     InputError
-        One of them is NULL or negative.
+        A value is NULL or negative.
     """
     wrong = [name for name, value in row.asDict().items() if value is None or value < 0]
     if wrong:

@@ -1,4 +1,4 @@
-"""The formulas of Section IV, for the columns of a run and the arrays of a world's round alike.
+"""The formulas of Section IV, for columns of a run and for arrays of a world's round.
 
 References
 ----------
@@ -17,48 +17,48 @@ from scribe_spark.errors import RunError
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.underlay.size import Size
 
-#: RDP is counted below these bounds.
+#: For each bound, the share of the members with a smaller RDP is reported.
 RDP_BOUNDS = {"below_2_25": 2.25, "below_4": 4, "below_1": 1}
 
 
 def rad(total: Any, reached: Any, base_total: Any, base_reached: Any) -> Any:
-    """Return the ratio of the mean delays of a group: Columns or arrays.
+    """Return RAD, the ratio of the mean delays of a group; takes Spark columns or arrays.
 
     Parameters
     ----------
     total, reached
-        Sum of the delays of the members, and how many there are of them.
+        The sum of the members' delays, and the number of these members.
     base_total, base_reached
-        The same by IP multicast.
+        The same values for IP multicast.
     """
     return (total / reached) / (base_total / base_reached)
 
 
 def rmd(most: Any, base_most: Any) -> Any:
-    """Return the ratio of the greatest delays of a group: Columns or arrays."""
+    """Return RMD, the ratio of the maximal delays of a group; takes Spark columns or arrays."""
     return most / base_most
 
 
 def rdp_ratios(delay_us: np.ndarray, base_us: np.ndarray) -> np.ndarray:
-    """Return the RDP of members as shares of 1e9: int64, shape (m,).
+    """Return the RDP of members in units of 1e-9: int64, shape (m,).
 
-    Whole numbers, so that the mean does not depend on the order of rows.
+    With integers, the mean does not depend on the order of rows.
 
     Parameters
     ----------
     delay_us, base_us : ndarray of int64, shape (m,)
-        Delay of each member, and that by IP multicast.
+        The delay of each member, and its delay by IP multicast.
     """
     return whole_shares(np.rint(delay_us / base_us * 10**9))
 
 
 def whole_shares(shares: np.ndarray) -> np.ndarray:
-    """Return shares of 1e9, whole numbers already, as int64.
+    """Convert ratios in units of 1e-9, already rounded, to int64.
 
     Raises
     ------
     RunError
-        A share does not fit: delays are ten thousand million times as long as those compared with.
+        A ratio is above 9.2e9 and does not fit.
     """
     if shares.max(initial=0.0) >= 2.0**63:
         ratio = f"{shares.max() / 1e9:.3g}"
@@ -67,12 +67,12 @@ def whole_shares(shares: np.ndarray) -> np.ndarray:
 
 
 def ratio_numbers(ratio: np.ndarray) -> dict[str, float]:
-    """Return mean, median and shares below the bounds of ratios.
+    """Return mean, median and the shares below the bounds of :data:`RDP_BOUNDS`.
 
     Parameters
     ----------
     ratio : ndarray of int64, shape (m,)
-        Shares of 1e9; m > 0.
+        Ratios in units of 1e-9; m > 0.
     """
     found = {"mean": _sum(ratio) / len(ratio) / 1e9, "median": float(np.median(ratio)) / 1e9}
     below = {
@@ -83,27 +83,28 @@ def ratio_numbers(ratio: np.ndarray) -> dict[str, float]:
 
 
 def _sum(numbers: np.ndarray) -> float:
-    """Return the sum of numbers of int64, which may be more than an int64 holds."""
+    """Return the sum of int64 numbers, which may not fit into int64."""
     high, low = np.divmod(numbers, 2**32)
     return float(int(high.sum()) * 2**32 + int(low.sum()))
 
 
 def histogram_of(values: np.ndarray) -> Histogram:
-    """Return how many of some values there are of each."""
+    """Return the histogram of values."""
     return Histogram(*np.unique(np.asarray(values, dtype=float), return_counts=True))
 
 
 @dataclass(frozen=True)
 class PacketNumber:
-    """A number of the packets on directed links.
+    """A statistic of the packets on directed links.
 
     Attributes
     ----------
     unit : str
     definition : str
-        ``{what}`` stands for what the packets are.
+        The definition; ``{what}`` stands for the kind of packets.
     of : callable
-        (packets of the links that have some, size of the network) -> the number, or None.
+        ``of(packets, size)`` returns the number or None, given the histogram of links with packets
+        and the size of the network.
     """
 
     unit: str
@@ -124,7 +125,7 @@ _SLOTS = "the paper's link slots: core links and 100 LAN slots a router, in both
 _NONE = "none where there are fewer slots than links"
 _REAL = "over all directed links, those without a packet included"
 
-#: Name -> number of the packets on links.
+#: Statistics of the packets on links, by name.
 PACKET_NUMBERS: dict[str, PacketNumber] = {
     "mean": PacketNumber(
         "per slot", f"Mean {{what}}, over {_SLOTS}; {_NONE}.", _per_slot(Histogram.mean)

@@ -1,4 +1,4 @@
-"""Group sizes, and the rank that a group has by its size.
+"""Group sizes, and the ranks of groups by size.
 
 References
 ----------
@@ -16,14 +16,15 @@ from pyspark.sql import functions as F
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables
 
-#: The `system` of what is the same for all of them.
+#: The value of the column `system` for measures that do not depend on the system.
 ALL_SYSTEMS = "all"
 
 
 def rank_groups(groups: DataFrame) -> pd.DataFrame:
-    """Rank groups by size, the largest first; of equal size the least group number first.
+    """Rank groups by size, the largest first; ties go to the smaller group number.
 
-    A group's number is its rank where members are drawn; a user's members table has any numbers.
+    If members are drawn, a group's number is its rank; a user's table of members may have any
+    numbers.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ def rank_groups(groups: DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``group, size, rank``, in order of rank, from 1.
+        ``group, size, rank``, sorted by rank, which begins with 1.
     """
     table: pd.DataFrame = groups.select("group", "size").toPandas()
     table = table.sort_values(["size", "group"], ascending=[False, True], ignore_index=True)
@@ -41,13 +42,13 @@ def rank_groups(groups: DataFrame) -> pd.DataFrame:
 
 
 def group_of_rank_1(groups: DataFrame) -> int | None:
-    """The largest group, of equal ones that of the least number; None of no group."""
+    """Return the number of the largest group (ties: the smallest number); None without groups."""
     largest = groups.orderBy(F.desc("size"), "group").select("group").head()
     return None if largest is None else largest["group"]
 
 
 def _sizes(run: RunTables) -> pd.DataFrame:
-    """Rank as the value, size as the count."""
+    """Return the distribution of sizes, with the rank as value and the size as count."""
     ranked = rank_groups(run["groups"])
     return pd.DataFrame(
         {

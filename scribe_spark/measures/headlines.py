@@ -1,8 +1,8 @@
-"""The headline measures: the numbers that a reader of a run or a world looks at first."""
+"""The headline measures, which a reader of a run or world should see first."""
 
 from __future__ import annotations
 
-#: Measures of each system of a run, without the system's name.
+#: Headline measures of each system of a run, without the system's name.
 _OF_RUNS = (
     *("latency.p50", "latency.p99", "time_to_50.median", "time_to_99.median"),
     *("rad.median", "rad.largest", "rmd.median", "rmd.largest", "rdp.mean", "depth.mean"),
@@ -11,10 +11,10 @@ _OF_RUNS = (
     *("duplicates.mean", "state.max", "join_messages.max"),
 )
 
-#: Measures of a run as a whole.
+#: Headline measures of a run as a whole.
 _OF_ALL_RUNS = ("pastry.hops.mean", "pastry.table_entries.mean")
 
-#: Measures of each system in the rounds of a world, without the system's name.
+#: Headline measures of each system in a world's rounds, without the system's name.
 _OF_WORLDS = (
     *("publications.in_time", "publications.late", "publications.lost"),
     *("publications.duplicates", "multicasts.reached", "control", "orphans"),
@@ -23,23 +23,23 @@ _OF_WORLDS = (
     "link_stress.payload.max",
 )
 
-#: Measures of the nodes and lookups of a world.
+#: Headline measures of a world's nodes and lookups.
 _OF_ALL_WORLDS = (
     *("nodes.live", "leaf_sets.right", "cells.missing"),
-    "link_stress.payload.max",  # Scribe's
+    "link_stress.payload.max",  # of Scribe
     *("lookups.delivered", "lookups.right", "lookups.hops", "lookups.lost"),
 )
 
 
 def is_headline(measure: str, world: bool = False) -> bool:
-    """Return whether a measure is one of the headline measures.
+    """Return True for headline measures.
 
     Parameters
     ----------
     measure : str
-        Its whole name: ``scribe.rad.median``.
+        The full name of the measure, for example ``scribe.rad.median``.
     world : bool
-        Whether it is a measure of a world's rounds, else of a run.
+        True for a measure of a world's rounds, False for a measure of a run.
 
     Examples
     --------

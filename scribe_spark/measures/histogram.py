@@ -1,4 +1,4 @@
-"""Histograms: the number of things with each value, for metrics and curves of figures."""
+"""Histograms: the number of things with each value, for metrics and figures."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Histogram:
-    """The number of things with each value.
+    """The number of things (for example nodes or groups) with each value.
 
     Attributes
     ----------
     values, counts : ndarray of float and int, shape (n,)
-        Values in ascending order, each once.
+        The values in ascending order, each once, and their counts.
     """
 
     values: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -26,55 +26,55 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """All things."""
+        """The number of all things."""
         return int(self.counts.sum())
 
     @property
     def at_most(self) -> np.ndarray:
-        """Things with at most each value."""
+        """For each value, the number of things with at most this value."""
         return np.cumsum(self.counts)
 
     @property
     def at_least(self) -> np.ndarray:
-        """Things with at least each value."""
+        """For each value, the number of things with at least this value."""
         return np.cumsum(self.counts[::-1])[::-1]
 
     def count_of(self, x: np.ndarray) -> np.ndarray:
-        """Things with each of some values; NaN beyond the greatest value."""
+        """Return the number of things with each value of `x`; NaN above the maximum."""
         place = np.minimum(np.searchsorted(self.values, x), len(self.values) - 1)
         counts = np.where(self.values[place] == x, self.counts[place], 0.0)
         return np.where(x <= self.values[-1], counts, np.nan)
 
     def count_at_most(self, x: np.ndarray) -> np.ndarray:
-        """Things with at most each of some values."""
+        """Return the number of things with at most each value of `x`."""
         return np.r_[0.0, self.at_most][np.searchsorted(self.values, x, side="right")]
 
     def count_at_least(self, x: np.ndarray) -> np.ndarray:
-        """Things with at least each of some values; NaN beyond the greatest value."""
+        """Return the number of things with at least each value of `x`; NaN above the maximum."""
         return np.r_[self.at_least, np.nan][np.searchsorted(self.values, x)]
 
     @property
     def sum(self) -> float:
-        """The sum of all things' values."""
+        """The sum of all values."""
         return float((self.values * self.counts).sum())
 
     @property
     def max(self) -> float | None:
-        """The greatest value; None of nothing."""
+        """The maximal value; None for an empty histogram."""
         return float(self.values.max()) if self else None
 
     @property
     def min(self) -> float | None:
-        """The least value; None of nothing."""
+        """The minimal value; None for an empty histogram."""
         return float(self.values.min()) if self else None
 
     def mean(self, things: int | None = None) -> float | None:
-        """The mean value; with `things`, of that many, where those not counted have 0."""
+        """Return the mean over all things, or over `things`, where uncounted ones have value 0."""
         total = self.total if things is None else things
         return self.sum / total if total else None
 
     def nearest_rank(self, q: int) -> float | None:
-        """The ceil(q n / 100)-th smallest of the n values; None of nothing.
+        """Return the ceil(q n / 100)-th smallest of the n values; None for an empty histogram.
 
         Examples
         --------
@@ -87,12 +87,12 @@ class Histogram:
         return float(self.values[np.searchsorted(self.at_most, -(-q * self.total // 100))])
 
     def median(self, things: int | None = None) -> float | None:
-        """The median value: of an even number of things the mean of the two in the middle.
+        """Return the median; of an even number of values, the mean of the middle two.
 
         Parameters
         ----------
         things : int, optional
-            At least as many as are counted: of that many, where those not counted have 0.
+            The total number of things; those that are not counted have value 0.
 
         Examples
         --------
@@ -112,7 +112,7 @@ class Histogram:
 
 
 def add_counts(values: np.ndarray, counts: np.ndarray) -> Histogram:
-    """Return the histogram of counts that are added up, a value any number of times.
+    """Return the histogram of counts; equal values are summed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The cost of joining in trees that start from another system's and send more JOINs.
+"""The cost of joining, in systems that change another system's trees by additional JOINs.
 
 References
 ----------
@@ -29,10 +29,10 @@ def join_stress(
     joins_after: Mapping[str, str],
     buckets: int = 1,
 ) -> DataFrame:
-    """Packets per directed link when every member joins, with the JOINs that a system adds.
+    """Count packets per directed link while all members join, additional JOINs included.
 
-    Joining puts the packets of a multicast on the links, the other way round; a JOIN that is added
-    counts on the links of the route from the node that it was sent to, as a tree edge does.
+    Joining puts the packets of a multicast on the links in the opposite direction.  An additional
+    JOIN is counted on the route from the node that received it, as for a tree edge.
 
     Parameters
     ----------
@@ -41,14 +41,14 @@ def join_stress(
     links : DataFrame
         `schemas.LINK_STRESS`.
     joins_after : mapping of str to str
-        System -> the one whose trees it starts from.
+        For each system, the system whose trees it starts from.
     buckets : int
-        In how many parts it is counted.
+        The number of buckets in which it is counted.
 
     Returns
     -------
     DataFrame
-        `schemas.LINK_STRESS`, a row for each link and each of those systems that has sent any.
+        `schemas.LINK_STRESS`: a row for each link of each system that sent additional JOINs.
     """
     sent = extra.withColumn("merged", F.lit(False))
     added = link_stress(count_stress(sent, underlay, buckets)).frame
@@ -59,21 +59,21 @@ def join_stress(
     return both.groupBy("system", "kind", "src", "dst").agg(F.sum("packets").alias("packets"))
 
 
-# --- what a run has of it
+# --- the measure
 
 
 def sends_more_joins(system: System) -> bool:
-    """Return whether a system starts from another's trees and sends JOINs beyond theirs."""
+    """Return True for systems that change another system's trees by additional JOINs."""
     return system.joins_after is not None
 
 
 def has_limit(system: System) -> bool:
-    """Return whether nodes have a limit of children."""
+    """Return True for systems with a limit of children."""
     return system.limited
 
 
 def _collect(run: RunTables) -> dict[str, dict[str, Any]]:
-    """System -> ``overloaded``, ``extra_joins`` and ``probes_per_join``."""
+    """Return ``overloaded``, ``extra_joins`` and ``probes_per_join`` of each system."""
     if "extra_joins" not in run:
         return {}
     over = {row["system"]: row["nodes"] for row in run["overloaded"].collect()}

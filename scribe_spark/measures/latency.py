@@ -1,7 +1,7 @@
-"""Latency of every system of a run: percentiles, and times until a share of the members is reached.
+"""Latencies of all systems of a run: percentiles, and the times until members are reached.
 
-Deliveries meet by group in one Spark job; a bucket sorts the latencies of its groups, and the
-driver gets a row for each publication, and the number of deliveries with each latency.
+One Spark job shuffles the deliveries by group; each bucket sorts the latencies of its groups.  The
+driver receives a row for each publication and the counts of latencies.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.schemas import LATENCY, LATENCY_COUNTS
 from scribe_spark.systems import System, baseline
 
-#: The columns of `deliveries` that latencies are read from.
+#: The columns of `deliveries` that are needed for latencies.
 LATENCY_COLUMNS = ["system", "group", "hops", "delay_ms"]
 
-#: What buckets leave, by system and unit.
+#: The prefixes of the tables that buckets return; system and unit follow.
 _PUBLICATIONS, _COUNTS = "publications", "counts"
 
 
@@ -52,9 +52,9 @@ class Latencies:
     Attributes
     ----------
     publications : Columns
-        From `publication_latencies`, in the order of groups.
+        The rows of `publication_latencies`, sorted by group.
     counts : Histogram
-        The number of deliveries with each latency, in thousandths.
+        The number of deliveries with each latency, in thousandths of the unit.
     """
 
     publications: Columns
@@ -62,30 +62,30 @@ class Latencies:
 
     @property
     def numbers(self) -> dict[str, float]:
-        """The numbers over all deliveries, and over publications (``50.median`` and so on)."""
+        """Statistics over deliveries (``p50``) and over publications (``50.median``)."""
         return latency_numbers(self.counts) | coverage_numbers(self.publications)
 
 
-#: (system, unit) -> its latencies, in this order.
+#: The latencies of each (system, unit).
 BySystem = Mapping[tuple[str, str], Latencies]
 
 
 def collect_latencies(
     deliveries: Batches, by_hops: Iterable[str] = (), buckets: int = 1
 ) -> dict[tuple[str, str], Latencies]:
-    """Collect the latencies of every system, in one Spark job.
+    """Collect the latencies of all systems, in one Spark job.
 
-    Expected receivers are those that IP multicast reaches: the members but the source.
+    The expected receivers are those that IP multicast reaches: all members except the source.
 
     Parameters
     ----------
     deliveries : Batches
-        ``system, group, hops, delay_ms``; where there is a column ``publication``, too, latencies
-        are those of publications, which stand in the column ``group`` of the result.
+        ``system, group, hops, delay_ms``.  If there is a column ``publication``, latencies are
+        computed for each publication, and the column ``group`` of the result contains publications.
     by_hops : iterable of str
-        The systems whose latencies are in hops, too.
+        The systems whose latencies are also given in hops.
     buckets : int
-        The number of parts in which latencies are sorted.
+        The number of buckets that sort latencies.
     """
     message = PUBLICATION if PUBLICATION in deliveries.schema.names else "group"
     base, counted_in_hops = _name(baseline().name, MS), frozenset(by_hops)
@@ -139,12 +139,12 @@ def _name(system: str, unit: str) -> str:
 def latency_rows(
     found: BySystem, publication: int = 0, published: ScheduledMessages | None = None
 ) -> pa.Table:
-    """Return `schemas.LATENCY` of one publication of each group, or of those of a schedule.
+    """Return `schemas.LATENCY` of one publication per group, or of a schedule's publications.
 
     Parameters
     ----------
     publication : int
-        Its number: 0 in a run, the round in a world.
+        The number of the publication: 0 in a run, the round in a world.
     published : ScheduledMessages, optional
         The schedule.
     """
@@ -161,7 +161,7 @@ def latency_rows(
 
 
 def _latency_table(columns: Mapping[str, Any]) -> pa.Table:
-    """Return rows of `schemas.LATENCY`: thousandths as ms or hops, what never happens as NULL."""
+    """Convert to `schemas.LATENCY`: thousandths to ms or hops, NEVER to NULL."""
     schema = to_arrow_schema(LATENCY)
     arrays = []
     for field in schema:
@@ -174,7 +174,7 @@ def _latency_table(columns: Mapping[str, Any]) -> pa.Table:
 
 
 def latency_counts(found: BySystem) -> pa.Table:
-    """Return `schemas.LATENCY_COUNTS`: latencies rounded up to whole ms or hops."""
+    """Return `schemas.LATENCY_COUNTS`: counts of latencies rounded up to whole ms or hops."""
     tables = []
     for (system, unit), latencies in found.items():
         values = np.ceil(latencies.counts.values / THOUSANDTHS)
@@ -189,7 +189,7 @@ def latency_counts(found: BySystem) -> pa.Table:
     return pa.concat_tables(tables or [to_arrow_schema(LATENCY_COUNTS).empty_table()])
 
 
-# --- what a run has of them
+# --- the measure
 
 
 def _collect(run: RunTables) -> dict[tuple[str, str], Latencies]:
@@ -203,7 +203,7 @@ def _collect(run: RunTables) -> dict[tuple[str, str], Latencies]:
 
 
 def _may_have_hops(system: System) -> bool:
-    """Systems have the metric whose clock may be that of hops."""
+    """Return True for systems that may use the clock of hops."""
     return system.may_go_by_hops
 
 
@@ -215,7 +215,7 @@ def _number(unit: str, name: str) -> Callable[[Found, str], float | None]:
     return value
 
 
-#: Name of a number over all deliveries -> its words in definitions.
+#: The words of definitions for each statistic over all deliveries.
 _OVER_DELIVERIES = {
     "mean": "Mean",
     **{name: f"The {q}th percentile (nearest rank) of the" for name, q in ARRIVED.items()},

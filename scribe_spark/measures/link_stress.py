@@ -1,4 +1,4 @@
-"""Link stress: packets per directed link when one message is multicast to every group.
+"""Link stress: packets per directed link when each group multicasts one message.
 
 References
 ----------
@@ -35,18 +35,18 @@ def packet_metrics(
     systems: Callable[[System], bool],
     histogram: Callable[[Found, str], Histogram | None] | None = None,
 ) -> tuple[Metric, ...]:
-    """The five metrics of packets per directed link: over the paper's slots and over real links.
+    """Return the five metrics of packets per directed link, over slots and existing links.
 
     Parameters
     ----------
     measure : str
-        The distribution with the packets of every link that has some.
+        The name of the distribution with the packets of every link that has packets.
     what : str
-        For the definitions: what the packets are.
+        The words for the definition: what the packets are.
     systems : callable
-        Which systems have these metrics.
+        Returns True for systems with these metrics.
     histogram : callable, optional
-        ``histogram(found, system)``: the packets; by default those of the distribution.
+        ``histogram(found, system)``; by default the histogram of the distribution.
     """
 
     def own(found: Found, system: str) -> Histogram | None:

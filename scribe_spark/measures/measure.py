@@ -1,10 +1,9 @@
-"""A measure: the tables it reads, what it collects, the metrics and figures it makes of that.
+"""Measures: what they read, what they collect, and the metrics and figures they produce.
 
-A measure has up to three steps.  *Collect* runs Spark jobs over a run's tables and brings something
-small to the driver; a *distribution* is a histogram per system, for the figures; a *metric* is one
-number of `metrics.json`, made from what was collected and from the histograms, without Spark.
-
-Nothing here loads Spark.
+A measure has up to three steps.  *Collect* runs Spark jobs on the tables of a run and returns a
+small result to the driver.  A *distribution* is a histogram per system, for figures.  A *metric* is
+one number of `metrics.json`, computed without Spark from the collected results and histograms.
+This module does not import Spark.
 """
 
 from __future__ import annotations
@@ -40,30 +39,30 @@ __all__ = [
 
 @dataclass(frozen=True)
 class RunTables:
-    """The tables that a run has saved, and its size and systems: measures collect from them.
+    """The saved tables of a run with its size and systems; measures read them.
 
     Attributes
     ----------
     tables : mapping of str to DataFrame
-        By name (see `schemas`); ``extra_joins`` and ``overloaded`` only in runs with variants,
-        ``copies``, ``system_state``, ``control`` only in runs with systems that hand them over.
+        Tables by name (see `schemas`).  ``extra_joins`` and ``overloaded`` exist only in runs with
+        variants; ``copies``, ``system_state`` and ``control`` only with systems that report them.
     systems : tuple of System
         The multicast systems of the run.
     nodes : int
-        N.
+        N, the number of nodes.
     b : int
         Pastry's digits are base 2**b.
     underlay : Underlay
         Routes between routers.
     seed : int
-        Key of what a measure draws.
+        The seed of random draws in measures.
     config : RunConfig, optional
-        What systems are configured by.
+        The config of the run, which may affect systems.
     buckets : int
-        In how many parts kernels count.
+        The number of buckets in which kernels count.
     read : callable, optional
-        ``read(name, columns, among)``: a table for kernels, where there is a shorter way than by
-        Spark.
+        ``read(name, columns, among)``: returns a table for kernels, where that is possible faster
+        than by Spark.
     """
 
     tables: Mapping[str, DataFrame]
@@ -85,12 +84,12 @@ class RunTables:
     def batches(
         self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]] | None = None
     ) -> Batches:
-        """Some columns of a table, for kernels.
+        """Return columns of a table, for kernels.
 
         Parameters
         ----------
         among : mapping of str to sequence, optional
-            Column (one of these) -> values: only the rows that have one of them.
+            Column -> values: only rows with one of the values are returned.
         """
         from scribe_spark.runtime.batches import Batches
 
@@ -101,7 +100,7 @@ class RunTables:
 
 @dataclass(frozen=True)
 class Found:
-    """The collected numbers that metrics are made of, all of them on the driver.
+    """The histograms and collected results from which metrics are computed, on the driver.
 
     Attributes
     ----------
@@ -109,9 +108,9 @@ class Found:
     b : int
         Pastry's digits are base 2**b.
     histograms : mapping
-        (system, measure) -> Histogram; nothing where no thing has a value.
+        (system, measure) -> Histogram; missing if there are no values.
     collected : mapping of str to Any
-        Name of a measure -> what its ``collect`` returned.
+        The name of a measure -> the result of its ``collect``.
     """
 
     size: Size
@@ -120,7 +119,7 @@ class Found:
     collected: Mapping[str, Any] = field(default_factory=dict)
 
 
-#: A run's metric gets what was found; a system's metric also the system's name.
+#: The function of a metric; it takes `Found`, and for a system's metric also the system's name.
 Value = Callable[..., float | None]
 
 
@@ -138,9 +137,10 @@ class Metric:
     definition : str
         An exact definition in one sentence.
     value : callable
-        ``value(found)``, or ``value(found, system_name)`` for a system's metric.  None: no value.
+        ``value(found)``, or ``value(found, system_name)`` for a system's metric; None means no
+        value.
     systems : callable or None
-        ``systems(system)`` is true for systems with this metric; None: a metric of the run.
+        ``systems(system)`` is True for systems with this metric; None for a metric of the run.
     note : str or None
         A short note beside the number in the report.
     """
@@ -165,13 +165,13 @@ class Distribution:
     Attributes
     ----------
     measure : str
-        Its name in the column ``measure`` of the table ``distributions``.
+        The value of the column ``measure`` in the table ``distributions``.
     figure : str
-        The figure or section of the JSAC paper that it belongs to.
+        The figure or section of the JSAC paper that shows the distribution.
     values : callable
-        ``values(run)`` gives a Spark DataFrame ``system, value (DOUBLE)``, or `Batches` of these
-        columns, a row for each thing; or a pandas one ``system, value, count`` of what is on the
-        driver anyway; or None where the run has nothing of the kind.
+        ``values(run)`` returns ``system, value (DOUBLE)``, a row for each thing, as a Spark
+        DataFrame or `Batches`; or counted values ``system, value, count`` as a pandas DataFrame; or
+        None if the run has no such values.
     """
 
     measure: str
@@ -192,10 +192,10 @@ class Measure:
     collect : callable or None
         ``collect(run)`` runs Spark jobs and returns a small result.
     early : bool
-        True if `collect` reads tables of the topology, overlay and trees phases only, and so can
-        run beside the jobs of the measures phase.
+        True if `collect` only reads tables of the phases topology, overlay and trees, and can run
+        in parallel to the jobs of the phase measures.
     used_when : callable or None
-        ``used_when(config)`` is true for runs with the metrics; by default for every run.
+        ``used_when(config)`` is True for runs with the metrics; by default all runs.
     """
 
     name: str
@@ -206,19 +206,19 @@ class Measure:
     used_when: Callable[[RunConfig], bool] | None = None
 
 
-# --- which systems have a metric
+# --- conditions on systems
 
 
 def every_system(system: System) -> bool:
-    """Every system has the metric."""
+    """Return True: every system has the metric."""
     return True
 
 
 def forwards(system: System) -> bool:
-    """Systems have the metric whose end nodes forward copies, along trees or to neighbours."""
+    """Return True for systems whose end nodes forward copies, along trees or to neighbours."""
     return system.family in (TREE, MESH)
 
 
 def keeps_children(system: System) -> bool:
-    """Systems have the metric whose end nodes keep children: not where routers duplicate."""
+    """Return True for systems whose end nodes keep children, so not for IP multicast."""
     return system.family != IP

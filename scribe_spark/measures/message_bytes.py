@@ -1,7 +1,7 @@
-"""Bytes of nodes and router links, of runs whose publications have a size.
+"""Bytes sent and received by nodes and router links, in runs whose publications have a size.
 
-A payload has the size of the publication, without headers of TCP/IP.  Sizes of control messages are
-those of libp2p's protobufs, where they are known, else the config's `control_size`.
+A payload has the size of its publication, without TCP/IP headers.  Control messages have the sizes
+of libp2p's protobuf encoding where it is known, otherwise the config's `control_size`.
 
 References
 ----------
@@ -34,27 +34,28 @@ from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
 #: The section of the paper that compares Scribe with other systems.
 _SECTION = "V"
 
-#: Bytes of an RPC with one control message, a message id of 20 bytes (an SHA-256 that is cut, as
-#: Ethereum has it) and a topic of 32: each field is a tag, a length and its bytes, and the RPC
-#: begins with its length.
+#: The size in bytes of an RPC with one control message, which contains a message id of 20 bytes (a
+#: truncated SHA-256, as in Ethereum) and a topic of 32 bytes.  Each field is a tag, a length and
+#: its bytes, and the RPC begins with its length.
 CONTROL_BYTES = {"IDONTWANT": 27, "IWANT": 27, "IHAVE": 61, "GRAFT": 39, "PRUNE": 41}
 
 _COUNTS = ("payload_up", "payload_down", "control_up", "control_down")
 
 
 def node_bytes(run: RunTables, kept: DataFrame | None = None) -> DataFrame:
-    """Return `schemas.BYTES`: the bytes of every node and system, zeros included; lazy.
+    """Return the bytes of every node and system, zeros included: `schemas.BYTES`; lazy.
 
     Parameters
     ----------
     run : RunTables
-        With `link_stress`; its config says the size of publications.  With a schedule `link_bytes`.
+        Contains `link_stress` and a config with the size of publications; with a schedule, also
+        `link_bytes`.
     kept : DataFrame, optional
-        With a schedule: `link_stress` of one copy on each edge of trees.
+        With a schedule: the `link_stress` of one copy on each tree edge.
     """
     assert run.config is not None
     config = run.config.bandwidth
-    # an edge of these trees is a JOIN, too, which went the other way
+    # in these systems, a JOIN was sent in the opposite direction on each tree edge
     of_joins = F.col("system").isin([one.name for one in run.systems if one.joins_by_edges])
     joined = F.when(of_joins, F.col("packets") * config.control_bytes)
     every = F.explode(F.array(*(F.lit(one.name) for one in run.systems))).alias("system")
@@ -75,7 +76,7 @@ def node_bytes(run: RunTables, kept: DataFrame | None = None) -> DataFrame:
 
 
 def _of_links(links: DataFrame, sent: Column, joined: Column) -> list[DataFrame]:
-    """Return the bytes of nodes that links to and from routers carry: payload, and JOINs."""
+    """Return the bytes of nodes (payload and JOINs) from the packets on LAN links."""
     up, down = links.where(links["kind"] == LAN_UP), links.where(links["kind"] == LAN_DOWN)
     return [
         _rows(up, "src", payload_up=sent, control_down=joined),
@@ -84,7 +85,7 @@ def _of_links(links: DataFrame, sent: Column, joined: Column) -> list[DataFrame]
 
 
 def _rows(table: DataFrame, node: str, **counts: Column) -> DataFrame:
-    """Return bytes of nodes in rows of a table; 0 of what is not given."""
+    """Return the bytes of nodes in the rows of a table; missing counts are 0."""
     zero = F.lit(0)
     columns = (F.coalesce(counts.get(name, zero), zero).cast("bigint") for name in _COUNTS)
     named = (column.alias(name) for name, column in zip(_COUNTS, columns, strict=True))
@@ -92,7 +93,7 @@ def _rows(table: DataFrame, node: str, **counts: Column) -> DataFrame:
 
 
 def _bytes_of_kind(other: int) -> Column:
-    """Return the bytes of a control message by the column ``kind``."""
+    """Return the size of a control message by its ``kind``."""
     kinds = F.when(F.lit(False), 0)
     for kind, size in CONTROL_BYTES.items():
         kinds = kinds.when(F.col("kind") == kind, size)
@@ -107,7 +108,7 @@ def _values(column: str):
 
 
 def _on_core_links(run: RunTables) -> Batches | None:
-    """Return the payload bytes of core links that carry some."""
+    """Return the payload bytes of core links that carry any."""
     if "bytes" not in run or run.config is None:
         return None
     size, table, column = run.config.bandwidth.size, "link_stress", "packets"
@@ -123,7 +124,7 @@ def _on_core_links(run: RunTables) -> Batches | None:
 
 
 def _core(number: str, words: str) -> Metric:
-    """Return a metric of core links, those without bytes included."""
+    """Return a metric over all core links, including those without bytes."""
 
     def value(found: Found, system: str) -> float | None:
         carried = found.histograms.get((system, "core_bytes"))

@@ -1,7 +1,7 @@
-"""The registry of measures, and the numbers of a run (`metrics.json`) that come of them.
+"""The registry of measures, and the numbers of a run (`metrics.json`) that they produce.
 
-A new measure is a file that makes a :class:`~scribe_spark.measures.measure.Measure`, and a line in
-:data:`_MEASURES`; from outside the package, a call of :func:`register_measure`.
+A new measure is a file that defines a :class:`~scribe_spark.measures.measure.Measure`, and an entry
+in :data:`_MEASURES`.  Outside of the package, call :func:`register_measure`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from scribe_spark.measures.published import Published
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.systems import System, all_systems, find_system
 
-#: In the order of metrics.
+#: All measures, in the order of their metrics in `metrics.json`.
 _MEASURES: Registry[Measure] = Registry(
     "measure",
     *(NETWORK, GROUP_SIZE, OVERLAY, CONVERGENCE, DELAY, NODE_STRESS, LINK_STRESS, JOINING),
@@ -64,23 +64,23 @@ def register_measure(measure: Measure) -> Measure:
     return _MEASURES.register(measure)
 
 
-#: Take a user's measure out again: see `Registry.unregister`.
+#: Remove a user's measure, see `Registry.unregister`.
 unregister_measure = _MEASURES.unregister
 
 
 def all_measures() -> tuple[Measure, ...]:
-    """All measures, in the order of metrics."""
+    """Return all measures, in the order of metrics."""
     return tuple(_MEASURES.values())
 
 
 def measure_distributions(run: RunTables, replaced: Mapping[str, str]) -> pd.DataFrame:
-    """The histograms behind the figures (`schemas.DISTRIBUTIONS`).
+    """Return the histograms behind the figures: `schemas.DISTRIBUTIONS`.
 
     Parameters
     ----------
     run : RunTables
     replaced : mapping of str to str
-        Figures that are replaced in this experiment, and by which
+        The figures that are replaced in this experiment, and their replacements
         (:func:`~scribe_spark.measures.published.replaced_figures`).
     """
 
@@ -91,13 +91,13 @@ def measure_distributions(run: RunTables, replaced: Mapping[str, str]) -> pd.Dat
 
 
 def collect(run: RunTables, early: bool) -> dict[str, Any]:
-    """Collect what metrics are made from: name of a measure -> what it has collected.
+    """Run the collect step of measures; return the result of each by the measure's name.
 
     Parameters
     ----------
     run : RunTables
     early : bool
-        For the measures that are `early`, or for the others.
+        If True, of the measures that are `early`; otherwise of the others.
     """
     found = {}
     for measure in all_measures():
@@ -108,14 +108,14 @@ def collect(run: RunTables, early: bool) -> dict[str, Any]:
 
 
 def find(run: RunTables, collected: Mapping[str, Any], spread: pd.DataFrame) -> Found:
-    """Return the numbers that metrics are made of.
+    """Return the data from which metrics are computed.
 
     Parameters
     ----------
     collected : mapping of str to Any
-        From :func:`collect`, all of it.
+        The results of :func:`collect` for all measures.
     spread : pandas.DataFrame
-        From :func:`measure_distributions`.
+        The result of :func:`measure_distributions`.
     """
     network = collected[NETWORK.name]
     size = Size(run.nodes, network["routers"], network["core_links"])
@@ -129,7 +129,7 @@ def metric_rows(
     replaced: Mapping[str, str],
     config: RunConfig | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of `metrics.json`: every metric of every measure, published or not.
+    """Return the rows of `metrics.json`: every metric of every measure.
 
     Parameters
     ----------
@@ -137,17 +137,17 @@ def metric_rows(
     systems : tuple of System
         The systems of the run.
     published : mapping of str to Published
-        What the paper publishes of this very experiment, by the metric's name.
+        The paper's values for this experiment, by the metric's name.
     replaced : mapping of str to str
-        As :func:`measure_distributions`.
+        See :func:`measure_distributions`.
     config : RunConfig, optional
-        Of the run; systems may tell by it which clock their copies arrive by.
+        The config of the run, which may decide the clock of a system's copies.
 
     Returns
     -------
     list of dict
-        ``name, value, unit, clock, figure, paper, check, note, fitted``; the clock is None of what
-        is of no system.
+        ``name, value, unit, clock, figure, paper, check, note, fitted``; the clock is None for
+        metrics of the run.
     """
     rows = []
     for metric, system in _metrics_of(systems, config):
@@ -171,12 +171,12 @@ def metric_rows(
 
 
 def metric_definitions(systems: tuple[System, ...] | None = None) -> dict[str, Metric]:
-    """The name of every metric that a run may have -> what it is, in the order of `metrics.json`.
+    """Return every metric that a run may have, by name, in the order of `metrics.json`.
 
     Parameters
     ----------
     systems : tuple of System, optional
-        By default all that are registered.
+        By default all registered systems.
     """
     every = _metrics_of(all_systems() if systems is None else systems)
     return {
@@ -188,7 +188,7 @@ def metric_definitions(systems: tuple[System, ...] | None = None) -> dict[str, M
 def _metrics_of(
     systems: tuple[System, ...], config: RunConfig | None = None
 ) -> Iterator[tuple[Metric, System | None]]:
-    """Measure by measure, of each system by system; a metric of the run as a whole has none."""
+    """Yield metrics by measure, then by system; the system is None for metrics of the run."""
     for measure in _MEASURES.values():
         if config is not None and measure.used_when and not measure.used_when(config):
             continue
@@ -210,13 +210,13 @@ def _metric_figure(
 
 
 def _figure(figure: str, measure: str, system: System | None, replaced: Mapping[str, str]) -> str:
-    """The figure that shows a measure of a system, where `figure` is the one that usually does."""
+    """Return the figure that shows a system's measure; `figure` is the usual one."""
     own = {} if system is None else system.own_figures
     return own.get(measure, replaced.get(figure, figure))
 
 
 def _plain(value: Any) -> int | float | None:
-    """A JSON number; None for what is not there or not finite."""
+    """Convert to a JSON number; None for a missing or infinite value."""
     if value is None or not math.isfinite(value):
         return None
     return int(value) if float(value).is_integer() else float(value)

@@ -1,8 +1,8 @@
-"""Delay, node stress and link stress of the multicasts of a round, for every system alike.
+"""Delay, node stress and link stress of a round's multicasts, for every system alike.
 
-The multicasts of a round are one publication of each group.  A system hands over its tables as
-`HandsOver`; buckets count (:class:`MeasureMulticasts`), counts add up over buckets, and
-:meth:`MulticastMeasures.measures` makes numbers of the sums.  The formulas are those of a run.
+The multicasts of a round are one publication of each group.  A system makes its tables readable as
+`HandsOver`; buckets count (:class:`MeasureMulticasts`), the counts are summed over buckets, and
+:meth:`MulticastMeasures.measures` computes numbers from the sums, by the formulas of runs.
 
 References
 ----------
@@ -68,7 +68,7 @@ def _latency_units(unit: str) -> dict[str, str]:
     }
 
 
-#: The names that a config may ask for -> the measures of a system that each brings -> their units.
+#: For each name that a config can select: the measures of a system, with units.
 _BY_NAME: dict[str, dict[str, str]] = {
     "delay": {
         "multicasts": "groups",
@@ -91,14 +91,14 @@ _BY_NAME: dict[str, dict[str, str]] = {
 def multicast_units(
     system: str, beside: tuple[str, ...] = (), by_hops: bool = False
 ) -> dict[str, str]:
-    """Return every measure of a system's multicasts -> its unit.
+    """Return the unit of every measure of a system's multicasts.
 
     Parameters
     ----------
     beside : tuple of str
-        Systems of which only the packets on links are counted.
+        Baseline systems for which only packets on links are counted.
     by_hops : bool
-        Whether the system has a clock of hops.
+        True if the system uses the clock of hops.
     """
     kinds = [*_BY_NAME.values()]
     if by_hops:
@@ -108,7 +108,7 @@ def multicast_units(
 
 
 class HandsOver(Protocol):
-    """Reads the tables that a system leaves in a bucket; picklable.
+    """The interface through which measures read a system's tables in a bucket; picklable.
 
     Attributes
     ----------
@@ -116,9 +116,9 @@ class HandsOver(Protocol):
     beside : tuple of str
         The baselines whose packets on links are counted for the same multicasts.
     merged : bool
-        Whether routers duplicate packets, as of IP multicast.
+        True if routers duplicate packets, as for IP multicast.
     by_hops : bool
-        Whether copies arrive by the clock of hops: latencies are given in hops, too.
+        True if copies arrive by the clock of hops; then latencies are also given in hops.
     """
 
     @property
@@ -134,51 +134,52 @@ class HandsOver(Protocol):
     def by_hops(self) -> bool: ...
 
     def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
-        """Return the multicasts of the round, the same in each bucket."""
+        """Return the multicasts of the round; equal in all buckets."""
         ...
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
-        """Return the keys (group, node) of the members among the bucket's nodes, ascending."""
+        """Return the sorted keys (group, node) of the members among the bucket's nodes."""
         ...
 
     def deliveries(self, tables: Mapping[str, Columns], size: int) -> Columns:
-        """Return the deliveries to members among the bucket's nodes, as `living.DELIVERED`.
+        """Return deliveries to members among the bucket's nodes: `living.DELIVERED`.
 
         Parameters
         ----------
         size : int
-            K.
+            K, the number of nodes.
         """
         ...
 
     def copies(self, tables: Mapping[str, Columns]) -> Columns:
-        """Return the copies that the bucket has noted, as `living.CARRIED`."""
+        """Return the copies that the bucket recorded: `living.CARRIED`."""
         ...
 
     def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:
-        """Return the keys (group, node) of the entries of children tables of the bucket's nodes.
+        """Return the keys (group, node) of all entries in the children tables of the bucket.
 
-        None where nodes keep no children tables: the copies that they send count then.
+        The result is None if nodes keep no children tables; then the copies that nodes send are
+        counted instead.
 
         Parameters
         ----------
         size : int
-            K.
+            K, the number of nodes.
         """
         ...
 
 
 @dataclass(frozen=True)
 class SystemTables:
-    """The tables of a `SystemOnBuckets`, as `HandsOver`.
+    """The tables of a `SystemOnBuckets` as `HandsOver`.
 
     Attributes
     ----------
     system : str
     of_round : Multicasts
-        The multicasts that its round returned.
+        The multicasts of the round.
     member_table : str
-        The table whose keys are (group, node) of its members.
+        The table whose column ``key`` has the keys (group, node) of members.
     merged : bool
     by_hops : bool
     beside : tuple of str
@@ -200,7 +201,7 @@ class SystemTables:
         return tables.get(self.member_table, {}).get("key", whole_numbers())
 
     def deliveries(self, tables: Mapping[str, Columns], size: int) -> Columns:
-        """See `HandsOver`; nodes that only forward are left out."""
+        """See `HandsOver`; deliveries to forwarders that are no members are left out."""
         came = tables.get(DELIVERED, {})
         if not came:
             return came
@@ -219,14 +220,14 @@ class SystemTables:
 def other_members(
     multicasts: Multicasts, members: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the members but the starts of multicasts: the multicast and the node of each.
+    """Return all members except the starts of multicasts: index of the multicast, node.
 
     Parameters
     ----------
     members : ndarray of int64
-        Keys (group, node).
+        The keys (group, node).
     size : int
-        K.
+        K, the number of nodes.
     """
     group, node = np.divmod(members, size)
     of = find_sorted(multicasts.group, group)
@@ -236,14 +237,14 @@ def other_members(
 
 @dataclass(frozen=True)
 class Reached(Rows):
-    """Deliveries to members that are not the starts: arrays of shape (m,).
+    """m deliveries to members other than the start; arrays of shape (m,).
 
     Attributes
     ----------
     of : ndarray of int64
         The index of the multicast.
     node, hops, delay_us : ndarray of int64
-        Hops and delay count from the start.
+        The member, and the hops and delay since the start.
     """
 
     of: np.ndarray
@@ -253,39 +254,39 @@ class Reached(Rows):
 
     @classmethod
     def by(cls, multicasts: Multicasts, came: Columns) -> Reached:
-        """Return the deliveries of multicasts among the deliveries of a bucket."""
+        """Return the deliveries of the given multicasts among a bucket's deliveries."""
         if not came:
             return cls(*(whole_numbers() for _ in range(4)))
         of, node = multicasts.find(came["group"], came["publication"]), came["node"]
-        mine = np.flatnonzero(of >= 0)
-        mine = mine[node[mine] != multicasts.start[of[mine]]]
-        of, hops, delay_us = of[mine], came["hops"][mine], came["delay_us"][mine]
-        return cls(of, node[mine], multicasts.hops[of] + hops, multicasts.delay_us[of] + delay_us)
+        own = np.flatnonzero(of >= 0)
+        own = own[node[own] != multicasts.start[of[own]]]
+        of, hops, delay_us = of[own], came["hops"][own], came["delay_us"][own]
+        return cls(of, node[own], multicasts.hops[of] + hops, multicasts.delay_us[of] + delay_us)
 
 
 def copies_of(multicasts: Multicasts, copies: Columns) -> Columns:
-    """Return group, sender and receiver (``to``) of the copies of multicasts, lost ones too."""
+    """Return group, sender and receiver (``to``) of the copies of multicasts, with lost ones."""
     if not copies:
         return dict.fromkeys(("group", "sender", "to"), whole_numbers())
-    mine = multicasts.find(copies["group"], copies["publication"]) >= 0
-    return {name: copies[name][mine] for name in ("group", "sender", "to")}
+    own = multicasts.find(copies["group"], copies["publication"]) >= 0
+    return {name: copies[name][own] for name in ("group", "sender", "to")}
 
 
 @dataclass(frozen=True)
 class MulticastMeasures:
-    """The measures that a world has, and its network.
+    """The selected measures of a world, and its network.
 
     Attributes
     ----------
     names : tuple of str
-        ``delay``, ``node_stress``, ``link_stress``: any of them.
+        Any of ``delay``, ``node_stress``, ``link_stress``.
     core_links : int
-        Directed links between routers.
+        The number of directed links between routers.
     routers : int
     lan_us : int
-        Delay of a node's LAN link, each way.
+        The delay of a node's LAN link, each way, in microseconds.
     source : str
-        The start of multicasts, see `ScribeConfig`.
+        Where multicasts start, see `ScribeConfig`.
     """
 
     names: tuple[str, ...] = ()
@@ -296,17 +297,17 @@ class MulticastMeasures:
 
     @property
     def of_ways(self) -> bool:
-        """True if payloads have to carry the delay of their way."""
+        """True if payloads must carry the delay since the source."""
         return "delay" in self.names or "link_stress" in self.names
 
     def measures(self, taken: Mapping[str, Columns], of: HandsOver, nodes: int) -> dict[str, float]:
-        """Return measure -> value, after a round; measures that have no value are left out.
+        """Return the values of measures after a round, without those that have no value.
 
         Parameters
         ----------
         taken : mapping of str to Columns
-            The tables :data:`MULTICASTS_MEASURED` of all buckets, and what `of` reads for
-            `HandsOver.multicasts`.
+            The tables :data:`MULTICASTS_MEASURED` of all buckets, and those that
+            `HandsOver.multicasts` reads.
         nodes : int
             The number of nodes that are or were alive.
         """
@@ -338,8 +339,8 @@ class MulticastMeasures:
 
 # --- counts of a bucket
 
-#: The tables that :class:`MeasureMulticasts` leaves: counts (`Counts`); sums of the delays of each
-#: multicast; ratios of the delays in the largest group.
+#: The tables that :class:`MeasureMulticasts` writes: counts (`Counts`), sums of the delays of each
+#: multicast, ratios of the delays in the largest group, and latencies.
 MULTICASTS_MEASURED = _COUNTED, _DELAYS, _RATIOS, *_LATENCY_TABLES = (
     "measured multicasts",
     "delays of multicasts",
@@ -347,11 +348,12 @@ MULTICASTS_MEASURED = _COUNTED, _DELAYS, _RATIOS, *_LATENCY_TABLES = (
     *(f"{what} in {unit}" for what in ("latencies", "counts of latencies") for unit in UNITS),
 )
 
-#: Names of counts.
+#: The names of counts.
 _DUPLICATES = "duplicates of receipts"
 
-#: Messages: members of groups in a bucket; how many copies a node has sent to a group, and how many
-#: have come to it; deliveries, and how many are expected, of the multicast that begins at a node.
+#: Messages: the number of members of each group in a bucket; the number of copies that a node sent
+#: to a group, and that it received; deliveries, and the number of expected ones, to the start of
+#: the multicast.
 _MEMBERS, _SENT, _CAME, _LATENCY, _EXPECTED = (
     *("members of groups", "copies sent", "copies that came", "latency", "expected deliveries"),
 )
@@ -359,7 +361,7 @@ _MEMBERS, _SENT, _CAME, _LATENCY, _EXPECTED = (
 
 @dataclass(frozen=True)
 class MeasureMulticasts(NodeProgram):
-    """Counts of the multicasts of a round: the tables :data:`MULTICASTS_MEASURED`.
+    """Count the multicasts of a round: the tables :data:`MULTICASTS_MEASURED`.
 
     Attributes
     ----------
@@ -405,7 +407,7 @@ class MeasureMulticasts(NodeProgram):
         return len(self.given.facts.ring)
 
     def _reached(self, tables: Tables, multicasts: Multicasts) -> Reached:
-        """Return the bucket's deliveries."""
+        """Return the deliveries in the bucket."""
         return Reached.by(multicasts, self.of.deliveries(tables, self._size))
 
     def _base_us(self, multicasts: Multicasts, found: Reached) -> np.ndarray:
@@ -418,7 +420,7 @@ class MeasureMulticasts(NodeProgram):
         return self.given.facts.ring.router
 
     def _count_delays(self, tables: Tables, multicasts: Multicasts, counts: Counts) -> Columns:
-        """Count members and deliveries; return messages to all buckets: members of groups."""
+        """Count members and deliveries; return the sizes of groups as messages to all buckets."""
         members = self.of.members(tables)
         counts.add_total("members", len(other_members(multicasts, members, self._size)[0]))
         found = self._reached(tables, multicasts)
@@ -437,16 +439,16 @@ class MeasureMulticasts(NodeProgram):
         return {**told, "members": np.tile(in_group[group], len(first))} if len(group) else {}
 
     def _note_ratios(self, tables: Tables, multicasts: Multicasts, came: Columns) -> None:
-        """Note the ratios of delays in the group with most members now, of equal ones the first."""
+        """Record the delay ratios in the largest group (ties: the first group)."""
         largest = int(np.argmax(np.bincount(came["group"], came["members"])))
         found = self._reached(tables, multicasts)
-        mine = found.take(multicasts.group[found.of] == largest)
-        if len(mine):
-            ratio = rdp_ratios(mine.delay_us, self._base_us(multicasts, mine))
-            append(tables, _RATIOS, {"group": mine.of, "ratio": ratio})
+        own = found.take(multicasts.group[found.of] == largest)
+        if len(own):
+            ratio = rdp_ratios(own.delay_us, self._base_us(multicasts, own))
+            append(tables, _RATIOS, {"group": own.of, "ratio": ratio})
 
     def _send_latencies(self, tables: Tables, multicasts: Multicasts) -> dict[str, Columns]:
-        """Return messages to the starts of multicasts: deliveries, and how many are expected."""
+        """Return deliveries, and numbers of expected ones, as messages to the starts."""
         of, _ = other_members(multicasts, self.of.members(tables), self._size)
         expected, found = np.bincount(of), self._reached(tables, multicasts)
         of = np.flatnonzero(expected)
@@ -462,7 +464,7 @@ class MeasureMulticasts(NodeProgram):
         return sent
 
     def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
-        """Note the latencies of the multicasts that begin in the bucket, and count them all."""
+        """Record the latencies of the multicasts that start in the bucket."""
         groups, expected = add_expected(due["of"], due["expected"])
         none = whole_numbers()
         for unit in (MS, IN_HOPS) if self.of.by_hops else (MS,):
@@ -473,7 +475,7 @@ class MeasureMulticasts(NodeProgram):
             append(tables, f"counts of latencies in {unit}", {"value": value, "count": count})
 
     def _send_receipts(self, tables: Tables, multicasts: Multicasts) -> Columns:
-        """Return messages to the receivers of copies that are not lost: how many came."""
+        """Return the number of copies as messages to their receivers, without lost copies."""
         copies = self.of.copies(tables)
         if self.of.merged or not copies:
             return {}
@@ -484,7 +486,7 @@ class MeasureMulticasts(NodeProgram):
         return {AT: place % self._size, "place": place, "copies": came} if len(place) else {}
 
     def _count_duplicates(self, came: Columns, multicasts: Multicasts, counts: Counts) -> None:
-        """Count the live nodes that got a multicast, but its start, by their duplicates."""
+        """Count live nodes that received a multicast, except the start, by duplicates."""
         place, copies = add_expected(came["place"], came["copies"])
         group, node = np.divmod(place, self._size)
         start = multicasts.start[find_sorted(multicasts.group, group)]
@@ -493,7 +495,7 @@ class MeasureMulticasts(NodeProgram):
     def _put_on_links(
         self, tables: Tables, multicasts: Multicasts, packets: PacketsOnLinks
     ) -> None:
-        """Put the bucket's copies on links, and those that baselines would send to its members."""
+        """Put the bucket's copies on links, and those of baselines to its members."""
         sent, router = copies_of(multicasts, self.of.copies(tables)), self._router
         if self.of.merged:
             of, member = find_sorted(multicasts.group, sent["group"]), sent["to"]
@@ -508,9 +510,9 @@ class MeasureMulticasts(NodeProgram):
     def _count_nodes(
         self, bucket: int, tables: Tables, multicasts: Multicasts, counts: Counts
     ) -> Columns:
-        """Count the bucket's live nodes, and their children tables.
+        """Count the bucket's live nodes and their children tables.
 
-        Returns messages to the senders of copies, where nodes keep no children tables.
+        If nodes keep no children tables, return messages to the senders of copies.
         """
         nodes = np.arange(*self.bounds[bucket : bucket + 2])
         counts.add_total(_LIVE, np.count_nonzero(self.given.is_alive(nodes)))
@@ -529,13 +531,14 @@ class MeasureMulticasts(NodeProgram):
     def _count_children(
         self, bucket: int, place: np.ndarray, entries: np.ndarray, counts: Counts
     ) -> None:
-        """Count nodes of the bucket by their children tables, and by the entries in all of these.
+        """Count nodes by the number of their children tables, and of all entries in them.
 
         Parameters
         ----------
         place : ndarray of int64
-            Keys (group, node), each any number of times.
+            The keys (group, node), which may occur several times.
         entries : ndarray of int64
+            The number of entries of each key.
         """
         first, last = self.bounds[bucket : bucket + 2].tolist()
         for name, places, values in (
@@ -546,13 +549,13 @@ class MeasureMulticasts(NodeProgram):
             counts.add(name, of_node[of_node > 0].astype(np.int64))
 
 
-# --- numbers of all buckets
+# --- statistics over all buckets
 
 
 def _delay_numbers(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, float | None]:
-    """Return RAD and RMD over the groups and of the largest, RDP in it, depth.
+    """Return RAD and RMD over groups and of the largest group, its RDP, and the depth.
 
-    All are of the members reached.
+    Only members that were reached are included.
     """
     if _DELAYS not in taken:
         return {}
@@ -574,7 +577,7 @@ def _delay_numbers(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, 
 
 
 def _latencies(unit: str, taken: Mapping[str, Columns]) -> dict[str, float]:
-    """Return percentiles of latencies, and times until shares of the members are reached."""
+    """Return percentiles of latencies, and the times until shares of the members are reached."""
     rows = taken.get(f"latencies in {unit}", {})
     if not rows:
         return {}
@@ -587,7 +590,7 @@ def _latencies(unit: str, taken: Mapping[str, Columns]) -> dict[str, float]:
 
 
 def _packet_numbers(system: str, counted: Counted, size: Size) -> dict[str, float | None]:
-    """Return the numbers of the packets on all links that have some."""
+    """Return the statistics of the packets on links."""
     on_links = counted.histogram(packets_of(system))
     found: dict[str, float | None] = {
         f"{system}.link_stress.{name}": number.of(on_links, size)

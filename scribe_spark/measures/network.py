@@ -1,4 +1,4 @@
-"""The router network: its links, and how long they take.
+"""The router network: the number of links and their delays.
 
 References
 ----------
@@ -16,9 +16,9 @@ from scribe_spark.schemas import MICROSECONDS
 
 
 def _collect(run: RunTables) -> dict[str, Any]:
-    """``core_links, core_delay_ms, routers``."""
+    """Return ``core_links, core_delay_ms, routers``."""
     delay_ms = run.batches("links", ["delay_ms"]).frame.toArrow().column("delay_ms").to_numpy()
-    # sums of floats depend on their order: whole microseconds
+    # integers, because sums of floats depend on their order
     mean = np.rint(delay_ms * MICROSECONDS).mean() / MICROSECONDS if len(delay_ms) else None
     return {
         "core_links": len(delay_ms),

@@ -1,7 +1,7 @@
-"""Measures split by the classes and regions of nodes.
+"""Measures by the class and by the region of nodes.
 
-A node's class and region are functions of its number, so that no table is joined: kernels add them
-to the rows of any table that names a node.
+A node's class and region are functions of its number.  So kernels can add them to the rows of any
+table with a column of nodes, without a join.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scribe_spark.runtime.batches import Batches, Table, by_text
 if TYPE_CHECKING:
     from scribe_spark.topology.hosts import Hosts
 
-#: The measures that are split: name -> table, its column of nodes, its column of values.
+#: The measures that are split by parts: name -> table, column of nodes, column of values.
 SPLIT = {
     "delay_ms": ("deliveries", "node", "delay_ms"),
     "hops": ("deliveries", "node", "hops"),
@@ -34,7 +34,7 @@ SPLIT = {
     "children_entries": ("node_stress", "node", "children_entries"),
 }
 
-#: The same where publications have a size.
+#: More such measures, for runs whose publications have a size.
 _SPLIT_BYTES = {
     f"bytes.{name}": ("bytes", "node", name)
     for name in ("payload_up", "payload_down", "control_up", "control_down")
@@ -46,12 +46,12 @@ _KEYS = ["by", "part", "system", "measure"]
 
 @dataclass(frozen=True)
 class NodeParts:
-    """The parts that nodes fall into: classes or regions.
+    """The classes or the regions of nodes.
 
     Attributes
     ----------
     by : str
-        ``class`` or ``region``.
+        Either ``class`` or ``region``.
     names : tuple of str
     """
 
@@ -59,7 +59,7 @@ class NodeParts:
     names: tuple[str, ...]
 
     def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the index in `names` of the part of each node: int64."""
+        """Return the index in `names` of each node's part: int64."""
         raise NotImplementedError
 
 
@@ -82,13 +82,13 @@ class _Regions(NodeParts):
 
 
 def node_parts(config: Any, hosts: Hosts) -> tuple[NodeParts, ...]:
-    """Return the classes and the regions of nodes, as far as there are such.
+    """Return the classes and the regions of nodes, if there are any.
 
     Parameters
     ----------
     config : RunConfig or WorldConfig
     hosts : Hosts
-        Of the network.
+        The hosts of the network.
     """
     parts: list[NodeParts] = []
     classes = NodeClasses.of(config)
@@ -101,7 +101,7 @@ def node_parts(config: Any, hosts: Hosts) -> tuple[NodeParts, ...]:
 
 
 def with_parts(nodes: Table, parts: tuple[NodeParts, ...]) -> Table:
-    """Return a table of nodes (column `node`) with a column for each kind of parts."""
+    """Add a column with the class or region to a table of nodes (column `node`)."""
     if not parts:
         return nodes
     table = Batches.of(nodes)
@@ -120,7 +120,7 @@ def _name_of(parts: NodeParts, index: np.ndarray) -> pa.Array:
 
 
 def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> pd.DataFrame:
-    """Return ``by, part, system, measure, value, count``: the values of each part of the nodes."""
+    """Count values by part: ``by, part, system, measure, value, count``."""
     counted = []
     split = SPLIT | (_SPLIT_BYTES if "bytes" in run else {})
     for measure, (name, node, value) in split.items():
@@ -130,12 +130,12 @@ def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> pd.DataFrame:
 
 
 def measures_by_part(counted: pd.DataFrame) -> pa.Table:
-    """Return `schemas.BY_PART`: each measure of :data:`SPLIT` by system and part of the nodes.
+    """Return statistics of :data:`SPLIT` by system and part of the nodes: `schemas.BY_PART`.
 
     Parameters
     ----------
     counted : DataFrame
-        From :func:`count_by_part`.
+        The result of :func:`count_by_part`.
     """
     found = [
         dict(zip(_KEYS, key, strict=True)) | _numbers(rows)
@@ -145,15 +145,15 @@ def measures_by_part(counted: pd.DataFrame) -> pa.Table:
 
 
 def latencies_by_part(counted: pd.DataFrame) -> pa.Table:
-    """Return `schemas.PART_LATENCIES`: the deliveries to each part by latency, in whole ms.
+    """Count deliveries to each part by latency in whole ms: `schemas.PART_LATENCIES`.
 
     Parameters
     ----------
     counted : DataFrame
-        From :func:`count_by_part`.
+        The result of :func:`count_by_part`.
     """
     delays = counted[counted["measure"] == "delay_ms"]
-    # thousandths first: 5.000000001 ms of a sum of floats is 5 ms
+    # round to thousandths first: a sum of floats may give 5.000000001 ms instead of 5 ms
     whole = np.ceil(np.rint(delays["value"] * THOUSANDTHS) / THOUSANDTHS)
     keys = ["by", "part", "system", "value"]
     added = delays.assign(value=whole).groupby(keys, as_index=False, sort=True)["count"].sum()
@@ -191,7 +191,7 @@ def _count(parts: NodeParts, measure: str, node: str, value: str) -> Any:
 def _numbers(rows: pd.DataFrame) -> dict[str, Any]:
     """Return count, mean and percentiles (nearest rank) of counted values."""
     found = histogram_of_rows(rows)
-    # sums of whole thousandths (microseconds in delays) are the same in any order
+    # integers (microseconds, for delays), because sums of floats depend on their order
     thousandths = np.rint(found.values * THOUSANDTHS).astype(np.int64)
     return {
         "count": found.total,

@@ -1,4 +1,4 @@
-"""Node stress: children tables and their entries, per node.
+"""Node stress: the number of children tables per node, and of entries in them.
 
 References
 ----------

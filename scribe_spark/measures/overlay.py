@@ -1,6 +1,6 @@
-"""Pastry: hops and stretch of its routes, the size of its tables, and the cost of an arrival.
+"""Pastry: hops and stretch of routes, the size of tables, and the cost of an arrival.
 
-The routes are those of the CREATE messages, one for each group: from its creator to its root.
+The routes are those of the CREATE messages from each group's creator to its root.
 
 References
 ----------
@@ -19,7 +19,7 @@ from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 
 
 def _collect(run: RunTables) -> dict[str, Any]:
-    """``hops, stretch, table_entries, arrival_messages`` (None where nodes did not arrive)."""
+    """Return ``hops, stretch, table_entries, arrival_messages`` (None without arrivals)."""
     chosen = run["pastry_routes"].select("hops", "delay_ms", "direct_ms")
     routes: pd.DataFrame = chosen.toPandas()
     # sums of floats depend on their order
@@ -35,7 +35,7 @@ def _collect(run: RunTables) -> dict[str, Any]:
 
 
 def _arrival_messages(run: RunTables) -> float | None:
-    """Return the messages of all kinds together, per node."""
+    """Return the number of messages of all kinds per node."""
     if "arrival_messages" not in run:
         return None
     return sum(row["messages"] for row in run["arrival_messages"].collect()) / run.nodes

@@ -1,13 +1,14 @@
-"""Packets on directed links: sums by bucket that meet where all packets of a link are added up.
+"""Distributed count of packets on directed links, for messages that are spread over buckets.
 
-1. A bucket adds up what its messages put on LAN links, and on routes between routers.  Sums go to
-   a bucket chosen by the node whose link it is, and to a bucket chosen by the router that a route
-   begins at.
-2. That bucket turns routes into packets on core links, which go to buckets chosen by their numbers.
-3. Each bucket adds up the packets of its links.
+1.  A bucket sums the packets that its messages put on LAN links, and on routes between routers.  It
+   sends the sums of a LAN link to a bucket that is chosen by the link's node, and the sums of a
+   route to a bucket that is chosen by the route's first router.
+2.  That bucket turns packets on routes into packets on core links, which go to buckets that are
+   chosen by the links' routers.
+3.  Each bucket sums the packets of its links.
 
-All packets on core links of a system are put there in the same superstep, and so are all on LAN
-links of a system and direction: a link is complete when its packets come.
+All packets of a system on core links must be sent in the same superstep, and likewise all packets
+of a system and direction on LAN links, because a link is complete as soon as its packets arrive.
 
 References
 ----------
@@ -27,30 +28,27 @@ from scribe_spark.engine.program import AT
 from scribe_spark.underlay.paths import SOURCES
 from scribe_spark.underlay.protocol import Kernel
 
-#: Links by kind: the LAN link from a node, that to a node, a link from a router to a router.
+#: The kinds of links: from a node, to a node, and between two routers.
 UP, DOWN, CORE = "up", "down", "core"
 
-#: What becomes packets on links: packets on routes; the routes of trees that routers merge; a
-#: packet on an up-link for each tree, however often it is told.
+#: The kinds of messages that become packets on links: packets on routes; the routes of trees, which
+#: routers merge; one packet of each tree on the up-link of its source, which may be sent
+#: repeatedly.
 ROUTES, TREES, TREE_UP = "routes", "trees", "tree up"
 
-#: The columns that name a link.
+#: The columns that identify a link of each kind.
 _ENDS = {UP: ("node",), DOWN: ("node",), CORE: ("src", "dst")}
 
 
 class PacketsOnLinks:
-    """The packets that a bucket puts on links and adds up in a superstep.
-
-    Messages are columns of a kind and a system: of ``node`` and ``packets``, and others, for LAN
-    links; of ``src``, ``dst`` (indices of routers) and ``packets`` for the others, with ``tree``
-    where routers merge.
+    """Puts the packets of a bucket on links, and sums them in a superstep.
 
     Parameters
     ----------
     kernel : Kernel
-        Of the underlay.
+        The kernel of the underlay.
     bounds : ndarray of int64, shape (B + 1,)
-        Of the buckets.
+        The first position of each bucket; the last value is the number of nodes.
     """
 
     def __init__(self, kernel: Kernel, bounds: np.ndarray) -> None:
@@ -58,29 +56,29 @@ class PacketsOnLinks:
         self._sent: dict[str, list[Columns]] = {}
 
     def put(self, kind: str, system: str, number: np.ndarray, **columns: np.ndarray) -> None:
-        """Send columns to the buckets that numbers fall into."""
+        """Send rows to the buckets ``number % B``."""
         self.put_at(self._bounds[number % (len(self._bounds) - 1)], kind, system, **columns)
 
     def put_at(self, at: np.ndarray, kind: str, system: str, **columns: np.ndarray) -> None:
-        """Send columns to the buckets of positions."""
+        """Send rows to the buckets that contain the positions `at`."""
         if len(at):
             self._sent.setdefault(f"{kind}: {system}", []).append({AT: at, **columns})
 
     def put_on_lan(self, kind: str, system: str, node: np.ndarray) -> None:
-        """Put a packet on a LAN link for each of some positions, each any number of times."""
+        """Put one packet on the LAN link of each element of `node`; nodes may repeat."""
         packets = np.bincount(node)
         there = np.flatnonzero(packets)
         self.put_at(there, kind, system, node=there, packets=packets[there])
 
     def carry(self, system: str, router: np.ndarray, sender: np.ndarray, to: np.ndarray) -> None:
-        """Put messages on links; one of a node to itself crosses none.
+        """Put messages on links; a message from a node to itself uses no link.
 
         Parameters
         ----------
         router : ndarray of int64, shape (K,)
-            Index of the router of each position.
+            The index of each node's router.
         sender, to : ndarray of int, shape (m,)
-            Positions of nodes.
+            The positions of nodes.
         """
         if not (away := sender != to).all():
             sender, to = sender[away], to[away]
@@ -88,7 +86,7 @@ class PacketsOnLinks:
         self.put_on_lan(DOWN, system, to)
         routers = int(router.max(initial=0)) + 1
         keys = router[sender] * routers + router[to]
-        small = np.int32 if routers**2 < 2**31 else np.int64  # sorts in half of the time
+        small = np.int32 if routers**2 < 2**31 else np.int64  # int32 sorts twice as fast
         routes, packets = np.unique(keys.astype(small), return_counts=True)
         a, b = np.divmod(routes.astype(np.int64), routers)
         self.put(ROUTES, system, a // SOURCES, src=a, dst=b, packets=packets)
@@ -96,14 +94,14 @@ class PacketsOnLinks:
     def carry_in_trees(
         self, system: str, router: np.ndarray, tree: np.ndarray, source: np.ndarray, to: np.ndarray
     ) -> None:
-        """Put a packet of each tree on the links of the merged routes from its source.
+        """Put one packet of each tree on the links of the merged routes from its source.
 
         Parameters
         ----------
         router : ndarray of int64, shape (K,)
-            Index of the router of each position.
+            The index of each node's router.
         tree, source, to : ndarray of int, shape (m,)
-            The tree, the position of its source, and a receiver.
+            The tree, the position of its source, and the position of a receiver.
         """
         self.put_on_lan(DOWN, system, to)
         each, row = np.unique(tree, return_index=True)
@@ -115,12 +113,12 @@ class PacketsOnLinks:
         self.put(TREES, system, tree, tree=tree, src=src, dst=dst)
 
     def receive(self, inbox: Inbox) -> Iterator[tuple[str, str, Columns]]:
-        """Put what came on routes on links; yield the links that are complete.
+        """Turn packets on routes into packets on links; yield links whose packets arrived.
 
         Yields
         ------
         kind, system, columns
-            `UP`, `DOWN` or `CORE`, and the links that carry packets, each once.
+            `UP`, `DOWN` or `CORE`, the system, and the links that carry packets, each once.
         """
         for name in sorted(inbox):
             kind, _, system = name.partition(": ")
@@ -136,7 +134,7 @@ class PacketsOnLinks:
                 self.put(CORE, system, src, src=src, dst=dst, packets=packets)
 
     def outbox(self) -> Outbox:
-        """Return the messages to send now."""
+        """Return the messages to send in this superstep."""
         sent, self._sent = self._sent, {}
         return {name: concatenate(parts) for name, parts in sent.items()}
 
@@ -145,7 +143,7 @@ class PacketsOnLinks:
         return self._kernel.link_packets(columns["src"], columns["dst"], columns["packets"])
 
     def _of_trees(self, columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the ends of links, and the packets of trees whose routes are merged."""
+        """Return the ends of links, and the packets of trees with merged routes."""
         ends = [columns[name] for name in ("tree", "src", "dst")]
         if "packets" not in columns:
             return self._kernel.merged_packets(*ends)
@@ -158,5 +156,5 @@ class PacketsOnLinks:
 
 
 def packets_of(system: str) -> str:
-    """Return the name of the counts of links by their packets."""
+    """Return the name of the counts of links by their number of packets."""
     return f"packets of {system}"

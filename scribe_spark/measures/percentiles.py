@@ -1,9 +1,8 @@
-"""Latencies of publications: percentiles of what arrived, and times until a share is reached.
+"""Latencies of publications: percentiles of deliveries, and times until members are reached.
 
-All numbers are whole: latencies are microseconds, and hops count as thousands, so that both are
-thousandths of their unit (ms or hops).  Percentile q of n values is the nearest rank, the
-ceil(q n / 100)-th smallest value; no value lies between two others, so that results are the same to
-the bit whatever the order, the number of buckets and the engine.
+All values are integers, in thousandths of a ms or of a hop.  Percentile q of n values is the
+nearest rank, the ceil(q n / 100)-th smallest value.  There is no interpolation, so results do not
+depend on the order of rows, the number of buckets or the engine.
 """
 
 from __future__ import annotations
@@ -16,32 +15,34 @@ import numpy as np
 from scribe_spark.core.keys import order_of
 from scribe_spark.measures.histogram import Histogram
 
-#: Percentiles of what arrived: name -> q.
+#: The percentiles of deliveries: name -> q.
 ARRIVED = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
 
-#: Units of latencies: milliseconds, and hops besides for systems by the clock of hops.
+#: The units of latencies: milliseconds, and hops for systems that use the clock of hops.
 MS, IN_HOPS = UNITS = "ms", "hops"
 
-#: Shares of the expected receivers, in percent.
+#: The shares of the expected receivers, in percent.
 COVERAGES = (50, 90, 95, 99, 100)
 
-#: The percentiles of times to a share, over publications: name -> q.
+#: The percentiles over publications of the time until a share is reached: name -> q.
 OVER_PUBLICATIONS = {"median": 50, "p95": 95}
 
-#: The value of what never happens.
+#: The time of an event that never happens.
 NEVER = -1
 
-#: A microsecond or a hop's thousandth is so much of a millisecond or a hop.
+#: The number of thousandths (microseconds) in a millisecond or hop.
 THOUSANDTHS = 1000
 
 
 def latency_names(unit: str) -> tuple[str, str]:
-    """Return how the names of latencies and of times to a share begin."""
+    """Return the prefixes of the names of latencies and of times until a share is reached."""
     return ("latency_hops", "hops_to") if unit == IN_HOPS else ("latency", "time_to")
 
 
 def rank_of(q: int, n: Any) -> Any:
-    """Return the rank of percentile q among n values (an int or an array), from 1; 0 of no value.
+    """Return the rank, from 1, of percentile q among n values; 0 if n is 0.
+
+    The argument n is an int or an array.
 
     Examples
     --------
@@ -54,19 +55,19 @@ def rank_of(q: int, n: Any) -> Any:
 def publication_latencies(
     group: np.ndarray, latency: np.ndarray, groups: np.ndarray, expected: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return what became of each publication, in the order of groups: int64 columns.
+    """Return statistics of each publication, sorted by group: int64 columns.
 
-    ``group, expected, reached, mean, p50, p90, p95, p99, max, t50, t90, t95, t99, t100``, in
-    thousandths; ``mean`` is rounded to the nearest one.  ``tX`` is the time until X % of the
-    expected receivers have the publication.  The value of what never happens is `NEVER`.
+    The columns are ``group, expected, reached, mean, p50, p90, p95, p99, max, t50, t90, t95, t99,
+    t100``, with times in thousandths; ``mean`` is rounded to the nearest integer.  ``tX`` is the
+    time until X % of the expected receivers have the publication, or `NEVER`.
 
     Parameters
     ----------
     group, latency : ndarray of int64, shape (n,)
-        Of each delivery, in any order.
+        The group and the latency of each delivery, in any order.
     groups, expected : ndarray of int64
-        The publications with an expected receiver, by their groups in ascending order, and how many
-        receivers are expected.
+        The groups whose publication has an expected receiver, ascending, and the number of expected
+        receivers.
 
     Examples
     --------
@@ -100,18 +101,18 @@ def publication_latencies(
 
 
 def add_expected(group: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct groups, ascending, and the sum of what buckets count for each."""
+    """Return the distinct groups, ascending, and the sum of `expected` for each."""
     groups, which = np.unique(group, return_inverse=True)
     return groups, np.bincount(which, expected, len(groups)).astype(np.int64)
 
 
 def latency_numbers(latencies: Histogram) -> dict[str, float]:
-    """Return mean and percentiles over all deliveries, in ms or hops; nothing of no delivery.
+    """Return mean and percentiles over all deliveries, in ms or hops; empty without deliveries.
 
     Parameters
     ----------
     latencies : Histogram
-        In thousandths.
+        The counts of latencies in thousandths.
     """
     n = latencies.total
     if not n:
@@ -123,15 +124,15 @@ def latency_numbers(latencies: Histogram) -> dict[str, float]:
 
 
 def coverage_numbers(publications: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Return the times to shares over publications, each counted once: in ms or hops.
+    """Return percentiles over publications of the times to reach shares, in ms or hops.
 
-    A publication that never reaches a share counts as later than all others; what never happens is
-    left out.
+    A publication that never reaches a share counts as later than all others.  Percentiles at such
+    publications are left out.
 
     Parameters
     ----------
     publications : mapping of str to ndarray of int64
-        ``t50`` to ``t100`` of :func:`publication_latencies`.
+        The columns ``t50`` to ``t100`` of :func:`publication_latencies`.
 
     Examples
     --------

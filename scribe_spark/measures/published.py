@@ -1,6 +1,6 @@
-"""The numbers that the paper publishes, and the test whether a run is one of its experiments.
+"""The values that the paper publishes, and the test whether a run is one of its experiments.
 
-The values are data: ``published.toml``, beside this file.
+The values are data in ``published.toml``, beside this file.
 
 References
 ----------
@@ -21,16 +21,16 @@ from scribe_spark import config as configs
 from scribe_spark.config import RunConfig
 from scribe_spark.systems import all_systems
 
-#: Fields that change no number of what a run with them measures.
+#: Fields of a config that do not change any published number.
 _IGNORED = {
     *("seed", "variants", "systems", "write_routing_table", "write_knowledge", "knowledge"),
-    *("reference_children", "reference_assignment"),  # systems that the paper does not have
+    *("reference_children", "reference_assignment"),  # options of systems that are not in the paper
 }
 
-#: The overlay that `check` is of.
+#: The kind of overlay to which the values `check` apply.
 _PERFECT = "perfect"
 
-#: How nodes arrive, of which the paper leaves much open.
+#: Fields that describe arrivals, which the paper does not specify in full.
 _OF_ARRIVALS = {"growth", "contact", "introduce", "maintenance"}
 
 #: Fields that only the trees of variants depend on.
@@ -46,11 +46,12 @@ class Published:
     paper : float or None
         The published value.
     check : str or None
-        The range over ten seeds of an independent simulation with perfect routing tables.
+        The range of values in ten seeds of an independent simulation with perfect routing tables.
     note : str or None
-        What the paper says in words.
+        What the paper says about the number in words.
     fitted : bool
-        Parameters of the network were fitted to this number: that it is met confirms nothing.
+        True if parameters of the network were fitted to this number, so that agreement confirms
+        nothing.
     """
 
     paper: float | None = None
@@ -61,22 +62,22 @@ class Published:
 
 @dataclass(frozen=True)
 class _Section:
-    """Numbers of one section of the paper.
+    """The numbers of one section of the paper.
 
     Attributes
     ----------
     section : str
-        Where the paper has them.
+        The number of the section.
     configs : list of str
-        The experiments (`config.EXPERIMENTS`) that they are of.
+        The experiments (`config.EXPERIMENTS`) to which the numbers apply.
     values : mapping
-        Name of a metric -> what is published.
+        The name of a metric -> the published number.
     trees : bool
-        They depend on the limit of children and on what is shed.
+        True if the numbers depend on the limit of children and on the rules for dropping children.
     figures : mapping of str to str
-        Figure of the main experiment -> the one that shows the same of this one.
+        A figure of the main experiment -> the figure with the same measure in this section.
     figures_where : list of str
-        The fields that a run must have as the experiment has them to have its figures.
+        The fields that must agree with the experiment for a run to have its figures.
     """
 
     section: str
@@ -88,7 +89,7 @@ class _Section:
 
 
 def _of_systems() -> set[str]:
-    """The fields of systems that the paper does not have."""
+    """Return the fields of systems that are not in the paper."""
     own = {system.section for system in all_systems()}
     sections = (section for name, section in RunConfig.sections.items() if name in own)
     return {flat for section in sections for flat in section.flat_names().values()}
@@ -104,12 +105,12 @@ def _sections() -> tuple[_Section, ...]:
 
 
 def published(config: RunConfig) -> dict[str, Published]:
-    """Return the paper's numbers for a run: none, unless it is one of the paper's experiments.
+    """Return the paper's numbers for a run; empty unless the run is an experiment of the paper.
 
     Returns
     -------
     dict of str to Published
-        By the metric's name; also of systems that the run does not have.
+        Published numbers by metric; they may include systems that the run does not have.
     """
     found: dict[str, Published] = {}
     for section in _sections():
@@ -123,10 +124,10 @@ def published(config: RunConfig) -> dict[str, Published]:
 
 
 def replaced_figures(config: RunConfig) -> Mapping[str, str]:
-    """The main experiment's figures that this run has others for, and which.
+    """Return the figures of the main experiment that this run replaces, with the replacements.
 
-    A run with groups of Section IV.F's size has that section's figures, also where it is too
-    different to have its published numbers.
+    A run with groups of the size of Section IV.F has that section's figures, even if it differs too
+    much to have its published numbers.
     """
     ours = config.flat()
     for section in _sections():
@@ -139,18 +140,18 @@ def replaced_figures(config: RunConfig) -> Mapping[str, str]:
 
 
 def main_figures() -> Mapping[str, str]:
-    """Every figure that shows in another experiment what a figure of the main one shows.
+    """Return the figures that show a main figure's measure in another experiment.
 
     Returns
     -------
     mapping of str to str
-        Its number -> that of the main experiment's figure.
+        The number of the figure -> the number of the main experiment's figure.
     """
     return {other: main for section in _sections() for main, other in section.figures.items()}
 
 
 def _is_experiment(config: RunConfig, name: str, ignored: set[str]) -> bool:
-    """Return whether a config is that of an experiment in all fields but those ignored."""
+    """Return True if a config equals an experiment in all fields except the ignored ones."""
     ours, theirs = config.flat(), configs.EXPERIMENTS[name].config.flat()
     return all(ours[field] == theirs[field] for field in theirs if field not in ignored)
 
@@ -159,9 +160,9 @@ _UNITS = {"": 1.0, "k": 1e3, "M": 1e6}
 
 
 def check_range(check: str) -> tuple[float, float] | None:
-    """The bounds of a range such as ``2.21-2.23 M``; None if the text is none.
+    """Return the bounds of a range such as ``2.21-2.23 M``; None if the text is not a range.
 
-    What would be rounded to the range's ends is inside.
+    Values that round to an end of the range are inside.
     """
     found = re.fullmatch(r"([\d,.]+)(?:-([\d,.]+))?(?: ([kM]))?", check)
     if found is None:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Shares of hosts of each degree by an independent simulation, over 10 to 120 hosts.
+#: The shares of hosts of each degree in an independent simulation with 10 to 120 hosts.
 CHECKED_DEGREES = {1: "39 %", 2: "24-39 %", 3: "21-37 %"}
 
-#: Mean sizes of the reconfiguration area by it, with and without the host that came or went.
+#: The mean sizes of the reconfiguration area in that simulation, with and without the host that
+#: arrived or left.
 CHECKED_AREAS = {"area": "3.2-3.6", "area_without": "2.2-2.6"}
 
 _NOTE = 'the paper: "between two and three"'
@@ -38,7 +39,7 @@ _POINT = ["experiment", "hosts", "bits", "children", "assignment"]
 
 
 def reference_tree_metrics(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Every number, as `metrics.json` has them.
+    """Return all numbers as rows of `metrics.json`.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ def reference_tree_metrics(rows: pd.DataFrame) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        ``name, value, unit, paper, figure``, and where there are some ``check`` and ``note``.
+        ``name, value, unit, paper, figure``, and ``check`` and ``note`` if available.
     """
     found: list[dict[str, Any]] = []
     for key, point in rows.groupby(_POINT, sort=False):

@@ -1,4 +1,4 @@
-"""The publications of a run with a schedule, for measures: they are few, and on the driver."""
+"""The publications of a run with a schedule; they are few, and kept on the driver."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 from scribe_spark.measures.measure import RunTables
 
-#: The table of the publications.
+#: The name of the table of publications.
 SCHEDULE = "schedule"
 
-#: The column of a publication in the tables of such a run.
+#: The name of the column with the publication in tables of such a run.
 PUBLICATION = "publication"
 
 
@@ -22,7 +22,7 @@ class ScheduledMessages:
     Attributes
     ----------
     group, size : ndarray of int64
-        The group of each, and its bytes.
+        The group of each publication, and its size in bytes.
     """
 
     group: np.ndarray
@@ -30,7 +30,7 @@ class ScheduledMessages:
 
 
 def publications_of(run: RunTables) -> ScheduledMessages | None:
-    """Return the publications of a run with a schedule; None of other runs."""
+    """Return the publications of a run with a schedule, None for other runs."""
     if SCHEDULE not in run:
         return None
     rows = run[SCHEDULE].select(PUBLICATION, "group", "bytes").toArrow().sort_by(PUBLICATION)
@@ -38,5 +38,5 @@ def publications_of(run: RunTables) -> ScheduledMessages | None:
 
 
 def with_publication(run: RunTables, *columns: str) -> list[str]:
-    """Return names of columns, and that of publications in a run with a schedule."""
+    """Add the column of publications to names of columns, in a run with a schedule."""
     return [*columns, PUBLICATION] if SCHEDULE in run else list(columns)

@@ -1,8 +1,8 @@
-"""Node stress and link stress when one message is multicast to every group, counted by kernels.
+"""Node stress and link stress when each group multicasts one message, counted by kernels.
 
-Edges become packets on LAN links and on routes, which a program on buckets adds up link by link
+Edges become packets on LAN links and on routes.  A program on buckets sums them for each link
 (:mod:`.packets_on_links`), as in the rounds of a world; one Spark job plays its two supersteps.
-The two tables are read off what the buckets leave.
+The tables of node and link stress are read from the results of the buckets.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from scribe_spark.schemas import LAN_DOWN, LAN_UP
 from scribe_spark.underlay.paths import SOURCES
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-#: The columns of copies that are read, as `tree_edges` has them; where there is a column
-#: ``packets``, too, a row counts as many times; merged ones of a group have the same number.
+#: The columns of copies, named as in `tree_edges`.  With a column ``packets``, a row counts that
+#: many times; merged copies of a group have equal values of it.
 EDGE_COLUMNS = ("system", "merged", "group", "parent", "child", "parent_router", "child_router")
 
-#: Messages: nodes whose loads are counted.  Tables: loads of nodes, by system.
+#: The message with nodes whose loads are counted, and the tables with the loads of each system.
 _NODES, _LOADS = "nodes", "loads"
 
-#: So many nodes in a row are in one bucket.
+#: The number of consecutive nodes that belong to one bucket.
 _NEIGHBOURS = 2**12
 
 
@@ -53,18 +53,18 @@ def count_stress(
     nodes: Table | None = None,
     systems: Iterable[str] = (),
 ) -> DataFrame:
-    """Count what nodes and links carry; lazy, `ROWS` for :func:`node_stress`, :func:`link_stress`.
+    """Count the load of nodes and links: `ROWS` for :func:`node_stress`, :func:`link_stress`; lazy.
 
     Parameters
     ----------
     copies : DataFrame or Batches
-        :data:`EDGE_COLUMNS`, and perhaps ``packets``.
+        :data:`EDGE_COLUMNS`, and optionally ``packets``.
     buckets : int
-        In how many parts it is counted; as many as tasks run at once.
+        The number of buckets; use as many as tasks run at once.
     nodes : DataFrame or Batches, optional
-        ``node``: whose loads are counted, zeros included.
+        ``node``: the nodes whose loads are counted, zeros included.
     systems : iterable of str
-        Of which systems.
+        The systems for which loads of nodes are counted.
     """
     kernel, bounds = underlay.kernel, np.arange(buckets + 1)
     counted = Batches.of(copies, EDGE_COLUMNS).then(_from_edges(kernel, bounds), ROWS)
@@ -75,15 +75,16 @@ def count_stress(
 
 
 def node_stress(counted: DataFrame) -> Batches:
-    """`schemas.NODE_STRESS`: a row for every node and system, zeros included.
+    """Return a row for every node and system, zeros included: `schemas.NODE_STRESS`.
 
-    Tables are groups for which a node keeps a non-empty children table; entries are those in all of
-    them.  Where routers duplicate, nodes keep none.
+    ``children_tables`` is the number of groups for which the node has a nonempty children table,
+    ``children_entries`` the number of entries in all of them.  Both are 0 where routers duplicate
+    packets.
 
     Parameters
     ----------
     counted : DataFrame
-        From :func:`count_stress`, with nodes and systems.
+        The result of :func:`count_stress` with nodes and systems.
     """
 
     def rows(system: str, table: Columns) -> dict[str, Any]:
@@ -98,12 +99,12 @@ def node_stress(counted: DataFrame) -> Batches:
 
 
 def link_stress(counted: DataFrame) -> Batches:
-    """`schemas.LINK_STRESS`: packets per directed link that has some.
+    """Return the packets of every directed link that has packets: `schemas.LINK_STRESS`.
 
     Parameters
     ----------
     counted : DataFrame
-        From :func:`count_stress`.
+        The result of :func:`count_stress`.
     """
 
     def links(kind: str, src: str, dst: str) -> Callable[[str, Columns], dict[str, Any]]:
@@ -132,12 +133,12 @@ def _repeated(text: str, n: int) -> pa.Array:
 
 
 def link_bytes(counted: DataFrame) -> Batches:
-    """`schemas.LINK_BYTES`: bytes per directed link that carries some.
+    """Return the bytes of every directed link that carries any: `schemas.LINK_BYTES`.
 
     Parameters
     ----------
     counted : DataFrame
-        From :func:`count_stress`, of copies whose ``packets`` are bytes.
+        The result of :func:`count_stress` for copies whose ``packets`` are bytes.
     """
 
     def rows(batch: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -150,7 +151,7 @@ def link_bytes(counted: DataFrame) -> Batches:
 def _read_off(
     counted: DataFrame, tables: dict[str, Callable[[str, Columns], dict[str, Any]]], schema: Any
 ) -> Batches:
-    """Return typed rows of what buckets have counted."""
+    """Return the counts of buckets as typed rows."""
     wanted = pa.schema([pa.field(f.name, _ARROW[f.dataType.simpleString()]) for f in schema])
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -192,7 +193,7 @@ def _from_edges(kernel: Kernel, bounds: np.ndarray) -> BatchKernel:
 
 
 def _put_edges(packets: PacketsOnLinks, kernel: Kernel, system: str, batch: pa.RecordBatch) -> None:
-    """Put the packets of edges on links: what a parent sends to a group, what a child gets."""
+    """Put the packets of edges on links: from each parent to a group, and to each child."""
     merged = bool(batch.column("merged")[0].as_py())
     group, parent, child, above, below = (
         batch.column(name).to_numpy() for name in EDGE_COLUMNS[2:]
@@ -200,7 +201,7 @@ def _put_edges(packets: PacketsOnLinks, kernel: Kernel, system: str, batch: pa.R
     weight = batch.column("packets").to_numpy() if "packets" in batch.schema.names else None
     of, (node, tree), count = _counted(weight, parent, group)
     up = {"node": node, "router": above[of]}
-    if merged:  # a packet of a group, whatever number of members it is for
+    if merged:  # one packet per group, whatever the number of its receivers
         one = np.ones_like(of) if weight is None else weight[of]
         packets.put(TREE_UP, system, node // _NEIGHBOURS, **up, tree=tree, packets=one)
     else:
@@ -222,7 +223,7 @@ def _put_edges(packets: PacketsOnLinks, kernel: Kernel, system: str, batch: pa.R
 def _counted(
     packets: np.ndarray | None, *keys: np.ndarray
 ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """As `distinct_rows`; where rows are several packets, count these."""
+    """Count rows as `distinct_rows` does, or sum `packets` if given."""
     if packets is None:
         return distinct_rows(*keys)
     rows = {"packets": packets, "row": np.arange(len(packets))}
@@ -231,12 +232,12 @@ def _counted(
     return added["row"], [added[name] for name in named], added["packets"]
 
 
-# --- a bucket adds up
+# --- sums in a bucket
 
 
 @dataclass(frozen=True)
 class _CountStress:
-    """Buckets add up the packets of each link, and what each node keeps.
+    """Sum the packets of each link, and count the children tables of each node.
 
     Attributes
     ----------
@@ -268,7 +269,7 @@ class _CountStress:
 
 
 def _loads(nodes: np.ndarray, sent: Columns) -> Columns:
-    """Return the children tables of nodes, and the entries in them, of what nodes send."""
+    """Return the number of children tables of each node, and of entries in them."""
     loads = {name: np.zeros(len(nodes), dtype=np.int64) for name in ("tables", "entries")}
     if sent:
         rows = {name: sent[name] for name in ("node", "group", "packets")}
