@@ -1,7 +1,7 @@
-"""Worlds: overlays whose nodes arrive, leave, fail and recover, in rounds; and their groups.
+"""Worlds: overlays whose nodes arrive, leave, fail and recover in rounds, with their groups.
 
-The names below are loaded when they are first asked for, so that the tasks of a world load no
-module of the config.
+The public names are imported when they are first used, so that the tasks of a world do not import
+the modules of the config.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
     "world_groups",
 ]
 
-#: The module of each name.
+#: The module that defines each public name.
 _HOMES = {
     "EVENT_NAMES": "rows",
     "EventRows": "rows",
@@ -81,7 +81,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name of :data:`__all__`, loaded when it is first asked for."""
+    """Import a name of :data:`__all__` when it is first used."""
     value = load(__name__, name, _HOMES)
     globals()[name] = value
     return value

@@ -1,4 +1,4 @@
-"""Access lists: who may create, join and multicast to a group; a table of the user's.
+"""Access lists: the nodes that may create, join or multicast to a group; a user's table.
 
 References
 ----------
@@ -18,7 +18,7 @@ from scribe_spark.errors import InputError, listed, meant, shown
 from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.remote_inputs import collect_remote
 
-#: Rights by their names in a table; the place of a name is its code.
+#: The names of rights in a table; the code of a right is its index here.
 RIGHTS = ("create", "join", "multicast")
 MAY_CREATE, MAY_JOIN, MAY_MULTICAST = range(len(RIGHTS))
 
@@ -27,13 +27,13 @@ _COLUMNS: dict[str, Kind] = {"group": "int", "node": "int", "right": "str"}
 
 @dataclass(frozen=True, eq=False)
 class AccessLists:
-    """Rows of access lists, A of them, each once.
+    """A rows of access lists, each once.
 
     Attributes
     ----------
     groups, nodes : ndarray of int64, shape (A,)
     rights : ndarray of int8, shape (A,)
-        Codes: places in :data:`RIGHTS`.
+        The codes of the rights: indices of :data:`RIGHTS`.
     """
 
     groups: np.ndarray
@@ -42,20 +42,20 @@ class AccessLists:
 
     @classmethod
     def open(cls) -> AccessLists:
-        """Everybody may do everything."""
+        """Return empty lists, which allow everything to all nodes."""
         none = np.empty(0, dtype=np.int64)
         return cls(none, none, none.astype(np.int8))
 
     def listed(self, right: int) -> np.ndarray:
-        """The groups in which not everybody has a right: int64, ascending."""
+        """Return the groups that restrict a right to a list of nodes: int64, ascending."""
         return distinct(self.groups[self.rights == right])
 
     def permitted(self, right: int, group: int) -> np.ndarray:
-        """The nodes that a list names for a right to a group: int64, ascending."""
+        """Return the nodes on the list of a group for a right: int64, ascending."""
         return np.sort(self.nodes[(self.rights == right) & (self.groups == group)])
 
     def permits(self, right: int, groups: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-        """Return whether each of `nodes` has a right to its group: bool, shape as `nodes`."""
+        """Return True for nodes that have a right to their group: bool, shape of `nodes`."""
         listed = self.listed(right)
         place = find_sorted(listed, groups)
         rows = self.rights == right
@@ -66,21 +66,21 @@ class AccessLists:
 def read_access(
     path: str, groups: np.ndarray, nodes: int, spark: SparkSession | None = None
 ) -> AccessLists:
-    """Access lists from the user's table at `path`, checked.
+    """Read and check the user's access lists at `path`.
 
     Parameters
     ----------
     groups : ndarray of int64
-        The groups that there are, ascending.
+        The numbers of the existing groups, ascending.
     nodes : int
-        Nodes are 0 to `nodes` - 1.
+        The number of nodes; nodes have the numbers 0 to `nodes` - 1.
     spark : SparkSession, optional
-        For a table that is not on this machine.
+        The session to read a table that is not on this machine.
 
     Raises
     ------
     InputError
-        A row that names no group, no node or no right, or that is there twice.
+        A row names no group, no node or no right, or occurs twice.
     """
     if spark is None or is_local(path):
         frame = read_table(path, "access", _COLUMNS)
@@ -122,7 +122,7 @@ def groups_are(groups: np.ndarray) -> str:
     Parameters
     ----------
     groups : ndarray of int64
-        Ascending, one at least.
+        The numbers of the groups, ascending; at least one.
     """
     first, last = int(groups[0]), int(groups[-1])
     if len(groups) == 1:

@@ -1,6 +1,6 @@
-"""``python -m scribe_spark.worlds.check_beside``: check a world whose config comes as JSON.
+"""``python -m scribe_spark.worlds.check_beside``: check a world; the config is JSON on stdin.
 
-Prints what is refused as JSON: field, value and remedy of an `InputError`, or null.
+The result is printed as JSON: null, or the field, value and remedy of an `InputError`.
 """
 
 from __future__ import annotations

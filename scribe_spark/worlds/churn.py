@@ -1,16 +1,16 @@
-"""Sustained churn: nodes fail after drawn lifetimes, and each is replaced in the same round.
+"""Sustained churn: nodes fail after random lifetimes and are replaced in the same round.
 
-The network has a fixed number of places.  The node in a place fails when its lifetime is over, and
-another takes the place in the same round, so the same number of nodes is alive after every round.
-This is how churn is set up in studies of DHTs under churn: a node is started for each that is
-killed, or arrivals have the rate of departures.  Simulators that let each node alternate between
-life and death, independently of the others, keep the population in the mean only.
+The network has a fixed number of seats.  The node in a seat fails when its lifetime is over, and
+another node takes the seat in the same round.  So the number of live nodes is the same after every
+round.  Studies of DHTs under churn use the same set-up: a node is started for each node that is
+killed, or the rate of arrivals equals the rate of departures.  In simulators where each node
+alternates between life and death independently, only the mean of the population is constant.
 
-Who takes a place is not alive at the start, or failed before: of these, the one that has waited
-longest.  A node that comes back has its old nodeId.  NodeIds say nothing of when or where a node
-is, so this is as good as a new one, and the number of nodes, and with it memory, has a bound.  By
-default it *arrives*, with an empty state, as a new session does in those studies; or it *recovers*,
-with its last known leaf set.
+The node that takes a seat was not alive at the start, or has failed before; among these nodes, the
+one that has waited longest is taken.  A node that returns has its old nodeId.  Because a nodeId is
+independent of time and place, an old one is as good as a new one, and the number of nodes (and
+memory) stays bounded.  By default a returning node *arrives* with empty tables, like a new session
+in these studies; alternatively it *recovers* with its last known leaf set.
 
 References
 ----------
@@ -30,30 +30,30 @@ from scribe_spark.errors import InputError
 from scribe_spark.worlds.lifetime_distributions import Lifetimes
 from scribe_spark.worlds.rows import ARRIVE, FAIL, EventRows, Extent
 
-#: Events are arrays on the driver, of about 100 bytes an event while they are made.
+#: The maximal number of events; making an event takes about 100 bytes on the driver.
 MOST_EVENTS = 50_000_000
 
 
 def churn(extent: Extent, lifetimes: Lifetimes, replacement: int, seed: int) -> EventRows:
-    """Failures and the replacements of the failed nodes, in all rounds.
+    """Return the failures of nodes and the events of their replacements, in all rounds.
 
-    Lifetimes are real numbers; a node fails in the round that its end falls into, or in the next
-    one if it has only just come.  The nodes that are alive at the start have lived before: theirs
-    is what remains of a lifetime, so that as many fail in the first round as in any other.
+    Lifetimes are real numbers.  A node fails in the round that contains the end of its lifetime, or
+    in the next round if it entered in that round.  Nodes that are alive at the start have a
+    remaining lifetime, so that in the first round as many fail as in any other.
 
     Parameters
     ----------
     extent : Extent
-        ``initial`` nodes are alive after every round; the others wait.
+        Its ``initial`` nodes are alive after every round; the other nodes wait.
     replacement : int
-        How a node comes that failed before: `ARRIVE` or `RECOVER`.
+        The event by which a failed node returns: `ARRIVE` or `RECOVER`.
     seed : int
-        Key of the draws.
+        The seed of random draws.
 
     Raises
     ------
     InputError
-        More events than memory takes; a round in which more nodes fail than wait.
+        There are too many events, or in some round more nodes fail than wait.
     """
     expected = 2 * extent.initial * extent.rounds / lifetimes.mean
     if expected > MOST_EVENTS:
@@ -80,13 +80,13 @@ def churn(extent: Extent, lifetimes: Lifetimes, replacement: int, seed: int) -> 
 
 @dataclass(frozen=True)
 class _Ends:
-    """Ends of lifetimes, E of them, by round and place.
+    """The E ends of lifetimes, sorted by round and seat.
 
     Attributes
     ----------
     rounds, places : ndarray of int64, shape (E,)
     previous : ndarray of int64, shape (E,)
-        The row of the end before in the same place; -1 if it is the first there.
+        The row of the previous end in the same seat; -1 if there is none.
     """
 
     rounds: np.ndarray
@@ -95,9 +95,10 @@ class _Ends:
 
 
 def _ends(places: int, rounds: int, lifetimes: Lifetimes, seed: int) -> _Ends:
-    """All ends of lifetimes within the rounds.
+    """Return all ends of lifetimes within the rounds.
 
-    The n-th lifetimes of all places are a stream of their own; a place's is found at its number.
+    The n-th lifetimes of all seats form one random stream; the value of a seat is at the seat's
+    index.
     """
     place = np.arange(places)
     raw = draws.stream(seed, "remaining lifetimes")
@@ -126,7 +127,7 @@ def _ends(places: int, rounds: int, lifetimes: Lifetimes, seed: int) -> _Ends:
 
 
 def _refuse_few_waiting(ends: _Ends, extent: Extent) -> None:
-    """Refuse a round in which a failed node would have to come back at once."""
+    """Refuse a round in which a failed node would have to return at once."""
     waiting = extent.nodes - extent.initial
     failing = np.bincount(ends.rounds, minlength=1)
     if failing.max() > waiting:
@@ -138,11 +139,12 @@ def _refuse_few_waiting(ends: _Ends, extent: Extent) -> None:
 
 
 def _occupants(ends: _Ends, initial: int, waiting: int) -> np.ndarray:
-    """Return the node that fails at each end of a life: int64, shape (E,).
+    """Return the node that fails at each end of a lifetime: int64, shape (E,).
 
-    The first in a place is the node of its number.  Any other came at the end before it there, the
-    q-th of all: that is the q-th of those that wait from the start, or the one that failed at end
-    q - `waiting`.  These links lead back to a known node; each pass doubles how far they reach.
+    The first node of a seat has the seat's number.  Any other node took the seat at the previous
+    end there; if that is end number q of all, the node is the q-th waiting node, or the node that
+    failed at end q - `waiting`.  Following these links leads to a known node; each pass doubles
+    their length.
     """
     link = np.arange(len(ends.places))
     known = np.where(ends.previous < 0, ends.places, initial + ends.previous)

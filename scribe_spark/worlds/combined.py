@@ -1,8 +1,7 @@
-"""The events of all generators of a config together.
+"""The events of all generators of a config, combined.
 
-Their events are made in steps: of nodes, then failures, then the start of the groups, their
-members, and publications.  Each generator sees the events of those before it, so the order of the
-names says nothing.
+Events are generated in steps: nodes, failures, the start of groups, members, publications.  A
+generator sees the events of the earlier steps, so the order of the names in a config has no effect.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ if TYPE_CHECKING:  # not on executors
 
 
 def chosen_generators(config: WorldConfig) -> list[Generator]:
-    """The generators that a config names, in the order in which they are asked.
+    """Return the generators that a config names, in the order in which they run.
 
     Raises
     ------
     InputError
-        An unknown generator, one that is named twice, two that say who is alive at the start, or
-        one of groups in a world without any.
+        A generator is unknown or named twice, two of them set the live nodes at the start, or one
+        of them needs groups and the world has none.
     """
     known, names, given = generators(), config.world.generators, config.world.generator
     chosen = [named(known, name, "generator") for name in names]
@@ -52,12 +51,12 @@ def chosen_generators(config: WorldConfig) -> list[Generator]:
 
 
 def extent_of(config: WorldConfig) -> Extent:
-    """Nodes, rounds, and how many nodes are alive at the start: the first ones.
+    """Return the numbers of nodes and rounds, and of nodes that are alive at the start.
 
     Raises
     ------
     InputError
-        As :func:`chosen_generators`; a number of live nodes that contradicts a generator.
+        See :func:`chosen_generators`; or the number of live nodes contradicts a generator.
     """
     initial = config.world.initial
     saying = [one for one in chosen_generators(config) if one.initial is not None]
@@ -72,7 +71,7 @@ def extent_of(config: WorldConfig) -> Extent:
 
 
 def start_of(config: WorldConfig, extent: Extent, groups: WorldGroups | None) -> GroupStart | None:
-    """Return the start of a world's groups; None if it has none."""
+    """Return the start of a world's groups, None without groups."""
     if groups is None:
         return None
     return GroupStart(groups, extent, config.seed, config.scribe.access)
@@ -84,19 +83,19 @@ def generated(
     groups: WorldGroups | None,
     nodes: DataFrame | None = None,
 ) -> EventRows:
-    """All events of a world that has no table of events, checked.
+    """Return all events of a world without a table of events, checked.
 
     Parameters
     ----------
     groups : WorldGroups, optional
-        None in a world without groups; generators that need them are then left out.
+        None in a world without groups; then generators that need groups are skipped.
     nodes : DataFrame, optional
-        `schemas.NODES`.  Without it generators that need nodeIds are left out.
+        `schemas.NODES`.  Without it, generators that need nodeIds are skipped.
 
     Raises
     ------
     InputError
-        A generator's parameters, or events that cannot be.
+        A generator's parameters are invalid, or an event is impossible.
     """
     asked = chosen_generators(config)
     for one in asked:
@@ -132,9 +131,9 @@ def _check(
 
 
 def _with(rows: EventRows, more: EventRows) -> EventRows:
-    """Events and those of another generator: a node that fails by it does not die once more.
+    """Combine events with the failures of another generator, so that no node dies twice.
 
-    Of each failing node, the next event of the others is left out if it is a death.
+    If the next event of a failing node in `rows` is a death, it is removed.
     """
     fails = more.take(more.events == FAIL)
     of_node = rows.take(rows.of_node)

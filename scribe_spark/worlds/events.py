@@ -1,8 +1,8 @@
-"""The events of a world: a table of what happens to which node, and group, in which round.
+"""The events of a world: a table with the round, node, event and group of each.
 
-A table of the user's is read and checked here; a generator's (:mod:`.generators`) is checked in the
-same way.  Checked events are a pandas frame in the columns of `schemas.EVENTS`, ordered by round,
-node, event and group; `event` is categorical.
+A user's table is read and checked here; the events of generators (:mod:`.registry`) are checked in
+the same way.  Checked events are a pandas frame with the columns of `schemas.EVENTS`, sorted by
+round, node, event and group; `event` is categorical.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from scribe_spark.worlds.groups import WorldGroups
 from scribe_spark.worlds.legality import first_bad_cell, first_impossible, live_after
 from scribe_spark.worlds.rows import EVENT_NAMES, EventRows, Extent, event_codes
 
-#: What a table of events has; those of nodes leave the group empty.
+#: The columns of a table of events; in events of nodes the group is empty.
 COLUMNS: dict[str, Kind] = {"round": "int", "node": "int", "event": "str", "group": "optional int"}
 OPTIONAL = ("group",)
 
 
 def check_events(path: str, extent: Extent, start: GroupStart | None = None) -> pd.DataFrame:
-    """Read a local table of events without Spark and check it.
+    """Read and check a local table of events without Spark.
 
     Parameters
     ----------
     start : GroupStart, optional
-        Of a world with groups; what happens at the start is among the events then.
+        The start of a world's groups, whose events are added.
 
     Raises
     ------
     InputError
-        As :func:`check_rows`; a missing column, a value that is missing or of another type.
+        See :func:`check_rows`; or a column or value is missing or has a wrong type.
     """
     rows, names = read_rows(path)
     groups = None if start is None else start.groups
@@ -50,7 +50,7 @@ def check_events(path: str, extent: Extent, start: GroupStart | None = None) -> 
 
 
 def read_rows(path: str) -> tuple[EventRows, np.ndarray]:
-    """A local table of events, not checked, and the events by their names in it.
+    """Read a local table of events without checking it; return rows and names of events.
 
     Raises
     ------
@@ -78,25 +78,24 @@ def check_rows(
     groups: WorldGroups | None = None,
     starts: EventRows | None = None,
 ) -> None:
-    """Refuse events that cannot be, or that leave no node alive.
+    """Refuse impossible events, and events that leave no live node.
 
     Parameters
     ----------
     field, value
-        What an error names: the input and where it came from.
+        The input that an error names, and its value.
     names : ndarray of object, shape (E,), optional
-        The events by their names in the table.
+        The names of the events in the table.
     groups : WorldGroups, optional
-        Of a world that has groups.
+        The groups of the world, if it has any.
     starts : EventRows, optional
-        What happens in round 0 besides `rows`: the groups are created and joined.
+        Further events of round 0: creations of groups, and joins.
 
     Raises
     ------
     InputError
-        An unknown event; a node, a group or a round that does not exist; two events of a node in a
-        round; an event that is impossible in the node's state; a round after which no node is
-        alive.
+        An event is unknown; a node, group or round does not exist; a node has two events in a
+        round; an event is impossible in the state of its node; no node is alive after some round.
     """
     bad = first_bad_cell(rows, names, extent, None if groups is None else groups.numbers)
     if bad is not None:
@@ -117,7 +116,7 @@ def refuse_empty(live: np.ndarray, field: str, value: object) -> None:
     Parameters
     ----------
     live : ndarray of int64, shape (R,)
-        Live nodes after each round.
+        The number of live nodes after each round.
 
     Raises
     ------
@@ -129,7 +128,7 @@ def refuse_empty(live: np.ndarray, field: str, value: object) -> None:
 
 
 def events_frame(rows: EventRows) -> pd.DataFrame:
-    """Events as a frame, ordered by round, node, event and group."""
+    """Return events as a frame, sorted by round, node, event and group."""
     rows = rows.take(np.lexsort((rows.groups, rows.events, rows.nodes, rows.rounds)))
     return pd.DataFrame(
         {
@@ -142,12 +141,12 @@ def events_frame(rows: EventRows) -> pd.DataFrame:
 
 
 def events_table(spark: SparkSession, events: pd.DataFrame) -> DataFrame:
-    """Checked events as `schemas.EVENTS`."""
+    """Return checked events as a DataFrame: `schemas.EVENTS`."""
     return spark.createDataFrame(events_of_frame(events), schemas.EVENTS)
 
 
 def events_of_frame(events: pd.DataFrame) -> pa.Table:
-    """Return checked events with the columns of `schemas.EVENTS`."""
+    """Return checked events as an Arrow table: `schemas.EVENTS`."""
     names = pa.DictionaryArray.from_arrays(
         pa.array(events["event"].cat.codes.to_numpy()), pa.array(EVENT_NAMES)
     )

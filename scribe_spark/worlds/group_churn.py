@@ -1,8 +1,8 @@
-"""Group churn: members quit after drawn times, and others join, so that groups keep their size.
+"""Group churn: members quit after random times and are replaced, so that groups keep their size.
 
-As in churn of nodes, there is one that comes for each that goes: a member that quits or dies is
-replaced in the same round by a live node that is no member, drawn uniformly of those that the
-access list permits; where there is none, as soon as there is one.
+A member that quits or dies is replaced in the same round by a live non-member, drawn uniformly
+among the nodes that the access list allows.  If there is no such node, it is replaced as soon as
+there is one.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from scribe_spark.worlds.lifetime_distributions import Lifetimes
 from scribe_spark.worlds.rows import JOIN, QUIT, EventRows
 from scribe_spark.worlds.setting import Setting
 
-#: How often a node is drawn for a place before the nodes that may take it are listed.
+#: The number of random tries to fill a vacancy before all candidates are listed.
 _TRIES = 8
 
 
 def group_churn(setting: Setting, times: Lifetimes, seed: int) -> EventRows:
-    """Quits and joins of all rounds, for the members that the events so far have.
+    """Return the quits and joins of all rounds, for the members given by earlier events.
 
     Parameters
     ----------
     times : Lifetimes
-        How long a member stays.  It quits in the round that the end falls into, or in the next one
-        if it has only just joined.
+        The distribution of the time that a member stays, in rounds.  A member quits in the round
+        that contains the end, or in the next round if it joined in that round.
 
     Raises
     ------
     InputError
-        More events than memory takes.
+        There are too many events.
     """
     given = setting.memberships
     expected = 2 * len(given.nodes) * setting.extent.rounds / times.mean
@@ -52,7 +52,7 @@ def group_churn(setting: Setting, times: Lifetimes, seed: int) -> EventRows:
 
 @dataclass(frozen=True)
 class _Pairs(Rows):
-    """Groups (places among the numbers) and nodes; with the times at which members quit."""
+    """Groups (by index) and nodes, with the times at which the members quit."""
 
     places: np.ndarray
     nodes: np.ndarray
@@ -64,7 +64,7 @@ class _Pairs(Rows):
 
 
 class _Churn:
-    """The members after the rounds that have been played, and the events of these."""
+    """The members after the rounds played so far, and the events of these rounds."""
 
     def __init__(self, setting: Setting, times: Lifetimes, seed: int) -> None:
         self._groups: WorldGroups = setting.known_groups
@@ -80,7 +80,7 @@ class _Churn:
         self.events: list[EventRows] = []
 
     def play(self, at: int, alive: np.ndarray) -> None:
-        """Play one round; `alive` marks the live nodes after its events of nodes."""
+        """Play one round; `alive` marks the live nodes after the round's node events."""
         members = self._members.take(alive[self._members.nodes])
         going = members.ends < at + 1
         quits, members = members.take(going), members.take(~going)
@@ -99,7 +99,7 @@ class _Churn:
         self._add(at, JOIN, replacing)
 
     def _pairs(self, places: np.ndarray, nodes: np.ndarray, at: int) -> _Pairs:
-        """Members that join in a round; each stays a round at least."""
+        """Return new members of a round; each stays for at least one round."""
         raw = draws.bits_np(self._seed, "membership times", at, self._groups.numbers[places], nodes)
         uniform = (raw >> np.uint64(11)) * 2.0**-53
         return _Pairs(places, nodes, at + np.maximum(1.0, self._times.lifetimes(uniform)))
@@ -111,15 +111,15 @@ class _Churn:
     def _drawn(
         self, missing: np.ndarray, live: np.ndarray, taken: np.ndarray, at: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Places of groups and the nodes that join them.
+        """Draw the nodes that fill vacancies; return indices of groups, and nodes.
 
         Parameters
         ----------
         missing : ndarray of int64, shape (G,)
-            How many members each group lacks.
+            The number of vacancies of each group.
         live : ndarray of int64
         taken : ndarray of int64
-            Keys of pairs that cannot be, ascending.
+            The sorted keys of pairs that are not allowed.
         """
         found = [np.empty(0, dtype=np.int64)]
         numbers = self._groups.numbers
@@ -147,7 +147,7 @@ class _Churn:
     def _listed(
         self, place: int, count: int, live: np.ndarray, taken: np.ndarray, at: int
     ) -> np.ndarray:
-        """Keys of nodes that join a group in which few places are free, or few nodes may join."""
+        """Return the keys of nodes that join a group with few candidates."""
         number = int(self._groups.numbers[place])
         if self._is_listed[place]:
             live = np.intersect1d(live, self._groups.access.permitted(MAY_JOIN, number))

@@ -1,4 +1,4 @@
-"""Joins: a flash crowd into one group; who comes back joins its groups again."""
+"""Joins of groups: a flash crowd into one group; returning nodes join their groups again."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from scribe_spark.worlds.setting import Setting
 def group_crowd(
     setting: Setting, at: int, group: int | None, count: int | None, seed: int
 ) -> EventRows:
-    """Nodes that are no members, drawn uniformly, join one group in round `at`.
+    """Let randomly drawn non-members join one group in round `at`.
 
-    Whether the access list permits them is for the group to say.
+    The draw ignores the access list; the group refuses nodes that are not on it.
 
     Parameters
     ----------
     group : int, optional
-        Else the smallest at the start; of equals that of the largest number.
+        By default the smallest group at the start; of equal ones, the one with the largest number.
     count : int, optional
-        Else all live nodes that are no members.
+        By default all live nodes that are not members.
 
     Raises
     ------
     InputError
-        There is no such round or group, or not so many nodes.
+        The round or group does not exist, or there are fewer nodes.
     """
     extent, groups = setting.extent, setting.known_groups
     refuse_no_round(at, extent)
@@ -55,15 +55,15 @@ def group_crowd(
 
 
 def joined_again(setting: Setting) -> EventRows:
-    """Whoever arrives or recovers joins, in that round, the groups that it has joined before.
+    """Let nodes that arrive or recover join the groups that they joined before, in that round.
 
-    Members at the start that are not alive then join when they arrive.  Who has quit a group does
-    not join it again by itself.
+    Members at the start that are not alive at the start join when they arrive.  A node that has
+    quit a group does not join it again automatically.
 
     Raises
     ------
     InputError
-        More events than memory takes.
+        There are too many events.
     """
     rows, groups, extent = setting.rows, setting.known_groups, setting.extent
     of_start, nodes = groups.members.pairs
@@ -88,7 +88,7 @@ def joined_again(setting: Setting) -> EventRows:
 
 
 def _have_quit(joins: EventRows, rows: EventRows) -> np.ndarray:
-    """Mark the joins of a node and group that has a quit: bool."""
+    """Return True for joins whose node quits the group in some round."""
     quits = rows.take(rows.events == QUIT)
     numbers = distinct(quits.groups)
     place = find_sorted(numbers, joins.groups)

@@ -1,8 +1,8 @@
-"""The checks that events of groups are possible: `create`, `join`, `quit` and `publish`.
+"""Checks of group events: whether each `create`, `join`, `quit` and `publish` is possible.
 
-Nothing here loops over rows: rows are sorted by group, node and round, and compared with the row
-before.  A node is a member from a join to a quit or to its death, whatever it is first; who comes
-back joins again by an event.
+The checks do not loop over rows: rows are sorted by group, node and round, and compared with the
+previous row.  A node is a member from its join to its quit or death, whichever comes first; a
+returning node needs another join.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ from scribe_spark.worlds.rows import EVENT_NAMES, JOIN, QUIT, EventRows, Extent
 def first_impossible_in_groups(
     rows: EventRows, extent: Extent, access: AccessLists, starts: EventRows | None = None
 ) -> tuple[int, int, str] | None:
-    """The first event of a group, by round, node and group, that cannot be; None if all can.
+    """Return the first impossible group event (by round, node, group), or None.
 
-    The node is alive after the events of nodes in that round.  A node has each event once at most
-    in a round and group, and does not join and quit in the same one.  Who joins is no member and,
-    where the access list does not permit it, has not tried to in this life; who quits is a member.
+    An event is possible if its node is alive after the node events of the round; the node has each
+    kind of event at most once per round and group; and it does not join and quit in the same round.
+    A node that joins must not be a member; if the access list refuses it, it must not have tried
+    before in this life.  A node that quits must be a member.
 
     Parameters
     ----------
     rows : EventRows
-        All events of their nodes; those of nodes are possible.
+        All events of the nodes; the node events are possible.
     access : AccessLists
     starts : EventRows, optional
-        Joins and creations of round 0 that are no rows of the table: those of nodes that are not
-        alive after that round are passed over.
+        Joins and creations of round 0 that are not in the table; those of nodes that are not alive
+        after that round are ignored.
 
     Returns
     -------
     tuple of (int, int, str) or None
-        The round, the node, and what is wrong.
+        The round, the node, and the fault in words.
     """
     lifetimes = Lifetimes(rows, extent)
     rows = rows.take(~rows.of_node)
@@ -47,7 +48,7 @@ def first_impossible_in_groups(
         rows = EventRows.join(rows, starts)
     if not len(rows):
         return None
-    # of equal rows the one that is no row of the table comes first
+    # of equal rows, an event of the start comes before one of the table
     order = np.lexsort((~is_start, rows.events, rows.rounds, rows.nodes, rows.groups))
     rows, is_start = rows.take(order), is_start[order]
     alive, life = lifetimes.at(rows.nodes, rows.rounds)
@@ -68,7 +69,7 @@ def first_impossible_in_groups(
 
 
 def _same_as_before(rows: EventRows, *more: np.ndarray) -> np.ndarray:
-    """Return whether a row has the group, the node, the round and `more` of the row before it."""
+    """Return True for rows with the group, node, round and `more` of the previous row."""
     same = np.zeros(len(rows), dtype=bool)
     columns = (rows.groups, rows.nodes, rows.rounds, *more)
     same[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
@@ -76,7 +77,7 @@ def _same_as_before(rows: EventRows, *more: np.ndarray) -> np.ndarray:
 
 
 class _MembershipFaults:
-    """Joins of members and quits of others, for rows by group, node, round and event."""
+    """Joins of members and quits of non-members; rows are by group, node, round, event."""
 
     def __init__(self, rows: EventRows, life: np.ndarray, access: AccessLists) -> None:
         self._rows = rows
@@ -103,11 +104,11 @@ class _MembershipFaults:
 
     @property
     def any(self) -> np.ndarray:
-        """Mark the rows that are impossible: bool, shape (E,)."""
+        """True for impossible rows: bool, shape (E,)."""
         return self._both | self._wrong
 
     def in_words(self, at: int, is_start: np.ndarray) -> str:
-        """Return the fault of an impossible row, in words."""
+        """Describe the fault of an impossible row."""
         rows = self._rows
         if self._both[at]:
             place = f"round={rows.rounds[at]}, node={rows.nodes[at]}, group={rows.groups[at]}"

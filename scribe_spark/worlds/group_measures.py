@@ -1,4 +1,4 @@
-"""Measures of the groups of a world after a round.
+"""Measures of a world's groups after a round.
 
 References
 ----------
@@ -33,23 +33,23 @@ from scribe_spark.scribe.sources import FATES
 from scribe_spark.scribe.state import CAUSES
 from scribe_spark.worlds.link_stress import KINDS, LINK_STRESS_MEASURES
 
-#: The `system` of these measures.
+#: The value of the column `system` for these measures.
 SCRIBE = "scribe"
 
-#: The first part of the measures' names.
+#: The prefix of the measures' names.
 PREFIX = "scribe."
 
-#: What became of publications, by the round in which they were sent.
+#: The counts of publications, reported for the round of publication.
 PUBLICATION_COUNTS = ("expected", "in_time", "late", "lost", "duplicates")
 
-#: More rounds than most repairs take; ``repaired.N`` is the number of those that took N.  Most late
-#: deliveries come earlier, too.
+#: The maximal N in ``repaired.N``, the number of repairs that took N rounds; most late deliveries
+#: need fewer rounds, too.
 _MOST_ROUNDS = 64
 
-#: Scribe's messages that are no payload.
+#: The kinds of Scribe's messages that are not payload.
 _CONTROL = tuple(kind for kind in SCRIBE_KINDS if kind not in KINDS["payload"])
 
-#: Every measure of a round -> its unit; see :func:`group_measures`.
+#: All measures of a round with their units; see :func:`group_measures`.
 GROUP_MEASURES: dict[str, str] = (
     LINK_STRESS_MEASURES
     | {
@@ -83,7 +83,7 @@ GROUP_MEASURES: dict[str, str] = (
 
 
 def is_of_groups(measure: str) -> bool:
-    """Return whether a measure of a round is of Scribe, not of Pastry.
+    """Return True for measures of Scribe, False for measures of Pastry.
 
     Examples
     --------
@@ -95,18 +95,17 @@ def is_of_groups(measure: str) -> bool:
     return measure.startswith(PREFIX) or measure in GROUP_MEASURES
 
 
-#: The table of a round's counts; see `Counts`.
+#: The name of the table of a round's counts; see `Counts`.
 GROUPS_MEASURED = "scribe measured groups"
 
-#: To where a dead node was: that it was the parent of others.
+#: The message to a dead node's bucket: the node had children.
 _WAS_PARENT = "was a parent"
 
 
 class MeasureGroups(RoundProgram):
-    """Counts of what has happened in a round, and of the trees after it: the table
-    :data:`GROUPS_MEASURED`.
+    """Count a round's group events and the trees after it: the table :data:`GROUPS_MEASURED`.
 
-    It is played after `LookBack`.
+    The program is played after `LookBack`.
     """
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
@@ -117,7 +116,7 @@ class MeasureGroups(RoundProgram):
             _count_events(scribe, tables, counts)
             if FAILURES in tables:
                 scribe.tell(_WAS_PARENT, distinct(tables[FAILURES]["node"]))
-        if _WAS_PARENT in inbox:  # each of its children's buckets has told so
+        if _WAS_PARENT in inbox:  # several buckets may have sent it
             counts.add_total("failures", len(distinct(inbox[_WAS_PARENT][AT])))
         scribe.note(GROUPS_MEASURED, **counts.columns())
 
@@ -130,7 +129,7 @@ def _count_trees(scribe: Scribe, counts: Counts) -> None:
 
 
 def _count_events(scribe: Scribe, tables: Tables, counts: Counts) -> None:
-    """Count the rows of the tables of a round."""
+    """Count the rows of a round's tables."""
 
     def column(table: str, name: str) -> np.ndarray:
         return tables[table][name] if table in tables else np.empty(0, dtype=np.int64)
@@ -146,11 +145,11 @@ def _count_events(scribe: Scribe, tables: Tables, counts: Counts) -> None:
     counts.add_total(
         "deliveries.out_of_order", np.count_nonzero(column(DELIVERIES, "out_of_order"))
     )
-    if not scribe.first:  # all buckets have the same
+    if not scribe.first:  # the table is equal in all buckets
         counts.add("publications", column(OUTCOMES, "fate"))
 
 
-#: Counts of rows, by the tables of the rows.
+#: Counts that are the numbers of rows of tables.
 _ROWS = {
     "orphans": ORPHANS,
     "groups.created": MADE,
@@ -162,30 +161,30 @@ _ROWS = {
 def group_measures(
     taken: Mapping[str, Columns], groups: int, has_limits: bool = False
 ) -> dict[str, float]:
-    """Measure -> value, after a round.
+    """Return the values of measures after a round.
 
-    ``members`` of all groups, ``forwarders`` (in a tree, not member, not root), ``children``
-    (entries of all children tables), ``orphans`` (in a tree, not its root, and no live node is its
-    parent and has it as a child); ``groups.created`` and ``groups.lost`` (of whose state no live
-    node had a copy); ``joins`` that were sent, ``joins.CAUSE``, and ``joins.at_root``, those that
-    roots answered; ``refused.KIND``; ``failures``, nodes that died (failed or left) and had
-    children; ``overloaded``, nodes above their limit of children, if they have limits;
-    ``repair.nodes`` that took part in JOINs after a failure of a parent or root;
-    ``repaired``, the failures after which a root reaches all children of the failed node again
-    since this round, and ``repaired.N``, those of them that took N rounds; ``deliveries.late`` of
-    publications of earlier rounds, ``deliveries.late.N`` of those sent N rounds before, and
-    ``deliveries.out_of_order``, after a newer one (:mod:`scribe_spark.scribe.order`);
-    ``publications.FATE``.  Messages of Scribe are among ``messages.KIND``; what became of
-    publications is known at their deadline (:func:`publication_measures`).
+    ``members``: of all groups.  ``forwarders``: tree nodes that are neither member nor root.
+    ``children``: entries of all children tables.  ``orphans``: tree nodes, not roots, without a
+    live parent that knows them as a child.  ``groups.created``.  ``groups.lost``: groups whose
+    state no live node has.  ``joins``, ``joins.CAUSE``: JOINs that were sent.  ``joins.at_root``:
+    JOINs that roots answered.  ``refused.KIND``.  ``failures``: nodes that died (failed or left)
+    and had children.  ``overloaded``: nodes with more children than their limit, if there are
+    limits.  ``repair.nodes``: nodes that took part in JOINs after a failure of a parent or root.
+    ``repaired``: failures after which, since this round, a root reaches all children of the failed
+    node again; ``repaired.N``: those that took N rounds.  ``deliveries.late``: deliveries of
+    publications of earlier rounds; ``deliveries.late.N``: of those sent N rounds before.
+    ``deliveries.out_of_order``: deliveries after a newer one (:mod:`scribe_spark.scribe.order`).
+    ``publications.FATE``.  Scribe's messages are in ``messages.KIND``.  The outcomes of
+    publications are known at their deadline (:func:`publication_measures`).
 
     Parameters
     ----------
     taken : mapping of str to Columns
-        What the buckets have left: :data:`GROUPS_MEASURED`, `HERE`.
+        The tables :data:`GROUPS_MEASURED` and `HERE` of all buckets.
     groups : int
-        G.
+        G, the number of groups.
     has_limits : bool
-        Whether nodes have limits of children.
+        True if nodes have limits of children.
     """
     found = Counted(taken.get(GROUPS_MEASURED, {}))
     joins, refused = found.by_value("joins"), found.by_value("refused")
@@ -216,19 +215,19 @@ def group_measures(
 
 
 def control_messages(measures: Mapping[str, float], seconds: float) -> float:
-    """Return Scribe's control messages per live node and second, of the measures of a round.
+    """Return Scribe's control messages per live node and second, from a round's measures.
 
     Parameters
     ----------
     seconds : float
-        How long the round lasts.
+        The length of a round in seconds.
     """
     sent = sum(measures.get(f"messages.{kind}", 0.0) for kind in _CONTROL)
     return sent / measures["nodes.live"] / seconds
 
 
 def publication_measures(publications: pd.DataFrame) -> dict[int, dict[str, float]]:
-    """Round -> measures of the publications that were sent in it, system by system.
+    """Return measures of the publications of each round, by system.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""The start of a world's groups: in round 0 all are created, and their members join them.
+"""The start of a world's groups: all are created and joined in round 0.
 
-A world has no other start than its events; these come after the round's events of nodes.
+A world has no other start than its events; these follow the node events of round 0.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from scribe_spark.worlds.rows import CREATE, JOIN, EventRows, Extent
 
 
 class GroupStart:
-    """The groups of a world that are created and joined in round 0.
+    """The groups of a world, which are created and joined in round 0.
 
     Parameters
     ----------
     groups : WorldGroups
     extent : Extent
     seed : int
-        Key of the draws.
+        The seed of random draws.
     path : str, optional
-        Where the access lists came from, for an error.
+        The path of the access lists, for error messages.
     """
 
     def __init__(
@@ -35,17 +35,17 @@ class GroupStart:
         self._extent, self._seed, self._path = extent, seed, path
 
     def rows(self, of_nodes: EventRows) -> EventRows:
-        """The creations and joins of round 0.
+        """Return the creations and joins of round 0.
 
         Parameters
         ----------
         of_nodes : EventRows
-            The events of nodes in round 0, and any others.
+            The node events of round 0, and any other events.
 
         Raises
         ------
         InputError
-            A group that no live node may create.
+            No live node may create some group.
         """
         lifetimes = Lifetimes(of_nodes, self._extent)
         creates = _creates(self.groups, lifetimes, self._extent, self._seed, self._path)
@@ -53,7 +53,7 @@ class GroupStart:
 
 
 def _joins(groups: WorldGroups, lifetimes: Lifetimes) -> EventRows:
-    """The members at the start join in round 0, if they are alive after its events."""
+    """Let the members at the start join in round 0, if they are alive after its node events."""
     of_start, nodes = groups.members.pairs
     alive, _ = lifetimes.at(nodes, 0)
     return EventRows.of_groups(0, nodes[alive], JOIN, of_start[alive])
@@ -62,20 +62,20 @@ def _joins(groups: WorldGroups, lifetimes: Lifetimes) -> EventRows:
 def _creates(
     groups: WorldGroups, lifetimes: Lifetimes, extent: Extent, seed: int, path: str | None
 ) -> EventRows:
-    """Every group is created in round 0, by the node that a run draws for it.
+    """Create every group in round 0, by the same node that a run would draw.
 
-    If that node is not alive after the events of the round, or the access list does not permit it,
-    another is drawn that is.
+    If that node is dead after the events of the round, or the access list refuses it, another node
+    is drawn.
 
     Parameters
     ----------
     path : str, optional
-        Where the access lists came from, for an error.
+        The path of the access lists, for error messages.
 
     Raises
     ------
     InputError
-        A group that no live node may create.
+        No live node may create some group.
     """
     creators = _creators(groups.numbers, extent.initial, seed)
     alive, _ = lifetimes.at(creators, 0)
@@ -98,6 +98,6 @@ def _creates(
 
 
 def _creators(numbers: np.ndarray, initial: int, seed: int) -> np.ndarray:
-    """The creators that `scribe.groups.make_groups` draws, whose names are in the groupIds."""
+    """Return the creators whose names are in the groupIds (see `scribe.groups.make_groups`)."""
     signed = draws.bits_np(seed, "creator", numbers).view(np.int64)
     return np.mod(signed, initial)

@@ -1,4 +1,4 @@
-"""The groups of a world: members at the start, access lists, and groupIds."""
+"""The groups of a world: members at the start, access lists and groupIds."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ if TYPE_CHECKING:  # not on executors
 
 
 class MembersAtStart(Protocol):
-    """The members at the start, M of them."""
+    """The M memberships at the start."""
 
     @property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Groups and nodes: int64, shape (M,) each.
+        """Groups and nodes of the memberships: int64, shape (M,) each.
 
-        Each pair once, in the order of groups and nodes; nodes that are not alive at the start are
-        members as soon as they arrive.
+        They are sorted by group and node, without repetitions.  A node that is not alive at the
+        start becomes a member when it arrives.
         """
         ...
 
     def sizes(self, numbers: np.ndarray, initial: int) -> np.ndarray:
-        """Return the members of each group that are alive at the start: int64, shape (G,)."""
+        """Return the number of live members of each group at the start: int64, shape (G,)."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class GivenMembers:
-    """Members of a table.
+    """Members from a table.
 
     Attributes
     ----------
     pairs : (ndarray of int64, ndarray of int64)
-        As of `MembersAtStart`.
+        See `MembersAtStart`.
     """
 
     pairs: tuple[np.ndarray, np.ndarray]
@@ -68,16 +68,16 @@ class GivenMembers:
 
 @dataclass(frozen=True, eq=False)
 class DrawnMembers:
-    """Members as a run has them of the nodes that are alive at the start; drawn when asked for.
+    """Members drawn among the nodes that are alive at the start, as in a run; computed on use.
 
     Attributes
     ----------
     drawn_sizes : ndarray of int64, shape (G,)
-        Of the groups 1 to G.
+        The sizes of the groups 1 to G.
     initial : int
-        How many nodes are alive at the start.
+        The number of nodes that are alive at the start.
     seed : int
-        Key of the draws.
+        The seed of random draws.
     """
 
     drawn_sizes: np.ndarray
@@ -101,12 +101,12 @@ class DrawnMembers:
 
 @dataclass(frozen=True, eq=False)
 class WorldGroups:
-    """The groups of a world, G of them, and their M members at the start.
+    """The G groups of a world with their members at the start.
 
     Attributes
     ----------
     numbers : ndarray of int64, shape (G,)
-        Ascending.
+        The numbers of the groups, ascending.
     members : MembersAtStart
     access : AccessLists
     """
@@ -116,21 +116,21 @@ class WorldGroups:
     access: AccessLists
 
     def sizes(self, initial: int) -> np.ndarray:
-        """Members of each group that are alive at the start: int64, shape (G,)."""
+        """Return the number of live members of each group at the start: int64, shape (G,)."""
         return self.members.sizes(self.numbers, initial)
 
     def largest(self, initial: int) -> np.ndarray:
-        """The groups by their size at the start, the largest first; of equals the smaller number.
+        """Return groups by size at the start, the largest first; ties by number.
 
         Returns
         -------
         ndarray of int64, shape (G,)
-            Places in `numbers`.
+            Indices of `numbers`.
         """
         return np.argsort(-self.sizes(initial), kind="stable")
 
     def has(self, groups: np.ndarray) -> np.ndarray:
-        """Mark the numbers that are groups."""
+        """Return True for numbers of existing groups."""
         return np.isin(groups, self.numbers)
 
     def named(self) -> str:
@@ -141,17 +141,17 @@ class WorldGroups:
 def world_groups(
     config: WorldConfig, extent: Extent, spark: SparkSession | None = None
 ) -> WorldGroups | None:
-    """The groups of a world, checked; None if it has none.
+    """Return the groups of a world, checked; None if it has none.
 
     Parameters
     ----------
     spark : SparkSession, optional
-        Without one, None too where a table of the user's is not on this machine.
+        Without a session, the result is None as well if a user's table is not on this machine.
 
     Raises
     ------
     InputError
-        A member or a row of an access list that cannot be; a group larger than the overlay.
+        A member or a row of an access list is invalid, or a group is larger than the overlay.
     """
     scribe = config.scribe
     tables = [path for path in (scribe.members, scribe.access) if path is not None]
@@ -175,7 +175,7 @@ def world_groups(
 
 
 def rejoins(config: WorldConfig) -> bool:
-    """Return whether nodes that come back join their groups again by themselves."""
+    """Return True if returning nodes join their groups again automatically."""
     made = config.world.generators
     return bool(made) and config.scribe.rejoin and "group-churn" not in made
 
@@ -201,7 +201,7 @@ def _read(
 
 
 def _by_custody(config: WorldConfig, extent: Extent) -> GivenMembers:
-    """Return the members that are alive at the start, and those that join when they arrive."""
+    """Return the members that are alive at the start, and those that join on arrival."""
     groups, nodes = custody_members(config, config.scribe)
     there = np.ones(len(nodes), dtype=bool) if rejoins(config) else nodes < extent.initial
     return GivenMembers((groups[there], nodes[there]))
@@ -223,10 +223,10 @@ def _drawn(config: WorldConfig, extent: Extent) -> DrawnMembers:
 def group_keys(
     nodes: DataFrame, groups: WorldGroups, config: WorldConfig, extent: Extent
 ) -> DataFrame:
-    """``group, key_hi, key_lo, creator, ...``: the groupIds, as those of runs.
+    """Return the groupIds, as in runs: ``group, key_hi, key_lo, creator, ...``.
 
-    A groupId is made of the names of the group and of the creator that is drawn for it, who need
-    not be the one that creates it in the end.
+    A groupId is made of the names of the group and of the creator that is drawn for it; another
+    node may create the group in the end.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def group_keys(
     spark = nodes.sparkSession
     frame = pd.DataFrame({"group": groups.numbers, "node": np.zeros(len(groups.numbers), "int64")})
     numbered = schemas.local_table(spark, frame, schemas.MEMBERS)
-    # the groups are those of the table that is given, as where a user's table has the members
+    # as for a user's table of members, the groups are those of the given table
     run = RunConfig(
         nodes=extent.initial, members="given", group_ids=config.scribe.ids, seed=config.seed
     )

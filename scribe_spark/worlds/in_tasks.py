@@ -1,7 +1,7 @@
-"""Rounds of a world in tasks that keep their buckets: one Spark job for many rounds.
+"""Rounds of a world in one Spark job whose tasks keep their buckets in memory.
 
-The tables of the world and the events go in; its tables, and what each round leaves, come out.  The
-tables of a bucket stay in the memory of its task from round to round.
+The job reads the tables of the world and the events; it returns the new tables and the results of
+each round.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from scribe_spark.worlds.played import (
 )
 from scribe_spark.worlds.world_state import PlayedRound, Protocols, WorldState
 
-#: Seconds after which a job of rounds ends that cannot report them on its way.
+#: The time limit in seconds of a job of rounds whose tasks cannot report rounds to the driver.
 UNHEARD = 1.0
 
-#: The table of the first bucket with the results of the rounds of a job.
+#: The table of the first bucket that holds the results of the job's rounds.
 _RESULTS = "results of rounds"
 
-#: Names of results of a round, besides `PlayedRound.of_groups`.
+#: The names of a round's results, in addition to `PlayedRound.of_groups`.
 _MEASURES, _SECONDS, _LOOKUPS, _OUTCOMES = "measures", "seconds", "lookups", "outcomes"
 
 
 @dataclass(frozen=True)
 class _Job:
-    """The common data of the tasks of a job of rounds; picklable."""
+    """The data that all tasks of a job of rounds need; picklable."""
 
     facts: Facts
     bounds: np.ndarray
     protocols: Protocols
 
     def state(self, player: InTask) -> WorldState:
-        """Return the world of the tables of this task, and of those that it exchanges with."""
+        """Return the world on the tables of this task and of the tasks that it is connected to."""
         return WorldState.of_engine(player, self.facts, self.bounds, self.protocols)
 
 
@@ -64,9 +64,9 @@ class InTasks:
     Parameters
     ----------
     rows : DataFrame
-        `ROWS` of the world, materialised; they are freed when others take their place.
+        The rows of the world (`ROWS`), materialised; freed when they are replaced.
     ring : BucketRing
-        All nodes.
+        The ring of all nodes.
     protocols : Protocols
     """
 
@@ -77,7 +77,7 @@ class InTasks:
 
     @property
     def rows(self) -> DataFrame:
-        """`ROWS` of the world; lazy."""
+        """The rows of the world: `ROWS`; lazy."""
         return self._tables.rows()
 
     def play(
@@ -90,25 +90,25 @@ class InTasks:
         *,
         messages: bool = False,
     ) -> list[RoundLeft]:
-        """Play rounds, as many as some seconds allow.
+        """Play rounds until a time limit; return the results of each.
 
         Parameters
         ----------
         events : DataFrame
-            `schemas.EVENTS` of `rounds`, checked.
+            The events of `rounds`, checked: `schemas.EVENTS`.
         add : callable
-            Adds events that are not checked.
+            Adds unchecked events to a table of events.
         seconds : float
-            No further round begins when the tasks are older than this.
+            No round begins when the job is older than this.
         report_to : Address, optional
-            Where each round is reported as it ends: ``round, seconds, measures``.
+            The address to which each finished round is reported: ``round, seconds, measures``.
         messages : bool
-            Keep the messages of the last round.
+            If True, the messages of the last round are kept.
 
         Raises
         ------
         InputError
-            The first round cannot be played; the world stays as it was.
+            The first round is impossible; the world is unchanged.
         """
         job = self._job
 
@@ -126,7 +126,7 @@ class InTasks:
         return _read_rounds(self._tables)
 
     def route(self, messages: pa.Table) -> DataFrame:
-        """Route messages by what nodes know now: `schemas.LOOKUPS`.
+        """Route messages through the current tables: `schemas.LOOKUPS`.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class InTasks:
             state = job.state(player)
             lookups = Lookups(job.facts.positions(node), keys)
             found = lookup_table(try_routes(state.player, lookups), state.ring.node)
-            player.release()  # no table is changed, and none comes back
+            player.release()  # the tables are unchanged and need not be returned
             if not player.first:
                 results = _Results()
                 results.add(0, _LOOKUPS, found)
@@ -175,14 +175,14 @@ def _play(
     reporter: Reporter,
     messages: bool,
 ) -> None:
-    """Play rounds on the tables of a task until time is up; put their results beside the tables."""
+    """Play rounds on the tables of a task until the time limit; store results beside the tables."""
     started = before = time.monotonic()
     state, results = job.state(player), _Results()
     last, number = None, rounds[0]
     for number in rounds:
         try:
             done = state.play(number, events.of(number), messages)
-        except ImpossibleRound as impossible:  # nothing of the round has been played
+        except ImpossibleRound as impossible:  # raised before anything is played
             if last is None:
                 words = f"cannot be played: {impossible.what}"
                 raise InputError("round", number, words) from None
@@ -206,7 +206,7 @@ def _play(
 
 @dataclass
 class _Results:
-    """The results of rounds: tables, each with the number of its round and a name."""
+    """The results of rounds: tables with the number of the round and a name."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
 
@@ -226,14 +226,14 @@ class _Results:
         self.rows.append({"round": number, "name": name, "data": data})
 
     def put(self, player: InTask) -> None:
-        """Put all results into a table of the player's bucket."""
+        """Store all results in a table of the player's bucket."""
         schema = pa.schema({"round": pa.int64(), "name": pa.string(), "data": pa.large_binary()})
         data = _to_bytes(pa.Table.from_pylist(self.rows, schema))
         player.tables[0][_RESULTS] = {"bytes": np.frombuffer(data, np.uint8)}
 
 
 def _to_bytes(table: pa.Table) -> pa.Buffer:
-    """Return a table as a stream of Arrow."""
+    """Return a table as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -241,14 +241,14 @@ def _to_bytes(table: pa.Table) -> pa.Buffer:
 
 
 def _read_results(tables: BucketTables) -> list[tuple[int, str, pa.Table]]:
-    """Take the results that a job has put beside the tables: round, name and table of each."""
+    """Take the results of a job from the tables: (round, name, table) of each."""
     ((_, _, packed),) = tables.take(_RESULTS)
     rows = pa.ipc.open_stream(pa.py_buffer(packed["bytes"])).read_all().to_pylist()
     return [(row["round"], row["name"], pa.ipc.open_stream(row["data"]).read_all()) for row in rows]
 
 
 def _read_rounds(tables: BucketTables) -> list[RoundLeft]:
-    """Take the results of the rounds of a job, in their order."""
+    """Take the results of the rounds of a job, in order."""
     found: dict[int, dict[str, pa.Table]] = {}
     for number, name, table in _read_results(tables):
         found.setdefault(number, {})[name] = table

@@ -1,7 +1,7 @@
-"""The checks that events of nodes are possible: numpy kernels, for a table of events.
+"""Checks of node events: whether each is possible; numpy kernels for a table of events.
 
-Nothing here loops over rows: rows are sorted by node and round, and compared with the row before.
-Events of groups are in :mod:`.group_legality`.
+The checks do not loop over rows: rows are sorted by node and round, and compared with the previous
+row.  Group events are checked in :mod:`.group_legality`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def first_bad_cell(
     extent: Extent,
     groups: np.ndarray | None = None,
 ) -> str | None:
-    """Return the fault of the first row whose cells do not exist or fit; None if all are good.
+    """Describe the first row with a value that does not exist or fit; None if all rows are good.
 
     Parameters
     ----------
     names : ndarray of object, shape (E,), optional
-        The events as they are in the table, for those that are unknown.
+        The names of the events in the table, to report unknown ones.
     groups : ndarray of int64, optional
-        The numbers of the groups, ascending; of a world without groups None.
+        The numbers of the groups, ascending; None in a world without groups.
     """
     no_event = (rows.events < 0) | (rows.events >= len(EVENT_NAMES))
     no_node = (rows.nodes < 0) | (rows.nodes >= extent.nodes)
@@ -71,22 +71,21 @@ def _no_group(of_node: bool, is_empty: bool, groups: np.ndarray | None) -> str:
 
 
 def first_impossible(rows: EventRows, extent: Extent) -> tuple[int, int, str] | None:
-    """The first event of a node, by round and node, that its state does not allow; None if all do.
+    """Return the first impossible node event (by round, then node), or None.
 
-    A node that is alive can leave or fail.  One that is not can arrive and, if it was there before,
-    recover: it keeps its nodeId and its last leaf set however it went, so it may recover after a
-    departure, too.  A node has at most one event in a round.
+    A live node can leave or fail.  A dead node can arrive and, if it was alive before, recover: it
+    keeps its nodeId and its last leaf set even after an announced departure.  A node has at most
+    one event in a round.
 
     Parameters
     ----------
     rows : EventRows
-        All events of their nodes; :func:`first_bad_cell` has nothing against them.  Events of
-        groups are passed over.
+        All events of the nodes, accepted by :func:`first_bad_cell`.  Group events are ignored.
 
     Returns
     -------
     tuple of (int, int, str) or None
-        The round, the node, and what is wrong.
+        The round, the node, and the fault in words.
     """
     rows = rows.take(rows.of_node)
     if not len(rows):
@@ -123,7 +122,7 @@ def _two_events(rows: EventRows, one: int, other: int) -> str:
 
 
 def _why_not(rows: EventRows, before: int | None, alive: bool, known: bool, extent: Extent) -> str:
-    """Why a node cannot have an event, by the one that it has before, and what would do."""
+    """Explain why a node cannot have an event, given its previous event, with a remedy."""
     if not known:
         start = f"alive at the start are nodes 0 to {extent.initial - 1}"
         return f"the node was never there ({start}); let it arrive before"
@@ -136,7 +135,7 @@ def _why_not(rows: EventRows, before: int | None, alive: bool, known: bool, exte
 
 
 def live_after(rows: EventRows, extent: Extent) -> np.ndarray:
-    """Live nodes after each round: int64, shape (R,); for events that are possible."""
+    """Return the number of live nodes after each round: int64, shape (R,); events are possible."""
     rows = rows.take(rows.of_node)
     enters = ALIVE_AFTER[rows.events]
     come, gone = (
@@ -146,7 +145,7 @@ def live_after(rows: EventRows, extent: Extent) -> np.ndarray:
 
 
 def row_in_words(rows: EventRows, at: int, name: str | None = None) -> str:
-    """A row of an events table, for an error message."""
+    """Describe a row of an events table for an error message."""
     name = EVENT_NAMES[rows.events[at]] if name is None else name
     group = "" if rows.groups[at] == NO_GROUP else f", group={rows.groups[at]}"
     return f"row round={rows.rounds[at]}, node={rows.nodes[at]}, event={shown(name)}{group}"

@@ -1,4 +1,4 @@
-"""The length of the rounds of a world and of its systems; times in seconds as rounds.
+"""The length of the rounds of a world and of its systems; conversion of seconds to rounds.
 
 References
 ----------
@@ -19,7 +19,7 @@ from scribe_spark.systems import LIVES, System, living_systems
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
 
-#: Own rounds of a system that a round of the world may have.
+#: The maximal number of a system's own rounds in a round of the world.
 MOST_OWN_ROUNDS = 10_000
 
 _MICROSECONDS = 1_000_000  # of a second
@@ -33,15 +33,15 @@ def _microseconds(seconds: float) -> int:
 
 
 def round_seconds(config: WorldConfig) -> float:
-    """Return how long a round of a config's world lasts.
+    """Return the length of a round of the config's world, in seconds.
 
-    Without `round_seconds` a round lasts as long as the longest round of the systems that the
-    config names, and `NOMINAL_SECONDS` where the config names none.
+    Without `round_seconds`, it is the longest round of the config's systems, or `NOMINAL_SECONDS`
+    if the config names no system.
 
     Raises
     ------
     InputError
-        A system that there is not, or that lives in no world.
+        A system is unknown or does not support worlds.
     """
     given = config.world.round_seconds
     if given is not None:
@@ -54,18 +54,18 @@ def round_seconds(config: WorldConfig) -> float:
 
 
 def _own_seconds(system: System, config: WorldConfig) -> float | None:
-    """Return how long a system's own rounds last; None: as long as the world's."""
+    """Return the length of a system's own rounds; None if it equals the world's."""
     own = system.round_seconds
     return own(config) if callable(own) else own
 
 
 def own_rounds(config: WorldConfig) -> dict[str, OwnRounds]:
-    """Return the own rounds of each system of a config's world that states how long they last.
+    """Return the own rounds of each system of a config's world that sets their length.
 
     Raises
     ------
     InputError
-        A round of the world is shorter than an own round, or has too many of them.
+        A round of the world is shorter than an own round, or contains too many of them.
     """
     seconds, found = round_seconds(config), {}
     world_us = _microseconds(seconds)
@@ -88,7 +88,7 @@ def own_rounds(config: WorldConfig) -> dict[str, OwnRounds]:
 
 
 def rounds_in_words(config: WorldConfig) -> str:
-    """Return what a round of a config's world consists of."""
+    """Describe the contents of a round of a config's world."""
     return "; ".join(_words(config))
 
 
@@ -132,7 +132,7 @@ def _mean_rounds(config: WorldConfig, name: str) -> float:
 
 
 def event_round(config: WorldConfig) -> int:
-    """Return the round in which a generator's event happens."""
+    """Return the round of a generator's event."""
     seconds = config.world.event_seconds
     if seconds is None:
         return config.world.event_round
@@ -144,7 +144,7 @@ def event_round(config: WorldConfig) -> int:
 
 
 def publish_rate(config: WorldConfig) -> float:
-    """Return how many publications a group has in a round."""
+    """Return the number of publications of a group per round."""
     world = config.world
     if world.publish_seconds is None:
         return world.publish_rate

@@ -1,4 +1,4 @@
-"""Distributions of nodes' lifetimes in rounds, real numbers above 0."""
+"""Distributions of the lifetimes of nodes, in rounds: real numbers above 0."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from scipy.special import gammaincinv
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """Weibull-distributed lifetimes; of shape 1 they are exponential.
+    """Weibull-distributed lifetimes; with shape 1 they are exponential.
 
     Attributes
     ----------
     mean : float
-        In rounds.
+        The mean in rounds.
     shape : float
-        Below 1, who has lived long will probably live longer, as measured in file sharing networks.
+        If below 1, nodes that have lived long will probably live longer, as measured in
+        file-sharing networks.
 
     References
     ----------
@@ -34,14 +35,13 @@ class Lifetimes:
         return self.mean / math.gamma(1 + 1 / self.shape)
 
     def lifetimes(self, uniform: np.ndarray) -> np.ndarray:
-        """Lifetimes of nodes that enter, from uniform numbers in [0, 1): float64."""
+        """Return lifetimes of new nodes, from uniform numbers in [0, 1): float64."""
         return self.scale * (-np.log1p(-uniform)) ** (1 / self.shape)
 
     def remaining(self, uniform: np.ndarray) -> np.ndarray:
-        """Return the rest of the lifetimes of nodes that are found alive: float64.
+        """Return the remaining lifetimes of nodes that are already alive: float64.
 
-        In a network that has churned for a long time the remaining lifetime has the density
-        P(lifetime > t) / mean, the equilibrium of a renewal process.  Of exponential lifetimes it
-        is that of new nodes.
+        In a network with churn in equilibrium, the density of the remaining lifetime is P(lifetime
+        > t) / mean (a renewal process).  For exponential lifetimes it equals that of new nodes.
         """
         return self.scale * gammaincinv(1 / self.shape, uniform) ** (1 / self.shape)

@@ -1,4 +1,4 @@
-"""The lifetimes of nodes: the rounds in which each is alive, out of a table of events."""
+"""The lifetimes of nodes (the rounds in which each is alive), computed from a table of events."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from scribe_spark.worlds.rows import ALIVE_AFTER, EventRows, Extent
 
 
 class Lifetimes:
-    """The lifetimes of all nodes, for events that are possible.
+    """The lifetimes of all nodes, from possible events.
 
     Parameters
     ----------
     rows : EventRows
-        Those of a group are ignored.
+        Group events are ignored.
     extent : Extent
     """
 
@@ -33,8 +33,8 @@ class Lifetimes:
         Returns
         -------
         tuple of ndarray
-            bool and int64, shape as `nodes`.  Two answers for a node have the same life if nothing
-            has happened to it in between.
+            Arrays of bool and int64, shape of `nodes`.  Two results for a node have the same life
+            if the node has no event between them.
         """
         after = np.searchsorted(self._key, self._keys(nodes, rounds), side="right")
         has_row = self._is_of(after - 1, nodes)
@@ -44,14 +44,14 @@ class Lifetimes:
         return alive, life
 
     def last_event(self, node: int, at: int) -> tuple[int, int] | None:
-        """Code and round of the last event of a node until a round; None if it has none."""
+        """Return code and round of a node's last event up to a round; None if there is none."""
         _, life = self.at(np.array([node]), at)
         if life[0] < 0:
             return None
         return int(self._rows.events[life[0]]), int(self._rows.rounds[life[0]])
 
     def ends(self, nodes: np.ndarray, rounds: np.ndarray) -> np.ndarray:
-        """The rounds in which nodes that are alive after `rounds` die; R if they do not: int64."""
+        """Return the rounds in which nodes alive after `rounds` die: int64; R if they do not."""
         after = np.searchsorted(self._key, self._keys(nodes, rounds), side="right")
         found = self._is_of(after, nodes)
         ends = np.full(len(nodes), self._extent.rounds, dtype=np.int64)
@@ -59,18 +59,21 @@ class Lifetimes:
         return ends
 
     def live(self, at: int) -> np.ndarray:
-        """The nodes that are alive after the events of a round, ascending; at -1: at the start."""
+        """Return the nodes alive after the events of a round, ascending; round -1 is the start."""
         everybody = np.arange(self._extent.nodes)
         alive = everybody < self._extent.initial
         self._play(alive, self._rows.rounds <= at)
         return everybody[alive]
 
     def untouched(self, at: int) -> np.ndarray:
-        """The nodes that are alive before a round and have no event in it, ascending."""
+        """Return the nodes that are alive before a round and have no event in it, ascending."""
         return without(self.live(at - 1), self._rows.nodes[self._rows.rounds == at])
 
     def by_round(self) -> Iterator[np.ndarray]:
-        """Yield the nodes that are alive after each round: bool, shape (N,); one array, changed."""
+        """Yield an array that marks the live nodes after each round: bool, shape (N,).
+
+        The same array is changed and yielded again.
+        """
         alive = np.arange(self._extent.nodes) < self._extent.initial
         order = np.argsort(self._rows.rounds, kind="stable")
         ends = np.searchsorted(self._rows.rounds[order], np.arange(self._extent.rounds), "right")
@@ -81,14 +84,14 @@ class Lifetimes:
             yield alive
 
     def _play(self, alive: np.ndarray, which: np.ndarray) -> None:
-        """Rows are in the order of rounds for each node, and numpy writes them in their order."""
+        """Apply events; a node's rows are sorted by round, and numpy writes in order."""
         alive[self._rows.nodes[which]] = ALIVE_AFTER[self._rows.events[which]]
 
     def _keys(self, nodes: np.ndarray, rounds: np.ndarray | int) -> np.ndarray:
         return nodes * np.int64(self._extent.rounds) + rounds
 
     def _is_of(self, places: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-        """Return whether the rows at `places` exist and are of `nodes`."""
+        """Return True if the row at a position exists and belongs to the node."""
         there = (places >= 0) & (places < len(self._rows))
         found = np.zeros(len(nodes), dtype=bool)
         found[there] = self._rows.nodes[places[there]] == nodes[there]

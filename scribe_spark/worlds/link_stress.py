@@ -1,9 +1,10 @@
-"""Link stress of a round: packets on each directed link, of payload and of maintenance.
+"""Link stress of a round: packets on each directed link, for payload and for maintenance.
 
-A message is a packet on its sender's LAN up-link, on every core link of the unicast route, and on
-its receiver's LAN down-link, as in the link stress of a run.  One to a dead node crosses the same
-links, and one of a node to itself crosses none.  Every message that a round counts is in it, except
-lookups.  Acknowledgements are not messages of the model: a sender knows that a message is lost.
+A message is one packet on its sender's LAN up-link, on every core link of the unicast route, and on
+its receiver's LAN down-link, as in the link stress of a run.  A message to a dead node uses the
+same links; a message from a node to itself uses none.  All messages that a round counts are
+included, except lookups.  Acknowledgements are not messages of the model: a sender knows that a
+message is lost.
 
 References
 ----------
@@ -30,8 +31,8 @@ from scribe_spark.underlay.size import Size
 _PAYLOAD = ("MULTICAST", "payload", "retransmission")
 _NEITHER = ("lookup",)
 
-#: The kinds of messages that are payload, and those that maintain the overlay and the trees (JOINs,
-#: and repairs of what payload or lookups found dead, too).
+#: The kinds of payload messages, and the kinds of messages that maintain the overlay and the trees
+#: (JOINs, and repairs of dead nodes that payload or lookups found, included).
 KINDS: dict[str, tuple[str, ...]] = {
     "payload": _PAYLOAD,
     "maintenance": tuple(
@@ -41,32 +42,32 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 _PREFIX = "link_stress."
 
-#: The numbers of `PACKET_NUMBERS` that are told.
+#: The statistics of `PACKET_NUMBERS` that are reported.
 _NUMBERS = ("mean", "mean_existing", "max")
 
 
 def packet_measures(names: Iterable[str]) -> dict[str, str]:
-    """Return every measure of packets of some names -> its unit."""
+    """Return the measures of packets of some names, with units."""
     return {f"{_PREFIX}{of}.{name}": PACKET_NUMBERS[name].unit for of in names for name in _NUMBERS}
 
 
-#: Every measure -> its unit; see :meth:`LinkStress.measures`.
+#: All measures with their units; see :meth:`LinkStress.measures`.
 LINK_STRESS_MEASURES: dict[str, str] = packet_measures(KINDS)
 
-#: The table of counts of links that :class:`MeasureLinks` leaves; see `Counts`.
+#: The table of counts of links that :class:`MeasureLinks` writes; see `Counts`.
 LINKS_MEASURED = "measured links"
 
 
 @dataclass(frozen=True)
 class LinkStress:
-    """In which rounds link stress is measured, and what the network has.
+    """The rounds in which link stress is measured, and the size of the network.
 
     Attributes
     ----------
     period : int
-        In the last of every so many rounds; 0 for never.
+        Link stress is measured in the last of every `period` rounds; 0 for never.
     core_links : int
-        Directed links between routers.
+        The number of directed links between routers.
     routers : int
     """
 
@@ -75,24 +76,24 @@ class LinkStress:
     routers: int
 
     def is_measured(self, number: int) -> bool:
-        """Return whether it is measured in a round."""
+        """Return True if link stress is measured in a round."""
         return self.period > 0 and (number + 1) % self.period == 0
 
     def measures(self, counted: Counted, names: Iterable[str], nodes: int) -> dict[str, float]:
-        """Measure -> value, after a round.
+        """Return the values of measures after a round.
 
-        ``mean`` over the paper's link slots (left out where there are fewer slots than links),
-        ``mean_existing`` over all directed links, with the LAN links of all nodes that are alive or
-        have died, and ``max``; each of ``link_stress.NAME``.
+        For each name there are ``link_stress.NAME.mean`` over the paper's link slots (left out if
+        there are fewer slots than links), ``mean_existing`` over all directed links (with the LAN
+        links of all nodes that are or were alive), and ``max``.
 
         Parameters
         ----------
         counted : Counted
-            How many links carry how many packets, see :mod:`.packets_on_links`.
+            The counts of links by their number of packets, see :mod:`.packets_on_links`.
         names : iterable of str
-            What is counted apart.
+            The names that are counted separately.
         nodes : int
-            How many are alive or have died.
+            The number of nodes that are or were alive.
         """
         size = Size(nodes, self.routers, self.core_links)
         found: dict[str, float] = {}
@@ -106,14 +107,14 @@ class LinkStress:
 
 @dataclass(frozen=True)
 class MeasureLinks(NodeProgram):
-    """Counts of the links that a round's messages cross: the table :data:`LINKS_MEASURED`.
+    """Count the links that a round's messages use: the table :data:`LINKS_MEASURED`.
 
     Attributes
     ----------
     names : mapping of str to tuple of str
-        The kinds of messages that are counted together.
+        The kinds of messages that are counted under each name.
     keeps_messages : bool
-        Whether senders and receivers stay in the bucket; else they are forgotten.
+        True if senders and receivers stay in the bucket; otherwise they are deleted.
     """
 
     names: Mapping[str, tuple[str, ...]]
@@ -134,7 +135,7 @@ class MeasureLinks(NodeProgram):
         return packets.outbox()
 
     def _messages(self, tables: Tables) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """Yield the messages of the bucket's nodes, by name: senders and receivers."""
+        """Yield name, senders and receivers of the messages of the bucket's nodes."""
         kinds = self.given.observer.kinds
         ends: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in self.names}
         for table in [name for name in tables if name.startswith(f"{TRAFFIC} ")]:

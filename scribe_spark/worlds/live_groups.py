@@ -1,4 +1,4 @@
-"""The groups of a world: how Scribe maintains their trees, and what a round leaves of them.
+"""The groups of a world: how Scribe maintains their trees, and the results of a round.
 
 References
 ----------
@@ -62,33 +62,33 @@ if TYPE_CHECKING:
     from scribe_spark.config import ScribeConfig
     from scribe_spark.config.trees import LiveTreesConfig
 
-#: What each round of groups leaves: see `GroupRound`.
+#: The names of a round's result tables: see `GroupRound`.
 LEFT_BY_ROUNDS = ("publications", "watched_trees", "extra_joins")
 
 
 @dataclass(frozen=True)
 class GroupRound:
-    """The results of a round besides the groups.
+    """The results of a round with groups.
 
     Attributes
     ----------
     overlay : RoundResult
-        Of Pastry.
+        The results of Pastry.
     measures : dict of str to float
-        See :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.link_stress`,
+        The measures of :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.link_stress` and
         `measures.multicasts`.
     publications : pyarrow.Table
-        ``round, group, expected, in_time, late, lost, duplicates``: of the publications whose
-        deadline is this round, or of all that are left after the last round.
+        ``round, group, expected, in_time, late, lost, duplicates`` of the publications whose
+        deadline is this round; after the last round, of all open ones.
     watched_trees : pyarrow.Table
-        `schemas.WATCHED_TREES` of this round.
+        The watched trees in this round: `schemas.WATCHED_TREES`.
     extra_joins : pyarrow.Table
-        ``group, parent, child, parent_router, child_router, probes``: the JOINs that the bottleneck
-        remover has added, as of `schemas.EXTRA_JOINS`.
+        The JOINs that the bottleneck remover caused: ``group, parent, child, parent_router,
+        child_router, probes``, see `schemas.EXTRA_JOINS`.
     trees : dict of int to Tree
-        The watched trees after the round, by the groups' indices.
+        The watched trees after the round, by the index of the group.
     outcomes : Columns
-        The table `OUTCOMES` of all buckets: what became of the round's publications.
+        The table `OUTCOMES` of all buckets: the round's publications with their fates.
     """
 
     overlay: RoundResult
@@ -106,7 +106,7 @@ class GroupRound:
 
 @dataclass(frozen=True)
 class LiveGroups:
-    """The groups of a world, and how Scribe maintains their trees.
+    """The groups of a world, and the parameters of Scribe.
 
     Attributes
     ----------
@@ -114,24 +114,24 @@ class LiveGroups:
     key_hi, key_lo : ndarray of uint64, shape (G,)
         The groupIds.
     lists : mapping of str to (ndarray, ndarray, ndarray)
-        Access lists, as of `Groups.of`.
+        The access lists, see `Groups.of`.
     rules : ScribeConfig
     trees : LiveTreesConfig
     rounds : int
-        Of the world.
+        The number of rounds of the world.
     link_stress : LinkStress
-        In which rounds it is measured.
+        The rounds in which link stress is measured.
     watched : ndarray of int64
-        Numbers of the groups whose trees are watched.
+        The numbers of the groups whose trees are watched.
     multicasts : MulticastMeasures
-        What is measured of the multicasts of each round.
+        The selected measures of each round's multicasts.
     application : callable, optional
-        Makes an application of the user's on the upcalls, given how many nodes there are; without
-        it delivery is that of the rules.
+        ``application(nodes)`` returns a user's application on the upcalls; None for the delivery of
+        the rules.
     limits : ChildLimits, optional
-        Of the bottleneck remover or of lazy growth.
+        The limits of children, for the bottleneck remover and lazy growth.
     links : RoundLinks, optional
-        Of publications that have a size.
+        The links of nodes, for publications that have a size.
     """
 
     numbers: np.ndarray
@@ -149,12 +149,12 @@ class LiveGroups:
     links: RoundLinks | None = None
 
     def groups(self, known: Ring) -> Groups:
-        """Return the groups; `known` are all nodes of the world, in the order of nodeIds.
+        """Return the groups; `known` is all nodes of the world, sorted by nodeId.
 
         Raises
         ------
         InputError
-            There are too many groups for keys of one int64.
+            There are too many groups for int64 keys.
         """
         groups, nodes = len(self.numbers), int(known.node.max()) + 1
         refuse_groups_of_world(groups, nodes, self.rules.deadline, self.rounds)
@@ -162,13 +162,13 @@ class LiveGroups:
 
     @property
     def make_application(self) -> Callable[[int], Application] | None:
-        """Return the maker of the application, by the number of nodes; None: best effort."""
+        """Returns an application for a number of nodes; None for best effort."""
         if self.application is not None:
             return self.application
         return partial(Reliable, self.rules.buffer) if self.rules.reliable else None
 
     def round(self, number: int, groups: Groups, incarnation: np.ndarray) -> RoundOfGroups:
-        """Return what the programs of a round share.
+        """Return the parameters of a round for its programs.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class LiveGroups:
         return ScribeTables(self.multicasts.source == "root")
 
     def play_clock(self, player: Player) -> None:
-        """Write the times of a round's deliveries by the clock with bandwidth, if there is one."""
+        """Replace the times of a round's deliveries by those with bandwidth, if used."""
         if self.links is None:
             return
         begun = self._handed_over.begun(player.gather(OUTCOMES).get(OUTCOMES, {}))
@@ -197,18 +197,18 @@ class LiveGroups:
             replay_round(player.engine, clock, self.links, begun, PAYLOADS, DELIVERIES)
 
     def watched_indices(self, groups: Groups) -> np.ndarray:
-        """Return the groups whose trees are watched, by index."""
+        """Return the indices of the groups whose trees are watched."""
         return np.searchsorted(groups.number, self.watched)
 
     def programs(
         self, given: Given, round: RoundOfGroups, *, keeps_messages: bool
     ) -> list[Program]:
-        """Return the programs of a round's measures: they leave the tables of `MEASURE_TABLES`.
+        """Return the programs of a round's measures; they write :data:`MEASURE_TABLES`.
 
         Parameters
         ----------
         keeps_messages : bool
-            Whether somebody wants senders and receivers of messages after the measures.
+            True if senders and receivers of messages are needed after the measures.
         """
         programs: list[Program] = [
             MeasureNodes(given, round.number),
@@ -232,12 +232,13 @@ class LiveGroups:
         kernel: Kernel,
         before: Mapping[int, Tree],
     ) -> GroupRound:
-        """Return what a round leaves besides the groups.
+        """Return the results of a round.
 
         Parameters
         ----------
         taken : mapping of str to Columns
-            `scribe.round.COUNTS`, `EXTRA_JOINS` and :data:`MEASURE_TABLES` of all buckets.
+            The tables `scribe.round.COUNTS`, `EXTRA_JOINS` and :data:`MEASURE_TABLES` of all
+            buckets.
         before : mapping of int to Tree
             The watched trees before the round.
         """
@@ -259,14 +260,14 @@ class LiveGroups:
         )
 
 
-#: The tables of measures, which every round leaves.
+#: The tables of measures of every round.
 MEASURE_TABLES = (MEASURED, GROUPS_MEASURED, *TREES_SEEN, *MULTICASTS_MEASURED, LINKS_MEASURED)
 
 
 def refuse_unknown(
     number: int, events: Mapping[str, np.ndarray], known: Ring, groups: Groups
 ) -> None:
-    """Refuse events of nodes or groups that do not exist: those given in Python are not checked.
+    """Refuse events of unknown nodes or groups, as events given in Python are unchecked.
 
     Raises
     ------
@@ -287,7 +288,7 @@ def refuse_unknown(
 def split_events(
     events: Mapping[str, np.ndarray], known: Ring, groups: Groups
 ) -> tuple[Events, GroupEvents]:
-    """Return the events of nodes, and those of groups."""
+    """Split events into node events and group events."""
     node, event, group = (events[name] for name in ("node", "event", "group"))
     of_node = _of_nodes(events)
     of_nodes = Events.of(known, node[of_node], event[of_node])
@@ -295,12 +296,12 @@ def split_events(
 
 
 def _of_nodes(events: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Mark the events of nodes: bool."""
+    """Return True for node events."""
     return np.isin(events["event"], EVENT_NAMES[:NODE_EVENTS])
 
 
 def _by_group(due: list[PublicationResults], groups: Groups) -> pa.Table:
-    """Publications by round and group, summed over their sources."""
+    """Sum the outcomes of publications over sources, by round and group."""
     published = [
         Publications(
             *(one.publication >> SOURCE_BITS, one.group, one.expected),
@@ -312,7 +313,7 @@ def _by_group(due: list[PublicationResults], groups: Groups) -> pa.Table:
 
 
 def _extra_joins(taken: Columns, groups: Groups, known: Ring, kernel: Kernel) -> pa.Table:
-    """Return JOINs by numbers of groups, nodes and routers, sorted."""
+    """Return JOINs with the numbers of groups and nodes and the ids of routers, sorted."""
     rows = taken or dict.fromkeys(("group", AT, "child", "probes"), whole_numbers())
     names = Names(RingInMemory(known), kernel, groups.number)
     batch = names.batch({**rows, "parent": rows[AT]}, arrow_schema(EXTRA_JOINS_COLUMNS))

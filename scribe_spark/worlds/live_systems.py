@@ -1,8 +1,8 @@
-"""The systems that live in a world beside Scribe, round by round; their tables are the bucket's.
+"""The systems of a world beside Scribe, played round by round on the buckets.
 
-All systems are told the same events, and their messages and publications are counted in the same
-way.  A system plays as many of its own rounds as begin in the world's; the first of them has the
-round's events, joins, quits and publications.
+All systems receive the same events, and their messages and publications are counted in the same
+way.  A system plays all of its own rounds that begin within the world's round; the first of them
+has the round's events, joins, quits and publications.
 
 References
 ----------
@@ -51,10 +51,10 @@ from scribe_spark.worlds.link_stress import (
 if TYPE_CHECKING:
     from scribe_spark.systems import System
 
-#: Between the name of a system and that of one of its tables.
+#: The separator between the name of a system and the name of one of its tables.
 OF_SYSTEM = "/"
 
-#: Of every system, by round -> its unit.
+#: Measures of every system by round, with units.
 _COMMON = {
     "control": "messages per live node and second",
     **packet_measures(("payload", "control")),
@@ -66,7 +66,7 @@ _COMMON = {
 
 
 def system_measures(system: System) -> dict[str, str]:
-    """Every measure of a system in the rounds of a world -> its unit, but messages by kind."""
+    """Return all measures of a system in a world's rounds with units, except messages by kind."""
     own = {**_COMMON, **system.world_measures}
     named = {f"{system.name}.{name}": unit for name, unit in own.items()}
     return named | multicast_units(system.name, by_hops=system.may_go_by_hops)
@@ -74,28 +74,29 @@ def system_measures(system: System) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class LiveSystems:
-    """The systems of a world, and how they are measured.
+    """The systems of a world, and the parameters of their measures.
 
     Attributes
     ----------
     systems : mapping of str to SystemOnBuckets
-        By name.
+        The systems by name.
     link_stress : LinkStress
-        In which rounds it is measured.
+        The rounds in which link stress is measured.
     lan_us : int
+        The delay of a node's LAN link, each way, in microseconds.
     rounds : int
-        Of the world.
+        The number of rounds of the world.
     deadline : int
-        Rounds after which a publication that has not been delivered counts as lost.
+        The number of rounds after which an undelivered publication counts as lost.
     own : mapping of str to OwnRounds
-        The own rounds of each system that states how long they last; the others have one in each
-        round of the world.
+        The own rounds of systems that set their length; the other systems have one round per round
+        of the world.
     seconds : float
-        How long a round of the world lasts.
+        The length of a round of the world in seconds.
     multicasts : MulticastMeasures
-        The measures of the multicasts of each round.
+        The selected measures of each round's multicasts.
     limits : ndarray of int64, optional
-        The limits of children that a user gives the nodes, by their numbers.
+        The user's limits of children, by node number.
     by_hops : frozenset of str
         The systems whose copies arrive by the clock of hops.
     """
@@ -120,19 +121,19 @@ class LiveSystems:
         groups: Groups,
         incarnation: np.ndarray,
     ) -> tuple[dict[str, float], pa.Table]:
-        """Play a round of every system, after Pastry's; writes into the player's tables.
+        """Play a round of every system after Pastry's, on the player's tables.
 
         Parameters
         ----------
         incarnation : ndarray of int64, shape (K,)
-            As of `LivingRound`.
+            See `LivingRound`.
 
         Returns
         -------
         measures : dict of str to float
-            Names begin with that of the system.
+            Measures by name; names begin with the name of the system.
         publications : pyarrow.Table
-            `schemas.PUBLICATIONS` of those that are due.
+            The outcomes of the publications that are due: `schemas.PUBLICATIONS`.
         """
         measures: dict[str, float] = {}
         due: list[pa.Table] = []
@@ -171,11 +172,11 @@ class LiveSystems:
             done, packets = _play(system, f"{name}{OF_SYSTEM}", player, now, of, measure)
             sent = tally.by_kind()
             control = sum(sent.get(kind, 0) for kind in system.control)
-            mine: dict[str, float] = {**done.measures, **done.counts}
-            mine["control"] = control / len(player.lives.live()) / self.seconds
-            mine |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
-            mine |= self.link_stress.measures(packets, of, player.lives.count_entered())
-            measures |= {f"{name}.{measure}": float(value) for measure, value in mine.items()}
+            own: dict[str, float] = {**done.measures, **done.counts}
+            own["control"] = control / len(player.lives.live()) / self.seconds
+            own |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
+            own |= self.link_stress.measures(packets, of, player.lives.count_entered())
+            measures |= {f"{name}.{measure}": float(value) for measure, value in own.items()}
             sums = done.publications.by_group(groups.number)
             names = pa.repeat(pa.scalar(name), len(sums["round"]))
             due.append(pa.table({"round": sums.pop("round"), "system": names, **sums}))
@@ -189,7 +190,7 @@ class LiveSystems:
         player: Player,
         done: SystemRound,
     ) -> None:
-        """Add the measures of the multicasts that a system has handed over."""
+        """Add the measures of the multicasts of a system."""
         if done.multicasts is None or not self.multicasts.names:
             return
         by_hops = name in self.by_hops
@@ -201,7 +202,7 @@ class LiveSystems:
         measures.update(self.multicasts.measures(taken, of, there))
 
 
-#: Kinds of messages that are counted together on links.
+#: The kinds of messages that are counted on links under each name.
 _Kinds = Mapping[str, tuple[str, ...]]
 
 
@@ -213,14 +214,14 @@ def _play(
     of: _Kinds,
     measure: Callable[[SystemRound], None],
 ) -> tuple[SystemRound, Counted]:
-    """Play the own rounds of a system; count the packets on links.
+    """Play the own rounds of a system, and count packets on links.
 
     Parameters
     ----------
     prefix : str
-        The names of the system's tables begin with it.
+        The prefix of the names of the system's tables.
     measure : callable
-        As of `SystemOnBuckets.play_on`.
+        See `SystemOnBuckets.play_on`.
     """
     given = replace(player.given, observer=now.tally.observer)
     of_system = SystemPlayer(player.engine, given.facts, given.bounds, prefix, system.reads)

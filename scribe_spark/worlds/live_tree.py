@@ -1,9 +1,9 @@
-"""The reference tree over the live nodes of a world: what a round's events cost it.
+"""The reference tree over the live nodes of a world, and the cost of each round's events.
 
-The events of a round are one change of the hash table, which is settled before the tree's hosts
-compute anew.  What hosts know of one another is in the buckets of the player, from round to round,
-and is no part of what a world saves: each reconfiguration ends with the tree computed from nothing
-(and is checked to), so a world that goes on finds it again.
+All events of a round are one change of the hash table, which is complete before the tree's hosts
+compute their neighbours again.  The hosts' state stays in the buckets of the player from round to
+round and is not saved with a world: each reconfiguration ends with the tree that would be computed
+from scratch (this is checked), so a resumed world computes it again.
 
 References
 ----------
@@ -33,10 +33,10 @@ from scribe_spark.reference_tree.live import (
 from scribe_spark.reference_tree.reconfiguration import COMPUTING, Reconfigure
 from scribe_spark.reference_tree.rings import PASTRY
 
-#: The first part of the measures' names.
+#: The prefix of the measures' names.
 PREFIX = "reference_tree."
 
-#: Every measure of a round -> its unit; see :func:`live_tree_measures`.
+#: All measures of a round with their units; see :func:`live_tree_measures`.
 LIVE_TREE_MEASURES: dict[str, str] = {
     f"{PREFIX}{name}": unit
     for name, unit in (
@@ -57,14 +57,14 @@ LIVE_TREE_MEASURES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class LiveTree:
-    """The parameters of the reference tree that a world keeps.
+    """The parameters of a world's reference tree.
 
     Attributes
     ----------
     children : int
-        Most children of a key.
+        The maximal number of children of a key.
     assignment : str
-        ``chord`` or ``pastry``.
+        The assignment of keys to hosts: ``chord`` or ``pastry``.
     """
 
     children: int = 2
@@ -76,7 +76,7 @@ class LiveTree:
 
 
 def find_live_tree(kept: LiveTree, player: Player) -> None:
-    """Let the live nodes find their neighbours from nothing, where they know nothing of a tree."""
+    """Compute the tree of the live nodes from scratch, unless the buckets have it."""
     if not player.has(KEYSETS):
         hosts = kept.hosts(player)
         player.play(Together((Settle(hosts), FindParents(hosts))))
@@ -84,21 +84,21 @@ def find_live_tree(kept: LiveTree, player: Player) -> None:
 
 
 def live_tree_measures(kept: LiveTree, player: Player) -> dict[str, float]:
-    """Reconfigure the tree after the events of a round; measure -> value.
+    """Reconfigure the tree after the events of a round; return the values of measures.
 
-    ``hosts`` that computed their neighbours anew; ``links.removed`` and ``links.created``, each
-    link once; ``parent_lookups`` and ``child_lookups``, ``notices`` and ``rounds`` of the
-    reconfiguration; of the tree afterwards ``degree.largest``, ``depth.largest`` and
-    ``depth.mean``; and ``faults``: 1 where it is no tree of all live nodes, or not the one
-    computed from nothing, else 0.  Names begin with :data:`PREFIX`.
+    ``hosts``: hosts that computed their neighbours again.  ``links.removed``, ``links.created``:
+    each link once.  ``parent_lookups``, ``child_lookups``, ``notices``, ``rounds``: of the
+    reconfiguration.  ``degree.largest``, ``depth.largest``, ``depth.mean``: of the resulting tree.
+    ``faults``: 1 if the result is not a tree of all live nodes, or differs from the tree computed
+    from scratch, else 0.  Names begin with :data:`PREFIX`.
 
     Parameters
     ----------
     player : Player
-        Of buckets that know the tree before the events: see :func:`find_live_tree`.
+        A player whose buckets have the tree before the events, see :func:`find_live_tree`.
     """
     hosts, number = kept.hosts(player), 1
-    # (the tree from nothing is looked up beside round 0, in the keysets that this settles)
+    # (FindParents computes the tree from scratch, for the comparison)
     player.play(Together((Settle(hosts), FindParents(hosts))))
     while player.has(COMPUTING):
         player.play(Reconfigure(hosts, number))
@@ -115,7 +115,7 @@ def live_tree_measures(kept: LiveTree, player: Player) -> dict[str, float]:
     unreached = found["live"] - reached
     values = {
         "hosts": found["hosts"],
-        "links.removed": found["removed"] // 2,  # each end knows of it
+        "links.removed": found["removed"] // 2,  # both ends count it
         "links.created": found["created"] // 2,
         "parent_lookups": found["up"],
         "child_lookups": found["down"],
@@ -123,7 +123,7 @@ def live_tree_measures(kept: LiveTree, player: Player) -> dict[str, float]:
         "rounds": found["rounds"],
         "degree.largest": found["degree"],
         "depth.largest": deepest,
-        "depth.mean": (depth - unreached) / found["live"],  # who hangs below no root is at -1
+        "depth.mean": (depth - unreached) / found["live"],  # hosts without a root have depth -1
         "faults": found["roots"] != 1 or unreached > 0 or found["different"] > 0,
     }
     return {f"{PREFIX}{name}": float(value) for name, value in values.items()}

@@ -1,8 +1,7 @@
-"""The events that a config asks for: a table of the user's, or what generators make.
+"""The events of a config: a user's table, or the events of generators.
 
-Events of many memberships are arrays of some hundred bytes for each while they are made, so the
-driver does not hold them: they are made in a task, and checked in a process beside before there is
-a session.
+Making the events of many memberships takes some hundred bytes for each, so the driver does not hold
+them: they are made in a task, and checked in a separate process before there is a session.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ if TYPE_CHECKING:  # not on executors
 
 __all__ = ["MANY", "check_in_this_process", "check_world", "world_events"]
 
-#: From so many memberships on the driver does not hold the events.
+#: The number of memberships above which the driver does not hold the events.
 MANY = 500_000
 
-_ROWS = 2**17  # of a batch
+_ROWS = 2**17  # rows of a batch
 
 
 def check_world(config: WorldConfig) -> None:
-    """Refuse groups and events that cannot be, as far as it can be found without Spark.
+    """Refuse impossible groups and events, as far as that is possible without Spark.
 
     Raises
     ------
@@ -51,11 +50,11 @@ def check_world(config: WorldConfig) -> None:
 
 
 def check_in_this_process(config: WorldConfig) -> None:
-    """Do what :func:`check_world` does, here."""
+    """Do the check of :func:`check_world` in this process."""
     extent, path = extent_of(config), config.world.events
     groups = world_groups(config, extent)
     if config.scribe.has_groups and groups is None:
-        return  # a table of them is elsewhere
+        return  # a table of groups is not on this machine
     _check_roots(config, groups)
     if path is None:
         generated(config, extent, groups)
@@ -64,7 +63,7 @@ def check_in_this_process(config: WorldConfig) -> None:
 
 
 def world_events(nodes: DataFrame, config: WorldConfig) -> DataFrame:
-    """`schemas.EVENTS` of a world, checked.
+    """Return the events of a world, checked: `schemas.EVENTS`.
 
     Parameters
     ----------
@@ -74,7 +73,7 @@ def world_events(nodes: DataFrame, config: WorldConfig) -> DataFrame:
     Raises
     ------
     InputError
-        Groups or events that cannot be.
+        A group or event is impossible.
     """
     spark, extent, path = nodes.sparkSession, extent_of(config), config.world.events
     groups = world_groups(config, extent, spark)
@@ -92,7 +91,7 @@ def _check_roots(config: WorldConfig, groups: WorldGroups | None) -> None:
 
 
 def _is_large(config: WorldConfig) -> bool:
-    """Return whether events are of drawn groups with many members, made by our own generators."""
+    """Return True if built-in generators make events of drawn groups with many members."""
     scribe, nodes = config.scribe, config.overlay.nodes
     members = scribe.memberships(nodes, config.classes)
     ours = all(g.generate.__module__.startswith("scribe_spark.") for g in chosen_generators(config))
@@ -101,7 +100,7 @@ def _is_large(config: WorldConfig) -> bool:
 
 
 def _check_beside(config: WorldConfig) -> bool:
-    """Check events in a process of its own; whether that could be done."""
+    """Check events in a separate process; return False if that failed."""
     command = [sys.executable, "-m", "scribe_spark.worlds.check_beside"]
     path = os.pathsep.join(part or os.getcwd() for part in sys.path)
     done = subprocess.run(
@@ -121,7 +120,7 @@ def _check_beside(config: WorldConfig) -> bool:
 
 
 def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> DataFrame:
-    """Return the events of a config; kept by the executors until nobody refers to them."""
+    """Make the events of a config in a task; the executors hold them."""
 
     def make(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
@@ -133,5 +132,5 @@ def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> DataFrame:
     try:
         return materialise(with_one_row.mapInArrow(make, schemas.EVENTS))[0]
     except Exception:
-        check_world(config)  # if they are refused this says why in one line
+        check_world(config)  # raises a one-line error if the events are refused
         raise

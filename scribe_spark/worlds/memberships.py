@@ -1,4 +1,4 @@
-"""Memberships, with the rounds that they begin and end in, out of a table of events."""
+"""Memberships with their first and last rounds, computed from a table of events."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from scribe_spark.worlds.rows import JOIN, QUIT, EventRows, Extent
 
 @dataclass(frozen=True)
 class Memberships:
-    """Memberships, J of them, in the order of groups, nodes and rounds.
+    """J memberships, sorted by group, node and round.
 
     Attributes
     ----------
     groups, nodes : ndarray of int64, shape (J,)
     begins, ends : ndarray of int64, shape (J,)
-        A node is a member in the rounds from `begins` to `ends` - 1.
+        The node is a member in the rounds `begins` to `ends` - 1.
     """
 
     groups: np.ndarray
@@ -31,14 +31,14 @@ class Memberships:
     def of(
         cls, rows: EventRows, lifetimes: Lifetimes, extent: Extent, access: AccessLists
     ) -> Memberships:
-        """All memberships; a join that the access list does not permit makes none.
+        """Return all memberships; a join that the access list refuses makes none.
 
         Parameters
         ----------
         rows : EventRows
-            Events that are possible.
+            Possible events.
         lifetimes : Lifetimes
-            Of the same events.
+            The lifetimes of nodes by the same events.
         """
         rows = rows.take((rows.events == JOIN) | (rows.events == QUIT))
         rows = rows.take(access.permits(MAY_JOIN, rows.groups, rows.nodes))
@@ -51,5 +51,5 @@ class Memberships:
         return cls(rows.groups[joins], rows.nodes[joins], rows.rounds[joins], ends[joins])
 
     def during(self, at: int) -> np.ndarray:
-        """Mark the memberships that last in a round: bool, shape (J,)."""
+        """Return True for memberships that include a round: bool, shape (J,)."""
         return (self.begins <= at) & (at < self.ends)

@@ -1,8 +1,8 @@
-"""Events of nodes that happen once: mass failure, adjacent nodes, roots, flash crowd.
+"""Generators of one-time node events: mass failure, adjacent nodes, roots, flash crowd.
 
-Churn is in :mod:`.churn`, events of groups are in :mod:`.group_events` and others; which generators
-there are is in :mod:`.registry`.  What fails is drawn among the nodes that are alive before the
-round and have no event in it by the generators that came before.
+Churn is in :mod:`.churn`, group events are in :mod:`.group_events` and other modules, and
+:mod:`.registry` lists all generators.  Failing nodes are drawn among the nodes that are alive
+before the round and have no event in it by an earlier generator.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from scribe_spark.worlds.rows import ARRIVE, FAIL, EventRows, Extent
 
 
 def share_of(nodes: int, share: float) -> int:
-    """Return how many nodes a share is, rounded down, exactly for the decimal that was given.
+    """Return a share of a number of nodes, rounded down, computed in exact decimals.
 
     Raises
     ------
     InputError
-        It is less than one node.
+        The share is less than one node.
     """
     count = int(nodes * Fraction(str(share)))
     if count < 1:
@@ -38,17 +38,17 @@ def share_of(nodes: int, share: float) -> int:
 def mass_failure(
     extent: Extent, at: int, share: float, seed: int, before: EventRows | None = None
 ) -> EventRows:
-    """A share of the live nodes, drawn uniformly, fails in round `at`.
+    """Let a share of the live nodes, drawn uniformly, fail in round `at`.
 
     Parameters
     ----------
     before : EventRows, optional
-        The events of the generators that came before.
+        The events of earlier generators.
 
     Raises
     ------
     InputError
-        There is no such round; the share is less than one node.
+        The round does not exist, or the share is less than one node.
     """
     refuse_no_round(at, extent)
     live = _untouched(before, extent, at)
@@ -65,25 +65,24 @@ def adjacent_failure(
     seed: int,
     before: EventRows | None = None,
 ) -> EventRows:
-    """A drawn live node and those that follow it on the ring fail in round `at`.
+    """Let a random live node and its successors on the ring fail in round `at`.
 
-    If l/2 of them fail at once, a side of their neighbours' leaf sets is dead: the ring may stay
-    wrong there.  If l/2 - 1 fail, it can be repaired.
+    If l/2 nodes fail together, one side of their neighbours' leaf sets is dead, and the ring may
+    stay broken there.  If l/2 - 1 fail, it can be repaired.
 
     Parameters
     ----------
     count : int
-        How many nodes fail; the live nodes with the next larger nodeIds, beyond the largest from
-        the smallest on.
+        The number of failing nodes, in clockwise order around the ring.
     nodes : DataFrame
         `schemas.NODES`.
     before : EventRows, optional
-        The events of the generators that came before.
+        The events of earlier generators.
 
     Raises
     ------
     InputError
-        There is no such round; no node would be left.
+        The round does not exist, or no node would stay alive.
     """
     refuse_no_round(at, extent)
     live = _untouched(before, extent, at)
@@ -105,24 +104,24 @@ def root_failure(
     nodes: DataFrame,
     before: EventRows | None = None,
 ) -> EventRows:
-    """The live nodes nearest to each of some groupIds fail in round `at`.
+    """Let the live nodes nearest to some groupIds fail in round `at`.
 
     Parameters
     ----------
     keys : Keys
         The groupIds.
     holders : int
-        How many nodes fail around each: 1 is the root; as many as have copies of the group's state
-        are all that have it.
+        The number of failing nodes for each groupId: 1 is the root; with the number of replicas,
+        all copies of the group's state are lost.
     nodes : DataFrame
         `schemas.NODES`.
     before : EventRows, optional
-        The events of the generators that came before.
+        The events of earlier generators.
 
     Raises
     ------
     InputError
-        There is no such round; no node would be left.
+        The round does not exist, or no node would stay alive.
     """
     refuse_no_round(at, extent)
     ring = node_ring(nodes)
@@ -132,9 +131,9 @@ def root_failure(
 
 
 def _nearest(ring: Ring, live: np.ndarray, keys: Keys, count: int) -> np.ndarray:
-    """The live nodes nearest to each key: positions, shape (m, count), the nearest first."""
+    """Return the live nodes nearest to each key: positions, shape (m, count), nearest first."""
     after = np.empty(len(keys), dtype=np.int64)
-    for place in range(len(keys)):  # few: one for each group whose root fails
+    for place in range(len(keys)):  # there are few keys: one per group whose root fails
         below = (ring.hi[live] < keys.hi[place]) | (
             (ring.hi[live] == keys.hi[place]) & (ring.lo[live] < keys.lo[place])
         )
@@ -147,34 +146,34 @@ def _nearest(ring: Ring, live: np.ndarray, keys: Keys, count: int) -> np.ndarray
 
 
 def node_ring(nodes: DataFrame) -> Ring:
-    """`schemas.NODES` on the driver, in the order of nodeIds."""
+    """Return nodes (`schemas.NODES`) as a ring on the driver, sorted by nodeId."""
     rows = nodes.select("id_hi", "id_lo", "node", "router").toArrow()
     hi, lo, node, router = (rows.column(name).to_numpy() for name in rows.column_names)
     return Ring(hi.view(np.uint64), lo.view(np.uint64), node, router).in_order()
 
 
 def flash_crowd(extent: Extent, at: int) -> EventRows:
-    """All nodes that are not alive at the start arrive in round `at`.
+    """Let all nodes that are not alive at the start arrive in round `at`.
 
-    These are the last numbers; as nodeIds and routers are drawn node by node, they are as good as
-    any others.
+    These are the nodes with the largest numbers; that is no restriction, because nodeIds and
+    routers are drawn independently for each node.
 
     Raises
     ------
     InputError
-        There is no such round.
+        The round does not exist.
     """
     refuse_no_round(at, extent)
     return EventRows.at_once(at, np.arange(extent.initial, extent.nodes), ARRIVE)
 
 
 def _untouched(before: EventRows | None, extent: Extent, at: int) -> np.ndarray:
-    """The nodes that are alive before round `at` and have no event in it so far, ascending."""
+    """Return the nodes that are alive before round `at` and have no event in it, ascending."""
     return Lifetimes(EventRows.none() if before is None else before, extent).untouched(at)
 
 
 def refuse_none_left(field: str, failing: int, live: int) -> None:
-    """Refuse a field that says how many nodes fail, unless some of the live nodes are left.
+    """Refuse a number of failing nodes that leaves no live node.
 
     Raises
     ------
@@ -185,7 +184,7 @@ def refuse_none_left(field: str, failing: int, live: int) -> None:
 
 
 def refuse_no_round(at: int, extent: Extent) -> None:
-    """Refuse an `event_round` that is not among the rounds.
+    """Refuse an `event_round` that does not exist.
 
     Raises
     ------

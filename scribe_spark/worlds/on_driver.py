@@ -1,4 +1,4 @@
-"""Rounds of a world that the driver plays: a superstep is a Spark job.
+"""Rounds of a world that the driver plays: each superstep is a Spark job.
 
 References
 ----------
@@ -36,25 +36,26 @@ from scribe_spark.worlds.played import (
 )
 from scribe_spark.worlds.world_state import Protocols, WorldState
 
-#: More joins and quits of a round than this go to the buckets of their nodes, not to the driver.
+#: If a round has more joins and quits than this, they are sent to the buckets of their nodes and
+#: not collected on the driver.
 MANY = 2**16
 
-#: Events that a round may have many of.
+#: The kinds of events of which a round may have many.
 _MEMBERSHIPS = ("join", "quit")
 
 
 class OnDriver:
-    """A world whose rounds the driver plays, on the tables of the executors.
+    """A world whose rounds the driver plays; the executors hold its tables.
 
     Parameters
     ----------
     rows : DataFrame
-        `ROWS` of the world.
+        The rows of the world: `ROWS`.
     ring : BucketRing
-        All nodes.
+        The ring of all nodes.
     protocols : Protocols
     number : int
-        The round that is played next.
+        The number of the next round.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class OnDriver:
 
     @property
     def rows(self) -> DataFrame:
-        """`ROWS` of the world; lazy."""
+        """The rows of the world: `ROWS`; lazy."""
         own = pa.Table.from_batches(self._state.rows(self._next))
         return self._tables.rows().unionByName(local_frame(self._ring.layout.spark, own))
 
@@ -82,12 +83,12 @@ class OnDriver:
         *,
         messages: bool = False,
     ) -> list[RoundLeft]:
-        """Play rounds until some seconds are over; see `InTasks.play`.
+        """Play rounds until a time limit; see `InTasks.play`.
 
         Parameters
         ----------
         tell : callable, optional
-            Called with each round and what there is of it.
+            Called after each round with its number and its results.
         """
         started = time.monotonic()
         many: dict[int, DataFrame] = {}
@@ -102,7 +103,7 @@ class OnDriver:
             try:
                 played = self._state.play(number, by_round.of(number), messages, memberships)
             except ImpossibleRound as impossible:
-                if done:  # it is refused when it is the next one
+                if done:  # the impossible round is refused when it is the first one
                     break
                 raise InputError(
                     "round", number, f"cannot be played: {impossible.what}"
@@ -134,7 +135,7 @@ class OnDriver:
         return joins.unionByName(quits)
 
     def route(self, messages: pa.Table) -> DataFrame:
-        """Route messages by what nodes know now; see `InTasks.route`."""
+        """Route messages through the current tables; see `InTasks.route`."""
         node, hi, lo = (messages.column(name).to_numpy() for name in messages.column_names)
         keys = Keys(hi.view(np.uint64), lo.view(np.uint64))
         found = try_routes(self._state.player, Lookups(self._ring.facts.positions(node), keys))
@@ -142,12 +143,12 @@ class OnDriver:
         return local_frame(self._ring.layout.spark, table)
 
     def release(self) -> None:
-        """Free what the executors keep."""
+        """Free the tables on the executors."""
         self._state.release()
 
 
 def _many_memberships(events: DataFrame) -> dict[int, DataFrame]:
-    """Return joins and quits of the rounds that have many, which the driver does not see."""
+    """Return joins and quits of rounds with many, without collecting them on the driver."""
     changes = events.where(F.col("event").isin(*_MEMBERSHIPS))
     counts = changes.groupBy("round").count().where(F.col("count") > MANY).toArrow()
     return {

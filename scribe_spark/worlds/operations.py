@@ -1,4 +1,4 @@
-"""Scribe's operations in a world, from Python: they happen in the round that is played next.
+"""Scribe's operations in a world, called from Python; they happen in the next round.
 
 References
 ----------
@@ -17,12 +17,12 @@ from scribe_spark.worlds.rows import CREATE, EVENT_NAMES, JOIN, PUBLISH, QUIT
 
 
 class Operations:
-    """The operations of the next round.
+    """The Scribe operations of the next round.
 
-    Each takes a table ``group, node``: who does it, to which of the world's groups.  Credentials
-    are the nodes: the group's access list says whether they may, and refuses them where it is
-    checked.  What cannot be (a JOIN of a member, a node that is not alive) is refused by
-    :meth:`World.step`.
+    Each method takes a table ``group, node``: the node performs the operation on one of the world's
+    groups.  The access list of a group decides whether a node may do so, and the node that checks
+    the list refuses it.  :meth:`World.step` refuses impossible operations, such as a JOIN of a
+    member or an operation of a dead node.
 
     Examples
     --------
@@ -35,19 +35,19 @@ class Operations:
         self._asked: list[DataFrame] = []
 
     def create(self, groups: DataFrame) -> None:
-        """Create groups, by nodes that become their creators."""
+        """Create groups; each node becomes the creator of its group."""
         self._ask(CREATE, groups)
 
     def join(self, members: DataFrame) -> None:
-        """Nodes become members."""
+        """Let nodes become members."""
         self._ask(JOIN, members)
 
     def leave(self, members: DataFrame) -> None:
-        """Members leave."""
+        """Let members leave."""
         self._ask(QUIT, members)
 
     def multicast(self, sources: DataFrame) -> None:
-        """Each node multicasts a message to the group; it need not be a member."""
+        """Let each node multicast a message to its group; it need not be a member."""
         self._ask(PUBLISH, sources)
 
     subscribe, unsubscribe, publish = join, leave, multicast
@@ -62,7 +62,7 @@ class Operations:
         )
 
     def added_to(self, events: DataFrame, number: int) -> DataFrame:
-        """The events of a round and what has been asked for, which is forgotten."""
+        """Return the events of a round and the requested operations, which are cleared."""
         asked, self._asked = self._asked, []
         rows = [frame.withColumn("round", F.lit(number).cast("bigint")) for frame in asked]
         together = (one.select("round", "node", "event", "group") for one in rows)

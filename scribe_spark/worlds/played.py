@@ -1,4 +1,4 @@
-"""The results of a round for the driver, wherever the round was played."""
+"""The results of a round on the driver."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from scribe_spark.pastry.lookups import LookupResults
 
 @dataclass(frozen=True)
 class Played:
-    """A round that has been played.
+    """The measures and the cost of a round.
 
     Attributes
     ----------
     measures : dict of str to float
-        By name; see :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.live_tree`.
+        Measures by name; see :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.live_tree`.
     seconds : float
-        How long the round took; the first of a job's rounds, with reading the state.
+        The run time of the round; the first round of a job includes reading the state.
     costs : Costs, optional
-        Supersteps, messages and bytes, where a superstep is a job.
+        Supersteps, messages and bytes, if each superstep is a job.
     """
 
     measures: dict[str, float]
@@ -45,17 +45,17 @@ def _no_lookups() -> pa.Table:
 
 @dataclass(frozen=True)
 class RoundLeft:
-    """A round that has been played, and what it leaves besides the tables of buckets.
+    """The results of a round except the tables of buckets.
 
     Attributes
     ----------
     played : Played
     of_groups : mapping of str to pyarrow.Table
-        As of `PlayedRound`.
+        See `PlayedRound`.
     lookups : pyarrow.Table
         `schemas.LOOKUPS`.
     outcomes : Columns
-        As of `PlayedRound`.
+        See `PlayedRound`.
     """
 
     played: Played
@@ -65,13 +65,13 @@ class RoundLeft:
 
 
 def is_round(number: int) -> Column:
-    """Return whether rows belong to a round."""
-    # a DECIMAL: whole numbers are written into generated code, which would be new in each job
+    """Return a column that is True for rows of a round."""
+    # a DECIMAL, because Spark would write an integer into generated code, anew for each job
     return F.col("round").cast(_ROUND) == F.lit(Decimal(number))
 
 
 def are_rounds(rounds: range) -> Column:
-    """Return whether rows belong to some rounds."""
+    """Return a column that is True for rows of a range of rounds."""
     first, last = (F.lit(Decimal(number)) for number in (rounds[0], rounds[-1]))
     return F.col("round").cast(_ROUND).between(first, last)
 
@@ -79,7 +79,7 @@ def are_rounds(rounds: range) -> Column:
 _ROUND = DecimalType(20, 0)
 
 
-#: The columns of events.
+#: The schema of events.
 EVENT = StructType(
     [
         StructField("round", LongType()),
@@ -91,7 +91,7 @@ EVENT = StructType(
 
 
 def event_columns(events: DataFrame) -> list[Column]:
-    """Return the columns of :data:`EVENT`; `schemas.EVENTS` may lack the group."""
+    """Return the columns of :data:`EVENT`; the given events may lack the column `group`."""
     return [
         (F.col(one.name) if one.name in events.columns else F.lit(None))
         .cast(one.dataType)
@@ -101,7 +101,7 @@ def event_columns(events: DataFrame) -> list[Column]:
 
 
 class EventsByRound:
-    """The events of some rounds, of a table with the columns of :data:`EVENT`."""
+    """Events by round, from a table with the columns of :data:`EVENT`."""
 
     def __init__(self, given: pa.Table) -> None:
         rounds = given.column("round").to_numpy()
@@ -116,13 +116,13 @@ class EventsByRound:
         }
 
     def of(self, number: int) -> dict[str, np.ndarray]:
-        """Return ``node, event, group`` of a round; the group is `NO_GROUP` where there is none."""
+        """Return ``node, event, group`` of a round; node events have the group `NO_GROUP`."""
         first, last = np.searchsorted(self._rounds, [number, number + 1])
         return {name: column[first:last] for name, column in self._columns.items()}
 
 
 def lookup_table(found: LookupResults, number: np.ndarray) -> pa.Table:
-    """Return `schemas.LOOKUPS`; `number` has the nodes' numbers by position."""
+    """Return `schemas.LOOKUPS`; `number` has the number of the node at each position."""
     columns = {
         "source": number[found.source],
         "key_hi": found.keys.hi.view(np.int64),

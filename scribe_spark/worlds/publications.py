@@ -1,7 +1,7 @@
-"""Publications: how many a group has in a round, and who publishes them.
+"""Publications: their number per group and round, and their sources.
 
-A source publishes once at most in a round and group.  Whether an access list permits it is for the
-group to say.
+A source publishes at most once per round and group.  Access lists are ignored here; the group
+refuses sources that are not on its list.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from scribe_spark.worlds.churn import MOST_EVENTS
 from scribe_spark.worlds.rows import PUBLISH, EventRows
 from scribe_spark.worlds.setting import Setting
 
-#: Who may publish in a round: sources, and for each group how many of them are its own, and where
-#: these begin: int64; the last two of shape (G,).
+#: The possible sources in a round: the nodes; the number of each group's sources; and the index of
+#: its first source; int64 arrays, the last two of shape (G,).
 Pool = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def publications(
     setting: Setting, rate: float, pool: Callable[[int, np.ndarray], Pool], turns: bool, seed: int
 ) -> EventRows:
-    """The publications of all rounds.
+    """Return the publications of all rounds.
 
-    A group has as many as are due: after r rounds floor(r * `rate` + u), u drawn for each group in
-    [0, 1), so that with a rate below 1 not all groups publish in the same rounds.
+    After r rounds a group has had floor(r * `rate` + u) publications, where u is drawn in [0, 1)
+    for each group.  So with a rate below 1, groups publish in different rounds.
 
     Parameters
     ----------
     pool : callable
-        (round, who is alive) -> :data:`Pool`.
+        ``pool(round, alive)`` returns :data:`Pool`.
     turns : bool
-        Whether the sources of a group take turns; else the first of a round is drawn.
+        If True, the sources of a group take turns; otherwise the first source of a round is drawn.
 
     Raises
     ------
     InputError
-        More events than memory takes.
+        There are too many events.
     """
     numbers, extent = setting.known_groups.numbers, setting.extent
     expected = rate * len(numbers) * extent.rounds
@@ -69,13 +69,13 @@ def publications(
 def member_sources(
     setting: Setting, publishers: int, seed: int
 ) -> Callable[[int, np.ndarray], Pool]:
-    """Members publish.
+    """Return a pool of members as sources.
 
     Parameters
     ----------
     publishers : int
-        How many of each group do: those that a draw for group and node puts first among the members
-        of the round, so that one that is gone is replaced by another; 0: all.
+        The number of sources per group: the first members of the round in a fixed random order of
+        (group, node), so that a source that leaves is replaced; 0 for all members.
     """
     numbers, members = setting.known_groups.numbers, setting.memberships
     place = np.searchsorted(numbers, members.groups)
@@ -84,7 +84,7 @@ def member_sources(
     place, nodes = place[order], members.nodes[order]
 
     def pool(at: int, alive: np.ndarray) -> Pool:
-        del alive  # a member is
+        del alive  # members are alive
         there = members.during(at)[order]
         return _first_of_each(place[there], nodes[there], len(numbers), publishers)
 
@@ -92,12 +92,12 @@ def member_sources(
 
 
 def any_sources(setting: Setting, publishers: int, seed: int) -> Callable[[int, np.ndarray], Pool]:
-    """Any live nodes publish.
+    """Return a pool of live nodes as sources.
 
     Parameters
     ----------
     publishers : int
-        How many of each group: the first of a list of nodes drawn for the group that are alive; 0:
+        The number of sources per group: the first live nodes in a list drawn for the group; 0 for
         all live nodes.
     """
     numbers, extent = setting.known_groups.numbers, setting.extent
@@ -123,14 +123,14 @@ def any_sources(setting: Setting, publishers: int, seed: int) -> Callable[[int, 
 
 
 def root_sources(ring: Ring, keys: Keys) -> Callable[[int, np.ndarray], Pool]:
-    """The root publishes: the live node that is numerically closest to the groupId.
+    """Return a pool with the root of each group: the live node closest to the groupId.
 
     Parameters
     ----------
     ring : Ring
-        All nodes, in the order of nodeIds.
+        All nodes, sorted by nodeId.
     keys : Keys
-        The groupIds, in the order of the groups' numbers.
+        The groupIds, sorted by the groups' numbers.
     """
     place = np.arange(len(keys))
 
@@ -143,7 +143,7 @@ def root_sources(ring: Ring, keys: Keys) -> Callable[[int, np.ndarray], Pool]:
 
 
 def _first_of_each(place: np.ndarray, nodes: np.ndarray, groups: int, most: int) -> Pool:
-    """The first `most` nodes of each group (0: all), where rows are in the order of groups."""
+    """Return the first `most` nodes of each group (0: all) from rows sorted by group."""
     counts = np.bincount(place, minlength=groups)
     begins = np.cumsum(counts) - counts
     return nodes, np.minimum(counts, most) if most else counts, begins
@@ -152,7 +152,7 @@ def _first_of_each(place: np.ndarray, nodes: np.ndarray, groups: int, most: int)
 def _drawn_lists(
     numbers: np.ndarray, length: int, nodes: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes drawn for each group, each once, in the order of groups and draws."""
+    """Return nodes drawn for each group, without repetitions, by group and order of draws."""
     raw = draws.bits_np(seed, "publisher", numbers[:, None], np.arange(length))
     drawn = (raw % np.uint64(nodes)).astype(np.int64).ravel()
     place = np.repeat(np.arange(len(numbers)), length)

@@ -1,7 +1,7 @@
-"""The generators of events, by name.
+"""The registry of event generators, by name.
 
-A new generator is a function, and one line below; from outside of the package, a call of
-:func:`register_generator`.  :mod:`.combined` puts together what several make.
+A new generator is a function and an entry below; outside of the package, call
+:func:`register_generator`.  :mod:`.combined` combines the events of several generators.
 """
 
 from __future__ import annotations
@@ -43,36 +43,37 @@ from scribe_spark.worlds.setting import Setting
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
 
-#: In which order generators are asked, whatever the order of their names.
+#: The order in which generators run, whatever the order of their names in a config.
 STEPS = ("nodes", "failures", "members", "publications")
 
 
 @dataclass(frozen=True)
 class Generator:
-    """A generator of events, as ``--generator NAME`` asks for it.
+    """A generator of events, selected by ``--generator NAME``.
 
     Attributes
     ----------
     name : str
     generate : callable
-        (config, extent) -> EventRows, in any order; where `needs_ids`, (config, extent, nodes),
-        `nodes` being `schemas.NODES`; where `needs_setting`, (config, extent, setting).  Every draw
-        is keyed by ``config.seed``, a purpose and a row.
+        ``generate(config, extent)`` returns EventRows in any order; if `needs_ids`,
+        ``generate(config, extent, nodes)`` with `schemas.NODES`; if `needs_setting`,
+        ``generate(config, extent, setting)``.  The key of every random draw is ``config.seed``, a
+        purpose and a row.
     initial : callable, optional
-        config -> how many nodes are alive at the start, if the config does not say it; by default
-        all.  Of several generators, one may have it.
+        ``initial(config)`` returns the number of nodes alive at the start, unless the config sets
+        it; by default all.  At most one of the chosen generators may have it.
     needs_ids : bool or callable
-        Whether it depends on the nodes' nodeIds, which only Spark knows; or config -> that.
+        True if the events depend on nodeIds, which only Spark knows; or a function of the config.
     sets_initial : bool
-        Whether `initial` follows from its parameters, and the config may not say it.
+        True if `initial` follows from the generator's parameters; then the config must not set it.
     needs_setting : bool
-        Whether it depends on the events of those before it, or on groups.
+        True if the events depend on those of earlier generators, or on groups.
     needs_groups : bool
-        Whether its events are of groups; only worlds that have some can use it.
+        True for group events, which need a world with groups.
     step : str
-        When it is asked: one of :data:`STEPS`.
+        The step in which the generator runs: one of :data:`STEPS`.
     check : callable, optional
-        (config, extent): refuses parameters that cannot be, where nodeIds are not known yet.
+        ``check(config, extent)`` refuses invalid parameters before nodeIds are known.
     """
 
     name: str
@@ -86,11 +87,11 @@ class Generator:
     check: Callable[[WorldConfig, Extent], None] | None = None
 
     def needs_spark(self, config: WorldConfig) -> bool:
-        """Return whether it depends on what only Spark knows."""
+        """Return True if the events depend on data that only Spark knows."""
         return self.needs_ids(config) if callable(self.needs_ids) else self.needs_ids
 
     def events(self, config: WorldConfig, setting: Setting) -> EventRows:
-        """Return the events that the generator makes."""
+        """Return the events of the generator."""
         if self.needs_setting:
             return self.generate(config, setting.extent, setting)
         if self.needs_spark(config):
@@ -169,7 +170,7 @@ def _nodes(setting: Setting) -> DataFrame:
 
 
 def _keys(config: WorldConfig, setting: Setting) -> Keys:
-    """The groupIds, in the order of the groups' numbers."""
+    """Return the groupIds, sorted by the groups' numbers."""
     found = group_keys(_nodes(setting), setting.known_groups, config, setting.extent)
     rows = found.select("group", "key_hi", "key_lo").toArrow().sort_by("group")
     return Keys(*(rows.column(name).to_numpy().view(np.uint64) for name in ("key_hi", "key_lo")))
@@ -233,9 +234,9 @@ _GENERATORS: Registry[Generator] = Registry(
 
 
 def generators() -> Mapping[str, Generator]:
-    """Every generator, by its name."""
+    """Return all generators by name."""
     return _GENERATORS
 
 
-#: Add a generator to this process, and take a user's out again: see `Registry`.
+#: Register a generator in this process, and remove a user's generator: see `Registry`.
 register_generator, unregister_generator = _GENERATORS.register, _GENERATORS.unregister

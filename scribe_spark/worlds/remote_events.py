@@ -1,4 +1,4 @@
-"""A user's table of events that only Spark can reach: checked where it is, in the same words."""
+"""A user's table of events that only Spark can read; checked by Spark with the same messages."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _Kernel = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 def read_events(
     spark: SparkSession, path: str, extent: Extent, start: GroupStart | None = None
 ) -> DataFrame:
-    """`schemas.EVENTS` from the user's table at `path`, checked, and those of the start.
+    """Read and check the user's events at `path`; add those of the start: `schemas.EVENTS`.
 
     Raises
     ------
     InputError
-        As :func:`check_rows`; a missing column or value.
+        See :func:`check_rows`; or a column or value is missing.
     """
     if is_local(path):
         return events_table(spark, check_events(path, extent, start))
@@ -73,7 +73,7 @@ def read_events(
 
 
 def _rows(table: pa.Table) -> EventRows:
-    """Rows of ``round, node, event, group`` as arrays."""
+    """Return rows of ``round, node, event, group`` as arrays."""
     rounds, nodes = (table[name].to_numpy().astype(np.int64) for name in ("round", "node"))
     codes = event_codes(table["event"].to_numpy().astype(object))
     groups = table["group"].fill_null(NO_GROUP).to_numpy().astype(np.int64)
@@ -83,7 +83,7 @@ def _rows(table: pa.Table) -> EventRows:
 def _refuse_bad_cells(
     given: DataFrame, path: str, extent: Extent, groups: WorldGroups | None
 ) -> None:
-    """Refuse a row that lacks a value, or whose event, node, group or round is none."""
+    """Refuse a row with a missing value, or with an unknown event, node, group or round."""
     lacking = F.isnull("round") | F.isnull("node") | F.isnull("event")
     lacking |= F.coalesce(F.col("group") == NO_GROUP, F.lit(False))
     for bad in given.where(lacking).take(1):
@@ -127,7 +127,7 @@ def _refuse_no_nodes(given: DataFrame, path: str, extent: Extent) -> None:
 
 
 def _first_impossible(extent: Extent) -> _Kernel:
-    """A kernel over all events of some nodes: the first that is impossible, if there is one."""
+    """Return a kernel that finds the first impossible event in all events of some nodes."""
 
     def search(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = read_partition(batches)
@@ -138,7 +138,10 @@ def _first_impossible(extent: Extent) -> _Kernel:
 
 
 def _first_impossible_in_groups(extent: Extent, access: AccessLists) -> _Kernel:
-    """Find the first impossible event of groups; the column ``start`` marks those of the start."""
+    """Return a kernel that finds the first impossible group event of some nodes.
+
+    The column ``start`` marks events of the start.
+    """
 
     def search(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = read_partition(batches)

@@ -25,16 +25,16 @@ from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import Kernel
 
-#: More hops than any lookup takes, of which ``hops.N`` is the share.
+#: The maximal N in the measures ``hops.N``, more than any lookup takes.
 _MOST_HOPS = 64
 
-#: Kinds of messages that have another name in measures: ``JOIN`` is Scribe's, and case alone tells
-#: nothing apart where Spark reads names.
+#: Kinds of messages with other names in measures: ``JOIN`` is a message of Scribe, and Spark
+#: ignores case in names.
 _NAMES = {"join": "join message", "lost join": "lost join message"}
 
 
 def message_measure(kind: str) -> str:
-    """Return the name of the measure of a kind of messages.
+    """Return the name of the measure that counts a kind of messages.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def message_measure(kind: str) -> str:
     return f"messages.{_NAMES.get(kind, kind)}"
 
 
-#: Every measure of a round -> its unit; see :func:`round_measures`.
+#: All measures of a round with their units; see :func:`round_measures`.
 ROUND_MEASURES: dict[str, str] = {
     "nodes.live": "nodes",
     "leaf_sets.right": "share",
@@ -67,46 +67,46 @@ ROUND_MEASURES: dict[str, str] = {
     },
 }
 
-#: Nodes whose cells are compared with the nearest nodes, drawn anew in each round.
+#: The number of nodes, drawn in each round, whose cells are compared with the nearest nodes.
 _COMPARED = 50
 
-_NODES = 2**14  # nodes whose tables are looked through together
+_NODES = 2**14  # the number of nodes whose tables are read in one step
 
-#: The table of a round's sums, a row a bucket; see `MeasureNodes`.
+#: The table of a round's sums, with one row per bucket; see `MeasureNodes`.
 MEASURED = "measured"
 
 
 @dataclass(frozen=True)
 class MeasureNodes(NodeProgram):
-    """Sums of what the live nodes of a bucket know: the table :data:`MEASURED`.
+    """Sum properties of the tables of a bucket's live nodes: the table :data:`MEASURED`.
 
-    ``right``: leaf sets that are the ring's; ``filled``, ``alive``: entries of tables, and those of
-    live nodes; ``possible``: cells for which there is a live node; ``compared``: cells of drawn
-    nodes that have a live entry, ``delay`` and ``nearest`` their delays, see :func:`cell_delays`;
-    ``changed``: nodes whose leaf sets have changed.
+    ``right``: leaf sets that are correct for the ring.  ``filled``, ``alive``: table entries, and
+    those that are live nodes.  ``possible``: cells for which a live node exists.  ``compared``:
+    cells of drawn nodes with a live entry; ``delay`` and ``nearest``: the sums of their delays, see
+    :func:`cell_delays`.  ``changed``: nodes whose leaf set has changed.
 
     Attributes
     ----------
     number : int
-        The round.
+        The number of the round.
     """
 
     number: int
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
-        given, states, mine = self.given, self.states(bucket, tables), self.live(bucket)
+        given, states, own = self.given, self.states(bucket, tables), self.live(bucket)
         live = given.in_round.live()
         drawn = draws.stream(given.seed, "compared cells", self.number)
         some = live[np.unique(drawn.random_raw(_COMPARED) % np.uint64(len(live))).astype(np.int64)]
         some = some[(some >= states.first) & (some < states.first + len(states.own))]
         delay, nearest = cell_delays(states, given.is_alive, live, some, given.kernel)
-        filled, alive = count_entries(states, given.is_alive, mine)
+        filled, alive = count_entries(states, given.is_alive, own)
         sums = {
-            "right": right_leaf_sets(states, live, mine),
+            "right": right_leaf_sets(states, live, own),
             "filled": filled,
             "alive": alive,
-            "possible": cells_with_nodes(states.known.take(live), states.b, *_span(live, mine)),
+            "possible": cells_with_nodes(states.known.take(live), states.b, *_span(live, own)),
             "compared": len(nearest),
             "delay": delay.sum(),
             "nearest": nearest.sum(),
@@ -116,29 +116,29 @@ class MeasureNodes(NodeProgram):
         return {}
 
 
-def _span(live: np.ndarray, mine: np.ndarray) -> tuple[int, int]:
-    """Return where some of the live nodes, neighbours, begin and end among all."""
-    if not len(mine):
+def _span(live: np.ndarray, own: np.ndarray) -> tuple[int, int]:
+    """Return the first and the last index of adjacent live nodes among all live nodes."""
+    if not len(own):
         return 0, 0
-    first = int(np.searchsorted(live, mine[0]))
-    return first, first + len(mine)
+    first = int(np.searchsorted(live, own[0]))
+    return first, first + len(own)
 
 
 def round_measures(live: int, result: RoundResult, measured: Columns) -> dict[str, float]:
-    """Measure -> value, after a round.
+    """Return the values of measures after a round.
 
-    ``nodes.live``; ``leaf_sets.right`` (share of the live nodes whose leaf set is the ring's);
-    ``leaf_sets.changed`` (nodes); ``cells.filled``, ``cells.dead`` (entries that are dead),
-    ``cells.missing`` (empty, though there is a live node for the cell), all per live node;
-    ``cells.delay`` and ``cells.nearest_delay``, see :func:`cell_delays`; ``lookups``, and of them
-    the shares ``lookups.delivered`` and ``lookups.right``, ``lookups.hops`` (mean of the delivered)
-    and ``lookups.lost`` (lost transmissions per lookup); ``hops.N``, the share of the delivered
-    that took N hops; ``messages.KIND`` and ``messages.lost KIND``.
+    ``nodes.live``.  ``leaf_sets.right``: share of the live nodes with the correct leaf set.
+    ``leaf_sets.changed``: nodes.  ``cells.filled``, ``cells.dead`` (dead entries),
+    ``cells.missing`` (empty cells for which a live node exists): per live node.  ``cells.delay``,
+    ``cells.nearest_delay``: see :func:`cell_delays`.  ``lookups``, ``lookups.delivered``,
+    ``lookups.right``: their number and shares.  ``lookups.hops``: mean over delivered ones.
+    ``lookups.lost``: lost transmissions per lookup.  ``hops.N``: the share of delivered lookups
+    with N hops.  ``messages.KIND``, ``messages.lost KIND``.
 
     Parameters
     ----------
     live : int
-        How many nodes are alive.
+        The number of live nodes.
     measured : Columns
         The tables :data:`MEASURED` of all buckets.
     """
@@ -181,7 +181,7 @@ def _lookup_measures(found: LookupResults) -> dict[str, float]:
 
 
 def count_entries(states: States, is_alive: IsAlive, some: np.ndarray) -> tuple[int, int]:
-    """Return how many entries the tables of some nodes have, and how many of them are alive."""
+    """Return the number of entries in the tables of some nodes, and of live ones."""
     filled = alive = 0
     for start in range(0, len(some), _NODES):
         entries = states.cells[some[start : start + _NODES] - states.first]
@@ -191,12 +191,12 @@ def count_entries(states: States, is_alive: IsAlive, some: np.ndarray) -> tuple[
 
 
 def right_leaf_sets(states: States, live: np.ndarray, some: np.ndarray) -> int:
-    """Return how many of some live nodes have exactly the leaf set of the ring of live nodes.
+    """Count the live nodes among `some` with exactly the leaf set of the live ring.
 
     Parameters
     ----------
     live, some : ndarray of int64
-        Positions, ascending; `some` are neighbours among the live ones.
+        Positions, ascending; `some` are adjacent among the live nodes.
     """
     first, last = _span(live, some)
     places = ring_leaves(np.arange(first, last), states.half, len(live))
@@ -207,27 +207,27 @@ def right_leaf_sets(states: States, live: np.ndarray, some: np.ndarray) -> int:
 def cell_delays(
     states: States, is_alive: IsAlive, live: np.ndarray, nodes: np.ndarray, kernel: Kernel
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return how far each live entry of some nodes is, and how far the nearest live node is.
+    """Return the delay to each live entry of some nodes, and to the nearest possible entry.
 
     Parameters
     ----------
     live : ndarray of int64
-        Positions of all live nodes, ascending.
+        The positions of all live nodes, ascending.
     nodes : ndarray of int64
-        Positions of live nodes whose tables `states` has.
+        The positions of live nodes whose tables are in `states`.
 
     Returns
     -------
     known, nearest : ndarray of int64
-        Delay in microseconds from the node's router to that of its entry, and to the nearest router
-        of a live node that could be the entry.
+        The delay in microseconds from the node's router to the router of its entry, and to the
+        nearest router of a live node that fits the cell.
     """
     known, nearest = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     if not len(nodes):
         return known[0], nearest[0]
     ring = states.known.take(live)
     routers, of_router = np.unique(ring.router, return_inverse=True)
-    of_router = np.append(of_router, 0)  # reduceat asks for a place behind the last node
+    of_router = np.append(of_router, 0)  # reduceat needs an element after the last node
     for node, place in zip(nodes, np.searchsorted(live, nodes), strict=True):
         row, column, begin, end = _cells_of(ring, place, states.b, states.cells.shape[1])
         entry = states.cells[node - states.first, row, column].astype(np.int64)
@@ -236,7 +236,7 @@ def cell_delays(
             continue
         own = states.known.router[node]
         delay = kernel.delays(np.full(len(routers), own), routers)[of_router]
-        # minima between the begins and ends of all cells; every second one is between two cells
+        # minima over cells and the gaps between them; keep those of cells
         ends = np.column_stack([begin[usable], end[usable]]).ravel()
         nearest.append(np.minimum.reduceat(delay, ends)[::2])
         router = states.known.router[entry[usable]]
@@ -247,24 +247,26 @@ def cell_delays(
 def _cells_of(
     ring: Ring, place: int, b: int, rows: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Cells of a node's routing table for which there are nodes, and those: they are neighbours.
+    """Return the cells of a node's routing table for which nodes exist, and these nodes.
+
+    The nodes that fit a cell are adjacent on the ring.
 
     Parameters
     ----------
     ring : Ring
-        In the order of nodeIds.
+        The nodes, sorted by nodeId.
     place : int
-        That of the node in `ring`.
+        The index of the node in `ring`.
     rows : int
-        Of the routing table.
+        The number of rows of the routing table.
 
     Returns
     -------
     row, column, begin, end : ndarray of int64
-        In the order of rows and columns: the nodes for a cell are at `begin` to `end` - 1.
+        The cells, sorted; the nodes that fit a cell have the indices `begin` to `end` - 1.
     """
     found = [np.empty((4, 0), dtype=np.int64)]
-    first, last = 0, len(ring)  # of those that share `row` digits with the node
+    first, last = 0, len(ring)  # the nodes that share `row` digits with the node
     for row in range(rows):
         if last - first < 2:
             break
@@ -280,17 +282,17 @@ def _cells_of(
 
 
 def cells_with_nodes(live: Ring, b: int, first: int = 0, last: int | None = None) -> int:
-    """Cells of all routing tables together for which there is a live node.
+    """Count the cells of all routing tables for which a live node exists.
 
-    Of the nodes that share the first `row` digits, each has in that row a cell for each other digit
-    that some of them have next.
+    A node that shares its first `row` digits with other nodes has a possible cell in that row for
+    each other next digit that occurs among them.
 
     Parameters
     ----------
     live : Ring
-        The live nodes, in the order of their nodeIds.
+        The live nodes, sorted by nodeId.
     first, last : int, optional
-        Of the tables of these only.
+        Count the tables of these nodes only.
     """
     last = len(live) if last is None else last
     if len(live) < 2 or first >= last:
@@ -298,7 +300,7 @@ def cells_with_nodes(live: Ring, b: int, first: int = 0, last: int | None = None
     shared = u128.shared_digits_np(live.hi[1:], live.lo[1:], live.hi[:-1], live.lo[:-1], b)
     cells = 0
     for row in range(int(shared.max()) + 1):
-        # classes of nodes that share `row` digits; in each, the different next digits
+        # for classes of nodes that share `row` digits: members, and number of distinct next digits
         begins = np.r_[0, np.flatnonzero(shared < row) + 1]
         ends = np.r_[begins[1:], len(live)]
         members = np.maximum(np.minimum(ends, last) - np.maximum(begins, first), 0)

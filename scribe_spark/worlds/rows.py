@@ -1,4 +1,4 @@
-"""Events as arrays: what the numpy kernels of checks and generators work on."""
+"""Events as arrays, for the numpy kernels of checks and generators."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ import numpy as np
 
 from scribe_spark.core.arrays import NO_GROUP, Rows
 
-#: Events by their names in a table, those of Pastry's nodes first; the place of a name is its code
-#: in the kernels.
+#: The names of events in a table, node events first; the code of an event is its index here.
 EVENT_NAMES = ("arrive", "leave", "fail", "recover", "create", "join", "quit", "publish")
 ARRIVE, LEAVE, FAIL, RECOVER, CREATE, JOIN, QUIT, PUBLISH = range(len(EVENT_NAMES))
 
-#: The first so many are events of a node, the others of a node and a group.
+#: The number of node events; the other events belong to a node and a group.
 NODE_EVENTS = 4
 
-#: Code of an event of a node -> whether the node is alive afterwards.
+#: For each code of a node event: True if the node is alive after it.
 ALIVE_AFTER = np.array([True, False, False, True])
 
 
 @dataclass(frozen=True)
 class Extent:
-    """The nodes, rounds and groups that a table of events has to fit into.
+    """The numbers of nodes and rounds that a table of events must fit.
 
     Attributes
     ----------
     nodes : int
-        Nodes that there are, N; numbered from 0.
+        N, the number of nodes; they are numbered from 0.
     rounds : int
-        Rounds, R; numbered from 0.
+        R, the number of rounds; they are numbered from 0.
     initial : int
-        Nodes 0 to `initial` - 1 are alive at the start, the others have not arrived yet.
+        Nodes 0 to `initial` - 1 are alive at the start; the others have not arrived yet.
     """
 
     nodes: int
@@ -41,15 +40,15 @@ class Extent:
 
 @dataclass(frozen=True)
 class EventRows(Rows):
-    """Rows of an events table, E of them, in any order.
+    """E rows of a table of events, in any order.
 
     Attributes
     ----------
     rounds, nodes : ndarray of int64, shape (E,)
     events : ndarray of int8, shape (E,)
-        Codes of events; -1 is unknown.
+        The codes of events; -1 for an unknown name.
     groups : ndarray of int64, shape (E,)
-        `NO_GROUP` where an event has none; left out where none has one.
+        The groups; `NO_GROUP` for node events.  By default all are `NO_GROUP`.
     """
 
     rounds: np.ndarray
@@ -64,7 +63,7 @@ class EventRows(Rows):
 
     @classmethod
     def at_once(cls, at: int, nodes: np.ndarray, event: int) -> EventRows:
-        """Return one event for each of `nodes`, in round `at`."""
+        """Return one event for each node, in round `at`."""
         return cls.of_groups(at, nodes, event, NO_GROUP)
 
     @classmethod
@@ -75,7 +74,7 @@ class EventRows(Rows):
         event: int,
         groups: np.ndarray | int,
     ) -> EventRows:
-        """Return an event for each of `nodes` in its group; one round or group may do for all."""
+        """Return one event for each node and its group; scalars are broadcast."""
         return cls(
             np.broadcast_to(rounds, len(nodes)).astype(np.int64),
             nodes.astype(np.int64),
@@ -85,17 +84,17 @@ class EventRows(Rows):
 
     @classmethod
     def none(cls) -> EventRows:
-        """No rows."""
+        """Return no rows."""
         return cls.at_once(0, np.empty(0, dtype=np.int64), FAIL)
 
     @property
     def of_node(self) -> np.ndarray:
-        """Mark the rows that are events of Pastry's nodes: bool, shape (E,)."""
+        """True for node events: bool, shape (E,)."""
         return self.events < NODE_EVENTS
 
 
 def event_codes(names: np.ndarray) -> np.ndarray:
-    """The codes of events by name: int8, shape as `names` (object); -1 where a name is unknown."""
+    """Return the codes of events given by name: int8; -1 for unknown names."""
     codes = np.full(len(names), -1, dtype=np.int8)
     for code, name in enumerate(EVENT_NAMES):
         codes[names == name] = code

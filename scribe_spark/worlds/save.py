@@ -1,6 +1,6 @@
-"""The rows that a world is saved in: the engine's `ROWS`, and what the header says of them.
+"""The rows in which a world is saved: the engine's `ROWS`, and a header.
 
-Rows name nodes by their positions on the ring, so they belong to the nodes of their world.
+Rows refer to nodes by ring position, so they are valid only with the nodes of their world.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
 from scribe_spark.scribe.state import PREFIX
 from scribe_spark.worlds.live_systems import OF_SYSTEM
 
-#: Tables of a bucket: the lives of its nodes, the round of each node's last arrival or recovery
-#: (``round``), and what the save is.
+#: Tables of a bucket: the lives of its nodes; the round of each node's last arrival or recovery
+#: (``round``); and the header.
 LIVES, INCARNATIONS, HEADER = "lives", "incarnations", "world"
 
-#: The version of the saved tables; saves of others are not read.
+#: The version of the saved tables; other versions are refused.
 VERSION = 2
 
 
 @dataclass(frozen=True)
 class WorldHeader:
-    """The head of a save.
+    """The header of a saved world.
 
     Attributes
     ----------
     buckets : int
-        B.
+        B, the number of buckets.
     round : int
-        The round that is played next.
+        The number of the next round.
     version : int
     """
 
@@ -54,7 +54,7 @@ class WorldHeader:
 
 
 def read_header(rows: DataFrame) -> WorldHeader:
-    """Return the header of saved rows (`ROWS`)."""
+    """Read the header of saved rows (`ROWS`)."""
     first = rows.where((F.col("name") == HEADER) & (F.col("bucket") == 0) & F.col("table"))
     (row,) = read_rows(first.select(ROWS.names).toArrow().to_batches())
     return WorldHeader(**{name: int(column[0]) for name, column in row.read().items()})
@@ -63,15 +63,15 @@ def read_header(rows: DataFrame) -> WorldHeader:
 def lives_tables(
     bounds: np.ndarray, bucket: int, lives: Lives, incarnation: np.ndarray, number: int
 ) -> dict[str, Columns]:
-    """Return the tables of a bucket that players do not keep.
+    """Return the tables of a bucket that the player does not hold.
 
     Parameters
     ----------
     bounds : ndarray of int64, shape (B + 1,)
     lives, incarnation
-        Of all nodes.
+        The values for all nodes.
     number : int
-        The round that is played next.
+        The number of the next round.
     """
     own = slice(bounds[bucket], bounds[bucket + 1])
     return {
@@ -84,7 +84,7 @@ def lives_tables(
 def lives_rows(
     bounds: np.ndarray, lives: Lives, incarnation: np.ndarray, number: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of :func:`lives_tables` of all buckets: `ROWS`."""
+    """Yield the tables of :func:`lives_tables` for all buckets: `ROWS`."""
     for bucket in range(len(bounds) - 1):
         tables = lives_tables(bounds, bucket, lives, incarnation, number)
         for name, columns in tables.items():
@@ -92,19 +92,19 @@ def lives_rows(
 
 
 def read_lives(rows: DataFrame) -> Lives:
-    """Return the lives of all nodes, off the rows of a world."""
+    """Read the lives of all nodes from the rows of a world."""
     tables = rows.where((F.col("name") == LIVES) & F.col("table")).select(ROWS.names).toArrow()
     found = sorted(read_rows(tables.to_batches()), key=lambda row: row.bucket)
     return Lives(**concatenate([row.read() for row in found]))
 
 
 def refuse_other_buckets(buckets: int, before: int, otherwise: str = "") -> None:
-    """Refuse another number of buckets than nodes were saved in: each has tables of its own.
+    """Refuse a number of buckets other than that of the saved world.
 
     Parameters
     ----------
     otherwise : str
-        What else would do.
+        Another remedy, for the error message.
 
     Raises
     ------
@@ -116,14 +116,14 @@ def refuse_other_buckets(buckets: int, before: int, otherwise: str = "") -> None
 
 
 def is_saved(name: str) -> bool:
-    """Return whether a table is needed to go on; the others can be made again or are forgotten."""
+    """Return True for tables that are needed to resume; others are recomputed or dropped."""
     if name.startswith(PREFIX):
         return name not in OF_THE_LAST_ROUND
     return name in (LEAVES, CELLS, LIVES, INCARNATIONS, HEADER) or OF_SYSTEM in name
 
 
 def saved_rows(rows: DataFrame) -> DataFrame:
-    """Return those of a world's rows that are needed to go on, with their bytes: `ROWS`; lazy."""
+    """Return the rows of a world that are needed to resume, with their bytes: `ROWS`; lazy."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for row in read_rows(batches):

@@ -1,4 +1,4 @@
-"""The multicasts of Scribe in a round, as its nodes leave them in their buckets.
+"""The multicasts of Scribe in a round, read from the tables of its buckets.
 
 References
 ----------
@@ -36,12 +36,12 @@ from scribe_spark.underlay.protocol import Kernel
 _SCRIBE = "scribe"
 _IP, _UNICAST = BASELINES
 
-#: Every measure of Scribe's multicasts -> its unit.
+#: The measures of Scribe's multicasts with their units.
 MULTICAST_MEASURES: dict[str, str] = multicast_units(_SCRIBE, BASELINES)
 
 
 def system_of(measure: str) -> str:
-    """Return the system that a measure belongs to.
+    """Return the system of a measure: the first part of its name.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class ScribeTables:
     Attributes
     ----------
     from_root : bool
-        Whether multicasts begin at roots, else at their sources.
+        True if multicasts start at roots, False if at their sources.
     """
 
     from_root: bool
@@ -68,22 +68,22 @@ class ScribeTables:
     by_hops: bool = False
 
     def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
-        """Return the first publication of each group that a root has taken.
+        """Return the first publication of each group that a root accepted.
 
         Parameters
         ----------
         tables : mapping of str to Columns
-            The table `OUTCOMES`.
+            Contains the table `OUTCOMES`.
         """
         taken = Sent.of_buckets(tables.get(OUTCOMES, {})).taken()
         group, first = np.unique(taken.group, return_index=True)
-        mine = taken.take(first)
+        firsts = taken.take(first)
         if self.from_root:
-            return Multicasts.from_start(group, mine.publication, mine.root)
-        return Multicasts(group, mine.publication, mine.source, mine.hops, mine.delay_us)
+            return Multicasts.from_start(group, firsts.publication, firsts.root)
+        return Multicasts(group, firsts.publication, firsts.source, firsts.hops, firsts.delay_us)
 
     def begun(self, outcomes: Columns) -> Begun:
-        """Return all publications that roots have taken in the round.
+        """Return all publications that roots accepted in the round.
 
         Parameters
         ----------
@@ -124,9 +124,10 @@ def multicast_columns(
     ring: Ring,
     kernel: Kernel,
 ) -> dict[str, dict[str, Any]]:
-    """Return the columns of a round's multicasts for views: ``tree_edges, deliveries``.
+    """Return columns of a round's multicasts for the views ``tree_edges`` and ``deliveries``.
 
-    The views are those of a run (`schemas.WRITTEN`), of what some nodes have sent and got.
+    The views have the schemas of runs (`schemas.WRITTEN`); the result covers the nodes of the given
+    tables.
 
     Parameters
     ----------

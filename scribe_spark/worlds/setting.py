@@ -1,4 +1,4 @@
-"""The events so far, the groups and the nodes: all that a generator may look at."""
+"""The input of a generator: earlier events, groups and nodes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from scribe_spark.worlds.rows import EventRows, Extent
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """A world's events so far, when another generator adds to them.
+    """A world's events so far, and its groups and nodes, for the next generator.
 
     Attributes
     ----------
     rows : EventRows
-        Events of nodes come before those of groups, and publications last.
+        The events so far: node events first, then group events, publications last.
     extent : Extent
     groups : WorldGroups, optional
         None in a world without groups.
     nodes : DataFrame, optional
-        `schemas.NODES`; for generators that depend on nodeIds.
+        `schemas.NODES`, for generators that depend on nodeIds.
     """
 
     rows: EventRows
@@ -35,12 +35,12 @@ class Setting:
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
-        """The lifetimes of the nodes by the events so far."""
+        """The lifetimes of nodes by the events so far."""
         return Lifetimes(self.rows, self.extent)
 
     @property
     def known_groups(self) -> WorldGroups:
-        """The groups, of a world that has some."""
+        """The groups; an error if the world has none."""
         if self.groups is None:
             raise ValueError("the world has no groups")
         return self.groups

@@ -1,4 +1,4 @@
-"""The nodes of a world before its first round, as the rows of their buckets."""
+"""The state of a world before its first round, as rows of its buckets."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from scribe_spark.runtime.sessions import local_frame, parallelism
 from scribe_spark.underlay.protocol import Kernel, Underlay
 from scribe_spark.worlds.save import lives_rows
 
-#: The overlays that a world can start with.
+#: The kinds of overlays with which a world can start.
 _OVERLAYS = ("perfect", "arrivals")
 
 
 def check_start(overlay: str) -> None:
-    """Refuse an overlay that no world starts with.
+    """Refuse a kind of overlay with which no world can start.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def check_start(overlay: str) -> None:
 def ring_of_world(nodes: DataFrame, buckets: int, kernel: Kernel) -> BucketRing:
     """Return the ring of all nodes (`schemas.NODES`) of a world, cut into buckets."""
     facts, spark = distribute_facts(nodes, kernel), nodes.sparkSession
-    # a superstep costs as much as there are partitions, and no more for several buckets in one
+    # the cost of a superstep grows with the number of partitions, not of buckets in them
     layout = Layout(spark, buckets, parallelism(spark))
     return BucketRing(facts, bucket_bounds(facts.ring, buckets, 64), layout)
 
@@ -57,12 +57,12 @@ def start_rows(
     seed: int,
     underlay: Underlay,
 ) -> DataFrame:
-    """Return the rows of a world before its first round (`ROWS`), materialised.
+    """Return the rows of a world before its first round, materialised: `ROWS`.
 
     Parameters
     ----------
     initial : int
-        How many nodes are alive: the first numbers.
+        The number of live nodes: those with the smallest numbers.
     overlay : str
         ``perfect`` or ``arrivals``.
     """
@@ -90,7 +90,7 @@ def start_rows(
 def _perfect_bucket(
     ring: BucketRing, initial: int, rules: OverlayConfig, kernel: Kernel
 ) -> DataFrame:
-    """Return the perfect tables of the only bucket, made by one task; lazy."""
+    """Return the perfect tables of a single bucket, computed by one task; lazy."""
     facts = ring.facts
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

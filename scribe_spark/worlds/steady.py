@@ -1,7 +1,7 @@
-"""The steady state of a world under churn: the rounds of which its figures are taken.
+"""The steady state of a world under churn: the rounds over which figures average.
 
-A world begins with perfect tables and trees, and with members that are all there.  Under churn all
-of them get worse for a while, so a mean over all rounds depends on how many are played.
+A world starts with perfect tables and trees, and with all members alive.  Under churn the tables
+degrade for a while, so a mean over all rounds would depend on the number of rounds.
 
 References
 ----------
@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-#: Rounds of a moving mean, and its share by which that of the rounds after it may differ.
+#: The window of the moving mean in rounds, and the maximal relative difference to the mean of the
+#: later rounds.
 WINDOW, TOLERANCE = 10, 0.02
 
 
@@ -23,19 +24,19 @@ def steady_from(
 ) -> int | None:
     """Return the index of the first value of the steady state.
 
-    The steady state begins with the first value such that the mean of `window` values from it on
-    differs by less than `tolerance` from the mean of all values after these, of which there must be
-    `window` at least.
+    The steady state begins at the first value from which the mean of `window` values differs by
+    less than `tolerance` (relative) from the mean of all later values; there must be at least
+    `window` later values.
 
     Parameters
     ----------
     values : sequence of float
-        Round by round; NaN where a round does not have the measure, which is left out of means.
+        A value for each round; NaN for rounds without the measure, which are ignored.
 
     Returns
     -------
     int or None
-        None: the values do not settle.
+        None if the values do not settle.
 
     Examples
     --------
@@ -53,7 +54,7 @@ def steady_from(
 
 
 def first_steady(lines: Iterable[Sequence[float] | np.ndarray]) -> int | None:
-    """Return the index from which several lines of values are steady; None if one never is."""
+    """Return the index from which several series are steady; None if one never is."""
     begins = [steady_from(line) for line in lines]
     return None if None in begins else max((one for one in begins if one is not None), default=0)
 

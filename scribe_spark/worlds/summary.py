@@ -1,4 +1,4 @@
-"""The measures of all rounds as a few numbers of the whole world."""
+"""Statistics of a world's measures over all rounds."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from scribe_spark.worlds.round_measures import ROUND_MEASURES
 from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES
 from scribe_spark.worlds.steady import steady_from
 
-#: The ending of the mean over the steady state.
+#: The suffix of the mean over the steady state.
 STEADY = ".steady"
 
-#: What follows the name of a measure, where the number is not the mean over the rounds.
+#: The suffixes of statistics other than the mean over all rounds.
 _ENDINGS = (".first", ".last", ".least", ".most", STEADY)
 
-#: Names of counts begin so: a round without one has 0 of it.  All measures of groups are counts,
-#: but those of its multicasts.
+#: The prefixes of counts, which are 0 in a round without a value.  All measures of groups are
+#: counts, except those of multicasts.
 _COUNTS = ("messages.", GROUP_PREFIX)
 
 
 def summary_units() -> dict[str, str]:
-    """Every number that :func:`summarise` may make -> its unit."""
+    """Return the unit of every statistic that :func:`summarise` may return."""
     return {
         f"{measure}{ending}": unit
         for measure, unit in (
@@ -39,7 +39,7 @@ def summary_units() -> dict[str, str]:
 
 
 def measure_of(metric: str) -> str:
-    """The measure that a number of :func:`summarise` is of.
+    """Return the measure of a statistic of :func:`summarise`.
 
     Examples
     --------
@@ -51,35 +51,35 @@ def measure_of(metric: str) -> str:
 
 
 def measures_by_round(rounds: pd.DataFrame) -> pd.DataFrame:
-    """A row for each round, a column for each measure.
+    """Return a table with a row for each round and a column for each measure.
 
-    Where a round has no such measure, the value is 0 for a count of messages or of groups, and for
-    the share of lookups by hops if any lookup was delivered; else it is NaN.
+    If a round has no value of a measure, the value is 0 for counts, and for the shares of lookups
+    by hops if any lookup was delivered; otherwise it is NaN.
 
     Parameters
     ----------
     rounds : DataFrame
-        `schemas.ROUNDS`, of one world.
+        `schemas.ROUNDS` of one world.
     """
     table = rounds.pivot(index="round", columns="measure", values="value").sort_index()
-    # what did not occur in a round is not among its rows
+    # a round has no row for a count of 0
     for name in table:
         if name in MULTICAST_MEASURES:
             continue
         if name.startswith(_COUNTS):
             table[name] = table[name].fillna(0.0)
-        elif name.startswith("hops."):  # of the delivered lookups, if there are any
+        elif name.startswith("hops."):  # shares of delivered lookups; NaN if there are none
             table[name] = table[name].fillna(0.0).where(table["lookups.hops"].notna())
     return table
 
 
 def totals_by_number(rounds: pd.DataFrame, measure: str) -> dict[int, float]:
-    """N -> the sum of ``MEASURE.N`` over all rounds, ascending; such as ``scribe.repaired.N``.
+    """Return N -> the sum of ``MEASURE.N`` over all rounds, for example ``scribe.repaired.N``.
 
     Parameters
     ----------
     rounds : DataFrame
-        From :func:`measures_by_round`.
+        The result of :func:`measures_by_round`.
     """
     begins = f"{measure}."
     ends = {name.removeprefix(begins): name for name in rounds if name.startswith(begins)}
@@ -88,20 +88,20 @@ def totals_by_number(rounds: pd.DataFrame, measure: str) -> dict[int, float]:
 
 
 def summarise(rounds: pd.DataFrame) -> dict[str, float | None]:
-    """Numbers of a world, for each measure of its rounds.
+    """Return statistics of each measure over the rounds of a world.
 
     Parameters
     ----------
     rounds : DataFrame
-        From :func:`measures_by_round`.
+        The result of :func:`measures_by_round`.
 
     Returns
     -------
     dict
-        ``MEASURE`` (the mean over the rounds that have it), ``MEASURE.first`` and ``MEASURE.last``
-        (of the first and the last round, None where that has none), ``MEASURE.least`` and
-        ``MEASURE.most``; and ``MEASURE.steady``, the mean over the rounds from the first of the
-        measure's steady state on (`steady.steady_from`), where the measure settles.
+        ``MEASURE``: the mean over the rounds that have it.  ``MEASURE.first``, ``MEASURE.last``:
+        the values of the first and last round, or None.  ``MEASURE.least``, ``MEASURE.most``:
+        minimum and maximum.  ``MEASURE.steady``: the mean from the start of the steady state
+        (`steady.steady_from`), if the measure settles.
     """
     found: dict[str, float | None] = {}
     for measure, line in rounds.items():

@@ -1,7 +1,7 @@
 """The tables of a world that users read, declared over the rows of its buckets.
 
-A view says which tables of a bucket it needs, and what rows they are; `engine.views` names nodes,
-groups and routers.
+A view lists the tables of a bucket that it needs, and turns them into rows; `engine.views` replaces
+positions and indices by the numbers of nodes and groups.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.save import LIVES
 from scribe_spark.worlds.scribe_multicasts import multicast_columns
 
-#: Rows that a view makes at a time where each is large.
+#: The number of rows that a view makes in one step, if rows are large.
 _AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bucket as a view sees it.
+    """The data of a bucket that a view can read.
 
     Attributes
     ----------
     tables : Tables
     first, last : int
-        Its positions: from the first up to the last, without that.
+        The ring position of the bucket's first node, and of the next bucket's first node.
     ring : Ring
         All nodes.
     kernel : Kernel
-        Of the underlay.
+        The kernel of the underlay.
     groups : Groups or None
     """
 
@@ -66,18 +66,18 @@ class Bucket:
     groups: Groups | None
 
     def table(self, name: str) -> Columns | None:
-        """Return a table, None where the bucket has no row of it."""
+        """Return a table, None if it has no rows in the bucket."""
         return self.tables[name] if self.tables.has_rows(name) else None
 
     @property
     def names(self) -> Names:
-        """The names of nodes, routers and groups."""
+        """The numbers of nodes and groups and the ids of routers, for views."""
         numbers = whole_numbers() if self.groups is None else self.groups.number
         return Names(RingInMemory(self.ring), self.kernel, numbers)
 
     @property
     def states(self) -> States:
-        """The knowledge of the nodes."""
+        """The leaf sets and routing tables of the nodes."""
         return States.of_tables(self.ring, self.first, self.tables)
 
 
@@ -88,11 +88,11 @@ class View:
     Attributes
     ----------
     tables : tuple of str
-        The tables of a bucket that it needs; a name that ends with a space stands for all tables
-        that begin so.
+        The tables of a bucket that it needs; a name that ends with a space selects all tables with
+        that prefix.
     schema : StructType
     rows : callable
-        ``rows(bucket)``: yields columns that `Names.batch` names, or batches of the schema.
+        ``rows(bucket)`` yields columns for `Names.batch`, or batches of the schema.
     """
 
     tables: tuple[str, ...]
@@ -100,7 +100,7 @@ class View:
     rows: Callable[[Bucket], Iterable[Mapping[str, Any] | pa.RecordBatch]]
 
     def batches(self, bucket: Bucket) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a bucket, with the columns of the schema."""
+        """Yield the rows of the view for a bucket."""
         schema = to_arrow_schema(self.schema)
         for columns in self.rows(bucket):
             named = isinstance(columns, pa.RecordBatch)
@@ -110,7 +110,7 @@ class View:
 def view(
     rows: DataFrame, ring: BucketRing, kernel: Kernel, wanted: View, groups: Groups | None = None
 ) -> DataFrame:
-    """Return what the rows of a world (`ROWS`) say: the rows of a view; lazy."""
+    """Return the rows of a view, from the rows of a world (`ROWS`); lazy."""
     facts, bounds = ring.facts, ring.bounds
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -155,7 +155,7 @@ def _states(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
 
 
 def _as_bytes(values: np.ndarray, offsets: np.ndarray) -> pa.Array:
-    """Return segments of an int32 array as a column of bytes."""
+    """Return segments of an int32 array as a binary column."""
     data = pa.py_buffer(np.ascontiguousarray(values, dtype="<i4"))
     starts = pa.py_buffer((offsets * 4).astype("<i4"))
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, [None, starts, data])
@@ -183,7 +183,7 @@ def _new_leaf_sets(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
 
 
 def messages_view(kinds: tuple[str, ...]) -> View:
-    """`schemas.MESSAGES` of a round that has kept its messages.
+    """Return the view `schemas.MESSAGES` of a round that has kept its messages.
 
     Parameters
     ----------
@@ -199,12 +199,12 @@ def messages_view(kinds: tuple[str, ...]) -> View:
 
 
 def live_knowledge_view(lives: Lives) -> View:
-    """`schemas.KNOWLEDGE`: what live nodes know of live nodes.
+    """Return the view `schemas.KNOWLEDGE`: tables of live nodes without dead nodes.
 
     Parameters
     ----------
     lives : Lives
-        Of all nodes.
+        The lives of all nodes.
     """
 
     def rows(bucket: Bucket) -> Iterator[pa.RecordBatch]:
@@ -232,7 +232,7 @@ def _children(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
 def multicasts_view(
     measures: MulticastMeasures, outcomes: Columns, name: str, schema: StructType
 ) -> View:
-    """``tree_edges`` or ``deliveries`` of the multicasts of a round.
+    """Return the view ``tree_edges`` or ``deliveries`` of a round's multicasts.
 
     Parameters
     ----------

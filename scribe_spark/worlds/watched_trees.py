@@ -1,8 +1,8 @@
-"""A few small trees of a world that are watched: what failures do to them, round by round.
+"""Watched trees: the effect of failures on a few small trees, round by round.
 
-Trees are told in the rounds in which something befalls them, so that their table stays small: when
-a node with children has died, the tree before the round and after it, and then the tree after each
-round up to the first in which nobody in it is an orphan.
+To keep the table small, a tree is recorded only around failures: when a node with children has
+died, the tree before and after that round, and then the tree after each round until no node in it
+is an orphan.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ from scribe_spark.scribe.state import ScribeState
 if TYPE_CHECKING:
     from scribe_spark.worlds.groups import WorldGroups
 
-#: Values of ``moment`` in `schemas.WATCHED_TREES`.
+#: The values of ``moment`` in `schemas.WATCHED_TREES`.
 BEFORE, AFTER = "before", "after"
 
-#: So many groups are watched at most; those whose number of members is nearest to :data:`MEMBERS`.
+#: The maximal number of watched groups; groups with a number of members nearest to :data:`MEMBERS`
+#: are chosen.
 WATCHED, MEMBERS = 8, 14
 
-#: Trees of more nodes are not told.
+#: Trees with more nodes are not recorded.
 MOST_NODES = 64
 
 
 def watched_groups(groups: WorldGroups, initial: int) -> np.ndarray:
-    """The groups whose trees are watched: their numbers, ascending.
+    """Return the numbers of the groups whose trees are watched, ascending.
 
     Parameters
     ----------
     initial : int
-        How many nodes are alive at the start.
+        The number of nodes that are alive at the start.
     """
     apart = np.abs(groups.sizes(initial) - MEMBERS)
     return np.sort(groups.numbers[np.argsort(apart, kind="stable")[:WATCHED]])
@@ -53,15 +54,15 @@ def watched_groups(groups: WorldGroups, initial: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Tree(Rows):
-    """A group's tree between two rounds; arrays of shape (n,), nodes by position, ascending.
+    """A group's tree between two rounds; arrays of shape (n,), sorted by node position.
 
     Attributes
     ----------
     node, parent : ndarray of int64
-        `parent` is negative at the root and at nodes that wait for one; it may be dead.
+        Positions; `parent` is negative at the root and at nodes without a parent, and may be dead.
     member, root : ndarray of bool
     orphan : ndarray of bool
-        Not the root, and no live node is the parent and has the node as a child.
+        True if the node is not the root and no live node is its parent and knows it as a child.
     """
 
     node: np.ndarray
@@ -72,23 +73,23 @@ class Tree(Rows):
 
     @property
     def inner(self) -> np.ndarray:
-        """Return the nodes that are parents of others: bool, shape (n,)."""
+        """True for nodes that are parents: bool, shape (n,)."""
         return np.isin(self.node, self.parent)
 
 
 #: The tables of the watched trees: entries (``group, node, parent, member, root``), and the edges
-#: of children tables (``group, parent, child``); groups by index, nodes by position.
+#: in children tables (``group, parent, child``), with indices of groups and positions of nodes.
 TREES_SEEN = _ENTRIES, _EDGES = "scribe watched entries", "scribe watched edges"
 
 
 @dataclass(frozen=True)
 class SeeTrees(RoundProgram):
-    """Write the knowledge of a bucket's nodes about watched trees: the tables :data:`TREES_SEEN`.
+    """Record what a bucket's nodes know about watched trees: the tables :data:`TREES_SEEN`.
 
     Attributes
     ----------
     watched : ndarray of int64
-        Groups, by index.
+        The indices of the groups.
     """
 
     watched: np.ndarray
@@ -100,7 +101,7 @@ class SeeTrees(RoundProgram):
 
 
 def watched_rows(state: ScribeState, watched: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
-    """Return the tables :data:`TREES_SEEN` of some nodes; of trees that are too large a part."""
+    """Return the tables :data:`TREES_SEEN` of some nodes; trees that are too large are cut."""
     size, entries, children = state.size, state.entries, state.children
     first, last = (np.searchsorted(entries.key, (watched + n) * size) for n in (0, 1))
     small = last - first <= MOST_NODES
@@ -116,14 +117,14 @@ def watched_rows(state: ScribeState, watched: np.ndarray) -> dict[str, dict[str,
 
 
 def trees_of(taken: Mapping[str, Columns], watched: np.ndarray, size: int) -> dict[int, Tree]:
-    """Return the watched trees, by the groups' indices; dead nodes are in none.
+    """Return the watched trees by the index of the group; dead nodes are left out.
 
     Parameters
     ----------
     taken : mapping of str to Columns
         The tables :data:`TREES_SEEN` of all buckets.
     size : int
-        K.
+        K, the number of nodes.
     """
     entries, edges = taken.get(_ENTRIES, _NO_ENTRIES), taken.get(_EDGES, _NO_EDGES)
     order = np.lexsort((entries["node"], entries["group"]))
@@ -157,13 +158,13 @@ def told_trees(
     Parameters
     ----------
     number : int
-        The round.
+        The number of the round.
     before, after : mapping of int to Tree
-        By the group's index: the watched trees as they were before the round, and after it.
+        The watched trees before and after the round, by the index of the group.
     known : Ring
-        All nodes, K of them.
+        All K nodes.
     alive : ndarray of bool, shape (K,)
-        After the round.
+        True for nodes that are alive after the round.
     """
     parts = []
     for group, old in before.items():
@@ -189,7 +190,7 @@ def told_trees(
 
 
 def all_told(rounds: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """`schemas.WATCHED_TREES` of several rounds; a node without a parent has None there."""
+    """Combine `schemas.WATCHED_TREES` of several rounds; a missing parent becomes None."""
     parts = [told.astype({"parent": "Int64"}) for told in rounds if len(told)]
     if not parts:
         return pd.DataFrame(columns=schemas.WATCHED_TREES.names)
@@ -198,7 +199,7 @@ def all_told(rounds: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _rows(number: int, moment: str, group: int, tree: Tree, alive: bool) -> dict[str, np.ndarray]:
-    """The columns of `schemas.WATCHED_TREES`, groups by index and nodes by position."""
+    """Return columns of `schemas.WATCHED_TREES`, with indices of groups and positions of nodes."""
     n = len(tree.node)
     return {
         "round": np.full(n, number),

@@ -28,11 +28,11 @@ from scribe_spark.worlds.save import read_header, read_lives, refuse_other_bucke
 from scribe_spark.worlds.starts import check_start, ring_of_world, start_rows
 from scribe_spark.worlds.world_state import Protocols, kinds_of
 
-#: Rounds of the first job that plays as many as time allows; each later one has twice as many as
-#: were played before, so that few events are read that are not played.
+#: The number of rounds of the first job that plays until a time limit; each later job has twice the
+#: number of rounds that were played before, so that few unneeded events are read.
 _FIRST_ROUNDS = 16
 
-#: Results of rounds that a world has as attributes.
+#: The results of rounds that are attributes of a world.
 _OF_ROUNDS = (*LEFT_BY_ROUNDS, "publications_of_systems")
 
 

@@ -1,6 +1,6 @@
 """A world between two rounds: the tables of its buckets on a player, and the lives of its nodes.
 
-There is one orchestrator of a round, whoever keeps the tables: :meth:`WorldState.play`.
+One orchestrator plays a round on every kind of player: :meth:`WorldState.play`.
 
 References
 ----------
@@ -62,19 +62,19 @@ class Protocols:
     Attributes
     ----------
     rules : OverlayConfig
-        How nodes arrive.
+        The rules of arrivals.
     world : RoundsConfig
-        How many lookups a round has; detection, repair and maintenance.
+        The number of lookups per round, and the rules of detection, repair and maintenance.
     seed : int
-        Key of the draws.
+        The seed of random draws.
     kernel : Kernel
-        Of the underlay.
+        The kernel of the underlay.
     live_tree : LiveTree, optional
-        The reference tree that is kept over the live nodes.
+        The reference tree over the live nodes.
     groups : LiveGroups, optional
         The groups of the world.
     systems : LiveSystems
-        The systems that live beside Scribe, in a world with groups.
+        The systems beside Scribe, in a world with groups.
     """
 
     rules: OverlayConfig
@@ -87,23 +87,23 @@ class Protocols:
 
 
 def kinds_of(protocols: Protocols) -> tuple[str, ...]:
-    """Return the kinds of messages that the nodes of a world count."""
+    """Return the kinds of messages that are counted in a world."""
     return MESSAGE_KINDS if protocols.groups is None else MESSAGE_KINDS + SCRIBE_KINDS
 
 
 @dataclass(frozen=True)
 class PlayedRound:
-    """The results of a round, besides the tables of the buckets.
+    """The results of a round except the tables of the buckets.
 
     Attributes
     ----------
     result : RoundResult
-        Of Pastry: messages and lookups.
+        The results of Pastry: messages and lookups.
     measures : dict of str to float
     of_groups : dict of str to pyarrow.Table
-        `LEFT_BY_ROUNDS`, as of `GroupRound`; empty where there are no groups.
+        The tables `LEFT_BY_ROUNDS`, see `GroupRound`; empty without groups.
     outcomes : Columns
-        As of `GroupRound`.
+        See `GroupRound`.
     """
 
     result: RoundResult
@@ -113,14 +113,14 @@ class PlayedRound:
 
 
 class WorldState:
-    """The nodes of a world on a player, and their groups.
+    """The nodes of a world on a player, with their groups.
 
     Parameters
     ----------
     player : Player
     protocols : Protocols
     incarnation : ndarray of int64, shape (K,)
-        The round of each node's last arrival or recovery; rounds write into it.
+        The round of each node's last arrival or recovery; rounds change it.
     """
 
     def __init__(self, player: Player, protocols: Protocols, incarnation: np.ndarray) -> None:
@@ -133,7 +133,7 @@ class WorldState:
     def of_engine(
         cls, engine: InTask | OnSpark, facts: KnowsRing, bounds: np.ndarray, protocols: Protocols
     ) -> WorldState:
-        """Return the world whose saved tables an engine has got."""
+        """Return the world whose saved tables an engine holds."""
         taken = engine.take(HEADER, LIVES, INCARNATIONS)
         lives = Lives(**{name: np.array(column) for name, column in taken[LIVES].items()})
         observer = Observer(kinds_of(protocols))
@@ -162,18 +162,18 @@ class WorldState:
         Parameters
         ----------
         events : mapping of str to ndarray
-            ``node, event, group``: all events of the round, but `memberships`; `group` is of
-            events of groups.
+            ``node, event, group``: all events of the round except `memberships`; `group` applies to
+            group events.
         keeps_messages : bool
-            Whether senders and receivers of all messages stay in the buckets until the next round.
+            True if senders and receivers of all messages stay in the buckets until the next round.
         memberships : DataFrame, optional
-            `ROWS`: joins and quits as messages to their nodes, checked, that the driver does not
-            see; of a player on Spark.
+            Checked joins and quits as messages to their nodes (`ROWS`), for a player on Spark; they
+            are not collected on the driver.
 
         Raises
         ------
         ImpossibleRound
-            An event that cannot be, or no node is left; nothing has been played then.
+            An event is impossible, or no node is left; then nothing has been played.
         """
         player, protocols, of_groups = self.player, self._protocols, None
         player.begin_round(number)
@@ -199,7 +199,7 @@ class WorldState:
         if protocols.systems.systems:
             of_systems, due = self._play_systems(number, events)
             control = control_messages(measures, protocols.systems.seconds)
-            # a baseline that lives as a system has its own numbers, not those beside Scribe's
+            # drop a baseline's numbers beside Scribe if the baseline is also played as a system
             alone = protocols.systems.systems.keys()
             measures = {n: v for n, v in measures.items() if n.partition(".")[0] not in alone}
             measures |= of_systems | {"scribe.control": control}
@@ -239,7 +239,7 @@ class WorldState:
         return seen
 
     def _trees(self, live: LiveGroups, round: RoundOfGroups) -> Mapping[int, Tree]:
-        """Return the watched trees as they are."""
+        """Return the watched trees as they are now."""
         if self._before is not None:
             return self._before
         player, watched = self.player, live.watched_indices(round.groups)
@@ -260,18 +260,18 @@ class WorldState:
         )
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Return the tables that the player does not keep, as rows of all buckets: `ROWS`.
+        """Return the tables that the player does not hold, for all buckets: `ROWS`.
 
         Parameters
         ----------
         number : int
-            The round that is played next.
+            The number of the next round.
         """
         player = self.player
         return lives_rows(player.given.bounds, player.lives, self._incarnation.rounds, number)
 
     def tables(self, number: int, bucket: int) -> dict[str, Columns]:
-        """Return the tables of a bucket that the player does not keep, as of :meth:`rows`."""
+        """Return the tables of a bucket that the player does not hold, as in :meth:`rows`."""
         bounds, lives = self.player.given.bounds, self.player.lives
         return lives_tables(bounds, bucket, lives, self._incarnation.rounds, number)
 
@@ -281,7 +281,7 @@ class WorldState:
 
 
 class _Incarnation:
-    """The round of each node's last arrival or recovery: here, and shared with programs."""
+    """The round of each node's last arrival or recovery, shared with programs."""
 
     def __init__(self, player: Player, rounds: np.ndarray) -> None:
         self.rounds, self._player = rounds, player
@@ -292,7 +292,7 @@ class _Incarnation:
         return _SharedRound(**vars(round), share=self._share)
 
     def _share(self) -> SharedInFiles:
-        """Return the rounds as of now, in a file."""
+        """Return the current values in a file."""
         engine, before = self._player.engine, self._shared
         assert isinstance(engine, OnSpark)
         if before is None or not np.array_equal(before["round"], self.rounds):
@@ -305,7 +305,7 @@ class _Incarnation:
 
 @dataclass(frozen=True)
 class _SharedRound(RoundOfGroups):
-    """A round whose incarnations tasks map: only the name of the file goes with a task."""
+    """A round whose incarnations are in a file that tasks map, so only the file's name is sent."""
 
     share: Any = None
 
@@ -319,7 +319,7 @@ class _SharedRound(RoundOfGroups):
 
 @dataclass(frozen=True)
 class _ForgetMessages(NodeProgram):
-    """Forgets the messages that were kept in the round before."""
+    """Delete the messages that the previous round kept."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
@@ -336,16 +336,16 @@ def play_overlay(
     tables: tuple[str, ...] = (),
     keeps_messages: bool = False,
 ) -> tuple[RoundResult, dict[str, float]]:
-    """Play a round of an overlay without groups; return what is seen of it, and its measures.
+    """Play a round of an overlay without groups; return its result and measures.
 
     Parameters
     ----------
     lookups : int
-        How many are drawn.
+        The number of lookups to draw.
     tables : tuple of str
-        As of `see_round`.
+        See `see_round`.
     keeps_messages : bool
-        Whether senders and receivers of messages stay in the buckets.
+        True if senders and receivers of messages stay in the buckets.
     """
     player.observe(traffic=keeps_messages)
     made = play_round(player, number, events, lookups)
