@@ -153,9 +153,8 @@ def root(out: Path) -> list[str]:
         "",
         *table(["", "measured"], rows),
         "",
-        'JSAC III.B.1: "If the root fails, its immediate children detect the failure and join '
-        'again through Pastry." Costa and Frey (Section 5): "all the other hosts have to start a '
-        'new join procedure". '
+        'According to Costa and Frey (Section 5), "all the other hosts have to start a new join '
+        'procedure"; according to JSAC III.B.1, only the children of the root. '
         + (
             f"JSAC is right: {number(found['rejoined'])} of {number(found['members'])} members "
             "joined again, exactly the root's children."

@@ -414,7 +414,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "JSAC V",
-        "in Scribe, the expected amount of group membership information kept by each node is small",
+        "the expected amount of group membership information kept by each node is small",
         ("scribe",),
         _scribe_keeps_little,
     ),
@@ -444,8 +444,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "JSAC V",
-        "messages traverse the many long links near the leaves in Bayeux, while in Scribe, "
-        "messages traverse few long links near the root",
+        "many long links near the leaves in Bayeux, while in Scribe, [...] few long links near the "
+        "root",
         ("bayeux",),
         _long_links,
     ),
@@ -490,8 +490,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "JSAC V",
-        "the node in the CAN overlay that supplies the contact node for the group and the contact "
-        "node itself handle all join traffic",
+        "the node [...] that supplies the contact node for the group and the contact node itself "
+        "handle all join traffic",
         ("can",),
         _contacts,
     ),
@@ -510,7 +510,7 @@ _DELAY = {"rad.median": "RAD, median"}
 
 #: Flooding and trees over Pastry, flooding over CAN; and trees over CAN: of one group of all, and
 #: of many groups.
-_GRIDS = {"one group of all": "all", "1,500 groups": "groups"}
+_GRIDS = {"one group": "all", "1,500 groups": "groups"}
 
 
 def _numbers(peers: Peers, grid: str, metric: str) -> dict[str, float | None]:

@@ -406,10 +406,10 @@ def page(out: Path, file: Path) -> str:
         [
             "# Scribe and other systems while nodes arrive and fail",
             "",
-            "`make peers-living` plays the worlds and writes this page (`NODES=10000`: smaller "
-            "worlds). All systems live under the same events: the same nodes fail and arrive, the "
-            "same members join, and each group has one publication in each round by the "
-            f"same source; {_nodes(found)} nodes at the start. *A round* is {longest}.",
+            "This page compares systems in worlds with the same events: the same nodes fail and "
+            "arrive, and in each round the same source of each group publishes. At the start there "
+            f"are {_nodes(found)} nodes. *A round* is {longest}. `make peers-living` writes the "
+            "page (with `NODES=10000` of smaller worlds).",
             "",
             f"![Share of deliveries by rounds, and RAD]({FIGURE})",
             "",

@@ -103,6 +103,8 @@ _SAYS_STATISTIC = re.compile(
     r"^(?:(?:Mean number of|Mean|Median|Maximum|Greatest)|The \d+th percentile|Share below [\d.]+)"
     r"(?: \(nearest rank\))?,?(?: over publications,)?(?: of)?(?: the)? "
 )
+#: The ending of a measure that is another one for trees of Scribe, for comparison.
+_BESIDE = ".scribe"
 _SAYS_LINKS = re.compile(r", over (?:the paper's link slots: core|all directed links, those).*$")
 
 
@@ -110,10 +112,18 @@ def measures_page() -> str:
     """``docs/measures_reference.md``."""
     parts = [_ABOUT_MEASURES]
     for title, of_systems in (("Of a run", False), ("Of each system of a run", True)):
-        rows = [
-            [f"`{name}`", " ".join(of["statistics"]), ", ".join(of["units"]), of["figure"], text]
-            for (name, text), of in _run_measures(of_systems).items()
-        ]
+        found = _run_measures(of_systems)
+        beside = {name for name, _ in found if name.endswith(_BESIDE)}
+        rows = []
+        for (name, text), of in found.items():
+            if name in beside:
+                continue
+            names = f"`{name}`"
+            if name + _BESIDE in beside:
+                names += f", `{name}{_BESIDE}`"
+                text += f" `{_BESIDE}`: the same for trees of Scribe."
+            cells = [" ".join(of["statistics"]), ", ".join(of["units"]), of["figure"], text]
+            rows.append([names, *cells])
         header = ("measure", "statistics", "unit", "figure", "definition")
         parts.append(f"\n## {title}\n\n" + "".join(f"{line}\n" for line in table(header, rows)))
     parts.append(_of_rounds())
@@ -241,6 +251,8 @@ def meaning_of(name: str) -> str:
 def _which(of: Mapping[str, Mapping[str, None]]) -> str:
     """Return the systems of a measure; nothing for a measure of all that a world can have."""
     living = {system.name for system in all_systems() if system.world} | {"scribe"}
+    if set(of["systems"]) == living - {"scribe"}:
+        return "all but scribe"
     return "" if living <= set(of["systems"]) else " ".join(of["systems"])
 
 
@@ -377,7 +389,7 @@ def _columns(contracts: Iterable[Mapping[str, Any]]) -> str:
 _ABOUT_COMMANDS = """\
 # Commands
 
-Each command has two examples and its most important options here; `scribe-spark COMMAND --help` has all of them. [configuration.md](configuration.md) describes the options that are also settings of a config file. `make docs` writes this page.
+Each command has two examples and its most important options here; `scribe-spark COMMAND --help` has all. [configuration.md](configuration.md) describes the options that are also settings of a file for `--config`. `make docs` writes this page.
 
 | exit code | meaning |
 |---|---|
@@ -405,6 +417,9 @@ def _commands() -> Iterator[tuple[str, str, click.Command]]:
         yield name, purpose, command
 
 
+#: The option of several commands that the page describes once.
+_CONFIG = "--config"
+
 #: The page has the first examples of a command; its help has all.
 _EXAMPLES = 2
 
@@ -424,7 +439,7 @@ def _used_options(command: click.Command) -> str:
     """Return a table of the options that examples use and that are no fields of the config."""
     used = {word for line in _example_lines(command) for word in line.split()}
     described = (field.flat for by_command in documentation() for field in by_command.values())
-    fields = {f"--{name.replace('_', '-')}" for name in described}
+    fields = {f"--{name.replace('_', '-')}" for name in described} | {_CONFIG}
     rows = [
         [f"`{option.opts[0]}`", _first_clause(option.help or "")]
         for option in command.params

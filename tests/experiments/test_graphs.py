@@ -78,7 +78,7 @@ def test_the_page_has_the_columns(grown, graph):
     for part, frame in (("vertices", found.vertices), ("edges", found.edges)):
         said = re.search(rf"^\| {graph} \| {part} \| (.*?) \|", PAGE, re.M)
         assert said is not None
-        columns = re.findall(r"`(\w+)` (BIGINT|INT|DOUBLE|STRING)\b", said[1])
+        columns = re.findall(r"`(\w+):(BIGINT|INT|DOUBLE|STRING)`", said[1])
         kinds = [(f.name, f.dataType.simpleString().upper()) for f in frame.schema.fields]
         assert columns == kinds
 

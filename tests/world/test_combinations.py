@@ -245,8 +245,11 @@ def page_of(found: Mapping[Cell, Collection[str] | str]) -> str:
             what = _what_is_refused(cell, names)
             reasons.setdefault((cell.command, names), []).append(what)
     lines += ["", "## Refusals", "", "| command | given | message |", "|---|---|---|"]
+    commands: dict[tuple[str, str], list[str]] = {}
     for (command, reason), given in reasons.items():
-        lines.append(f"| {command} | {', '.join(dict.fromkeys(given))} | {reason} |")
+        commands.setdefault((", ".join(dict.fromkeys(given)), reason), []).append(command)
+    for (given, reason), named in commands.items():
+        lines.append(f"| {', '.join(named)} | {given} | {reason} |")
     return "\n".join(lines) + "\n"
 
 
