@@ -1,4 +1,4 @@
-"""The state of nodes, and the messages that built the state, by node.
+"""Counts of the state that nodes keep, and of the messages that built it.
 
 References
 ----------
@@ -25,8 +25,9 @@ from scribe_spark.gossipsub.mesh import (
     TopicsProgram,
 )
 
-#: Tables of a bucket: messages while joining, ``key, kind, messages`` (the link at the node that
-#: takes them, an index of `JOINING_KINDS`); and what is kept, ``place, kind, entries``.
+#: Tables of a bucket.  JOINING: messages while joining, ``key, kind, messages`` (the link at the
+#: receiving node, and an index of `JOINING_KINDS`).  KEPT: state of nodes, ``place, kind,
+#: entries``.
 JOINING, KEPT = "joining", "kept"
 JOINING_KINDS = ("dial", "GRAFT", "PRUNE")
 KEPT_KINDS = ("connections", "mesh", "back-off")
@@ -34,12 +35,12 @@ KEPT_KINDS = ("connections", "mesh", "back-off")
 
 @dataclass(frozen=True)
 class Account(TopicsProgram):
-    """Every bucket adds up; nothing is sent.
+    """Count the messages and the state of a bucket's nodes; no message is sent.
 
     Attributes
     ----------
     heartbeat : int
-        The number of the next one; back-off until then is over.
+        The number of the next heartbeat; back-off that ends before it is not counted.
     """
 
     heartbeat: int

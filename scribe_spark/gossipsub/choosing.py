@@ -1,4 +1,4 @@
-"""Choices by least draw, for all nodes at once (docs/rules.md, "GossipSub": *draw*)."""
+"""Random choices by the smallest draws, for all nodes together (docs/rules.md, *draw*)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from scribe_spark.core.arrays import index_in_run
 
 @dataclass(frozen=True)
 class Names:
-    """The numbers of topics and nodes, by which draws are keyed.
+    """The numbers of topics and nodes, which are keys of random draws.
 
     Attributes
     ----------
     topic : ndarray of int64
-        By index.
+        The number of each topic, by index.
     node : ndarray of int64
-        By position.
+        The number of each node, by position.
     seed : int
     """
 
@@ -35,9 +35,9 @@ class Names:
         Parameters
         ----------
         topic : ndarray of int64
-            Indices.
+            Indices of topics.
         nodes : ndarray of int64
-            Positions, in the shape of `topic` each.
+            Positions of nodes; each array has the shape of `topic`.
         """
         rows = [self.node[one] for one in nodes]
         return draws.bits_np(self.seed, purpose, heartbeat, self.topic[topic], *rows)
@@ -51,30 +51,30 @@ class Names:
         of: np.ndarray,
         peer: np.ndarray,
     ) -> np.ndarray:
-        """Return the draws of many peers of each of some nodes: uint64, shape (m,).
+        """Return draws for the peers of some nodes: uint64, shape (m,).
 
         Parameters
         ----------
         topic, node : ndarray of int64, shape (n,)
         of : ndarray of int64, shape (m,)
-            The index among the n of whom each is a peer.
+            For each of the m peers, the index of its node among the n nodes.
         peer : ndarray of int64, shape (m,)
         """
         return draws.more_bits(self.bits(purpose, heartbeat, topic, node)[of], self.node[peer])
 
 
 def in_order(of: np.ndarray, bits: np.ndarray) -> np.ndarray:
-    """Return the rows in the order of (`of`, `bits`), of equal ones the earlier first: int64.
+    """Return the indices that sort rows by (`of`, `bits`), stably: int64.
 
     Parameters
     ----------
     of : ndarray of int64
-        Not negative.
+        Nonnegative integers.
     bits : ndarray of uint64
     """
     most = int(of.max(initial=0))
     low = most.bit_length()
-    # the first bits of a draw and whose it is in one number, which sorts in a third of the time
+    # one number of `of` and the upper bits of the draw sorts three times as fast as two columns
     together = (of.astype(np.uint64) << np.uint64(64 - low)) if low else np.zeros(1, np.uint64)
     together = together | (bits >> np.uint64(low))
     order = np.argsort(together)
@@ -85,32 +85,32 @@ def in_order(of: np.ndarray, bits: np.ndarray) -> np.ndarray:
 
 
 def least(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return the rows with the least bits of each: int64, in the order of (`of`, `bits`).
+    """Return the rows with the smallest bits of each owner: int64, sorted by (`of`, `bits`).
 
     Parameters
     ----------
     of : ndarray of int64, shape (m,)
-        To which of n each row belongs.
+        The owner of each row, one of n.
     bits : ndarray of uint64, shape (m,)
     count : ndarray of int64, shape (n,)
-        How many each takes at most.
+        The maximal number of rows of each owner.
     """
     likely = _likely(of, bits, count) if len(of) > _MANY else slice(None)
     order = in_order(of[likely], bits[likely])
-    whose = of[likely][order]
-    chosen = order[index_in_run(whose) < count[whose]]
+    owner = of[likely][order]
+    chosen = order[index_in_run(owner) < count[owner]]
     return chosen if isinstance(likely, slice) else likely[chosen]
 
 
-#: So many rows take less time to sort than to look through for those that are not chosen.
+#: Up to this number of rows, sorting all is faster than selecting candidates first.
 _MANY = 2**16
 
 
 def _likely(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return rows among which the `count` least of each are: int64, ascending.
+    """Return candidates that include the `count` smallest rows of each owner: int64, ascending.
 
-    The rows of each are below a share of all draws that is likely to have `count` of them; those of
-    which it has fewer have all their rows.
+    The candidates of an owner are the rows below a bound that is likely to select `count` of them;
+    if it selects fewer, all rows of the owner are candidates.
     """
     rows = np.bincount(of, minlength=len(count))
     share = np.minimum((count + 2.5 * np.sqrt(count) + 1) / np.maximum(rows, 1), 1.0)

@@ -1,7 +1,7 @@
-"""The degrees of meshes that nodes wish: those of the rules, or those of a node's class.
+"""The desired degrees of meshes: those of the rules, or those of a node's class.
 
-A class with a degree has D = that degree; D_low and D_high are moved by as much, and D_out is
-lowered where the specification's bounds ask for that (at most D / 2, and below D_low).
+In a class with a degree, D is that degree.  D_low and D_high are shifted by the same difference,
+and D_out is lowered to the bounds of the specification (at most D / 2, and below D_low).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # not on executors
 
 
 class Degrees(NamedTuple):
-    """D, D_low, D_high and D_out of some nodes, by position: int64."""
+    """D, D_low, D_high and D_out of some nodes: int64 arrays."""
 
     d: np.ndarray
     low: np.ndarray
@@ -27,21 +27,21 @@ class Degrees(NamedTuple):
 
 
 def with_classes(config: GossipSubConfig, classes: NodeClasses | None) -> Any:
-    """Return GossipSub's rules for tasks, which know the classes of nodes."""
+    """Return GossipSub's rules for tasks, together with the classes of nodes."""
     return FrozenFields(**vars(config.filled().for_tasks()), classes=classes)
 
 
 def degrees(rules: Any, node: np.ndarray, number: Any) -> Degrees:
-    """Return the degrees of nodes.
+    """Return the desired degrees of nodes.
 
     Parameters
     ----------
     rules : FrozenFields or GossipSubConfig
-        From :func:`with_classes`, or the section filled, which knows no classes.
+        The result of :func:`with_classes`, or the filled section of a config without classes.
     node : ndarray of int64
-        Positions.
+        The positions of the nodes.
     number : ndarray of int64
-        Numbers of all nodes, by position; not looked at without classes that have degrees.
+        The number of each node by position; only used if classes have degrees.
     """
     classes: NodeClasses | None = getattr(rules, "classes", None)
     if classes is None or not classes.says("degree"):

@@ -1,7 +1,7 @@
-"""The tables of a node about its peers: connections, mesh, back-off; by topic, node and peer.
+"""Tables of a node's peers, by topic, node and peer: connections, mesh and back-off.
 
-A row's key is one number made of the index of the topic and the positions of node and peer, so that
-the rows of a node in a topic stand together, its peers in the order of their nodeIds.
+The key of a row combines the index of the topic and the positions of node and peer, so that the
+rows of a node in a topic are adjacent, and its peers are in the order of their nodeIds.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 
-#: How a connection came to be, at one of its ends: this end has dialled the other (it is outbound),
-#: the other end has dialled this one; or both.
+#: How a connection was made, seen from one end: this end dialled the other (the link is outbound),
+#: the other end dialled this one, or both (the sum).
 DIALLED, WAS_DIALLED = 1, 2
 
-#: To look through so many rows takes as long as to search for one place.
+#: The number of rows whose scan takes as long as one binary search.
 _ROWS_OF_A_SEARCH = 64
 
-#: The intermediate results for so many links stay in the processor's cache.
+#: The number of links whose intermediate results fit into the processor's cache.
 _LINKS_AT_ONCE = 2**15
 
 
 @dataclass
 class Links(SortedTable):
-    """Connections, or those of them that are in the mesh.
+    """Connections, or the links of the mesh.
 
     Attributes
     ----------
@@ -45,18 +45,18 @@ class Links(SortedTable):
 
 @dataclass
 class BackOff(SortedTable):
-    """Peers that a node does not GRAFT for some time.
+    """Peers to which a node must not send GRAFT for some time.
 
     Attributes
     ----------
     until : ndarray of int64
-        The first heartbeat in which it may again.
+        The first heartbeat in which it may send GRAFT again.
     """
 
     until: np.ndarray = field(default_factory=whole_numbers)
 
     def holds(self, keys: np.ndarray, heartbeat: int) -> np.ndarray:
-        """Return which rows are in back-off: bool."""
+        """Return True for links in back-off."""
         row = self.find(keys)
         found = row >= 0
         found[found] = self.until[row[found]] > heartbeat
@@ -65,19 +65,19 @@ class BackOff(SortedTable):
 
 @dataclass
 class Runs(SortedTable):
-    """The rows of places in a table of links, by place.
+    """The range of rows of each (topic, node) in a table of links.
 
     Attributes
     ----------
     first, last : ndarray of int64
-        The first row, and the one after the last.
+        The first row, and the row after the last one.
     """
 
     first: np.ndarray = field(default_factory=whole_numbers)
     last: np.ndarray = field(default_factory=whole_numbers)
 
     def rows(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first row of each place, and the first one after them; equal ones of none."""
+        """Return the first row of each place and the row after its last one; equal if none."""
         at = self.find(place)
         if not len(self):
             return at, at
@@ -87,31 +87,34 @@ class Runs(SortedTable):
 
 @dataclass(frozen=True)
 class Space:
-    """Keys of topics, nodes and peers.
+    """Conversion between topics, nodes, peers and keys of tables.
+
+    A *place* is the key of a topic and a node: ``topic * size + node``.
 
     Attributes
     ----------
     size : int
-        How many nodes there are, K; a *place* is a topic and a node: ``topic * size + node``.
+        K, the number of nodes.
     """
 
     size: int
 
     def key(self, place: np.ndarray, peer: np.ndarray) -> np.ndarray:
-        """Return the keys of places and peers."""
+        """Return the keys of (place, peer)."""
         return key_of([place, peer], self.size)
 
     def split(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return topic, node and peer."""
+        """Split keys into topic, node and peer."""
         place, peer = divided(key, self.size)
         return *divided(place, self.size), peer
 
     def peers_among(self, key: np.ndarray, marked: np.ndarray) -> np.ndarray:
-        """Return whether the peers of links are marked: bool.
+        """Return True for links whose peer is marked.
 
         Parameters
         ----------
         marked : ndarray of bool, shape (K,)
+            A flag for each node, by position.
         """
         found = np.empty(len(key), dtype=bool)
         for start in range(0, len(key), _LINKS_AT_ONCE):
@@ -120,14 +123,14 @@ class Space:
         return found
 
     def rows(self, table: SortedTable, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first row of each place, and the first one after them; equal ones of none."""
+        """Return the first row of each place and the row after its last one; equal if none."""
         if len(place) * _ROWS_OF_A_SEARCH < len(table):
             first = np.searchsorted(table.key, place * self.size)
             return first, np.searchsorted(table.key, (place + 1) * self.size)
         return self.runs(table).rows(place)
 
     def runs(self, table: SortedTable) -> Runs:
-        """Return the rows of every place that has some."""
+        """Return the range of rows of every place in a table."""
         key, is_first = table.key, np.ones(len(table), dtype=bool)
         for start in range(1, len(key), _LINKS_AT_ONCE):
             place = key[start - 1 : start + _LINKS_AT_ONCE] // self.size
@@ -136,15 +139,15 @@ class Space:
         return Runs(key[first] // self.size, first, np.append(first, len(key))[1:])
 
     def at(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
-        """Return the keys of the rows of some places."""
+        """Return the keys of all rows of some places."""
         return table.key[expand(*self.rows(table, place))[1]]
 
     def count(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
-        """Return how many rows each place has."""
+        """Return the number of rows of each place."""
         first, last = self.rows(table, place)
         return last - first
 
 
 def turned_way(way: np.ndarray) -> np.ndarray:
-    """Return how connections came to be at their other ends."""
+    """Return how connections were made, seen from their other ends."""
     return ((way & DIALLED) << 1 | (way & WAS_DIALLED) >> 1).astype(np.int8)

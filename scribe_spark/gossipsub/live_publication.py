@@ -1,8 +1,8 @@
-"""Publications in a world: what nodes hold, tell of and count in a heartbeat.
+"""Publications in a world: messages that nodes hold, announce and count in a heartbeat.
 
-Most IHAVEs reach a live node that lacks nothing, and change nothing: they are counted at their
-senders and not sent.  Only the connections to dead nodes and to nodes that lack a publication need
-the draws of rule G13, unless the senders and receivers of all messages are wanted.
+Most IHAVEs reach a live node that lacks nothing and change nothing; they are counted at the sender
+and not sent.  The draws of rule G13 are needed only for connections to dead nodes and to nodes that
+lack a publication, unless senders and receivers of all messages are recorded.
 
 References
 ----------
@@ -47,47 +47,47 @@ from scribe_spark.gossipsub.publication import (
 )
 from scribe_spark.multicast import TIME
 
-#: Tables of a bucket: publications that nodes have (`Held`); the connections to dead nodes, of a
-#: round; counts of a heartbeat, by message and of the bucket.
+#: Tables of a bucket: publications that nodes hold (`Held`); a round's connections to dead nodes;
+#: counts of a heartbeat, by message and for the bucket.
 HELD, DEAD_ENDS = "held", "dead ends"
 BY_MESSAGE, COUNTED = "counted by message", "counted"
 
-#: The table of the connections to nodes that lack a publication, and the message that tells of one.
+#: The table of connections to nodes that lack a publication, and the message that fills it.
 _LACKING, _LACKS = "lacking", "lacks"
 
 
 @dataclass
 class Held(SortedTable):
-    """Publications that nodes have, by (index, node): the heartbeat of the first copy, its hops."""
+    """Publications that nodes hold, by (index, node): heartbeat of the first copy, and its hops."""
 
     round: np.ndarray = field(default_factory=whole_numbers)
     hops: np.ndarray = field(default_factory=whole_numbers)
 
     def rows_of(self, message: np.ndarray, size: int) -> np.ndarray:
-        """Return the rows of some publications: bool."""
+        """Return True for rows of some publications."""
         return np.isin(self.key // size, message)
 
 
 @dataclass(frozen=True)
 class Recall(Lacking):
-    """Nodes recall what they tell of; sources that do not subscribe dial subscribers: rule G21.
+    """Load the publications that nodes announce; sources that do not subscribe dial (rule G21).
 
-    The peers of a node that lacks one of these publications note the connection: it is the
-    simulator that tells them, not the node.
+    The peers of a node that lacks one of these publications record their connection to it; the
+    simulator tells them, not the node.
 
     Attributes
     ----------
     new : ndarray of int64
         The messages that are published now.
     told : ndarray of int64
-        The messages that somebody tells of.
+        The messages that some node announces.
     """
 
     new: np.ndarray
     told: np.ndarray
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write `publication.ARRIVALS` and `publication.FANOUT`; note who lacks something."""
+        """Write `publication.ARRIVALS` and `publication.FANOUT`; record lacking nodes."""
         if superstep:
             tables[_LACKING] = {"key": np.sort(self.keys(inbox[_LACKS]))}
             return {}
@@ -107,7 +107,7 @@ class Recall(Lacking):
         return {_LACKS: self._lacks(bucket, tables, arrivals)}
 
     def _lacks(self, bucket: int, tables: Tables, arrivals: Arrivals) -> Columns:
-        """Return a message to each live peer of the subscribers that lack a publication."""
+        """Return messages to the live peers of subscribers that lack a publication."""
         message, node = divided(self.lacking(bucket, tables, arrivals, self.told), self._size)
         space = self.topics.space
         place = distinct(self.messages.topic[message] * self._size + node)
@@ -118,7 +118,7 @@ class Recall(Lacking):
         return {AT: peer[alive], "topic": topic[alive], "sender": node[alive]}
 
     def _dial(self, tables: Tables, message: np.ndarray) -> Columns:
-        """Dial for the sources of some messages; return to whom they send them."""
+        """Dial for the sources of some messages; return the peers to which they send."""
         names, rules = self.topics.names, self.topics.rules
         directory = self.topics.subscribers.directory
         topic, source = self.messages.topic[message], self.messages.source[message]
@@ -139,13 +139,13 @@ class Recall(Lacking):
 
 @dataclass(frozen=True)
 class LiveGossip(Gossip):
-    """IHAVE, IWANT, and the answers, of a heartbeat of a world.
+    """The IHAVEs, IWANTs and answers in a heartbeat of a world.
 
-    All IHAVEs are counted; those to nodes that lack a publication are sent.
+    All IHAVEs are counted; only those to nodes that lack a publication are sent.
     """
 
     def _note(self, tables: Tables, kind: str, came: Columns) -> None:
-        """Count IWANTs: one message asks for all publications of a topic."""
+        """Count IWANTs; one IWANT asks for all publications of a topic."""
         if kind == "IWANT":
             space = self.topics.space
             place = self.messages.topic[came["message"]] * self._size + came[AT]
@@ -172,7 +172,7 @@ class LiveGossip(Gossip):
         return find_sorted(places, place[alive]), peer[alive]
 
     def _connected(self, tables: Tables, connections: Links) -> Runs:
-        """Return the rows of each place in the connections, which `mesh.Dial` alone changes."""
+        """Return the row ranges of places in the connections; only `mesh.Dial` changes these."""
         if CONNECTED not in tables:
             tables[CONNECTED] = self.topics.space.runs(connections).to_columns()
         return read_table(Runs, tables, CONNECTED)
@@ -180,7 +180,7 @@ class LiveGossip(Gossip):
     def _told_that_matter(
         self, tables: Tables, connections: Links, mesh: Links, places: np.ndarray
     ) -> np.ndarray:
-        """Return the links, of some places, of IHAVEs to nodes that are dead or lack something."""
+        """Return the links of IHAVEs to dead nodes, and to nodes that lack something."""
         ends = [tables[name]["key"] for name in (DEAD_ENDS, _LACKING) if name in tables]
         key = distinct(np.concatenate([whole_numbers(), *ends]))
         key = key[(find_sorted(places, key // self._size) >= 0) & ~mesh.has(key)]
@@ -197,12 +197,12 @@ class LiveGossip(Gossip):
 def _of_least(
     key: np.ndarray, of: np.ndarray, outside: np.ndarray, bits: np.ndarray, most: np.ndarray
 ) -> np.ndarray:
-    """Return which of some links are among those of least draw; as of `Gossip.draws`."""
+    """Return the links among those with the smallest draws; see `Gossip.draws`."""
     own = find_sorted(outside, key)
     offsets = offsets_of(np.bincount(of, minlength=len(most)))
     pair, other = expand(offsets[of[own]], offsets[of[own] + 1])
     drawn, wanted = bits[other], bits[own][pair]
-    # of equal draws the smaller nodeId first
+    # ties go to the smaller nodeId
     before = (drawn < wanted) | ((drawn == wanted) & (other < own[pair]))
     rank = np.bincount(pair[before], minlength=len(key))
     return key[rank < most[of[own]]]
@@ -210,18 +210,18 @@ def _of_least(
 
 @dataclass(frozen=True)
 class CountCopies(PublicationProgram):
-    """Buckets note what their nodes hold, and count payload and duplicates: rule G22.
+    """Record the messages that nodes hold; count payloads and duplicates (rule G22).
 
     Attributes
     ----------
     noted : Noted, optional
-        What is noted of the multicasts that are measured.
+        Records the multicasts that are measured.
     """
 
     noted: Noted | None = None
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the counts; nothing is sent."""
+        """Write the counts; no message is sent."""
         got = Arrivals.from_columns(tables.pop(ARRIVALS))
         tables.pop(FANOUT)
         again, by_iwant = self._count_copies(tables)
@@ -246,7 +246,7 @@ class CountCopies(PublicationProgram):
             yield columns
 
     def _count_copies(self, tables: Tables) -> tuple[np.ndarray, int]:
-        """Count payload; return the duplicates by message, and how many answers came first."""
+        """Count payloads; return duplicates by message, and the number of first copies by IWANT."""
         again, by_iwant = self._by_message(whole_numbers()), 0
         for name in (COPIES, ANSWERS):
             for one in self._take(tables, name):

@@ -1,11 +1,9 @@
 """Connections and meshes of all topics, as programs on buckets of nodes.
 
-First subscribers dial (:class:`Dial`); then they JOIN, and heartbeats follow (:class:`Maintain`).
-Where dials are spread over heartbeats, subscribers go on to dial before each heartbeat.
-
-A superstep of `Maintain` sends GRAFT and PRUNE, the next receives them and sends PRUNE to refused
-peers, the last receives these.  Runs and the rounds of worlds (:mod:`.round`) play the same
-programs.
+First, subscribers dial (:class:`Dial`); then they JOIN, and heartbeats follow (:class:`Maintain`).
+If dials are spread over heartbeats, subscribers continue to dial before each heartbeat.  `Maintain`
+has three supersteps: send GRAFT and PRUNE; receive them, and answer refused GRAFTs with PRUNE;
+receive these.  Runs and the rounds of worlds (:mod:`.round`) play the same programs.
 
 References
 ----------
@@ -42,27 +40,28 @@ from scribe_spark.pastry.lives import KnowsLives
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.gossipsub import GossipSubConfig
 
-#: Tables of a bucket: its nodes' connections and meshes (`Links`), and their back-off (`BackOff`);
-#: in a run the GRAFTs and PRUNEs that came to them (one table for each play), and the connections
-#: of the one graph for all topics, as those of a topic 0.
+#: Tables of a bucket: connections and meshes of its nodes (`Links`), and their back-off
+#: (`BackOff`); in a run, the received GRAFTs and PRUNEs (one table for each play), and the
+#: connections of the graph that all topics share, stored as those of topic 0.
 CONNECTIONS, MESH, BACK_OFF, TOLD, GRAPH = "connections", "mesh", "back-off", "told", "graph"
 
-#: Table of a bucket with the peers that its nodes have yet to dial (`SortedTable`, by link); only
-#: where `dials_per_heartbeat` spreads dials over heartbeats.
+#: The table of peers that nodes have yet to dial (`SortedTable`, by link); only if
+#: `dials_per_heartbeat` spreads dials over heartbeats.
 TO_DIAL = "to dial"
 
-#: The rows of places in the connections (`Runs`), which stay as long as the connections do.
+#: The table with the row ranges of places in the connections (`Runs`); valid until a connection
+#: changes.
 CONNECTED = "connected"
 
-#: Tables of a bucket from heartbeat to heartbeat of a round: places that a heartbeat may change,
-#: and places that have received GRAFTs or PRUNEs in the heartbeat.
+#: Tables of a bucket between heartbeats of a round: places that a heartbeat may change, and places
+#: that received GRAFT or PRUNE in the last heartbeat.
 UNSETTLED, TOUCHED = "unsettled", "touched"
 
 _DIAL, _GRAFT, _PRUNE, _REFUSE = "dial", "GRAFT", "PRUNE", "refuse"
 
 
 class KnowsDelays(Protocol):
-    """Knows the delays between routers, in microseconds, and the losses; see `underlay.Kernel`."""
+    """Returns delays (in microseconds) and losses between routers; see `underlay.Kernel`."""
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray: ...
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None: ...
@@ -70,7 +69,7 @@ class KnowsDelays(Protocol):
 
 @dataclass(frozen=True)
 class Topics:
-    """The topics of a run, or of a round of a world: all programs share them; picklable.
+    """The topics of a run or of a world's round, and parameters for all programs; picklable.
 
     Attributes
     ----------
@@ -80,17 +79,17 @@ class Topics:
         The numbers of the topics, ascending.
     subscribers : KnowsSubscribers
     rules : GossipSubConfig
-        Filled.
+        The section of the config with defaults filled in.
     kernel : KnowsDelays
     lan_us : int
     seed : int
-        Key of all draws.
+        The seed of all random draws.
     waves : int
-        In how many waves the subscribers of a run JOIN.
+        The number of waves in which the subscribers of a run JOIN.
     lives : KnowsLives, optional
-        Without it all nodes are alive.
+        The lives of nodes; None if all are alive.
     observer : Observer, optional
-        Counts the messages of a world; a run notes them in tables (:data:`TOLD`).
+        Counts the messages of a world; a run records messages in tables (:data:`TOLD`).
     """
 
     bounds: np.ndarray
@@ -107,16 +106,16 @@ class Topics:
 
     @property
     def names(self) -> Names:
-        """The numbers by which draws are keyed."""
+        """The numbers of topics and nodes for random draws."""
         return Names(self.number, self.facts.ring.node, self.seed)
 
     @property
     def space(self) -> Space:
-        """The space of the keys of tables."""
+        """The conversion of keys of tables."""
         return Space(len(self.facts.ring))
 
     def is_alive(self, position: np.ndarray) -> np.ndarray:
-        """Return whether nodes are alive: bool."""
+        """Return True for live nodes."""
         if self.lives is None:
             return np.ones(len(position), dtype=bool)
         return self.lives.alive[position]
@@ -129,7 +128,7 @@ class Topics:
         to: np.ndarray,
         arrives: np.ndarray | None = None,
     ) -> None:
-        """Count messages of a world in a bucket; without `arrives` those to live nodes arrive."""
+        """Count messages in a world; without `arrives`, those to live nodes arrive."""
         assert self.observer is not None
         arrives = self.is_alive(to) if arrives is None else arrives
         self.observer.send(tables, kind, arrives, sender, to)
@@ -142,7 +141,7 @@ class Topics:
         return (drawn % np.uint64(self.waves)).astype(np.int64)
 
     def subscribers_of(self, bucket: int, tables: Tables) -> Subscribers:
-        """Return the subscribers among a bucket's nodes; the first program of a run writes them."""
+        """Return the subscribers among a bucket's nodes; written on the first call in a run."""
         if SUBSCRIBERS not in tables:
             place = self.subscribers.directory.between(*self.bounds[bucket : bucket + 2])
             tables[SUBSCRIBERS] = Subscribers(place, self.wave(place)).to_columns()
@@ -151,7 +150,7 @@ class Topics:
 
 @dataclass(frozen=True)
 class TopicsProgram:
-    """A program over topics."""
+    """The base class of programs on topics."""
 
     topics: Topics
 
@@ -167,12 +166,12 @@ class TopicsProgram:
     def send(
         self, tables: Tables, kind: str, key: np.ndarray, **columns: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Count messages along links; return those that arrive, for the other ends.
+        """Count messages along links; return those that arrive, addressed to the other ends.
 
         Parameters
         ----------
         key : ndarray of int64
-            Links at the nodes that send.
+            The links, seen from the sending nodes.
         columns
             More columns of the messages.
         """
@@ -185,7 +184,7 @@ class TopicsProgram:
         return messages if topics.lives is None else take(messages, arrives)
 
     def keys(self, came: Columns) -> np.ndarray:
-        """Return the links, at the nodes of the bucket, along which messages came."""
+        """Return the links, seen from the receiving nodes, of received messages."""
         space = self.topics.space
         return space.key(came["topic"] * space.size + came[AT], came["sender"])
 
@@ -195,22 +194,21 @@ class TopicsProgram:
 
 @dataclass(frozen=True)
 class Dial(TopicsProgram):
-    """Subscribers with few connections dial others of their topics; rules G2 and G19.
+    """Subscribers with too few connections dial other subscribers; rules G2 and G19.
 
     Attributes
     ----------
     heartbeat : int
-        The number of the heartbeat that follows.
+        The number of the next heartbeat.
     draws_anew : bool
-        Whether subscribers with few connections draw whom to dial; else they only go on to dial
-        the peers that they have drawn before (:data:`TO_DIAL`).
+        If False, subscribers only continue to dial peers drawn before (:data:`TO_DIAL`).
     """
 
     heartbeat: int = 0
     draws_anew: bool = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Dial; then accept the dials of others."""
+        """Dial; then accept the dials of other nodes."""
         if superstep:
             _connect(tables, CONNECTIONS, self.keys(inbox[_DIAL]), WAS_DIALLED)
             return {}
@@ -224,7 +222,7 @@ class Dial(TopicsProgram):
         return {_DIAL: self.send(tables, _DIAL, key)}
 
     def _drawn(self, bucket: int, tables: Tables, connections: Links) -> np.ndarray:
-        """Return the links to peers that subscribers with few connections draw: ascending."""
+        """Return links to the peers that subscribers with few connections draw, ascending."""
         space, topics = self.topics.space, self.topics
         directory, place = topics.subscribers.directory, topics.subscribers_of(bucket, tables).key
         wanted = np.minimum(topics.rules.dials, directory.others(place))
@@ -236,7 +234,7 @@ class Dial(TopicsProgram):
         return space.key(place[of], peer)
 
     def _next(self, tables: Tables, connections: Links, drawn: np.ndarray) -> np.ndarray:
-        """Return the links that subscribers dial in this heartbeat, and note those that remain."""
+        """Return the links to dial in this heartbeat, and store the remaining ones."""
         space, topics = self.topics.space, self.topics
         to_dial = read_table(SortedTable, tables, TO_DIAL)
         to_dial.insert(drawn)
@@ -260,7 +258,7 @@ class DialGraph(TopicsProgram):
     """All nodes dial others, once for all topics; rule G3.  :class:`Meet` follows."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Dial; then accept the dials of others."""
+        """Dial; then accept the dials of other nodes."""
         space, names = self.topics.space, self.topics.names
         if superstep:
             _connect(tables, GRAPH, self.keys(inbox[_DIAL]), WAS_DIALLED)
@@ -277,10 +275,10 @@ class DialGraph(TopicsProgram):
 
 @dataclass(frozen=True)
 class Meet(TopicsProgram):
-    """Nodes of the graph that subscribe to the same topic are connected in it; rule G3."""
+    """Connect nodes of the graph that subscribe to the same topic; rule G3."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the connections; nothing is sent."""
+        """Write the connections; no message is sent."""
         space, directory = self.topics.space, self.topics.subscribers.directory
         graph, place = (
             read_table(Links, tables, GRAPH),
@@ -296,7 +294,7 @@ class Meet(TopicsProgram):
 
 
 def _connect(tables: Tables, name: str, key: np.ndarray, way: int) -> None:
-    """Write connections that one end has made; a connection that is there gets the way, too."""
+    """Add connections that one end has made; an existing connection gets the additional way."""
     key, links = np.sort(key), read_table(Links, tables, name)
     row = links.find(key)
     links.way = links.way.copy()
@@ -316,12 +314,12 @@ class Maintain(TopicsProgram):
     Attributes
     ----------
     heartbeat : int
-        Its number.
+        The number of the heartbeat.
     joins : bool
-        Whether the subscribers JOIN whose wave or round it is; else it is a heartbeat of all that
-        have joined.
+        If True, the subscribers of this wave or round JOIN; otherwise all that have joined have a
+        heartbeat.
     phase : int
-        Whose heartbeat it is.
+        The phase of the heartbeat: nodes with this phase act.
     """
 
     heartbeat: int
@@ -329,7 +327,7 @@ class Maintain(TopicsProgram):
     phase: int = 0
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Send GRAFT and PRUNE; receive them, and refuse; receive the refusals (rule G8)."""
+        """Send GRAFT and PRUNE; receive them and refuse; receive the refusals (rule G8)."""
         router = self._router(tables)
         if superstep == 0:
             grafted, pruned = self._decide(bucket, tables, router)
@@ -369,7 +367,7 @@ class Maintain(TopicsProgram):
         return self.topics.wave(topic * self.topics.space.size + node) <= self.heartbeat
 
     def _decide(self, bucket: int, tables: Tables, router: Router) -> tuple[np.ndarray, np.ndarray]:
-        """Return the links along which nodes send GRAFT, and PRUNE."""
+        """Return the links on which nodes send GRAFT, and those on which they send PRUNE."""
         names, members = self.topics.names, self.topics.subscribers_of(bucket, tables)
         if self.joins:
             place = members.key[members.joined == self.heartbeat]
@@ -383,11 +381,11 @@ class Maintain(TopicsProgram):
         return router.heartbeat(place, self.heartbeat)
 
     def _acting(self, tables: Tables, members: Subscribers) -> np.ndarray:
-        """Return the places whose heartbeat it is, in one phase or another: ascending."""
+        """Return the places that act in this heartbeat, whatever the phase; ascending."""
         return members.key[members.joined <= self.heartbeat]
 
     def _note(self, tables: Tables, inbox: Inbox) -> None:
-        """In a run GRAFTs and PRUNEs are counted at their receivers."""
+        """In a run, count GRAFTs and PRUNEs at their receivers."""
         if self.topics.observer is not None:
             return
         for kind, name in ((_GRAFT, "GRAFT"), (_PRUNE, "PRUNE"), (_REFUSE, "PRUNE")):
@@ -398,16 +396,16 @@ class Maintain(TopicsProgram):
 
 @dataclass(frozen=True)
 class MaintainUnsettled(Maintain):
-    """A phase of a heartbeat that follows one of all places, without events between them.
+    """A phase of a heartbeat that follows another one without events between them.
 
-    A mesh that is neither too small nor too large, and has enough outbound links, is *settled*: a
-    heartbeat leaves it as it is.  So only the places act that were not settled after the heartbeat
-    before, or that have received messages since; :class:`Settle` keeps them.
+    A mesh is *settled* if its size is within the bounds and it has enough outbound links; a
+    heartbeat does not change it.  So only the places act that were not settled after the previous
+    heartbeat, or have received messages since; :class:`Settle` records them.
 
     Attributes
     ----------
     all_places : bool
-        Whether it is the heartbeat of all places after all.
+        If True, all places act.
     """
 
     all_places: bool = False
@@ -424,25 +422,25 @@ class MaintainUnsettled(Maintain):
 
 
 def _noted(tables: Tables) -> np.ndarray:
-    """Return the places in :data:`UNSETTLED` and :data:`TOUCHED`: ascending."""
+    """Return the places in :data:`UNSETTLED` and :data:`TOUCHED`, ascending."""
     there = [tables[name]["key"] for name in (UNSETTLED, TOUCHED) if name in tables]
     return distinct(np.concatenate([whole_numbers(), *there]))
 
 
 @dataclass(frozen=True)
 class Settle(TopicsProgram):
-    """Buckets note the places that are not settled after a heartbeat: see `MaintainUnsettled`.
+    """Record the places that are not settled after a heartbeat: see `MaintainUnsettled`.
 
     Attributes
     ----------
     all_places : bool
-        Whether it was the heartbeat of all places.
+        True if all places acted in the heartbeat.
     """
 
     all_places: bool
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write :data:`UNSETTLED`; nothing is sent."""
+        """Write :data:`UNSETTLED`; no message is sent."""
         topics = self.topics
         place = topics.subscribers_of(bucket, tables).key if self.all_places else _noted(tables)
         connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
@@ -453,10 +451,11 @@ class Settle(TopicsProgram):
 
 
 def building(topics: Topics, config: GossipSubConfig) -> Iterator[tuple[str, TopicsProgram]]:
-    """Yield the programs that connect subscribers and make their meshes, and what each is called.
+    """Yield the programs that connect subscribers and build their meshes, each with its name.
 
-    Connections come first, then waves of JOINs with heartbeats between them, then the heartbeats
-    (rule G4).  Dials that are spread over heartbeats precede the JOINs and heartbeats of a number.
+    Connections come first, then waves of JOINs with a heartbeat after each, then more heartbeats
+    (rule G4).  Dials that are spread over heartbeats come before the JOINs and the heartbeat of a
+    number.
     """
     waves = config.join_waves if config.joins == "waves" else 1
     topics = replace(topics, waves=waves)
@@ -475,6 +474,6 @@ def building(topics: Topics, config: GossipSubConfig) -> Iterator[tuple[str, Top
 
 
 def heartbeat_of(topics: Topics, heartbeat: int) -> Iterator[tuple[str, TopicsProgram]]:
-    """Yield the phases of a heartbeat, as :func:`building`."""
+    """Yield the phases of a heartbeat, like :func:`building`."""
     for phase in range(topics.rules.heartbeat_phases):
         yield f"heartbeat {heartbeat}", Maintain(topics, heartbeat, phase=phase)

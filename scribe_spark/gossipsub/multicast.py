@@ -56,12 +56,12 @@ from scribe_spark.underlay.protocol import Kernel
 
 
 def multicast(stages: Any) -> Multicast:
-    """Build all meshes, publish to every topic, and return what the measures read.
+    """Build all meshes, publish to every topic, and return the tables for measures.
 
     Parameters
     ----------
     stages : Simulation
-        Of a run.
+        The stages of a run.
     """
     config, ring, underlay = stages.config.gossipsub, stages.overlay.ring, stages.overlay.underlay
     schedule, size = stages.publications, len(ring)
@@ -69,7 +69,7 @@ def multicast(stages: Any) -> Multicast:
     source = ring.facts.positions(schedule.source)
     members = Batches.of(stages.memberships).frame.select("group", "node").toArrow()
     index = find_sorted(number, members.column("group").to_numpy())
-    there = index >= 0  # groups that have a source
+    there = index >= 0  # keep groups with a source
     node = ring.facts.positions(members.column("node").to_numpy()[there])
     place = np.concatenate([index[there] * size + node, topic * size + source])
     directory = Directory.of(place, len(number), size)
@@ -111,13 +111,13 @@ def multicast(stages: Any) -> Multicast:
 
 @dataclass(frozen=True)
 class _Shared:
-    """Names of the arrays of a directory, to be released."""
+    """The names of a directory's shared arrays."""
 
     place: str
     offsets: str
 
     def release(self) -> None:
-        """Free the disk that the arrays take."""
+        """Delete the shared arrays."""
         discard_arrays(self.place, self.offsets)
 
 
@@ -129,16 +129,16 @@ class _Read:
     ----------
     topics : Topics
     kernel : Kernel
-        Of the underlay.
+        The kernel of the underlay.
     tables : BucketTables
     lazy : int
-        How many lazy heartbeats took place.
+        The number of lazy heartbeats.
     timed : bool
-        Whether the clock is that of time.
+        True for the clock of time, False for the clock of hops.
     topic, at_us : ndarray of int64, shape (M,)
-        The topic of each message, and when its source publishes it.
+        The topic of each message, and its publication time in microseconds.
     scheduled : bool
-        Whether rows name publications.
+        True if rows have a column with the publication.
     """
 
     topics: Topics
@@ -212,7 +212,7 @@ class _Read:
         Parameters
         ----------
         of_topics : bool
-            Whether nodes dial for each topic; else once for all.
+            True if nodes dial for each topic, False if once for all topics.
         """
         space = self.topics.space
 

@@ -1,4 +1,4 @@
-"""Notes of buckets about the measured multicasts of a world's round.
+"""Records of the measured multicasts in a world's round.
 
 References
 ----------
@@ -22,16 +22,16 @@ from scribe_spark.multicast import TIME
 
 @dataclass(frozen=True)
 class Noted:
-    """Notes of a heartbeat: the tables `living.DELIVERED` and `living.CARRIED`.
+    """Records the tables `living.DELIVERED` and `living.CARRIED` in a heartbeat.
 
     Attributes
     ----------
     multicasts : Multicasts
-        Publications are indices of messages.
+        The multicasts; their publications are indices of messages.
     elapsed_us : int
-        The time from the publications to the beginning of the heartbeat.
+        The time from the publications to the start of the heartbeat, in microseconds.
     copies : bool
-        Whether copies are noted, too.
+        True if copies are recorded, too.
     """
 
     multicasts: Multicasts
@@ -41,7 +41,7 @@ class Noted:
     def note_arrivals(
         self, tables: Tables, messages: Messages, got: Arrivals, heartbeat: int, size: int
     ) -> None:
-        """Note the first copies of a heartbeat."""
+        """Record the first copies of a heartbeat."""
         message, node = np.divmod(got.key, size)
         new = (got.heartbeat == heartbeat) & (got.hops > 0) & self._measured(message)
         if not new.any():
@@ -52,31 +52,31 @@ class Noted:
         append(tables, DELIVERED, {"group": messages.topic[rows["publication"]], **rows})
 
     def note_copies(self, tables: Tables, messages: Messages, sent: Columns) -> None:
-        """Note copies that were sent in a heartbeat: ``message, sender, node, lost``."""
+        """Record the copies that were sent in a heartbeat: ``message, sender, node, lost``."""
         if not self.copies:
             return
-        mine = self._measured(sent["message"])
-        if mine.any():
-            message = sent["message"][mine]
-            ends = {"sender": sent["sender"][mine], "to": sent["node"][mine]}
+        own = self._measured(sent["message"])
+        if own.any():
+            message = sent["message"][own]
+            ends = {"sender": sent["sender"][own], "to": sent["node"][own]}
             rows = {"group": messages.topic[message], "publication": message, **ends}
-            rows["lost"] = sent["lost"][mine]
+            rows["lost"] = sent["lost"][own]
             append(tables, CARRIED, rows)
 
     def _measured(self, message: np.ndarray) -> np.ndarray:
-        """Return which messages are multicasts that are measured: bool."""
+        """Return True for messages that are measured multicasts."""
         return find_sorted(self.multicasts.publication, message) >= 0
 
 
 def known_ways(tables: Mapping[str, Columns], key: np.ndarray, size: int) -> np.ndarray:
     """Return `Arrivals.way` of first copies of earlier heartbeats, by the clock of hops.
 
-    It is 0 where nothing is noted.
+    The value is 0 if nothing is recorded.
 
     Parameters
     ----------
     key : ndarray of int64
-        Messages and nodes.
+        The keys of (message, node).
     """
     way = np.zeros(len(key), dtype=np.int64)
     if DELIVERED in tables:

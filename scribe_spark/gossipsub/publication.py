@@ -1,9 +1,9 @@
-"""A publication of each topic: the first copy of each node, and every copy that is sent.
+"""A publication of each topic: the first copy at each node, and every copy that is sent.
 
-First copies are found by correcting labels along the meshes: a copy that is held back because its
-receiver has the publication is never the first one (rule G10), so all links count.  When the labels
-are right every node tells its mesh what it would send and when, and the receiver knows whether that
-was held back.
+First copies are found by label correction along the meshes.  A copy that is held back because its
+receiver already has the publication is never the first one (rule G10), so all links can be used.
+When the labels are final, every node tells its mesh what it would send and when, and the receiver
+determines whether that copy was held back.
 
 References
 ----------
@@ -39,21 +39,22 @@ from scribe_spark.gossipsub.links import Links
 from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, Topics, TopicsProgram
 from scribe_spark.multicast import TIME
 
-#: Tables of a bucket: first copies (`Arrivals`); the copies that its nodes get, those by IWANT
-#: apart; IHAVEs and IWANTs that its nodes take, and IDONTWANTs that they send: one table of each
-#: for each lazy heartbeat.  :data:`FANOUT` has the messages of sources that do not subscribe, and
-#: the peers that each is sent to: ``message, peer``.
+#: Tables of a bucket: first copies (`Arrivals`); the copies that its nodes receive, with those by
+#: IWANT in a table of their own; the IHAVEs and IWANTs that its nodes receive, and the IDONTWANTs
+#: that they send.  There is one table of each for each lazy heartbeat.  :data:`FANOUT` has the
+#: messages of sources that do not subscribe, with the peers to which each is sent: ``message,
+#: peer``.
 ARRIVALS, COPIES, ANSWERS, FANOUT = "arrivals", "copies", "answers", "fan-out"
 TOLD_OF, UNWANTED = "told of", "unwanted"
 _LACKING = "lacking"
 
-#: What the connections of so many places take on the way stays in the processor's cache.
+#: The number of places whose connections fit into the processor's cache.
 PLACES_AT_ONCE = 2**13
 
-#: Where more nodes than this have something to offer, some wait: see `Spread`.
+#: If more nodes than this have an offer, some of them wait: see `Spread`.
 _OFFERED_AT_ONCE = 2**14
 
-#: The table of the keys of those that wait.
+#: The table with the keys of copies whose offers wait.
 _WAITING = "waiting"
 
 _OFFER, _GO_ON, _COPY = "offer", "go on", "copy"
@@ -67,15 +68,15 @@ class Arrivals(SortedTable):
     Attributes
     ----------
     at : ndarray of int64
-        When it came: microseconds since the publication, or the round of its lazy heartbeat.
+        The time of arrival: microseconds since the publication, or rounds of its lazy heartbeat.
     hops : ndarray of int64
     sender : ndarray of int64
-        A position; :data:`NONE` at the source.
+        The position of the sender; :data:`NONE` at the source.
     heartbeat : ndarray of int64
-        The lazy heartbeat in which it came; 0 before the first one.
+        The lazy heartbeat in which the copy arrived; 0 before the first one.
     way : ndarray of int64
-        By the clock of hops the sum of D and of processing along first copies, microseconds; by
-        that of time it is what `at` tells, and 0.
+        With the clock of hops: the sum of delays and processing along the first copies, in
+        microseconds.  With the clock of time: 0, because `at` has the time.
     """
 
     at: np.ndarray = field(default_factory=whole_numbers)
@@ -92,14 +93,14 @@ class Messages:
     Attributes
     ----------
     topic, source : ndarray of int64, shape (M,)
-        Indices of topics and positions of nodes.
+        The indices of topics and the positions of nodes.
     clock : str
         `multicast.TIME` or `multicast.HOPS`.
     stamp : tuple of ndarray of int64, shape (M,)
-        More numbers that the draw of a loss is keyed by.
+        Further keys of the random draw of a loss.
     living : bool
-        Whether the lazy heartbeats are rounds of a world: times begin anew in each, nothing of
-        earlier ones holds copies back, and all that nodes hold is told of.
+        True if lazy heartbeats are rounds of a world: times start at 0 in each, earlier heartbeats
+        do not hold copies back, and nodes announce everything they hold.
     """
 
     topic: np.ndarray
@@ -111,13 +112,13 @@ class Messages:
 
 @dataclass(frozen=True)
 class PublicationProgram(TopicsProgram):
-    """A program over messages.
+    """The base class of programs on messages.
 
     Attributes
     ----------
     messages : Messages
     heartbeat : int
-        The lazy heartbeat; 0 before the first one.  In worlds the round.
+        The lazy heartbeat, 0 before the first one; in worlds the round.
     """
 
     messages: Messages
@@ -128,14 +129,14 @@ class PublicationProgram(TopicsProgram):
         return self.topics.space.size
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return D between nodes in microseconds, by the clock of hops one round."""
+        """Return D between nodes in microseconds; with the clock of hops, 1."""
         if self.messages.clock != TIME:
             return np.ones(len(a), dtype=np.int64)
         router = self.topics.facts.ring.router
         return self.topics.kernel.delays(router[a], router[b]) + 2 * self.topics.lan_us
 
     def way(self, before: np.ndarray, hops: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return `Arrivals.way` of copies that nodes of some ways and hops send to others."""
+        """Return `Arrivals.way` of copies sent by nodes with ways `before` and with `hops`."""
         if self.messages.clock == TIME:
             return np.zeros(len(a), dtype=np.int64)
         router = self.topics.facts.ring.router
@@ -143,17 +144,17 @@ class PublicationProgram(TopicsProgram):
         return before + np.where(hops > 0, self.topics.rules.processing_us, 0) + delay
 
     def waits(self, hops: np.ndarray) -> np.ndarray:
-        """Return how long nodes wait before they send on; sources do not."""
+        """Return how long nodes wait before they forward; sources do not wait."""
         timed = self.messages.clock == TIME
         return np.where(hops > 0, self.topics.rules.processing_us if timed else 0, 0)
 
     def subscribes(self, message: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return which nodes live and subscribe to the topic of a message: bool."""
+        """Return True for live nodes that subscribe to the topic of a message."""
         place = self.messages.topic[message] * self._size + node
         return self.topics.subscribers.directory.has(place) & self.topics.is_alive(node)
 
     def lost(self, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
-        """Return which copies are lost: bool (rule G12)."""
+        """Return True for lost copies (rule G12)."""
         lost = ~self.topics.is_alive(receiver)
         if self._loses:
             topic = self.messages.topic[message]
@@ -165,12 +166,12 @@ class PublicationProgram(TopicsProgram):
 
     @property
     def _loses(self) -> bool:
-        """True if copies may be lost, by a share of all copies or by routes of the network."""
+        """True if copies can be lost, by the configured share or by lossy routes."""
         nobody = np.empty(0, dtype=np.int64)
         return self.topics.rules.loss > 0 or self.topics.kernel.losses(nobody, nobody) is not None
 
     def _loss(self, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray | float:
-        """Return how likely copies are lost."""
+        """Return the probability that a copy is lost."""
         loss, router = self.topics.rules.loss, self.topics.facts.ring.router
         of_route = self.topics.kernel.losses(router[sender], router[receiver])
         return loss if of_route is None else 1 - (1 - loss) * (1 - of_route)
@@ -178,15 +179,15 @@ class PublicationProgram(TopicsProgram):
     def links(
         self, table: Links, key: np.ndarray, but: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return along which links nodes send: not to `but`, nor to the source.
+        """Return the links on which nodes send: not to `but`, and not to the source.
 
         Parameters
         ----------
         table : Links
         key : ndarray of int64
-            Messages and nodes.
+            The keys of (message, node).
         but : ndarray of int64
-            A position for each.
+            The position of an excluded peer for each key.
 
         Returns
         -------
@@ -204,12 +205,12 @@ class PublicationProgram(TopicsProgram):
     def sends(
         self, tables: Tables, arrivals: Arrivals, row: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return to whom nodes send that have just got their first copies, or publish.
+        """Return the peers to which sources, and nodes with a new first copy, send.
 
         Parameters
         ----------
         row : ndarray of int64
-            Of `arrivals`.
+            Rows of `arrivals`.
 
         Returns
         -------
@@ -225,14 +226,14 @@ class PublicationProgram(TopicsProgram):
         return np.concatenate([sources[sent_by], others[of]]), np.concatenate([to, peer])
 
     def sources(self, bucket: int, new: np.ndarray) -> np.ndarray:
-        """Return the keys of messages and their sources, those of a bucket's nodes."""
+        """Return the keys of messages and their sources, for sources in the bucket."""
         first, last = self.bounds[bucket : bucket + 2]
         source = self.messages.source[new]
-        mine = (source >= first) & (source < last)
-        return new[mine] * self._size + source[mine]
+        own = (source >= first) & (source < last)
+        return new[own] * self._size + source[own]
 
     def from_sources(self, tables: Tables, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return to whom sources send: the index of the key, and the peer."""
+        """Return the peers to which sources send: index of the key, and peer."""
         name = CONNECTIONS if self.topics.rules.flood_publish else MESH
         of, peer = self.links(read_table(Links, tables, name), key, np.full(len(key), NONE))
         if FANOUT not in tables:
@@ -245,11 +246,11 @@ class PublicationProgram(TopicsProgram):
 
 @dataclass(frozen=True)
 class Spread(PublicationProgram):
-    """The first copy of each node: sources publish, and answers to IWANTs are sent on.
+    """Find the first copy at each node; sources publish, and answers to IWANT are forwarded.
 
-    A node offers anew what comes to it earlier than before.  Where many nodes have something to
-    offer, only the earlier half of the copies is offered, because the others are likely to be
-    replaced; those wait for the next superstep.
+    A node repeats its offer when an earlier copy arrives.  If many nodes have an offer, only the
+    earlier half is sent, because later ones are likely to be replaced; the others wait for the next
+    superstep.
 
     Attributes
     ----------
@@ -279,14 +280,14 @@ class Spread(PublicationProgram):
         return out
 
     def _early(self, arrivals: Arrivals, key: np.ndarray) -> np.ndarray:
-        """Return which copies are offered now, by their keys: bool."""
+        """Return True for copies (given by key) that are offered now."""
         if len(key) <= _OFFERED_AT_ONCE:
             return np.ones(len(key), dtype=bool)
         at = arrivals.at[arrivals.find(key)]
         return at <= np.partition(at, len(at) // 2)[len(at) // 2]
 
     def _begin(self, bucket: int, tables: Tables, arrivals: Arrivals) -> np.ndarray:
-        """Note the copies of sources and the answers to IWANTs; return their keys."""
+        """Record the copies of sources and the answers to IWANT; return their keys."""
         changed = self._take_answers(arrivals, tables)
         published = self.sources(bucket, self.new)
         arrivals.insert(published, at=0, hops=0, sender=NONE, heartbeat=self.heartbeat, way=0)
@@ -320,7 +321,7 @@ class Spread(PublicationProgram):
         sender: np.ndarray,
         way: np.ndarray,
     ) -> np.ndarray:
-        """Take the first of what is offered; the keys whose time or hops are others now."""
+        """Keep the earliest of the offers; return the keys whose time or hops changed."""
         row = arrivals.find(key)
         some = np.flatnonzero(self._may_be_first(arrivals, row, at))
         some = some[_firsts(key[some], at[some], hops[some], sender[some])]
@@ -344,12 +345,12 @@ class Spread(PublicationProgram):
         return key[anew]
 
     def _may_be_first(self, arrivals: Arrivals, row: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return which offers are no later than a copy of this heartbeat, or the only ones: bool.
+        """Return True for offers no later than a copy of this heartbeat, or without a copy.
 
         Parameters
         ----------
         row : ndarray of int64
-            Of `arrivals`, :data:`NONE` where there is no copy.
+            Rows of `arrivals`, or :data:`NONE`.
         """
         if not len(arrivals):
             return np.ones(len(row), dtype=bool)
@@ -357,7 +358,7 @@ class Spread(PublicationProgram):
         return no_later | (row < 0)
 
     def _offers(self, tables: Tables, arrivals: Arrivals, key: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the offers of nodes to their meshes, and of sources to all that they send to."""
+        """Return the offers of nodes to their meshes, and of sources to all their receivers."""
         row, peer = self.sends(tables, arrivals, arrivals.find(key))
         message, node = divided(arrivals.key[row], self._size)
         here = ~self.lost(message, node, peer)
@@ -374,7 +375,7 @@ class Spread(PublicationProgram):
 
 
 def _firsts(key: np.ndarray, at: np.ndarray, hops: np.ndarray, sender: np.ndarray) -> np.ndarray:
-    """Return the row of the first copy of each key, of equal ones by hops and sender: int64."""
+    """Return the row of the first copy for each key (ties: hops, then sender): int64."""
     order = np.argsort(key)
     starts = run_starts(key[order])
     if not len(starts):
@@ -390,20 +391,20 @@ def _firsts(key: np.ndarray, at: np.ndarray, hops: np.ndarray, sender: np.ndarra
 
 @dataclass(frozen=True)
 class Copies(PublicationProgram):
-    """All copies that nodes send whose first copy came in a lazy heartbeat."""
+    """All copies sent by nodes whose first copy arrived in a lazy heartbeat."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Tell the receivers what is sent; they know what was held back."""
+        """Tell receivers what is sent; they determine which copies were held back."""
         if superstep:
             if _COPY in inbox:
                 self._take(tables, inbox[_COPY])
             return {}
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         self._mark_answers(arrivals, tables)
-        mine = np.flatnonzero(arrivals.heartbeat == self.heartbeat)
+        own = np.flatnonzero(arrivals.heartbeat == self.heartbeat)
         if self.topics.rules.idontwant:
-            self.note_idontwant(arrivals, mine[arrivals.hops[mine] > 0], tables)
-        row, peer = self.sends(tables, arrivals, mine)
+            self.note_idontwant(arrivals, own[arrivals.hops[own] > 0], tables)
+        row, peer = self.sends(tables, arrivals, own)
         message, node = divided(arrivals.key[row], self._size)
         hops = arrivals.hops[row]
         return {
@@ -418,7 +419,7 @@ class Copies(PublicationProgram):
         }
 
     def _mark_answers(self, arrivals: Arrivals, tables: Tables) -> None:
-        """Say which answers to IWANT are first copies."""
+        """Mark the answers to IWANT that are first copies."""
         name = f"{ANSWERS} {self.heartbeat}"
         if name in tables:
             came = tables[name]
@@ -430,14 +431,14 @@ class Copies(PublicationProgram):
             )
             tables[name] = {**came, "first": first}
 
-    def note_idontwant(self, arrivals: Arrivals, mine: np.ndarray, tables: Tables) -> None:
-        """Note or count IDONTWANTs to all of a mesh but the first copy's sender; rule G11."""
+    def note_idontwant(self, arrivals: Arrivals, own: np.ndarray, tables: Tables) -> None:
+        """Record IDONTWANTs to the mesh, except to the first copy's sender; rule G11."""
         mesh = read_table(Links, tables, MESH)
-        message, node = divided(arrivals.key[mine], self._size)
+        message, node = divided(arrivals.key[own], self._size)
         place = self.messages.topic[message] * self._size + node
         of, row = expand(*self.topics.space.rows(mesh, place))
         peer = mesh.key[row] % self._size
-        told = peer != arrivals.sender[mine[of]]
+        told = peer != arrivals.sender[own[of]]
         of, peer = of[told], peer[told]
         if self.topics.observer is not None:
             self.topics.observe(tables, "IDONTWANT", node[of], peer)
@@ -446,8 +447,8 @@ class Copies(PublicationProgram):
             "message": message[of],
             "node": peer,
             "sender": node[of],
-            "sent": arrivals.at[mine[of]],
-            "hops": arrivals.hops[mine[of]] + 1,
+            "sent": arrivals.at[own[of]],
+            "hops": arrivals.hops[own[of]] + 1,
         }
 
     def _take(self, tables: Tables, came: Columns) -> None:
@@ -476,7 +477,7 @@ class Copies(PublicationProgram):
         }
 
     def _held_back(self, arrivals: Arrivals, row: np.ndarray, came: Columns) -> np.ndarray:
-        """Return whether the receiver's IDONTWANT or copy came before the sender sent; rule G10."""
+        """Return True if the receiver's IDONTWANT or copy came before the sending; rule G10."""
         at, hops = arrivals.at[row], arrivals.hops[row]
         receiver, sender = came[AT], came["sender"]
         back = self.delay(receiver, sender)
@@ -492,7 +493,7 @@ class Copies(PublicationProgram):
     def _lost_back(
         self, heartbeat: np.ndarray, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
     ) -> np.ndarray:
-        """Return whether copies were lost that nodes sent in their own lazy heartbeats."""
+        """Return True for lost copies that nodes sent in the given lazy heartbeats."""
         lost = np.zeros(len(message), dtype=bool)
         for one in distinct(heartbeat).tolist():
             some = heartbeat == one
@@ -506,9 +507,9 @@ class Copies(PublicationProgram):
 
 @dataclass(frozen=True)
 class Lacking(PublicationProgram):
-    """Tells all buckets which messages some live subscriber is without.
+    """Tell all buckets which messages some live subscriber lacks.
 
-    Nothing is sent if there is none.  It is the simulator that asks, not a node.
+    If there are none, no message is sent.  The simulator asks this question, not a node.
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -528,12 +529,12 @@ class Lacking(PublicationProgram):
     def lacking(
         self, bucket: int, tables: Tables, arrivals: Arrivals, message: np.ndarray
     ) -> np.ndarray:
-        """Return keys of messages and live subscribers that are without: int64, ascending.
+        """Return the sorted keys of messages and live subscribers that lack them: int64.
 
         Parameters
         ----------
         message : ndarray of int64
-            The messages in question.
+            The messages to check.
         """
         if not len(message):
             return message
@@ -546,17 +547,17 @@ class Lacking(PublicationProgram):
             np.searchsorted(wanted, topic), np.searchsorted(wanted, topic, side="right")
         )
         key = order[nth] * self._size + node[of]
-        if (key[1:] < key[:-1]).any():  # some topic has two messages, or the order is another one
+        if (key[1:] < key[:-1]).any():  # if a topic has two messages
             key = np.sort(key)
         return key[~arrivals.has(key)]
 
 
 @dataclass(frozen=True)
 class Gossip(Lacking):
-    """IHAVE, IWANT, and the answers, of one lazy heartbeat."""
+    """The IHAVEs, IWANTs and answers of one lazy heartbeat."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Send IHAVE; ask by IWANT; answer; keep the answers, which :class:`Spread` takes."""
+        """Send IHAVE; ask by IWANT; answer; store the answers for :class:`Spread`."""
         if superstep == 0:
             return {_IHAVE: self._tell(tables)}
         out: dict[str, Columns] = {}
@@ -580,12 +581,12 @@ class Gossip(Lacking):
         return out
 
     def _note(self, tables: Tables, kind: str, came: Columns) -> None:
-        """Note IHAVEs or IWANTs at their receivers."""
+        """Record IHAVEs or IWANTs at their receivers."""
         told = {"message": came["message"], "node": came[AT], "sender": came["sender"]}
         tables[f"{TOLD_OF} {kind} {self.heartbeat}"] = told
 
     def _tell(self, tables: Tables) -> dict[str, np.ndarray]:
-        """Return the IHAVEs of nodes that got a lacking message in the last heartbeats."""
+        """Return the IHAVEs of nodes that received a lacking message in the last heartbeats."""
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         held = self.heartbeat - arrivals.heartbeat <= self.topics.rules.mcache_gossip
         message, node = divided(arrivals.key[held], self._size)
@@ -596,16 +597,16 @@ class Gossip(Lacking):
         place = self.messages.topic[message] * self._size + node
         order = np.argsort(place, kind="stable")
         places, first, count = np.unique(place[order], return_index=True, return_counts=True)
-        # peers are drawn once for all that a node holds of a topic
+        # peers are drawn once for all messages of a topic that a node holds
         of, peer = self._told(tables, places)
         told, nth = expand(first[of], first[of] + count[of])
         node = places[of[told]] % self._size
         return {AT: peer[told], "message": message[order[nth]], "sender": node}
 
     def _told(self, tables: Tables, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return to whom some places, ascending, send IHAVE: the index of the place, and the peer.
+        """Return the peers to which places (ascending) send IHAVE: index of the place, and peer.
 
-        At least those peers are there that lack a publication.
+        The result includes at least the peers that lack a publication.
         """
         connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         told = [(whole_numbers(), whole_numbers())]
@@ -630,7 +631,7 @@ class Gossip(Lacking):
         Parameters
         ----------
         rows : tuple of ndarray of int64
-            Of the places, in `connections`.
+            The row ranges of the places in `connections`.
 
         Returns
         -------
@@ -640,7 +641,7 @@ class Gossip(Lacking):
             The link.
         bits : ndarray of uint64
         most : ndarray of int64
-            How many of the peers of each place get IHAVE, those of least draw.
+            The number of peers of each place that get IHAVE, those with the smallest draws.
         """
         of, row = expand(*rows)
         key = connections.key[row]
@@ -655,7 +656,7 @@ class Gossip(Lacking):
         return of, key, bits, self.most_told(np.bincount(of, minlength=len(places)))
 
     def most_told(self, others: np.ndarray) -> np.ndarray:
-        """Return how many peers get IHAVE at most, of so many outside of a mesh: int64."""
+        """Return the maximal number of peers that get IHAVE, of `others` peers outside the mesh."""
         rules = self.topics.rules
         return np.maximum(rules.d_lazy, (rules.gossip_factor * others).astype(np.int64))
 
@@ -702,12 +703,12 @@ class Gossip(Lacking):
 def publish(
     play: Callable[[TopicsProgram, str], list[int]], topics: Topics, messages: Messages
 ) -> int:
-    """Publish messages in meshes that stay as they are; the lazy heartbeats that took place.
+    """Publish messages in fixed meshes; return the number of lazy heartbeats.
 
     Parameters
     ----------
     play : callable
-        ``play(program, name)`` plays a program and returns how much was sent in each superstep.
+        ``play(program, name)`` plays a program and returns the number of messages per superstep.
     """
     everything = np.arange(len(messages.topic))
     play(Spread(topics, messages, 0, everything), "PUBLISH")
@@ -718,12 +719,12 @@ def publish(
 def publish_lazily(
     play: Callable[[TopicsProgram, str], list[int]], topics: Topics, messages: Messages
 ) -> int:
-    """Play lazy heartbeats after a publication; return how many took place.
+    """Play lazy heartbeats after a publication; return their number.
 
     Parameters
     ----------
     play : callable
-        As of :func:`publish`.
+        See :func:`publish`.
     """
     nothing = whole_numbers()
     heartbeat = answered = 0

@@ -1,20 +1,20 @@
-"""GossipSub in a world: an own round is a heartbeat.
+"""GossipSub in a world: each of its own rounds is a heartbeat.
 
-A heartbeat is programs on buckets, in the order of rule G16:
+A heartbeat plays programs on buckets, in the order of rule G16:
 
-1. nodes die, leave, quit and join, and known deaths end connections (:class:`Go`; G17, G18);
+1. nodes die, leave, quit and join, and detected deaths end connections (:class:`Go`; G17, G18);
 2. subscribers with few connections dial others (`mesh.Dial`; G19);
-3. subscribers JOIN, and maintain their meshes (`mesh.Maintain`; G6 to G8);
-4. nodes tell of what they hold (`publication.Gossip`; G20), and sources publish
+3. subscribers JOIN and maintain their meshes (`mesh.Maintain`; G6 to G8);
+4. nodes announce what they hold (`publication.Gossip`; G20), and sources publish
    (`publication.Spread`, `publication.Copies`; G21);
 5. buckets count messages (:class:`CountCopies`) and publications (:class:`CountRound`; G22).
 
-The orchestrator keeps the list of publications that are told of or not due; all else is in buckets.
-
-Only the first heartbeat of a round of the world has events.  In the others 1 and 2 change nothing
-and are left out: after 2 every subscriber has as many connections as it wishes.  (Where dials are
-spread over heartbeats, subscribers go on to dial.)  So is 3 but for
-the places that are not settled (`mesh.MaintainUnsettled`), and 4 where nobody tells of anything.
+The orchestrator keeps the list of publications that are still announced or not yet due; all other
+state is in the buckets.  Only the first heartbeat of a world's round has events.  In later ones,
+steps 1 and 2 change nothing and are skipped, because after step 2 every subscriber has as many
+connections as it wants.  (If dials are spread over heartbeats, subscribers continue to dial.)  Step
+3 is limited to places that are not settled (`mesh.MaintainUnsettled`), and step 4 is skipped if no
+node announces anything.
 
 References
 ----------
@@ -94,27 +94,27 @@ from scribe_spark.node_classes import NodeClasses
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.gossipsub import GossipSubConfig
 
-# the orchestrator's table between two rounds
+# the orchestrator's table, which is kept between rounds
 _PUBLISHED = "published"
 
-# kinds of messages, and those that tell a bucket's nodes of the round's events
+# kinds of messages; the last two tell a bucket's nodes of the round's events
 _PRUNE, _GOODBYE, _UNSUBSCRIBE = "PRUNE", "goodbye", "unsubscribe"
 _QUITS, _JOINS = "quits", "joins"
 
-# tables of counts of a round
+# tables with the counts of a round
 _OUTCOMES, _LINKS = "outcomes", "counted links"
 
 
 @dataclass
 class _Published(SortedTable):
-    """Publications that are told of or not due, by index.
+    """Publications that are still announced or not yet due, by index.
 
     Attributes
     ----------
     round, topic, source, duplicates : ndarray of int64
-        `round` is the heartbeat.
+        `round` is the heartbeat of the publication.
     told : ndarray of int64
-        How many nodes tell of it in the next heartbeat.
+        The number of nodes that announce it in the next heartbeat.
     """
 
     round: np.ndarray = field(default_factory=whole_numbers)
@@ -126,12 +126,12 @@ class _Published(SortedTable):
 
 @dataclass(frozen=True)
 class LiveGossipSub(SystemOnBuckets):
-    """GossipSub as a world plays it.
+    """GossipSub as a system of a world.
 
     Attributes
     ----------
     rules : GossipSubConfig
-        Filled.
+        The section of the config with defaults filled in.
     clock : str
     """
 
@@ -167,23 +167,23 @@ class LiveGossipSub(SystemOnBuckets):
 
 
 def live_gossipsub(config: GossipSubConfig, classes: NodeClasses | None = None) -> LiveGossipSub:
-    """Return the system that lives in a world of this config, by discovery `dial`."""
+    """Return the system for a world with this config (discovery `dial`)."""
     return LiveGossipSub(with_classes(config, classes), config.clock)
 
 
 def play_heartbeat(
     player: SystemPlayer, topics: Topics, published: _Published, now: LivingRound, clock: str
 ) -> SystemRound:
-    """Play one heartbeat, whose number is the own round's.
+    """Play one heartbeat, with the number of the own round.
 
     Parameters
     ----------
     topics : Topics
-        With the lives after the events, and any directory.
+        The topics, with the lives after the events; the directory is replaced.
     published : _Published
-        Publications of earlier heartbeats; changed.
+        The publications of earlier heartbeats; changed in place.
     clock : str
-        As of `Messages`.
+        See `Messages`.
     """
     events, number = now.events, now.number
     if now.begins_round:
@@ -208,7 +208,7 @@ def play_heartbeat(
 
 
 def _multicasts(published: _Published, now: LivingRound) -> Multicasts:
-    """Return the first publication of each topic in the round of the world, by its source."""
+    """Return the first publication of each topic in the world's round."""
     of_round = np.flatnonzero(published.round == now.own.first(now.world_round))
     topic, first = np.unique(published.topic[of_round], return_index=True)
     message = of_round[first]
@@ -216,7 +216,7 @@ def _multicasts(published: _Published, now: LivingRound) -> Multicasts:
 
 
 def _noted(published: _Published, now: LivingRound) -> Noted | None:
-    """Return what buckets note of a heartbeat; None where no multicast is measured."""
+    """Return the recorder of a heartbeat; None if no multicast is measured."""
     if not now.measures:
         return None
     elapsed_us = (now.number - now.own.first(now.world_round)) * now.own.own_us
@@ -228,7 +228,7 @@ def _pairs(pairs: Pairs) -> Columns:
 
 
 def _directory(player: SystemPlayer, topics: Topics) -> DirectoryOfRound:
-    """Return the subscribers after the events of the world's round, which all buckets share."""
+    """Return the subscribers after the events of the world's round, shared by all buckets."""
     size = topics.space.size
 
     def gather() -> dict[str, np.ndarray]:
@@ -240,7 +240,7 @@ def _directory(player: SystemPlayer, topics: Topics) -> DirectoryOfRound:
 
 
 def _maintain(player: SystemPlayer, topics: Topics, now: LivingRound) -> None:
-    """Play the phases of a heartbeat of the places that are not settled, at first of all."""
+    """Play the phases of a heartbeat: for all places in the first one, then for unsettled ones."""
     first = now.begins_round
     for phase in range(topics.rules.heartbeat_phases):
         player.play(MaintainUnsettled(topics, now.number, phase=phase, all_places=first))
@@ -251,7 +251,7 @@ def _maintain(player: SystemPlayer, topics: Topics, now: LivingRound) -> None:
 def _publish(
     player: SystemPlayer, topics: Topics, published: _Published, now: LivingRound, clock: str
 ) -> dict[str, float]:
-    """Tell of publications, and publish those of this heartbeat; return counts."""
+    """Announce publications and publish those of this heartbeat; return counts."""
     if not now.begins_round:
         topics = replace(topics, subscribers=_directory(player, topics))
     told = published.told > 0
@@ -282,7 +282,7 @@ def _messages(published: _Published, now: LivingRound, clock: str) -> Messages:
 
 
 def _by_message(taken: Mapping[str, np.ndarray], published: _Published) -> dict[str, np.ndarray]:
-    """Add up what each bucket has counted by message."""
+    """Sum the counts of buckets by message."""
     buckets = (-1, len(published))
     return {
         name: column.reshape(buckets).sum(axis=0) if len(published) else column
@@ -293,9 +293,9 @@ def _by_message(taken: Mapping[str, np.ndarray], published: _Published) -> dict[
 def _end_round(
     player: SystemPlayer, topics: Topics, published: _Published, now: LivingRound, clock: str
 ) -> tuple[dict[str, float], Publications]:
-    """Return measures of the meshes, and what became of the publications that are due.
+    """Return measures of the meshes, and the outcomes of publications that are due.
 
-    Publications that nobody tells of any more are dropped.
+    Publications that no node announces any more are dropped.
     """
     age = now.world_round - now.own.world_round(published.round)
     due = np.flatnonzero(age <= now.deadline if now.is_last else age == now.deadline)
@@ -326,14 +326,14 @@ def _end_round(
 class Go(TopicsProgram):
     """Nodes die, leave, quit topics and join others; rules G17 and G18.
 
-    All messages are sent on the state before.
+    All messages are based on the state before.
 
     Attributes
     ----------
     number, world_round : int
-        The heartbeat, and the round of the world.
+        The number of the heartbeat, and the round of the world.
     fail, leave, enter : ndarray of int64
-        The nodes that die silently, leave, and arrive or recover in this round.
+        The nodes that die without a message, leave, and arrive or recover in this round.
     """
 
     number: int
@@ -368,19 +368,19 @@ class Go(TopicsProgram):
         return Router(topics.rules, topics.names, topics.space, connections, mesh, back_off)
 
     def _places(self, inbox: Inbox, kind: str) -> np.ndarray:
-        """Return the places that quit or join: ascending."""
+        """Return the places that quit or join, ascending."""
         if kind not in inbox:
             return whole_numbers()
         return np.sort(inbox[kind]["topic"] * self.topics.space.size + inbox[kind][AT])
 
     def _marked(self, *positions: np.ndarray) -> np.ndarray:
-        """Return which of all nodes are among some positions: bool, shape (K,)."""
+        """Return flags of all nodes, True for some positions: bool, shape (K,)."""
         marked = np.zeros(self.topics.space.size, dtype=bool)
         marked[np.concatenate(positions)] = True
         return marked
 
     def _places_of(self, tables: Tables, marked: np.ndarray) -> np.ndarray:
-        """Return the places of the subscribers that are marked, as they were: ascending."""
+        """Return the places of marked subscribers before the events, ascending."""
         place = read_table(Subscribers, tables, SUBSCRIBERS).key
         return place[marked[place % self.topics.space.size]]
 
@@ -402,7 +402,7 @@ class Go(TopicsProgram):
         }
 
     def _forget(self, tables: Tables, router: Router, quits: np.ndarray) -> None:
-        """Links end at dead nodes and at places that quit, and known deaths end those of others."""
+        """Remove links of dead nodes and of places that quit, and links to nodes known as dead."""
         space, lives = self.topics.space, self.topics.lives
         assert lives is not None
         gone = self._marked(self.fail, self.leave)
@@ -432,7 +432,7 @@ class Go(TopicsProgram):
         tables[SUBSCRIBERS], tables[HELD] = members.to_columns(), held.to_columns()
 
     def _receive(self, router: Router, inbox: Inbox) -> None:
-        """The receivers of goodbye and unsubscribe end the connection; those of PRUNE back off."""
+        """End connections on goodbye and unsubscribe; start back-off on PRUNE."""
         ended = [self.keys(inbox[kind]) for kind in (_GOODBYE, _UNSUBSCRIBE) if kind in inbox]
         router.disconnect(distinct(np.concatenate([whole_numbers(), *ended])))
         if _PRUNE in inbox:
@@ -444,7 +444,7 @@ class Go(TopicsProgram):
 
 @dataclass(frozen=True)
 class CountRound(PublicationProgram):
-    """Buckets count links and the receivers of publications after a round: rule G22.
+    """Count links, and the receivers of publications, after a round: rule G22.
 
     Attributes
     ----------
@@ -453,7 +453,7 @@ class CountRound(PublicationProgram):
     due : ndarray of int64
         The messages whose receivers are counted.
     own : OwnRounds
-        Which heartbeats are in which round of the world.
+        The mapping between heartbeats and rounds of the world.
     """
 
     published: np.ndarray
@@ -461,7 +461,7 @@ class CountRound(PublicationProgram):
     own: OwnRounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the counts; drop back-off that is over; nothing is sent."""
+        """Write the counts and drop expired back-off; no message is sent."""
         held, members = read_table(Held, tables, HELD), self.topics.subscribers_of(bucket, tables)
         tables[_OUTCOMES] = self._outcomes(members, held)
         back_off = read_table(BackOff, tables, BACK_OFF)
@@ -476,7 +476,7 @@ class CountRound(PublicationProgram):
         return {}
 
     def _outcomes(self, members: Subscribers, held: Held) -> dict[str, np.ndarray]:
-        """Count expected receivers, and of them those that got each message in time, or late."""
+        """Count expected receivers of each message, and those that got it in time or late."""
         topic = self.messages.topic[self.due]
         of, row = expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
         message = self.due[of]
@@ -497,18 +497,18 @@ class CountRound(PublicationProgram):
 
 @dataclass(frozen=True)
 class Renumber(TopicsProgram):
-    """Publications get other indices, and nodes forget those that nobody tells of any more.
+    """Renumber publications, and delete those that no node announces any more.
 
     Attributes
     ----------
     index : ndarray of int64, shape (M,)
-        The new index of each; :data:`NONE` of those that are forgotten.
+        The new index of each message; :data:`NONE` for deleted ones.
     """
 
     index: np.ndarray
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write what nodes hold; nothing is sent."""
+        """Write what nodes hold; no message is sent."""
         held = read_table(Held, tables, HELD)
         message, node = divided(held.key, self.topics.space.size)
         held.key = self.index[message] * self.topics.space.size + node

@@ -1,7 +1,7 @@
-"""The router of many nodes in many topics: whom to GRAFT, whom to PRUNE, whom to refuse.
+"""The GossipSub router of many nodes in many topics: which peers to GRAFT, PRUNE or refuse.
 
-Every step is a function of what the nodes keep, and of keyed draws; the programs of :mod:`.mesh`
-and :mod:`.round` play it on buckets.
+Every step is a function of the nodes' tables and of keyed random draws; the programs of
+:mod:`.mesh` and :mod:`.round` play it on buckets.
 
 References
 ----------
@@ -32,18 +32,18 @@ _NOBODY = np.empty(0, dtype=np.int64)
 
 @dataclass
 class Router:
-    """Nodes in topics, and their peers.
+    """The peers of nodes in topics, and the decisions of the protocol.
 
     Attributes
     ----------
     rules : GossipSubConfig
-        Filled.
+        The section of the config with defaults filled in.
     names : Names
     space : Space
     connections, mesh : Links
     back_off : BackOff
     has_joined : callable, optional
-        ``has_joined(topic, node)``: whether peers have joined; without it all have.
+        ``has_joined(topic, node)`` returns True for peers that have joined; None if all have.
     """
 
     rules: GossipSubConfig
@@ -62,12 +62,12 @@ class Router:
         Parameters
         ----------
         place : ndarray of int64
-            Topics and nodes, each once.
+            The keys of (topic, node), each once.
 
         Returns
         -------
         ndarray of int64
-            Keys of the links that they GRAFT; these are in their meshes.
+            The keys of the links on which they send GRAFT; the links are added to their meshes.
         """
         return self._graft("gossipsub join", place, self._wished(place).d, heartbeat)
 
@@ -77,7 +77,8 @@ class Router:
         Returns
         -------
         grafted, pruned : ndarray of int64
-            Keys of links; they are in the meshes of the nodes, or out of them and in back-off.
+            The keys of links that were added to the meshes, and of links that were removed and are
+            in back-off now.
         """
         wished = self._wished(place)
         degree = self.space.count(self.mesh, place)
@@ -91,19 +92,19 @@ class Router:
         return np.concatenate([grafted, more]), pruned
 
     def unsettled(self, place: np.ndarray) -> np.ndarray:
-        """Return the places of some whose meshes a heartbeat may change."""
+        """Return the places whose meshes a heartbeat may change."""
         wished, (degree, outbound) = self._wished(place), self._degrees(place)
         too_many = degree >= wished.high + (not self.rules.prune_at_d_high)
         return place[(degree < wished.low) | (outbound < wished.out) | too_many]
 
     def _wished(self, place: np.ndarray) -> Degrees:
-        """Return the degrees that the nodes of places wish."""
+        """Return the desired degrees of the nodes of places."""
         return degrees(self.rules, place % self.space.size, self.names.node)
 
     def _graft(
         self, purpose: str, place: np.ndarray, wanted: np.ndarray, heartbeat: int, way: int = 0
     ) -> np.ndarray:
-        """GRAFT eligible peers, of connections made that `way`."""
+        """GRAFT eligible peers; `way` restricts them to connections made that way."""
         of, row = self._eligible(place, heartbeat)
         if way:
             kept = (self.connections.way[row] & way) > 0
@@ -119,7 +120,7 @@ class Router:
         return key
 
     def _eligible(self, place: np.ndarray, heartbeat: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return peers that places may GRAFT (rule G5): the place's index, the connection's row."""
+        """Return peers that may be grafted (rule G5): index of the place, row of the connection."""
         of, row = expand(*self.space.rows(self.connections, place))
         key = self.connections.key[row]
         kept = ~self.mesh.has(key) & ~self.back_off.holds(key, heartbeat)
@@ -131,7 +132,7 @@ class Router:
         return of[kept], row[kept]
 
     def _prune(self, place: np.ndarray, heartbeat: int) -> np.ndarray:
-        """PRUNE meshes that are too large."""
+        """Remove peers from meshes that are too large."""
         rules, size = self.rules, self.space.size
         first, last = self.space.rows(self.mesh, place)
         wished = self._wished(place)
@@ -145,7 +146,7 @@ class Router:
         bits = self.names.bits_of_peers("gossipsub keep", heartbeat, topic, node, of, peer)
         order = in_order(of, bits)
         of, row = of[order], row[order]
-        # the outbound ones of the quota first, then all others
+        # keep outbound peers up to the quota first, then the others
         outbound = (self.mesh.way[row] & DIALLED) > 0
         quota = np.zeros(len(row), dtype=bool)
         quota[outbound] = index_in_run(of[outbound]) < out[of[outbound]]
@@ -157,7 +158,7 @@ class Router:
         return key
 
     def _degrees(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the peers in the mesh of each place, and the outbound ones of them: counts."""
+        """Return the number of peers in each place's mesh, and of outbound ones among them."""
         first, last = self.space.rows(self.mesh, place)
         outbound = np.r_[0, np.cumsum((self.mesh.way & DIALLED) > 0)]
         return last - first, outbound[last] - outbound[first]
@@ -165,7 +166,7 @@ class Router:
     # ---- what nodes take
 
     def take_back_off(self, key: np.ndarray, until: int) -> None:
-        """Links are in back-off until a heartbeat; it is never shortened."""
+        """Put links into back-off until a heartbeat; back-off is never shortened."""
         key = distinct(key)
         row = self.back_off.find(key)
         there = row >= 0
@@ -175,33 +176,33 @@ class Router:
         self.back_off.insert(key, until=longest)
 
     def disconnect(self, key: np.ndarray) -> None:
-        """Connections end, and the mesh links along them; rule G17."""
+        """Remove connections and their mesh links; rule G17."""
         for links in (self.connections, self.mesh):
             row = links.find(key)
             links.drop(row[row >= 0])
 
     def take_prunes(self, key: np.ndarray, until: int) -> None:
-        """Nodes are sent PRUNE by peers; rule G8."""
+        """Handle received PRUNEs; rule G8."""
         row = self.mesh.find(key)
         self.mesh.drop(row[row >= 0])
         self.take_back_off(key, until)
 
     def take_grafts(self, key: np.ndarray, way: np.ndarray, heartbeat: int) -> np.ndarray:
-        """Nodes are sent GRAFT by peers; rule G8.
+        """Handle received GRAFTs; rule G8.
 
         Parameters
         ----------
         key : ndarray of int64
-            Of the links at the nodes that are sent them, each once.
+            The links, seen from the receiving nodes, each once.
         way : ndarray of int8
-            How their connections came to be, there.
+            How the connections were made, seen from the receiving nodes.
 
         Returns
         -------
         ndarray of int64
-            Keys of those that are refused, which are in back-off.
+            The keys of refused GRAFTs; these links are in back-off.
         """
-        order = np.argsort(key)  # of equal draws the smaller nodeId first
+        order = np.argsort(key)  # ties go to the smaller nodeId
         order = order[~self.mesh.has(key[order])]
         key, way = key[order], way[order]
         backing_off = self.back_off.holds(key, heartbeat)
@@ -215,7 +216,7 @@ class Router:
         )
         order = in_order(of, bits)
         before = self.space.count(self.mesh, places)[of[order]] + index_in_run(of[order])
-        # whom the node has dialled is taken into a full mesh, too
+        # a full mesh still accepts peers that the node has dialled
         inbound = (way[open_rows[order]] & DIALLED) == 0
         full = before >= self._wished(places).high[of[order]]
         refused[open_rows[order[full & inbound]]] = True

@@ -1,8 +1,8 @@
-"""The score of peers: the seam where v1.1's scoring goes.
+"""The score of peers: an interface for the peer scoring of v1.1.
 
-Everything that asks for a score asks here.  There is no scoring yet: all scores are zero, so nobody
-is refused or dropped for its score, and opportunistic grafting, which looks for a median below a
-threshold of zero, never happens (rule G5).
+All code that needs a score calls this module.  Scoring is not implemented: all scores are zero.  So
+no peer is refused or dropped for its score, and opportunistic grafting, which requires a median
+score below a threshold of zero, never happens (rule G5).
 
 References
 ----------
@@ -15,5 +15,5 @@ import numpy as np
 
 
 def score(topic: np.ndarray, node: np.ndarray, peer: np.ndarray) -> np.ndarray:
-    """Return the score that nodes give to peers in a topic: float64, in the shape of `peer`."""
+    """Return the scores that nodes give to peers in a topic: float64, shape of `peer`."""
     return np.zeros(np.shape(peer))

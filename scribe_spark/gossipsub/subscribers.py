@@ -1,7 +1,7 @@
-"""Subscribers of topics, as discovery knows them; and the nodes that each dials.
+"""Subscribers of topics, as discovery knows them, and the nodes that each subscriber dials.
 
-Discovery is outside of GossipSub's specification: some directory names the subscribers of a topic.
-It is a fact that all buckets share, like the nodes themselves.
+Discovery is outside of GossipSub's specification: a directory lists the subscribers of each topic.
+All buckets share it, as they share the list of nodes.
 
 References
 ----------
@@ -39,14 +39,14 @@ class Subscribers(SortedTable):
     Attributes
     ----------
     joined : ndarray of int64
-        When each JOINs: its wave in a run, its round in a world.
+        When the subscriber JOINs: its wave in a run, its round in a world.
     """
 
     joined: np.ndarray = field(default_factory=whole_numbers)
 
 
 class KnowsSubscribers(Protocol):
-    """Names the subscribers of every topic."""
+    """An object with the directory of subscribers."""
 
     @property
     def directory(self) -> Directory: ...
@@ -59,11 +59,11 @@ class Directory:
     Attributes
     ----------
     place : ndarray of int64
-        ``topic * size + node``, ascending.
+        The sorted keys ``topic * size + node``.
     offsets : ndarray of int64, shape (T + 1,)
-        Where the places of each topic begin.
+        The index of the first key of each topic.
     size : int
-        How many nodes there are.
+        The number of nodes.
     """
 
     place: np.ndarray
@@ -72,27 +72,27 @@ class Directory:
 
     @classmethod
     def of(cls, place: np.ndarray, topics: int, size: int) -> Directory:
-        """Return the directory of some places, which may come several times, in any order."""
+        """Build a directory from keys in any order; repetitions are allowed."""
         place = distinct(place)
         counts = np.bincount(place // size, minlength=topics)
         return cls(place, offsets_of(counts), size)
 
     @property
     def directory(self) -> Directory:
-        """Itself."""
+        """This directory."""
         return self
 
     def others(self, place: np.ndarray) -> np.ndarray:
-        """Return how many other subscribers the topic of each place has: int64."""
+        """Return the number of other subscribers of each place's topic: int64."""
         return np.diff(self.offsets)[place // self.size] - 1
 
     def between(self, first: int, last: int) -> np.ndarray:
-        """Return the places of the nodes from a position up to another: int64, ascending."""
+        """Return the places of nodes in a range of positions: int64, ascending."""
         node = self.place % self.size
         return self.place[(node >= first) & (node < last)]
 
     def has(self, place: np.ndarray) -> np.ndarray:
-        """Return which places there are: bool."""
+        """Return True for places in the directory."""
         return find_sorted(self.place, place) >= 0
 
 
@@ -103,7 +103,7 @@ class SharedDirectory:
     Attributes
     ----------
     names : tuple of str
-        Of the distributed arrays: places, offsets.
+        The names of the shared arrays: places and offsets.
     size : int
     """
 
@@ -118,7 +118,7 @@ class SharedDirectory:
 
 @dataclass(frozen=True)
 class DirectoryOfRound:
-    """The directory of a round of a world, in arrays that its player shares.
+    """The directory of a world's round, in arrays that the player shares.
 
     Attributes
     ----------
@@ -139,14 +139,14 @@ class DirectoryOfRound:
 def dialled(
     names: Names, directory: Directory, place: np.ndarray, count: int, heartbeat: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return whom subscribers dial of the others of their topics (rule G2).
+    """Return the other subscribers of the same topics that subscribers dial (rule G2).
 
     Parameters
     ----------
     place : ndarray of int64
-        The subscribers, all of the directory.
+        The subscribers; all are in the directory.
     count : int
-        How many each dials, if there are as many.
+        The number of dials of each, if there are so many other subscribers.
 
     Returns
     -------

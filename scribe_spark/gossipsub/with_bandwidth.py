@@ -1,4 +1,4 @@
-"""Publications of topics by the clock with bandwidth, in place of `publication.Spread`.
+"""Publications with the clock with bandwidth, instead of `publication.Spread`.
 
 References
 ----------
@@ -33,7 +33,7 @@ from scribe_spark.gossipsub.publication import (
     publish_lazily,
 )
 
-#: The columns of `publication.COPIES` -> those of the clock's copies.
+#: The columns of `publication.COPIES` -> the columns of the clock's copies.
 _KEPT = {
     "message": "publication",
     "node": "node",
@@ -46,7 +46,7 @@ _KEPT = {
 
 @dataclass(frozen=True)
 class _Meshes:
-    """Makes links of meshes, and of the connections of sources; picklable.
+    """Returns the links of meshes and of sources' connections for the clock; picklable.
 
     Attributes
     ----------
@@ -79,16 +79,16 @@ class _Meshes:
 
 @dataclass(frozen=True)
 class _Write:
-    """Makes the tables of `publication` of those of the clock; picklable.
+    """Converts the clock's results to the tables of `publication`; picklable.
 
     Attributes
     ----------
     topics : Topics
     messages : Messages
     at_us : ndarray of int64, shape (M,)
-        When each message is published, from which its times count.
+        The publication time of each message, from which its times count, in microseconds.
     announced : ndarray of bool, shape (M,)
-        Whether nodes announce the message by IDONTWANT.
+        True for messages that nodes announce by IDONTWANT.
     """
 
     topics: Topics
@@ -121,16 +121,16 @@ def publish_with_bandwidth(
     topics: Topics,
     messages: Messages,
 ) -> int:
-    """Publish messages that have a size; return the lazy heartbeats that took place.
+    """Publish messages that have a size; return the number of lazy heartbeats.
 
     Parameters
     ----------
     stages : Simulation
-        Of a run.
+        The stages of a run.
     play : callable
-        As of `publication.publish`.
+        See `publication.publish`.
     tables : BucketTables
-        With the meshes.
+        The tables with the meshes.
     """
     config, rules = stages.config.bandwidth, topics.rules
     schedule, flood = stages.publications, rules.flood_publish
