@@ -1,4 +1,4 @@
-"""IP multicast and naive unicast over the same routes: Scribe is compared with them."""
+"""The baselines to which Scribe is compared: IP multicast and naive unicast."""
 
 from scribe_spark.baselines.ip_multicast import ip_multicast
 from scribe_spark.baselines.naive_unicast import naive_unicast

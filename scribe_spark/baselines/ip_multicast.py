@@ -1,4 +1,4 @@
-"""IP multicast.
+"""IP multicast as a baseline.
 
 References
 ----------
@@ -14,11 +14,11 @@ from scribe_spark.runtime.batches import Table
 
 
 def ip_multicast(star: Table) -> Multicast:
-    """Routers duplicate packets: the routes are merged, and end nodes keep no children.
+    """Return IP multicast: routers merge the routes and duplicate packets; no node has children.
 
     Parameters
     ----------
     star : DataFrame or Batches
-        From :func:`~scribe_spark.baselines.unicasts.unicasts`.
+        The result of :func:`~scribe_spark.baselines.unicasts.unicasts`.
     """
     return Multicast("ip_multicast", star, deliveries_of(star), merged=True)

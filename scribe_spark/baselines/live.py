@@ -19,7 +19,7 @@ from scribe_spark.group_overlays import GroupOverlays, Network, Overlays
 
 @dataclass(frozen=True)
 class LiveUnicast(GroupOverlays):
-    """The overlay of a publication is a star around its source."""
+    """Naive unicast in a world: each publication is sent along a star around its source."""
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """See `GroupOverlays`."""
@@ -32,6 +32,6 @@ class LiveUnicast(GroupOverlays):
 
 @dataclass(frozen=True)
 class LiveIpMulticast(LiveUnicast):
-    """Routers duplicate packets: a link carries one packet of a publication."""
+    """IP multicast in a world: a link carries one packet of a publication."""
 
     merged: ClassVar[bool] = True

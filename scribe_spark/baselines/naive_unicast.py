@@ -1,4 +1,4 @@
-"""Naive multicast by unicast.
+"""Naive multicast: the source sends a separate unicast packet to every member.
 
 References
 ----------
@@ -13,11 +13,11 @@ from scribe_spark.runtime.batches import Table
 
 
 def naive_unicast(star: Table) -> Multicast:
-    """The source sends a packet of its own to every member.
+    """Return naive unicast: the source sends a separate packet to every member.
 
     Parameters
     ----------
     star : DataFrame or Batches
-        From :func:`~scribe_spark.baselines.unicasts.unicasts`.
+        The result of :func:`~scribe_spark.baselines.unicasts.unicasts`.
     """
     return Multicast("naive_unicast", star, deliveries_of(star))

@@ -1,4 +1,4 @@
-"""The unicast routes from each group's source to its members; both baselines are made of these."""
+"""The unicast routes from each group's source to its members, which both baselines use."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _STAR = ", ".join(
 
 
 def unicasts(groups: DataFrame, members: Table, underlay: Underlay) -> Batches:
-    """One route from each group's source to each other member, with its delay; lazy.
+    """Return a route from each group's source to each other member, with its delay; lazy.
 
     Parameters
     ----------
     groups : DataFrame
-        ``group, source, source_router``; read at once.
+        ``group, source, source_router``; collected now.
     members : DataFrame or Batches
         ``group, node, router``.
 
@@ -52,7 +52,7 @@ _NAMES = [column.split()[0] for column in _STAR.split(", ")]
 
 
 def deliveries_of(star: Table) -> Batches:
-    """``group, node, hops, delay_us``: each route of :func:`unicasts` delivers to its end."""
+    """Return ``group, node, hops, delay_us``: one delivery per route of :func:`unicasts`."""
 
     def delivered(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         return {

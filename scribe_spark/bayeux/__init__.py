@@ -1,4 +1,4 @@
-"""Bayeux: JOINs go to the root, and the routes from the root to the members are the tree.
+"""Bayeux: JOINs are routed to the root, and the routes from the root to the members are the tree.
 
 References
 ----------

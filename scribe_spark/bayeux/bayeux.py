@@ -41,7 +41,7 @@ SYSTEM = "bayeux"
 
 
 def build(stages: Any) -> Multicast:
-    """Return what Bayeux hands over in a run (`System.build`)."""
+    """Build the trees, multicast, and return the resulting tables (`System.build`)."""
     overlay, config, groups = as_pastry(stages.overlay), stages.config, stages.multicast_groups
     joined = join_all(overlay, groups, stages.memberships, config.bayeux, stages.progress)
     tables, rows = stages.own(joined).tables, joined.rows
@@ -64,14 +64,14 @@ def build(stages: Any) -> Multicast:
 
 @dataclass
 class Joined:
-    """The results of JOIN and TREE, with which the multicasts continue.
+    """The results of the JOINs and TREEs, from which multicasts continue.
 
     Attributes
     ----------
     overlay : PastryOverlay
     tables : BucketTables
     rows : HandedOver
-        Of the tables.
+        Converts the tables to rows for measures.
     """
 
     overlay: PastryOverlay
@@ -126,14 +126,14 @@ def join_all(
 def multicast(
     joined: Joined, groups: DataFrame, source: str, progress: Progress | None = None
 ) -> BucketTables:
-    """Each group's source multicasts a message; return the buckets with copies and deliveries.
+    """Let each group's source multicast a message; return buckets with copies and deliveries.
 
     Parameters
     ----------
     groups : DataFrame
         ``group, key_hi, key_lo, source``.
     source : str
-        How it comes to the root: ``routed``, else directly.
+        How a source reaches the root: ``routed`` or directly.
     """
     tables, sessions, overlay = joined.tables, joined.rows.sessions, joined.overlay
     ways = _ways(overlay, sessions, groups, source, progress)
@@ -155,7 +155,7 @@ def _ways(
     source: str,
     progress: Progress | None,
 ) -> Ways:
-    """Return how the messages come to the roots: rule B8."""
+    """Return the ways of the messages from their sources to the roots: rule B8."""
     listed = groups.select("group", "source").toArrow().sort_by("group")
     at, main = (
         overlay.ring.facts.positions(listed.column("source").to_numpy()),

@@ -1,4 +1,4 @@
-"""The tables of the buckets as the tables that Bayeux hands over.
+"""The results of Bayeux as tables for measures, converted from the tables of buckets.
 
 References
 ----------
@@ -29,19 +29,19 @@ from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.views import Names, read_view
 from scribe_spark.runtime.batches import Batches
 
-#: The kind of the state that a node keeps.
+#: The kind of state that a node keeps.
 MEMBER_LIST = "member list"
 
-#: The table of how many entries nodes have.
+#: The table with the number of entries of each node.
 ENTRIES = "entries"
 
 
 @dataclass(frozen=True)
 class Sums(SessionProgram):
-    """Counts what nodes keep of each group, and what they have sent; the rows are gone then."""
+    """Count the entries that nodes keep and the messages that they sent; the rows are deleted."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the counts; nothing is sent."""
+        """Write the counts; no message is sent."""
         size = self.sessions.size
         if LISTS in tables:
             session, node = np.divmod(read_table(Lists, tables, LISTS).key // size, size)
@@ -61,20 +61,20 @@ class Sums(SessionProgram):
 
 @dataclass(frozen=True)
 class HandedOver:
-    """Makes rows of tables of a bucket; picklable.
+    """Converts the tables of buckets to rows for measures; picklable.
 
     Attributes
     ----------
     sessions : Sessions
     number : ndarray of int64, shape (G,)
-        The groups' numbers, ascending.
+        The numbers of the groups, ascending.
     """
 
     sessions: Sessions
     number: np.ndarray
 
     def begun(self, tables: BucketTables) -> Batches:
-        """Return ``session``: those whose root has got a JOIN."""
+        """Return ``session``: the sessions whose root received a JOIN."""
         return self._view(tables, BEGUN, "session bigint")
 
     def edges(self, tables: BucketTables) -> Batches:
@@ -111,7 +111,7 @@ class HandedOver:
         return read_view(tables.rows(name), names, schema, make)
 
     def _edges(self, some: Columns) -> dict[str, Any]:
-        # the column that the flood calls group has sessions
+        # in the tables of the flood, the column `group` contains sessions
         group = some["group"] // self.sessions.partitions
         return {"group": group, "parent": some["node"], "child": some["peer"]}
 

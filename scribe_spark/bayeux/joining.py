@@ -1,4 +1,4 @@
-"""JOIN to the root, and TREE to the member: every node on its way records the member.
+"""JOIN messages to the root, and TREE messages to the member; nodes on the way record the member.
 
 References
 ----------
@@ -31,13 +31,13 @@ _ARRIVED = "TREE has arrived"
 
 _NAMED, _WAY = ("session", "member", "number"), ("hops", "delay_us")
 
-#: The table of the sessions of which TREEs begin in the bucket.
+#: The table of sessions whose TREEs start in the bucket.
 BEGUN = "begun"
 
 
 @dataclass(frozen=True)
 class Join(ToRoot):
-    """All members that wait send JOINs: those that join now, by messages :data:`MEMBER`, too."""
+    """All waiting members send JOINs, also those that join now by messages :data:`MEMBER`."""
 
     kind = JOIN
 
@@ -57,22 +57,23 @@ class Join(ToRoot):
 
 @dataclass(frozen=True)
 class Tree(SessionProgram):
-    """TREEs go to members.
+    """Route TREEs to members.
 
-    In a run the nodes on the way record the member as they pass a TREE on.  In a world they do so
-    when it has come to the member: they know by its acknowledgement, which is not counted.
+    In a run, nodes record the member when they forward a TREE.  In a world, they do so when the
+    TREE has reached the member, which they learn by an acknowledgement that is not counted.
 
     Attributes
     ----------
     begin : str
-        The table of what they answer or repair: ``at`` (where they begin), ``session``, ``member``,
-        ``number``; where they bring publications ``hops, delay_us``, too: the ways of these.
+        The table of JOINs to answer or of members to find: ``at`` (where the TREE starts),
+        ``session``, ``member``, ``number``; if TREEs carry publications, also ``hops, delay_us`` of
+        these.
     """
 
     begin: str = at_root(JOIN)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Move TREEs to the edge of the bucket; note whom nodes are to record."""
+        """Route TREEs to the edge of the bucket; store the entries that nodes should record."""
         moving, sent, came = inbox.get(TREE, {}), Transmissions(TREE), list[Columns]()
         listed = [inbox[_ARRIVED]] if _ARRIVED in inbox else []
         way = () if self.sessions.round is None else ("path",)
@@ -105,7 +106,7 @@ class Tree(SessionProgram):
         return outbox
 
     def _next_hop(self, first: int, tables: Tables, messages: Columns) -> tuple[np.ndarray, Met]:
-        """Return where TREEs go next: at their members they end."""
+        """Return the next hops of TREEs; a TREE ends at its member."""
         onward, ring = messages[AT].copy(), self.sessions.facts.ring
         row = np.flatnonzero(onward != messages["member"])
         keys = Keys.of_nodes(ring, messages["member"][row])
@@ -114,9 +115,9 @@ class Tree(SessionProgram):
 
 
 def _acknowledged(arrived: Columns) -> dict[str, np.ndarray]:
-    """Return messages to the nodes on the ways of TREEs that have come to their members.
+    """Return messages to the nodes on the ways of TREEs that reached their members.
 
-    They have ``next``, too, and ``first``: whether the way began at that node.
+    They have the columns ``next``, and ``first``: True if the TREE started at that node.
     """
     path = arrived["path"]
     row, column = np.nonzero(path >= 0)

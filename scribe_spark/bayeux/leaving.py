@@ -1,4 +1,4 @@
-"""LEAVE to the root, and PRUNE back along the lists.
+"""LEAVE messages to the root, and PRUNE messages back along the member lists.
 
 References
 ----------
@@ -28,7 +28,7 @@ UNREACHED = "unreached"
 
 @dataclass(frozen=True)
 class Leave(ToRoot):
-    """Members that quit by messages :data:`QUIT` send LEAVE; nodes do for those not reached."""
+    """Members that quit (messages :data:`QUIT`) send LEAVE; nodes send it for unreached members."""
 
     kind = LEAVE
 
@@ -48,10 +48,10 @@ class Leave(ToRoot):
 
 @dataclass(frozen=True)
 class Prune(SessionProgram):
-    """Roots that have got LEAVEs drop the members, and so do those to whom they passed them on."""
+    """Roots that received a LEAVE drop the member and tell the next hop, which does the same."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Drop entries, and tell the next hops."""
+        """Drop entries, and tell their next hops."""
         begins = not superstep and at_root(LEAVE) in tables
         if not begins and PRUNE not in inbox:
             return {}
@@ -73,7 +73,7 @@ class Prune(SessionProgram):
 
 
 def _largest(came: Columns) -> dict[str, np.ndarray]:
-    """Return of several LEAVEs for a member the one with the largest number."""
+    """Keep the LEAVE with the largest number for each member."""
     order = order_of(came["session"], came["member"], came["number"])
     last = last_of_runs(came["session"][order], came["member"][order])
     return take(came, order[last])

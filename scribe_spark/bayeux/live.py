@@ -1,7 +1,7 @@
-"""Bayeux in a world: the programs of runs, and those of churn, in the order of rule B11.
+"""Bayeux in a world: the programs of runs and those of churn, in the order of rule B11.
 
-The orchestrator keeps the roots of the sessions and the publications that are not due; all else is
-in buckets.
+The orchestrator keeps the roots of the sessions and the publications that are not due; all other
+state is in the buckets.
 
 References
 ----------
@@ -52,20 +52,20 @@ from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.pending import DUE, EXPECTED, PUBLISHED, Published, last_due
 
-# a table of the orchestrator
+# a table that the orchestrator keeps
 _SESSIONS = "sessions"
 
 
 @dataclass(frozen=True)
 class LiveBayeux(SystemOnBuckets):
-    """Bayeux as a world plays it.
+    """Bayeux as a system of a world.
 
     Attributes
     ----------
     hops : str
         `sessions.TABLE` or `sessions.LEAF_SET`.
     recreate : int
-        After how many rounds a lost session is created again; 0: never.
+        The number of rounds after which a lost session is created again; 0 for never.
     """
 
     hops: str = TABLE
@@ -105,14 +105,14 @@ class _Round:
         self._play_events(rules)
 
     def write(self, kept: Tables) -> None:
-        """Write what the orchestrator keeps."""
+        """Store the orchestrator's state."""
         kept[_SESSIONS] = {"root": self.root, "lost": self.lost}
         kept[PUBLISHED] = self.published.to_columns()
 
     # --- steps 1 and 2
 
     def _play_events(self, rules: LiveBayeux) -> None:
-        """Nodes die, sessions are lost or created, all of them in round 0: rules B12 and B13."""
+        """Nodes die; sessions are lost and created (all in round 0): rules B12 and B13."""
         now, events, number = self.now, self.now.events, self.now.number
         dead = np.zeros(len(now.ring), dtype=bool)
         dead[np.r_[events.fail, events.leave]] = True
@@ -143,7 +143,7 @@ class _Round:
         self.player.play(Prune(self.sessions))
 
     def join(self) -> None:
-        """All members that wait send JOINs, which roots answer: rule B16."""
+        """All waiting members send JOINs, and roots answer: rule B16."""
         self.player.play(Join(self.sessions), {MEMBER: _pairs(self.now.join)})
         self.player.play(Tree(self.sessions))
         self.player.play(Record(self.sessions))
@@ -158,7 +158,7 @@ class _Round:
         group, source = (came.get(name, whole_numbers()) for name in ("session", "member"))
         if self.now.measures:
             self.multicasts = self._multicasts(came)
-        # how many of each group: all go the same way
+        # the number of publications per group; all publications of a group go the same way
         accepted = np.bincount(group, minlength=groups)
         published = np.bincount(self.now.publish[0], minlength=groups)
         begun = np.flatnonzero(accepted)
@@ -172,12 +172,12 @@ class _Round:
         player.play(Leave(sessions))
         player.play(Prune(sessions))
         counts = _sums(player.take(HEARD)[HEARD], groups)
-        got = counts["got"] + (accepted > 0)  # the root has its own
+        got = counts["got"] + (accepted > 0)  # the root has a copy, too
         duplicates = accepted * (got - counts["nodes"]) + counts["again"]
         self.published.add(self.now.number, published, duplicates)
 
     def count(self) -> SystemRound:
-        """Count what became of publications that are due, and what nodes keep: B19 and B20."""
+        """Count the outcomes of due publications, and the entries of nodes: B19 and B20."""
         last = last_due(self.now)
         self.player.play(CountRound(self.sessions, last))
         taken = self.player.take(DUE, KEPT)
@@ -192,19 +192,19 @@ class _Round:
         return SystemRound(measures, due, multicasts=self.multicasts)
 
     def _multicasts(self, came: Columns) -> Multicasts:
-        """Return the first publication of each group that its root has accepted, by its source."""
+        """Return the first publication of each group that its root accepted."""
         if not came:
             return Multicasts()
         order = np.lexsort((came["member"], came["session"]))
         group, first = np.unique(came["session"][order], return_index=True)
-        mine, publication = take(came, order[first]), np.zeros(len(group), dtype=np.int64)
+        firsts, publication = take(came, order[first]), np.zeros(len(group), dtype=np.int64)
         if self.now.source == "root":
             return Multicasts.from_start(group, publication, self.root[group])
-        return Multicasts(group, publication, mine["member"], mine["hops"], mine["delay_us"])
+        return Multicasts(group, publication, firsts["member"], firsts["hops"], firsts["delay_us"])
 
 
 def _sums(columns: Columns, groups: int) -> dict[str, np.ndarray]:
-    """Return the sums over buckets of columns with a row a group."""
+    """Sum columns with a row per group over buckets."""
     rows = {name: column.reshape(-1, groups) for name, column in columns.items()}
     return {name: column.sum(axis=0) for name, column in rows.items()}
 

@@ -1,4 +1,4 @@
-"""Tables of nodes: members, and the lists of next hops to members.
+"""Tables of nodes: memberships, and member lists with the next hop to each member.
 
 References
 ----------
@@ -28,25 +28,24 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
 
-#: Tables of a bucket: what nodes keep.
+#: Tables of a bucket: memberships, and member lists.
 MEMBERS, LISTS = "members", "lists"
 
-#: How the names of tables begin that wait for `Record`: entries that nodes are to write (``session,
-#: at, member, next, number``), and TREEs that have come to their members (``session, member,
-#: number``).
+#: The prefixes of tables that wait for `Record`: entries that nodes will record (``session, at,
+#: member, next, number``), and TREEs that reached their members (``session, member, number``).
 LISTED, CAME = "listed", "came"
 
 
 @dataclass
 class Members(SortedTable):
-    """Members, by (group, node).
+    """Memberships, by (group, node).
 
     Attributes
     ----------
     number : ndarray of int64
         The round of the last JOIN.
     waits : ndarray of bool
-        Whether no TREE has come yet.
+        True if no TREE has arrived yet.
     """
 
     number: np.ndarray = field(default_factory=whole_numbers)
@@ -62,7 +61,7 @@ class Lists(SortedTable):
     next : ndarray of int64
         The next hop.
     number, written : ndarray of int64
-        The round of the member's JOIN, and that in which the entry was put there.
+        The round of the member's JOIN, and the round in which the entry was written.
     """
 
     next: np.ndarray = field(default_factory=whole_numbers)
@@ -71,13 +70,13 @@ class Lists(SortedTable):
 
 
 def take_tables(tables: Tables, prefix: str) -> list[Columns]:
-    """Take out the tables ``PREFIX NUMBER``, each of what a superstep has left."""
+    """Remove and return the tables ``PREFIX NUMBER``, one for each superstep."""
     return [tables.pop(name) for name in list(tables) if name.startswith(f"{prefix} ")]
 
 
 @dataclass(frozen=True)
 class Forget(SessionProgram):
-    """Nodes that have died forget what they know; sessions begin anew: rules B12 and B13.
+    """Clear the tables of dead nodes, and restart sessions: rules B12 and B13.
 
     Attributes
     ----------
@@ -103,7 +102,7 @@ class Forget(SessionProgram):
 
 @dataclass(frozen=True)
 class Record(SessionProgram):
-    """Nodes write the entries that TREEs have brought, and members wait no more."""
+    """Write the entries of TREEs that arrived; their members stop waiting."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
@@ -112,7 +111,7 @@ class Record(SessionProgram):
 
 
 def record(sessions: Sessions, tables: Tables) -> None:
-    """Write entries over older ones; end the waiting of members whose last JOIN is answered."""
+    """Write entries over older ones; members whose last JOIN is answered stop waiting."""
     if listed := take_tables(tables, LISTED):
         tables[LISTS] = _written(sessions, tables, concatenate(listed)).to_columns()
     if came := take_tables(tables, CAME):
@@ -127,9 +126,9 @@ def record(sessions: Sessions, tables: Tables) -> None:
 
 
 def _written(sessions: Sessions, tables: Tables, listed: Columns) -> Lists:
-    """Return the lists with new entries, that with the largest number of each.
+    """Return the lists with new entries; of several for a member, the largest number is kept.
 
-    All TREEs that come to a member by way of a node have the same next hop there.
+    All TREEs that reach a member through a node have the same next hop at that node.
     """
     key = key_of([listed["session"], listed[AT], listed["member"]], sessions.size)
     order = order_of(key, listed["number"])
@@ -147,12 +146,12 @@ def _written(sessions: Sessions, tables: Tables, listed: Columns) -> Lists:
 
 @dataclass(frozen=True)
 class NextHops(SessionProgram):
-    """Nodes look up to whom they send copies, each once, by entries that are good: rule B7, B17.
+    """Find the distinct next hops to which each node sends copies: rules B7 and B17.
 
     Attributes
     ----------
     wanted : ndarray of bool, optional
-        Of which sessions; without it of all.
+        True for sessions to include; by default all.
     """
 
     wanted: np.ndarray | None = None

@@ -1,8 +1,8 @@
 """Deliveries of a multicast to members, and its copies, over all partitions.
 
-In each session the copies begin at its root (:mod:`scribe_spark.dissemination`).  What comes before
-that is the same for all nodes of a session: the way from the source to the root of partition 0, and
-the copy from there to the session's root.  So it is added here.
+In each session, the copies start at its root (:mod:`scribe_spark.dissemination`).  The way before
+that is the same for all nodes of a session: from the source to the root of partition 0, and from
+there to the session's root.  So this module adds it afterwards.
 
 References
 ----------
@@ -49,11 +49,11 @@ class Ways:
     Attributes
     ----------
     source : ndarray of int64, shape (G,)
-        Position of each group's source.
+        The position of each group's source.
     sender : ndarray of int64, shape (G k,)
-        Who sends it to the root of each session; -1 where the source is that root.
+        The node that sends the message to the session's root; -1 if the source is that root.
     hops, delay_us : ndarray of int64, shape (G k,)
-        Hops are -1 where it does not come.
+        Hops and delay up to the session's root; hops are -1 if the message does not arrive.
     """
 
     source: np.ndarray
@@ -65,13 +65,13 @@ class Ways:
     def of(
         cls, sessions: Sessions, source: np.ndarray, hops: np.ndarray, delay_us: np.ndarray
     ) -> Ways:
-        """Return the ways by rule B8.
+        """Compute the ways by rule B8.
 
         Parameters
         ----------
         source, hops, delay_us : ndarray of int64, shape (G,)
-            The sources, and their messages' ways to the roots of partition 0; hops are -1 where
-            they do not come there.
+            The sources, and the ways of their messages to the roots of partition 0; hops are -1 if
+            the message does not arrive.
         """
         roots = sessions.roots
         main = np.repeat(roots[:, 0], roots.shape[1])
@@ -89,12 +89,12 @@ class Ways:
         )
 
     def started(self, begun: np.ndarray, partitions: int) -> np.ndarray:
-        """Return the sessions whose copies begin: those of partition 0, and others with members.
+        """Return the sessions in which copies start: partition 0, and others with members.
 
         Parameters
         ----------
         begun : ndarray of int64
-            Sessions whose root has got a JOIN.
+            The sessions whose root received a JOIN.
         """
         main = np.arange(len(self.source)) * partitions
         sessions = distinct(np.r_[main, begun])
@@ -103,7 +103,7 @@ class Ways:
 
 @dataclass(frozen=True)
 class Publish(ToRoot):
-    """Sources, by messages :data:`SOURCE`, send their publications to the roots."""
+    """Sources (messages :data:`SOURCE`) send their publications to the roots."""
 
     kind = MULTICAST
 
@@ -131,12 +131,12 @@ def _to_all(first: Columns, edges: Columns) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Deliver(SessionProgram):
-    """Each node looks at the copies that it has got, whatever sessions they are of."""
+    """Combine the copies that each node received in the sessions of a group."""
 
     ways: Ways
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write deliveries and copies; nothing is sent."""
+        """Write deliveries and copies; no message is sent."""
         if ARRIVALS not in tables:
             return {}
         size, ways = len(self.sessions.facts.ring), self.ways
@@ -151,13 +151,13 @@ class Deliver(SessionProgram):
         place = place[order]
         order = order[run_starts(place)]
         first, place = take(came, order), distinct(place)
-        # 2. members have a delivery
+        # 2. deliveries to members
         found = find_sorted(place, read_table(Members, tables, MEMBERS).key)
         got = take(first, found[found >= 0])
         got = take(got, got["node"] != ways.source[got["group"]])
         names = ("group", "node", "hops", "at_us")
         tables[DELIVERED] = {name: got[name] for name in names}
-        # 3. copies: those of the sessions, and those between roots
+        # 3. copies within sessions, and copies between roots
         arrived = [tables[ARRIVED_COPIES]] if ARRIVED_COPIES in tables else []
         arrived = [self._from_source(one) for one in arrived]
         copies = concatenate(
@@ -177,7 +177,7 @@ class Deliver(SessionProgram):
         return {}
 
     def _from_source(self, rows: Columns) -> dict[str, np.ndarray]:
-        """Return arrivals of sessions with the hops and the delay from the source on."""
+        """Return arrivals with hops and delay counted from the source."""
         session = rows["group"]
         return {
             "session": session,

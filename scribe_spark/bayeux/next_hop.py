@@ -1,4 +1,4 @@
-"""Bayeux's rules of routing: to a node by routing tables alone, and surrogate routing to a key.
+"""Bayeux's routing rules: to a node by routing tables alone, and surrogate routing to a key.
 
 References
 ----------
@@ -24,14 +24,15 @@ from scribe_spark.pastry.states import CELLS, IsAlive, States
 
 
 class Hop(Protocol):
-    """A routing rule of Bayeux's messages; picklable."""
+    """A routing rule for Bayeux's messages; picklable."""
 
     def __call__(
         self, first: int, tables: Tables, at: np.ndarray, keys: Keys
     ) -> tuple[np.ndarray, Met]:
-        """Return where messages at the nodes of a bucket go next, and the dead that they met.
+        """Return the next hops of messages in a bucket, and the dead nodes that they met.
 
-        As `next_hop.hop`, with the position of the bucket's first node, and the bucket's tables.
+        The rule is called like `next_hop.hop`, with the position of the bucket's first node and the
+        bucket's tables.
         """
         ...
 
@@ -39,10 +40,10 @@ class Hop(Protocol):
 def table_hop(
     states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys
 ) -> tuple[np.ndarray, Met]:
-    """Return where messages to nodes go next by routing tables alone, and the dead that they met.
+    """Return next hops by routing tables alone, and the dead nodes that messages met.
 
-    Where a cell is empty, or its node dead, messages take Pastry's next hop, which may try that
-    node again: then it is there twice.  As `next_hop.hop`.
+    If the cell is empty or its node is dead, the message takes Pastry's next hop.  That may try the
+    same node again, which is then reported twice.  The arguments are those of `next_hop.hop`.
     """
     onward, _ = table_entry(states, at, keys)
     dead = np.flatnonzero((onward >= 0) & ~is_alive(onward))
@@ -54,14 +55,15 @@ def table_hop(
 
 @dataclass(frozen=True)
 class ByKnowledge:
-    """By what the nodes of a bucket know, around dead nodes (`Hop`).
+    """Routing by the leaf sets and routing tables in a bucket, around dead nodes (`Hop`).
 
     Attributes
     ----------
     facts : KnowsRing
     is_alive : IsAlive
     rule : callable
-        `next_hop.hop`, or :func:`table_hop`, which makes one digit a hop by perfect tables.
+        Either `next_hop.hop` or :func:`table_hop`; with perfect tables, the latter resolves one
+        digit per hop.
     """
 
     facts: KnowsRing
@@ -77,7 +79,7 @@ class ByKnowledge:
 
 @dataclass(frozen=True)
 class Settled:
-    """By an overlay's rule, where nobody has died (`Hop`)."""
+    """Routing by an overlay's rule, when no node has died (`Hop`)."""
 
     rule: NextHop
 
@@ -91,7 +93,11 @@ class Settled:
 
 @dataclass(frozen=True)
 class SurrogateNextHop:
-    """To a key: in each row the next digit that is filled, from the key's on, cyclically."""
+    """Surrogate routing to a key.
+
+    In each row, the next digit is the first one with an entry, starting at the key's digit,
+    cyclically.
+    """
 
     facts: KnowsRing
 
@@ -108,7 +114,7 @@ class SurrogateNextHop:
             own = ids.digit_np(ring.hi[here], ring.lo[here], row, b)
             wanted = ids.digit_np(key_hi[searching], key_lo[searching], row, b)
             entries = cells[here - first, row]
-            # entries of the row from the wanted digit on
+            # the entries of the row, beginning with the wanted digit
             order = (wanted[:, None] + np.arange(base)) % base
             filled = np.take_along_axis(entries, order, axis=1) >= 0
             filled |= order == own[:, None]

@@ -1,6 +1,6 @@
-"""Notes of buckets about the measured multicasts of a world's round.
+"""Records of the measured multicasts in a world's round.
 
-All publications of a group in a round go the same way, so one is noted, by the name 0.
+All publications of a group in a round go the same way, so only one is recorded, with id 0.
 
 References
 ----------
@@ -21,26 +21,26 @@ from scribe_spark.living import CARRIED, DELIVERED
 
 
 def note_copies(tables: Tables, group: np.ndarray, sender: np.ndarray, to: np.ndarray) -> None:
-    """Note copies, each once however many publications went the same way: `living.CARRIED`."""
+    """Record copies once, however many publications went the same way: `living.CARRIED`."""
     if len(group):
         rows = {"group": group, "publication": np.zeros(len(group), dtype=np.int64)}
         append(tables, CARRIED, {**rows, "sender": sender, "to": to})
 
 
 def note_first_copies(tables: Tables, copies: Columns, trees: Sequence[Columns], size: int) -> None:
-    """Note the first copy of each node: `living.DELIVERED`.
+    """Record the first copy at each node: `living.DELIVERED`.
 
-    Of nodes that get no copy the first TREE that brings the publications counts: senders send
-    TREEs after all copies.
+    For nodes without a copy, the first TREE with the publications counts, because TREEs are sent
+    after all copies.
 
     Parameters
     ----------
     copies : Columns
         The table `dissemination.ARRIVALS`.
     trees : sequence of Columns
-        Tables ``session, member, hops, delay_us``.
+        Tables with the columns ``session, member, hops, delay_us``.
     size : int
-        K.
+        K, the number of nodes.
     """
 
     def named(came: Columns, *columns: str) -> Columns:

@@ -1,4 +1,4 @@
-"""Publications of worlds until they are due: their receivers, counted in buckets.
+"""Publications of worlds until they are due: counts of their receivers, by bucket.
 
 References
 ----------
@@ -23,26 +23,26 @@ from scribe_spark.living import notes_copies
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.pending import count_due, note_expected
 
-#: Messages to sources: the root has accepted their publications.
+#: The message to a source that the root has accepted its publication.
 ACCEPTED = "accepted"
 
-#: Tables of counts that the orchestrator takes: of the copies of this round (a row a group), and of
-#: what nodes keep.
+#: The tables of counts for the orchestrator: the copies of this round (a row per group), and the
+#: entries of nodes.
 HEARD, KEPT = "heard", "kept"
 
 
 @dataclass(frozen=True)
 class CountHeard(SessionProgram):
-    """Buckets count the copies that their nodes have got, and note the expected receivers: B19.
+    """Count the copies that nodes received, and record the expected receivers: B19.
 
     Messages :data:`ACCEPTED` go to the sources, which have their own publications.
 
     Attributes
     ----------
     accepted, published : ndarray of int64, shape (G,)
-        How many publications of each group its root has accepted, and members have sent.
+        The number of publications that the root of each group accepted, and that its members sent.
     measures : tuple of str
-        The measures of multicasts for which their copies and deliveries are noted.
+        The measures of multicasts, for which copies and deliveries are recorded.
     """
 
     accepted: np.ndarray
@@ -50,7 +50,7 @@ class CountHeard(SessionProgram):
     measures: tuple[str, ...] = ()
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write :data:`HEARD` and :data:`EXPECTED`; nothing is sent."""
+        """Write :data:`HEARD` and :data:`EXPECTED`; no message is sent."""
         size = self.sessions.size
         arrivals = tables.pop(ARRIVALS, {})
         copied = self._keys(arrivals, "group", "node")
@@ -63,7 +63,7 @@ class CountHeard(SessionProgram):
         by_tree = np.concatenate([copied[:0], *trees])
         heard = distinct(np.concatenate([copied, by_tree]))
         own = np.sort(self._keys(inbox.get(ACCEPTED, {}), "group", AT))
-        # a source has its own before a TREE brings it
+        # a source has its own publication before a TREE brings it
         again = (find_sorted(heard, own) >= 0) & (find_sorted(np.sort(copied), own) < 0)
         tables[HEARD] = {
             "got": got + self._by_group(by_tree // size),
@@ -82,7 +82,7 @@ class CountHeard(SessionProgram):
         return np.bincount(group, minlength=len(self.accepted))
 
     def _count_copies(self, tables: Tables) -> np.ndarray:
-        """Count payload; return how many copies of each group came."""
+        """Count payloads; return the number of copies of each group."""
         copies = tables.pop(ARRIVED_COPIES)
         group, sender, to = (copies[name] for name in ("group", "sender", "node"))
         if notes_copies(self.measures):
@@ -94,30 +94,30 @@ class CountHeard(SessionProgram):
         return self._by_group(group)
 
     def _note_expected(self, tables: Tables, heard: np.ndarray, own: np.ndarray) -> None:
-        """Note the members of groups with publications: all are to get them.
+        """Record that all members of groups with publications should receive these.
 
         Parameters
         ----------
         heard : ndarray of int64
-            The (group, node) that have got all that their root has accepted: ascending.
+            The sorted keys (group, node) that received all accepted publications.
         own : ndarray of int64
-            The (group, source) of each accepted publication: ascending.
+            The sorted keys (group, source) of accepted publications.
         """
         size, members = self.sessions.size, read_table(Members, tables, MEMBERS).key
         members = members[self.published[members // size] > 0]
         group = members // size
-        mine = np.searchsorted(own, members, side="right") - np.searchsorted(own, members)
+        sent = np.searchsorted(own, members, side="right") - np.searchsorted(own, members)
         has = find_sorted(heard, members) >= 0
         note_expected(
             *(tables, self.sessions.number, len(self.accepted), size, members),
             count=self.published[group],
-            got=np.where(has, self.accepted[group], mine),
+            got=np.where(has, self.accepted[group], sent),
         )
 
 
 @dataclass(frozen=True)
 class CountRound(SessionProgram):
-    """Buckets count publications that are due, and what their nodes keep: rules B19 and B20.
+    """Count the outcomes of due publications, and the entries of nodes: rules B19 and B20.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class CountRound(SessionProgram):
     last: int
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write :data:`DUE` and :data:`KEPT`; nothing is sent."""
+        """Write :data:`DUE` and :data:`KEPT`; no message is sent."""
         size, members = self.sessions.size, read_table(Members, tables, MEMBERS)
         count_due(tables, self.last, len(self.sessions.keys), size, members.key)
         lists = read_table(Lists, tables, LISTS)

@@ -23,29 +23,29 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.multicast import PAYLOAD
 
-#: Tables of a bucket: entries by which copies were lost, and those of them whose members TREEs are
-#: sent to; both ``at``, ``session``, ``member``, ``number``, the latter also ``hops, delay_us`` (of
-#: the node's own first copy).
+#: Tables of a bucket: entries on which copies were lost, and those of them for whose members a TREE
+#: is sent; both have ``at``, ``session``, ``member``, ``number``, the latter also ``hops,
+#: delay_us`` of the node's own first copy.
 _BROKEN, TRIED = "broken", "tried"
 
 
 @dataclass(frozen=True)
 class Repair(SessionProgram):
-    """Nodes that have got publications note the copies that were lost, and the members to look for.
+    """Find lost copies of nodes that received publications, and the members to look for.
 
     Attributes
     ----------
     accepted : ndarray of int64, shape (G,)
-        How many publications of each group its root has accepted: copies of each were lost.
+        The number of publications that each root accepted, which is also the number of lost copies.
     noted : bool
-        Whether the lost copies of multicasts are noted: `living.CARRIED`.
+        True if lost copies of multicasts are recorded: `living.CARRIED`.
     """
 
     accepted: np.ndarray
     noted: bool = False
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Read the arrivals; nothing is sent."""
+        """Read the arrivals; no message is sent."""
         if ARRIVALS not in tables:
             return {}
         size, heard = self.sessions.size, tables[ARRIVALS]
@@ -76,10 +76,10 @@ class Repair(SessionProgram):
 
 @dataclass(frozen=True)
 class GiveUp(SessionProgram):
-    """Nodes write what TREEs have brought, and drop the members whom theirs have not reached."""
+    """Apply TREEs; drop members that the node's TREE did not reach."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write member lists, and the members for which LEAVE is to be sent; send nothing."""
+        """Write member lists, and the members for which LEAVE will be sent; no message is sent."""
         failed = tables.pop(_BROKEN, {})
         if not failed:
             record(self.sessions, tables)
@@ -98,7 +98,7 @@ class GiveUp(SessionProgram):
         return key_of([rows["session"], rows[AT], rows["member"]], self.sessions.size)
 
     def _reached(self, tables: Tables, broken: Columns) -> np.ndarray:
-        """Return to which members nodes' own TREEs have come: bool."""
+        """Return True for members that the node's own TREE reached."""
         names = [name for name in tables if name.startswith(f"{LISTED} ")]
         own = [self._entry(take(tables[name], tables[name]["first"])) for name in names]
         reached = np.sort(np.concatenate([*own, broken[AT][:0]]))

@@ -1,4 +1,4 @@
-"""The roots of a group: the keys of its partitions, and the nodes that are responsible for them.
+"""The roots of a group: the keys of its partitions, and the nodes responsible for them.
 
 References
 ----------
@@ -16,19 +16,19 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry import closeness
 from scribe_spark.pastry.closeness import Keys
 
-#: How the root of a key is found.
+#: The rules that select the root of a key.
 PASTRY, SURROGATE = "pastry", "surrogate"
 
 
 def partition_keys(group_ids: Keys, partitions: int) -> Keys:
-    """Return the keys of all partitions: partition i of group g is at g * partitions + i.
+    """Return the keys of all partitions; partition i of group g has index g * partitions + i.
 
-    They lie evenly round the ring, the first is the groupId.
+    The keys of a group are evenly spaced on the ring; the first is the groupId.
 
     Parameters
     ----------
     group_ids : Keys
-        Of G groups.
+        The groupIds of G groups.
     """
     steps = [i * (2**128 // partitions) for i in range(partitions)]
     step_hi = np.array([step >> 64 for step in steps], dtype=np.uint64)
@@ -39,16 +39,16 @@ def partition_keys(group_ids: Keys, partitions: int) -> Keys:
 
 
 def find_roots(ring: Ring, keys: Keys, partitions: int, rule: str, b: int) -> np.ndarray:
-    """Return the root of each partition: positions, int64 of shape (G, partitions).
+    """Return the root of each partition: positions, int64, shape (G, partitions).
 
-    A partition whose root is already that of one before it does not exist: :data:`NONE`.
+    A partition with the same root as an earlier one does not exist: :data:`NONE`.
 
     Parameters
     ----------
     ring : Ring
-        All nodes, in order; one at least.
+        All nodes, sorted by nodeId; at least one.
     keys : Keys
-        As of :func:`partition_keys`.
+        See :func:`partition_keys`.
     rule : str
         :data:`PASTRY` or :data:`SURROGATE`.
     """
@@ -64,21 +64,21 @@ def find_roots(ring: Ring, keys: Keys, partitions: int, rule: str, b: int) -> np
 
 
 def surrogate_roots(ring: Ring, keys: Keys, b: int) -> np.ndarray:
-    """Return where surrogate routing ends for each key: positions, int64.
+    """Return the node where surrogate routing ends for each key: positions, int64.
 
-    Digit by digit the nodes that are left are those with the next digit that any of them has, from
-    the key's own digit on, cyclically.
+    The search narrows the set of nodes digit by digit: it keeps the nodes with the first next digit
+    that occurs among them, starting at the key's digit, cyclically.
 
     Parameters
     ----------
     ring : Ring
-        All nodes, in order; one at least.
+        All nodes, sorted by nodeId; at least one.
     """
     shared = ids.shared_digits_np(ring.hi[1:], ring.lo[1:], ring.hi[:-1], ring.lo[:-1], b)
     low = np.zeros(len(keys), dtype=np.int64)
     high = np.full(len(keys), len(ring))
     for row in range(int(shared.max(initial=-1)) + 1):
-        # nodes that share the first `row` digits are a run; a run and a digit are a number
+        # nodes that share the first `row` digits form a run; `number` combines run and next digit
         run = np.cumsum(np.r_[True, shared < row]) * 2**b
         number = run + ids.digit_np(ring.hi, ring.lo, row, b)
         wanted = run[low] + ids.digit_np(keys.hi, keys.lo, row, b)

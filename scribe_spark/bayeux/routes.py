@@ -1,6 +1,7 @@
-"""Messages of Bayeux on their way, to the roots of their sessions or to members.
+"""Routing of Bayeux's messages, to the roots of their sessions or to members.
 
-A message has the columns ``session``, ``member`` (whom it is about, or from) and ``number``.
+A message has the columns ``session``, ``member`` (the member that it concerns or comes from) and
+``number``.
 
 References
 ----------
@@ -22,19 +23,19 @@ from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.next_hop import Met
 from scribe_spark.pastry.route import route_to_edge, unrouted
 
-#: The prefix of the tables of a run with the transmissions of a kind in a superstep: ``session,
-#: sender, receiver, lost``.
+#: The prefix of a run's tables of transmissions, by kind and superstep: ``session, sender,
+#: receiver, lost``.
 SENT = "sent"
 
 
 def at_root(kind: str) -> str:
-    """Return the table of the messages of a kind that have come to roots of sessions."""
+    """Return the name of the table with messages of a kind that reached a root."""
     return f"{kind} at the root"
 
 
 @dataclass
 class Transmissions:
-    """Transmissions of a kind by a bucket's nodes in a superstep."""
+    """The transmissions of a kind by a bucket's nodes in a superstep."""
 
     kind: str
     rows: list[Columns] = field(default_factory=list)
@@ -42,18 +43,18 @@ class Transmissions:
     def add(
         self, session: np.ndarray, sender: np.ndarray, receiver: np.ndarray, lost: np.ndarray
     ) -> None:
-        """Note transmissions."""
+        """Add transmissions."""
         self.rows.append({"session": session, "sender": sender, "receiver": receiver, "lost": lost})
 
     def add_hop(self, session: np.ndarray, at: np.ndarray, onward: np.ndarray, met: Met) -> None:
-        """Note those of a hop, and those that met dead nodes."""
+        """Add the transmissions of a hop, including those to dead nodes."""
         goes = np.flatnonzero((onward >= 0) & (onward != at))
         row = np.r_[goes, met.message]
         lost = np.arange(len(row)) >= len(goes)
         self.add(session[row], at[row], np.r_[onward[goes], met.dead], lost)
 
     def write(self, sessions: Sessions, tables: Tables, superstep: int) -> None:
-        """Count the messages of a world; write those of a run into a table."""
+        """Count transmissions in a world; in a run, write them into a table."""
         if not self.rows:
             return
         rows = concatenate(self.rows)
@@ -65,7 +66,7 @@ class Transmissions:
 
 @dataclass(frozen=True)
 class SessionProgram:
-    """A program of Bayeux."""
+    """The base class of Bayeux's programs."""
 
     sessions: Sessions
 
@@ -81,12 +82,12 @@ class SessionProgram:
         sent: Transmissions,
         next_hop: Callable[[int, Columns], tuple[np.ndarray, Met]],
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Route messages to their ends or the edge of the bucket, as `route_to_edge`.
+        """Route messages to their end or the edge of the bucket, see `route_to_edge`.
 
         Parameters
         ----------
         next_hop : callable
-            ``next_hop(first, messages)``, `first` the position of the bucket's first node.
+            ``next_hop(first, messages)``, where `first` is the position of the bucket's first node.
         """
         first, last = self.bounds[bucket : bucket + 2].tolist()
 
@@ -99,7 +100,7 @@ class SessionProgram:
         return route_to_edge(moving, hop_of, lambda at: (at >= first) & (at < last))
 
     def _farther(self, messages: Columns, to: np.ndarray) -> Columns:
-        """Return messages that move on to nodes; those that carry their ways add the hop."""
+        """Return messages after a hop; messages with ``hops, delay_us`` add the hop."""
         if _WAY[0] not in messages:
             return messages
         hop = (to != messages[AT]).astype(np.int64), self.sessions.delays(messages[AT], to)
@@ -109,26 +110,26 @@ class SessionProgram:
 
 _ON = "on to the root"
 _CARRIED = (AT, "session", "member", "number")
-#: What messages carry whose ways are measured.
+#: The columns of messages whose hops and delay are measured.
 _WAY = "hops", "delay_us"
 
 
 @dataclass(frozen=True)
 class ToRoot(SessionProgram):
-    """Messages go to the roots of their sessions, and those that come there stay in a table.
+    """Messages are routed to the roots of their sessions, and stored in a table there.
 
-    In a world a node that is itself the root sends none; where another node is closer to the key
-    it knows the root, and sends them on.  Lost sessions take none.
+    In a world, a root sends no message to itself.  If another node is closer to the key, that node
+    knows the root and forwards messages to it.  Lost sessions accept no messages.
     """
 
     kind: ClassVar[str]
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
-        """Return the messages that nodes of the bucket send, with ``at``: these nodes."""
+        """Return the messages that nodes of the bucket send, with ``at``: the sending nodes."""
         raise NotImplementedError
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Move messages to the edge of the bucket; keep those that have come to the root."""
+        """Route messages to the edge of the bucket; store those that reached the root."""
         now, roots, sent = self.sessions.round, self.sessions.root_of, Transmissions(self.kind)
         there, moving = [inbox[_ON]] if _ON in inbox else [], inbox.get(self.kind, {})
         if not superstep:
@@ -155,14 +156,14 @@ class ToRoot(SessionProgram):
         return outbox
 
     def _send_on(self, messages: Columns, now: Round, sent: Transmissions) -> Columns:
-        """Send messages straight to the roots; return those that arrive."""
+        """Send messages directly to the roots; return those that arrive."""
         root = self.sessions.root_of[messages["session"]]
         arrives = now.is_alive(root)
         sent.add(messages["session"], messages[AT], root, ~arrives)
         return take({**self._farther(messages, root), AT: root}, arrives)
 
     def _keep(self, tables: Tables, there: list[Columns]) -> None:
-        """Keep the messages at roots of sessions that are not lost."""
+        """Store the messages at roots of sessions that are not lost."""
         if there:
             came, now = concatenate(there), self.sessions.round
             if now is not None:

@@ -1,4 +1,4 @@
-"""The facts that all nodes share: groups, their partitions, roots, rules of routing, the round.
+"""Facts that all nodes share: groups, partitions, roots, routing rules and the round.
 
 A *session* is a partition of a group: session g * k + i is partition i of the group with index g.
 
@@ -26,7 +26,7 @@ from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.states import is_node
 from scribe_spark.underlay.protocol import Kernel
 
-#: By what TREE messages are routed: routing tables alone, or leaf sets too.
+#: How TREE messages are routed: by routing tables alone, or also by leaf sets.
 TABLE, LEAF_SET = "table", "leaf_set"
 
 
@@ -39,9 +39,9 @@ class Round:
     number : int
     lives : KnowsLives
     shared : mapping of str to ndarray
-        ``born``: the last round in which each node has arrived or recovered; -1: none.
+        ``born``: the round of each node's last arrival or recovery; -1 if there is none.
     lost : ndarray of bool, shape (G,)
-        Sessions whose root has died.
+        True for sessions whose root has died.
     """
 
     number: int
@@ -50,13 +50,13 @@ class Round:
     lost: np.ndarray
 
     def is_alive(self, position: np.ndarray) -> np.ndarray:
-        """Return whether positions are those of live nodes."""
+        """Return True for positions of live nodes."""
         return self.lives.is_alive(position)
 
 
 @dataclass(frozen=True)
 class Sessions:
-    """All sessions of a run, or of a world in a round; picklable.
+    """All sessions of a run, or of a round of a world; picklable.
 
     Attributes
     ----------
@@ -65,15 +65,15 @@ class Sessions:
     kernel : Kernel
     lan_us : int
     keys : Keys
-        Of the sessions.
+        The keys of the sessions.
     roots : ndarray of int64, shape (G, k)
-        Positions; -1 where a partition does not exist.
+        The positions of the roots; -1 if a partition does not exist.
     to_root, to_member : Hop
-        How messages to roots are routed, and TREEs.
+        The routing rules of messages to roots, and of TREEs.
     round : Round, optional
-        Without it all nodes live, and there are no rounds: a run.
+        The round of a world; None in a run, where all nodes are alive.
     observer : Observer, optional
-        Counts the messages of a world; a run notes them in tables (`routes.SENT`).
+        Counts the messages of a world; a run records them in tables (`routes.SENT`).
     """
 
     bounds: np.ndarray
@@ -102,21 +102,21 @@ class Sessions:
         root: str,
         hops: str,
     ) -> Sessions:
-        """Return the sessions of some groups of a run.
+        """Return the sessions of a run.
 
         Parameters
         ----------
         group_ids : Keys
-            Of the groups, in the order of their numbers.
+            The groupIds, sorted by the groups' numbers.
         usual : NextHop
-            Pastry's rule of routing.
+            Pastry's routing rule.
         partitions, root, hops
-            As of `BayeuxConfig`.
+            See `BayeuxConfig`.
 
         Raises
         ------
         InputError
-            There are too many groups for keys of one int64.
+            There are too many groups for int64 keys.
         """
         because = f"bayeux_partitions = {partitions}"
         refuse_groups(len(group_ids), len(facts.ring), times=partitions, because=because)
@@ -129,12 +129,12 @@ class Sessions:
 
     @property
     def size(self) -> int:
-        """Return how many nodes there are: the keys of tables are made with it."""
+        """K, the number of nodes; the keys of tables are built from it."""
         return len(self.facts.ring)
 
     @property
     def number(self) -> int:
-        """Return the number of the round; 0 in a run."""
+        """The number of the round; 0 in a run."""
         return 0 if self.round is None else self.round.number
 
     def observe(
@@ -150,14 +150,14 @@ class Sessions:
         self.observer.send(tables, kind, ~np.broadcast_to(lost, len(sender)), sender, to)
 
     def is_good(self, onward: np.ndarray, written: np.ndarray) -> np.ndarray:
-        """Return whether messages arrive by entries with these next hops: rule B12."""
+        """Return True for entries whose next hop can be reached: rule B12."""
         if self.round is None:
             return np.ones(len(onward), dtype=bool)
         return self.round.is_alive(onward) & (self.round.shared["born"][onward] <= written)
 
     @property
     def partitions(self) -> int:
-        """Return how many a group may have, k."""
+        """k, the maximal number of partitions of a group."""
         return self.roots.shape[1]
 
     @property
@@ -166,13 +166,13 @@ class Sessions:
         return self.roots.ravel()
 
     def delays(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Return D between nodes, in microseconds, row by row: int64."""
+        """Return D between pairs of nodes, in microseconds: int64; 0 for equal nodes."""
         router = self.facts.ring.router
         delay_us = self.kernel.delays(router[one], router[other]) + 2 * self.lan_us
         return np.where(one == other, 0, delay_us)
 
     def nearest(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the session that each node joins in a group: of the nearest root, rule B4."""
+        """Return the session that each node joins in a group: that of the nearest root, rule B4."""
         if self.partitions == 1:
             return group
         roots, best = self.roots[group], np.zeros(len(group), dtype=np.int64)

@@ -1,1 +1,1 @@
-"""CAN, a content-addressable network: zones of a torus, and multicast by flooding it."""
+"""CAN, a content-addressable network: nodes own zones of a torus; multicast floods the zones."""

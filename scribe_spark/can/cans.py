@@ -1,4 +1,4 @@
-"""The CANs of a run: one for each group, and that of all nodes (docs/rules.md, C2 to C5)."""
+"""The CANs of a run: one for each group, and one of all nodes (docs/rules.md, C2 to C5)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["Placement", "zones_of_all", "zones_of_groups"]
 
 @dataclass(frozen=True)
 class Placement:
-    """How nodes get their points.
+    """The rule that gives nodes their points.
 
     Attributes
     ----------
     space : Space
     seed : int
     landmarks : Landmarks or None
-        None: points are uniform.
+        None for uniform points.
     """
 
     space: Space
@@ -40,9 +40,9 @@ class Placement:
         Parameters
         ----------
         number : ndarray of int64, or int
-            Of the groups.
+            The numbers of the groups.
         position : ndarray of int64
-            Of the nodes.
+            The positions of the nodes.
         """
         bins = None
         if self.landmarks is not None:
@@ -72,15 +72,14 @@ def zones_of_groups(
     group: np.ndarray,
     member: np.ndarray,
 ) -> Zones:
-    """Return the zones of the CANs of groups, and of all nodes as the last CAN.
+    """Return the zones of the CANs of groups, followed by the CAN of all nodes.
 
     Parameters
     ----------
     number, source : ndarray of int64, shape (G,)
-        The groups, and the positions of their sources.
+        The numbers of the groups, and the positions of their sources.
     group, member : ndarray of int64, shape (m,)
-        Who is a member: the index of the group, and the node's position.  A source may be among
-        them.
+        The members: index of the group, and position of the node.  Sources may be among them.
 
     Raises
     ------
@@ -90,11 +89,11 @@ def zones_of_groups(
     groups, others = len(number), member != source[group]
     can = np.concatenate([group[others], np.full(len(ring), groups)])
     position = np.concatenate([member[others], np.arange(len(ring))])
-    # a group whose number is that of all nodes is drawn by the number that no group has
+    # the number ALL_NODES is reserved; a group with that number uses NO_GROUP in draws
     named = np.append(np.where(number == ALL_NODES, NO_GROUP, number), ALL_NODES)
     order = join_order(placement.seed, can, named[can], ring.node[position], position)
     can, position = can[order], position[order]
-    # a source comes before the members
+    # the source of a group joins before the members
     first = np.searchsorted(can, np.arange(groups))
     can, position = np.insert(can, first, np.arange(groups)), np.insert(position, first, source)
     named = named[can]

@@ -1,4 +1,4 @@
-"""Across which faces a multicast goes: the forwarding rules of CAN multicast.
+"""The forwarding rules of CAN multicast: across which faces of a zone a message is sent.
 
 References
 ----------
@@ -13,21 +13,21 @@ import numpy as np
 from scribe_spark.can.zones import Zones
 from scribe_spark.engine import Columns
 
-#: Rules 1 to 4; with rule 5; and the variant without duplicates.
+#: The variants: rules 1 to 4; rules 1 to 5; and a variant without duplicates.
 DIRECTED, CORNER, OPTIMAL = "directed", "corner", "optimal"
 
 _EDGES_AT_ONCE = 2**17
 
 
 def may_cross(zones: Zones, flooding: str, edges: Columns, source: np.ndarray) -> np.ndarray:
-    """Return which neighbours may be sent a multicast, however it has come: bool, shape (m,).
+    """Return True for neighbours that may receive a multicast, however it arrived at the zone.
 
     Parameters
     ----------
     flooding : str
-        One of the three.
+        One of the three variants.
     edges : Columns
-        ``zone``, ``neighbour`` and ``face`` (see `neighbours.across_faces`), and others.
+        ``zone``, ``neighbour`` and ``face`` (see `neighbours.across_faces`), and other columns.
     source : ndarray of int64, shape (m,)
         The zone of the multicast's source.
     """
@@ -51,7 +51,7 @@ def _directed(
     source: np.ndarray,
     corner: bool,
 ) -> np.ndarray:
-    """Rule 3, and rule 5 where it holds."""
+    """Apply rule 3, and rule 5 if `corner`."""
     places, dimension, upper = zones.space.places, face >> 1, face & 1 == 1
     begin = _along(zones.low, dimension, source) + _side(zones, dimension, source) // 2
     at = _along(zones.low, dimension, zone) + _side(zones, dimension, zone) * upper
@@ -66,7 +66,7 @@ def _directed(
 
 
 def _along(of: np.ndarray, dimension: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Return values of an array (dimensions, n), each along one dimension: int64."""
+    """Return the values of an array (dimensions, n), each along its own dimension: int64."""
     return of.ravel()[dimension * of.shape[1] + index].astype(np.int64)
 
 
@@ -77,40 +77,40 @@ def _side(zones: Zones, dimension: np.ndarray, zone: np.ndarray) -> np.ndarray:
 def _optimal(
     zones: Zones, zone: np.ndarray, neighbour: np.ndarray, face: np.ndarray, source: np.ndarray
 ) -> np.ndarray:
-    """Return whether the zone is the parent of its neighbour."""
+    """Return True if the zone is the parent of its neighbour."""
     places, low = zones.space.places, zones.low
     dimension, upper = face >> 1, face & 1 == 1
-    begin, theirs = zones.middle(source), low[:, neighbour]
+    begin, corner = zones.middle(source), low[:, neighbour]
     mine = dimension, np.arange(len(zone))
-    # 1. the least dimension in which the neighbour does not hold the middle of the source's
+    # 1. the face is in the first dimension in which the neighbour excludes the source's middle
     kept = np.argmin(_holds(zones, neighbour, begin), axis=0) == dimension
     kept &= neighbour != source
-    # 2. it is nearer that way; of two zones of half the dimension each, any
-    away = (theirs[mine] - begin[mine]) & (places - 1)
+    # 2. the direction is the shorter one; any, if both zones span half of the dimension
+    away = (corner[mine] - begin[mine]) & (places - 1)
     upwards = (away > 0) & (away < places // 2)
     halves = zones.side(neighbour)[mine] == places // 2
     halves &= zones.side(zone)[mine] == places // 2
     kept &= halves | (upwards == upper)
-    # 3. the zone holds that middle below the dimension, the neighbour's own corner above it
-    asked = np.where(np.arange(zones.space.dimensions)[:, None] < dimension, begin, theirs)
+    # 3. the zone contains that middle in lower dimensions, and the neighbour's corner in higher
+    asked = np.where(np.arange(zones.space.dimensions)[:, None] < dimension, begin, corner)
     holds = _holds(zones, zone, asked)
     holds[mine] = True
     return kept & holds.all(axis=0)
 
 
 def _holds(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Return which zones hold a place, dimension by dimension: bool, shape (dimensions, n)."""
+    """Return whether zones contain a coordinate, by dimension: bool, shape (dimensions, n)."""
     inside = place - zones.low[:, zone]
     return (inside >= 0) & (inside < zones.side(zone))
 
 
 def goes_on(first: Columns, edges: Columns) -> np.ndarray:
-    """Rules 1 and 2: whether a node sends across a face, after how its first copy has come.
+    """Apply rules 1 and 2: return whether a node sends across a face, given its first copy.
 
     Parameters
     ----------
     first : Columns
-        ``sender`` (-1 at the source) and the ``face`` of the sender's zone that was crossed.
+        ``sender`` (-1 at the source), and the ``face`` of the sender's zone that the copy crossed.
     edges : Columns
         ``face``.
     """

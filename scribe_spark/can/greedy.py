@@ -1,4 +1,4 @@
-"""Greedy routes: to the neighbour whose zone is nearest to a point (docs/rules.md, C12)."""
+"""Greedy routing: to the neighbour whose zone is nearest to a point (docs/rules.md, C12)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from scribe_spark.can.zones import Zones
 from scribe_spark.core.arrays import expand, offsets_of
 from scribe_spark.engine import Columns
 
-_MESSAGES_AT_ONCE = 2**12  # their neighbours stay in the cache of a core
+_MESSAGES_AT_ONCE = 2**12  # messages whose neighbours fit into a core's cache
 
 
 def distance(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Return the squared distance of zones from places, 0 where they hold them.
+    """Return the squared distance of zones from points; 0 if the zone contains the point.
 
     Parameters
     ----------
     zone : ndarray of int, shape (n,)
     place : ndarray of `Space.dtype`, shape (dimensions, n)
-        Coordinates.
+        The coordinates of the points.
 
     Returns
     -------
@@ -28,7 +28,7 @@ def distance(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
     far, total = space.dtype(space.places - 1), np.zeros(len(zone), dtype=space.dtype)
     for mine, low, side in zip(place, zones.low, space.sides, strict=True):
         ahead = (mine - low[zone]) & far
-        # 0 or less where the zone holds the place, from either end
+        # the distance from the nearer end; at most 0 if the zone contains the coordinate
         away = np.minimum(far - ahead, ahead - side[depth]) + 1
         np.maximum(away, 0, out=away)
         total += away * away
@@ -36,16 +36,16 @@ def distance(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
 
 
 def next_zones(zones: Zones, pairs: Columns, zone: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Return the zones that messages go to next, the zone itself where it holds the point: int64.
+    """Return the zones that messages go to next; the zone itself if it contains the point: int64.
 
     Parameters
     ----------
     pairs : Columns
-        ``zone, neighbour`` in the order of zones: the neighbours of zones of a bucket.
+        The neighbours of a bucket's zones: ``zone, neighbour``, sorted by zone.
     zone : ndarray of int64, shape (m,)
-        Where the messages are.
+        The zone where each message is.
     point : ndarray of int64, shape (m,)
-        Where they go.
+        The destination of each message.
     """
     onward = zone.copy()
     rest = zones.space.bits - zones.depth[zone].astype(np.int64)
@@ -60,7 +60,7 @@ def next_zones(zones: Zones, pairs: Columns, zone: np.ndarray, point: np.ndarray
         away = distance(zones, asked, place[:, part][:, message])
         nearest = np.minimum.reduceat(away, np.flatnonzero(np.diff(message, prepend=-1)))
         best = np.flatnonzero(away == nearest[message])
-        # of equals the smallest nodeId
+        # ties go to the smallest nodeId
         best = best[np.lexsort((zones.node[asked[best]], message[best]))]
         first = np.flatnonzero(np.diff(message[best], prepend=-1))
         onward[moving[part]] = asked[best[first]]

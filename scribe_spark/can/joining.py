@@ -1,4 +1,4 @@
-"""Nodes join CANs: what they know then, and the messages by which they join.
+"""Joining of CANs: the neighbours that nodes learn, and the messages by which they join.
 
 References
 ----------
@@ -29,7 +29,7 @@ from scribe_spark.engine.program import AT
 
 # tables of a bucket
 NEIGHBOURS, CONTROL = "neighbours", "control"
-#: Kinds of messages while joining, by their codes.
+#: The codes of messages while joining.
 CONTACT, JOIN = range(2)
 KINDS = ("CONTACT", "JOIN")
 
@@ -37,7 +37,7 @@ _BEGIN, _FOUND, _ROUTED = "begin", "found", "routed"
 
 
 def start_buckets(ring: BucketRing) -> DataFrame:
-    """Return a message for each bucket, by which all are played in superstep 0: `ROWS`."""
+    """Return a message for each bucket, so that all are played in superstep 0: `ROWS`."""
     bounds = ring.bounds
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -52,7 +52,7 @@ def start_buckets(ring: BucketRing) -> DataFrame:
 
 @dataclass(frozen=True)
 class FindNeighbours:
-    """Every zone finds abutting zones of no more bits, and tells those of fewer bits of itself.
+    """Zones find adjacent zones that are not deeper, and tell shallower ones of themselves.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class FindNeighbours:
     known: KnowsZones
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write NEIGHBOURS: ``zone, neighbour, face``, in the order of zones."""
+        """Write NEIGHBOURS: ``zone, neighbour, face``, sorted by zone."""
         zones = self.known.zones
         first, last = int(self.bounds[bucket]), int(self.bounds[bucket + 1])
         if superstep == 0:
@@ -81,7 +81,7 @@ class FindNeighbours:
         told = zones.depth[neighbour] < zones.depth[zone]
         zone, neighbour, face = zone[told], neighbour[told], face[told]
         seen = {"zone": neighbour, "neighbour": zone, "face": opposite(zones, zone, face)}
-        # all buckets go on, also those that nobody tells anything
+        # all buckets must be played in the next superstep, even without a message
         begin = {AT: np.array([first])}
         return {_FOUND: {AT: zones.node[neighbour], **seen}, _BEGIN: begin}
 
@@ -94,7 +94,7 @@ class FindNeighbours:
 
 
 def _small(zone: np.ndarray, neighbour: np.ndarray, face: np.ndarray) -> dict[str, np.ndarray]:
-    """Return pairs of neighbours in types that the engine maps into memory as they are."""
+    """Return pairs of neighbours in small integer types, which can be mapped without a copy."""
     zones = {"zone": zone.astype(np.int32), "neighbour": neighbour.astype(np.int32)}
     return {**zones, "face": face.astype(np.int8)}
 
@@ -103,18 +103,18 @@ def _small(zone: np.ndarray, neighbour: np.ndarray, face: np.ndarray) -> dict[st
 class Joining(FindNeighbours):
     """CONTACT and JOIN of all members of all groups, and the faces that multicasts may cross.
 
-    CANs are numbered like the groups; the last one is that of all nodes.
+    CANs have the indices of the groups; the last one is the CAN of all nodes.
 
     Attributes
     ----------
     group_point : ndarray of int64, shape (G,)
         The points of the groupIds.
     first_node : ndarray of int64, shape (G,)
-        Position of the first node of each CAN: a source, and the contact.
+        The position of the first node of each CAN: a source, and the contact of later nodes.
     flooding : str
         See `flooding`.
     group, source : ndarray of int64, shape (C,)
-        The index of the group, ascending, and the position of the source of each flood.
+        For each flood: the index of the group (ascending), and the position of the source.
     """
 
     group_point: np.ndarray
@@ -126,8 +126,8 @@ class Joining(FindNeighbours):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Find neighbours; then route.
 
-        Writes NEIGHBOURS, EDGES (``group`` an index of floods, ``node, peer, face``), and for each
-        superstep a table of the messages that were taken: ``kind, group, sender, receiver,
+        The program writes NEIGHBOURS, EDGES (``group``, an index of floods, ``node, peer, face``),
+        and for each superstep a table of received messages: ``kind, group, sender, receiver,
         messages``.
         """
         if superstep == 0:
@@ -157,16 +157,16 @@ class Joining(FindNeighbours):
             "peer": zones.node[own["neighbour"][crossed]],
             "face": own["face"][crossed],
         }
-        mine = zones.of_bucket(int(self.bounds[bucket]), int(self.bounds[bucket + 1]))
-        mine = mine[zones.can[mine] < groups]
-        can, node = zones.can[mine], zones.node[mine]
+        own_zones = zones.of_bucket(int(self.bounds[bucket]), int(self.bounds[bucket + 1]))
+        own_zones = own_zones[zones.can[own_zones] < groups]
+        can, node = zones.can[own_zones], zones.node[own_zones]
         contact = {
-            "zone": zones.of_node(np.full(len(mine), groups), node),
-            "kind": np.full(len(mine), CONTACT),
+            "zone": zones.of_node(np.full(len(own_zones), groups), node),
+            "kind": np.full(len(own_zones), CONTACT),
             "group": can,
             "point": self.group_point[can],
-            "ends_before": np.full(len(mine), zones.size),  # nobody
-            "messages": np.ones(len(mine), dtype=np.int64),
+            "ends_before": np.full(len(own_zones), zones.size),  # no node
+            "messages": np.ones(len(own_zones), dtype=np.int64),
         }
         onward = self._move(tables, contact)
         late = node != self.first_node[can]
@@ -177,26 +177,26 @@ class Joining(FindNeighbours):
             "zone": first_zone[can],
             "kind": np.full(len(can), JOIN),
             "group": can,
-            "point": zones.point[mine[late]],
+            "point": zones.point[own_zones[late]],
             "ends_before": node,
             "messages": np.ones(len(can), dtype=np.int64),
         }
         return {_ROUTED: concatenate([onward, join])}
 
     def _go_on(self, tables: Tables, came: Columns, superstep: int) -> Outbox:
-        """Count the messages that have come; send them on."""
+        """Count the received messages, and forward them."""
         taken = ("kind", "group", "sender", AT)
         counted = add_rows("messages", {name: came[name] for name in (*taken, "messages")}, *taken)
         counted["receiver"] = counted.pop(AT)
         tables[f"{CONTROL} {superstep}"] = counted
-        # CONTACTs of a group that have met go on together
+        # CONTACTs of a group at the same zone are merged
         onward = {name: column for name, column in came.items() if name not in ("sender", AT)}
         contact = came["kind"] == CONTACT
         met = add_rows("messages", take(onward, contact), "group", "zone")
         return {_ROUTED: self._move(tables, concatenate([met, take(onward, ~contact)]))}
 
     def _move(self, tables: Tables, messages: Columns) -> dict[str, np.ndarray]:
-        """Return the messages that go on, where they are then."""
+        """Return the messages that travel on, at their next nodes."""
         zones, known = self.known.zones, tables[NEIGHBOURS]
         zone = messages["zone"]
         onward = next_zones(zones, known, zone, messages["point"])
@@ -208,9 +208,10 @@ class Joining(FindNeighbours):
 
 @dataclass(frozen=True)
 class JoinAndFlood:
-    """Joining, and the floods that begin when nodes know their neighbours, superstep by superstep.
+    """Play joining and floods together; floods start when nodes know their neighbours.
 
-    Neither reads what the other writes but for the faces that multicasts may cross.
+    The flood only reads the faces that multicasts may cross; otherwise neither reads what the other
+    writes.
 
     Attributes
     ----------
@@ -231,10 +232,10 @@ class JoinAndFlood:
         sent = dict(self.join.step(bucket, tables, inbox, superstep))
         if superstep == 1:
             source = self.join.first_node
-            mine = np.flatnonzero(
+            own = np.flatnonzero(
                 (source >= self.bounds[bucket]) & (source < self.bounds[bucket + 1])
             )
-            sent[START] = {AT: source[mine], "group": mine}
+            sent[START] = {AT: source[own], "group": own}
         elif superstep > 1:
             sent |= self.flood.step(bucket, tables, inbox, superstep)
         return sent

@@ -1,4 +1,4 @@
-"""CAN multicast: a CAN for each group, flooded from the group's source.
+"""CAN multicast: one CAN for each group, flooded from the group's source.
 
 References
 ----------
@@ -38,7 +38,7 @@ SYSTEM = "can"
 
 
 def placement_of(config: CanConfig, seed: int, routers: int) -> Placement:
-    """Return how nodes get their points, in a network of so many routers.
+    """Return the rule that gives nodes their points, in a network of some routers.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def multicast(stages: Any) -> Multicast:
     Raises
     ------
     InputError
-        Fewer routers than landmarks; a zone that cannot be halved any more.
+        There are fewer routers than landmarks, or a zone cannot be halved any more.
     """
     config, ring, underlay = stages.config, stages.overlay.ring, stages.underlay
     listed = stages.multicast_groups.select("group", "key_hi").toArrow().sort_by("group")
@@ -75,13 +75,13 @@ def multicast(stages: Any) -> Multicast:
     first_of_group = np.searchsorted(of_channel, np.arange(len(number)))
     source = sources[first_of_group]
 
-    # 1. who has which zone
+    # 1. assign zones to nodes
     placement = placement_of(config.can, config.seed, len(underlay.routers))
     members = Batches.of(stages.memberships, ["group", "node"]).frame.select("group", "node")
     rows = members.toArrow()
     of_group = rows.column("group").to_numpy()
     index = find_sorted(number, of_group)
-    there = index >= 0  # groups that have a source
+    there = index >= 0  # keep groups with a source
     member = ring.facts.positions(rows.column("node").to_numpy()[there])
     index, member = with_others(index[there], member, of_channel, sources, len(ring))
     zones = zones_of_groups(
@@ -89,7 +89,7 @@ def multicast(stages: Any) -> Multicast:
     )
     known = stages.own(SharedZones.distribute(stages.spark, zones))
 
-    # 2. what nodes know of each other, the messages by which they join, and the floods
+    # 2. find neighbours, send the messages of joining, and flood
     point = (key >> np.uint64(64 - placement.space.bits)).astype(np.int64)
     floods = of_channel, sources
     join = Joining(ring.bounds, known, point, source, config.can.flooding, *floods)
@@ -121,13 +121,13 @@ def multicast(stages: Any) -> Multicast:
 def with_others(
     group: np.ndarray, member: np.ndarray, of: np.ndarray, source: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return members of groups, and the sources that are none besides.
+    """Add the sources that are not members to the members of groups.
 
     Parameters
     ----------
     group, member : ndarray of int64
     of, source : ndarray of int64
-        The groups of the sources.
+        The groups of the sources, and the positions of the sources.
     size : int
         The number of nodes.
     """
@@ -137,7 +137,7 @@ def with_others(
 
 
 def _state(tables: BucketTables, known: KnowsZones, names: Names) -> Batches:
-    """`multicast.STATE`: how many neighbours each node has, in groups' CANs and in that of all."""
+    """Return the number of neighbours of each node, in all CANs: `multicast.STATE`."""
 
     def rows(bucket: int, tables: Mapping[str, Columns]) -> Iterator[dict[str, Any]]:
         zones = known.zones
@@ -150,7 +150,7 @@ def _state(tables: BucketTables, known: KnowsZones, names: Names) -> Batches:
 
 
 def _control(tables: BucketTables, supersteps: int, names: Names) -> Batches:
-    """`multicast.CONTROL`: CONTACT and JOIN messages that were taken."""
+    """Return the CONTACT and JOIN messages that were received: `multicast.CONTROL`."""
 
     def rows(bucket: int, tables: Mapping[str, Columns]) -> Iterator[dict[str, Any]]:
         every = concatenate(tables.values())

@@ -1,4 +1,4 @@
-"""Neighbours in a CAN: whose zones abut whose (docs/rules.md, C6)."""
+"""Neighbours in a CAN: pairs of adjacent zones (docs/rules.md, C6)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from scribe_spark.can.zones import Zones
 
 
 def across_faces(zones: Zones, zone: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the neighbours of some zones that are not deeper than these.
+    """Return the neighbours of some zones that are not deeper than the zones.
 
-    The sides of the deeper of two neighbours are no longer than those of the other, so all of its
-    face abuts the other: one look-up finds it.  From the deeper zones all pairs are found; where
-    both are equally deep each finds the other.
+    Each side of the deeper of two neighbours is at most as long as that of the other zone, so its
+    whole face touches the other zone, and one look-up finds it.  All pairs are found from the
+    deeper zone; if both are equally deep, each finds the other.
 
     Parameters
     ----------
@@ -24,7 +24,8 @@ def across_faces(zones: Zones, zone: np.ndarray) -> tuple[np.ndarray, np.ndarray
     -------
     zone, neighbour : ndarray of int64, shape (m,)
     face : ndarray of int64, shape (m,)
-        2 i where the neighbour is across the lower face of dimension i, 2 i + 1 across the upper.
+        2 i if the neighbour is across the lower face of dimension i, 2 i + 1 if across the upper
+        one.
     """
     found = [one for one in _look_up(zones, zone) if len(one[0])]
     if not found:
@@ -39,7 +40,7 @@ def _look_up(zones: Zones, zone: np.ndarray) -> Iterator[tuple[np.ndarray, np.nd
     can, corner, depth = zones.can[zone], zones.corner[zone], zones.depth[zone].astype(np.int64)
     for dimension in range(space.dimensions):
         for upwards in (False, True):
-            # of two that have a half of the dimension each, each is across the other's lower face
+            # two zones that each span half of a dimension are neighbours across the lower face only
             halved = depth > dimension + (space.dimensions if upwards else 0)
             rows = np.flatnonzero(halved)
             beyond = space.beyond_face(corner[rows], depth[rows], dimension, upwards)
@@ -50,12 +51,12 @@ def _look_up(zones: Zones, zone: np.ndarray) -> Iterator[tuple[np.ndarray, np.nd
 
 
 def opposite(zones: Zones, zone: np.ndarray, face: np.ndarray) -> np.ndarray:
-    """Return the face of the neighbour across which each zone is, when it is across `face`.
+    """Return the face of the neighbour across which each zone lies, given the zone's face.
 
     Parameters
     ----------
     zone : ndarray of int64
-        The deeper of the two.
+        The deeper zone of each pair.
     face : ndarray of int64
         See :func:`across_faces`.
     """

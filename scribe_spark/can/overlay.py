@@ -1,4 +1,4 @@
-"""CAN as the overlay: messages go greedily to the zone that holds the point of their key.
+"""CAN as the overlay: messages are routed greedily to the zone with the point of their key.
 
 References
 ----------
@@ -31,12 +31,12 @@ from scribe_spark.underlay.protocol import Underlay
 
 @dataclass(frozen=True)
 class CanNextHop:
-    """CAN's rule of routing: to the neighbour whose zone is nearest to the point of the key.
+    """CAN's routing rule: to the neighbour whose zone is nearest to the key's point.
 
     Attributes
     ----------
     known : KnowsZones
-        Of one CAN, that of all nodes.
+        The zones of the CAN of all nodes.
     """
 
     known: KnowsZones
@@ -65,7 +65,7 @@ class CanOverlay(Overlay):
 
     def __init__(self, nodes: DataFrame, underlay: Underlay, dimensions: int, seed: int) -> None:
         super().__init__(nodes, underlay)
-        from scribe_spark.config.can import most_bits  # not on executors
+        from scribe_spark.config.can import most_bits  # do not import the config on executors
 
         space = Space(dimensions, most_bits(dimensions))
         zones = zones_of_all(Placement(space, seed), self.ring.facts.ring, underlay.kernel)
@@ -80,7 +80,7 @@ class CanOverlay(Overlay):
         seed: int,
         progress: Progress | None = None,
     ) -> CanOverlay:
-        """Return a CAN whose nodes know their neighbours, to be freed by `release`.
+        """Return a CAN whose nodes know their neighbours; free it by `release`.
 
         Raises
         ------
@@ -99,9 +99,9 @@ class CanOverlay(Overlay):
         return CanNextHop(self.zones)
 
     def routing_table(self) -> DataFrame:
-        """See :meth:`Overlay.routing_table`: a row for each neighbour.
+        """See :meth:`Overlay.routing_table`; there is a row for each neighbour.
 
-        ``row`` is the dimension, ``col`` 0 across the lower face and 1 across the upper one.
+        ``row`` is the dimension; ``col`` is 0 across the lower face, 1 across the upper face.
         """
         facts, known = self.ring.facts, self.zones
         wanted = to_arrow_schema(schemas.ROUTING_TABLE)

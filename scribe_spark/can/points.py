@@ -1,4 +1,4 @@
-"""Points of nodes in the space of a CAN: drawn ones, and landmarks (docs/rules.md, C2 to C4)."""
+"""Points of nodes in the space of a CAN: uniform, or by landmarks (docs/rules.md, C2 to C4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from scribe_spark import draws
 from scribe_spark.underlay.protocol import Kernel
 
-#: The number of the group that is all nodes, in draws.
+#: The number that stands for the group of all nodes in random draws.
 ALL_NODES = -1
 
 
@@ -21,20 +21,20 @@ class Landmarks:
     Attributes
     ----------
     routers : ndarray of int64, shape (m,)
-        Indices, ascending.
+        The indices of the landmarks, ascending.
     """
 
     routers: np.ndarray
 
     @classmethod
     def drawn(cls, seed: int, count: int, routers: int) -> Landmarks:
-        """Return `count` of so many routers."""
+        """Draw `count` landmarks among `routers` routers."""
         return cls(draws.distinct_below(routers, count, seed, "can landmarks", 0))
 
     def bins(self, kernel: Kernel, router: np.ndarray) -> np.ndarray:
-        """Return which of the orders of the landmarks by delay is that of each router: int64.
+        """Return the bin of each router: its order of the landmarks by delay, as a number: int64.
 
-        Orders are numbered from 0, lexicographically.
+        The orders (permutations) are numbered from 0, lexicographically.
         """
         asked, of = np.unique(router, return_inverse=True)
         many = len(self.routers)
@@ -56,19 +56,19 @@ def draw_points(
     bits: int,
     bins: tuple[np.ndarray, int] | None = None,
 ) -> np.ndarray:
-    """Return the points of nodes in the CANs of their groups: int64, of `bits` bits.
+    """Draw the points of nodes in the CANs of their groups: int64, with `bits` bits.
 
     Parameters
     ----------
     group : ndarray of int64, or int
-        Numbers of groups, or `ALL_NODES`.
+        The numbers of the groups, or `ALL_NODES`.
     node : ndarray of int64
-        Numbers of nodes.
+        The numbers of the nodes.
     bins : tuple of ndarray and int, optional
-        Which order of the landmarks each node has, and how many landmarks there are.
+        The bin of each node, and the number of landmarks.
     """
     drawn = draws.bits_np(seed, "can point", group, node)
-    if bins is not None and bins[1] > 1:  # one landmark has one order
+    if bins is not None and bins[1] > 1:  # a single landmark has a single order
         order, landmarks = bins
         width = np.uint64(2**64 // math.factorial(landmarks))
         drawn = order.astype(np.uint64) * width + drawn % width
@@ -78,20 +78,20 @@ def draw_points(
 def join_order(
     seed: int, can: np.ndarray, number: np.ndarray, node: np.ndarray, position: np.ndarray
 ) -> np.ndarray:
-    """Return nodes in the order in which they join their CANs.
+    """Return the order in which nodes join their CANs.
 
     Parameters
     ----------
     can : ndarray of int64, shape (n,)
-        Indices of CANs.
+        The indices of the CANs.
     number, node : ndarray of int64, shape (n,)
-        Numbers of groups and nodes.
+        The numbers of the groups and of the nodes.
     position : ndarray of int64, shape (n,)
-        Places of the nodes in the order of nodeIds.
+        The positions of the nodes in the order of nodeIds.
 
     Returns
     -------
     ndarray of int64, shape (n,)
-        Rows, CAN by CAN.
+        The sorted row indices, CAN by CAN.
     """
     return np.lexsort((position, draws.bits_np(seed, "can order", number, node), can))

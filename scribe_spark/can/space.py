@@ -1,4 +1,4 @@
-"""The space of a CAN: a torus whose points and zones are bits (docs/rules.md, C1 and C5).
+"""The space of a CAN: a torus whose points and zones are bit strings (docs/rules.md, C1 and C5).
 
 References
 ----------
@@ -16,9 +16,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Space:
-    """The torus of `dimensions` dimensions; a point is a number of `bits` bits.
+    """A torus of `dimensions` dimensions; a point is an integer of `bits` bits.
 
-    Bit k of a point, from the highest, halves dimension k mod `dimensions`.
+    Bit k of a point (from the most significant) halves dimension k mod `dimensions`.
 
     Attributes
     ----------
@@ -33,17 +33,17 @@ class Space:
 
     @property
     def points(self) -> int:
-        """Return how many points there are."""
+        """The number of points."""
         return 1 << self.bits
 
     @property
     def places(self) -> int:
-        """Return how many places each dimension has, U; a power of two."""
+        """U, the number of coordinates in each dimension; a power of two."""
         return 1 << -(-self.bits // self.dimensions)
 
     @functools.cached_property
     def dtype(self) -> type[np.signedinteger]:
-        """The smallest type of numbers for coordinates, and for squared distances."""
+        """The smallest integer type for coordinates and squared distances."""
         most = self.dimensions * max(self.places // 2, 2) ** 2
         kinds = (np.int16, np.int32, np.int64)
         return next(kind for kind in kinds if most <= np.iinfo(kind).max)
@@ -60,7 +60,7 @@ class Space:
 
     @functools.cached_property
     def sides(self) -> np.ndarray:
-        """The sides of a zone of each depth: `dtype`, shape (dimensions, bits + 1)."""
+        """The side lengths of zones by depth: `dtype`, shape (dimensions, bits + 1)."""
         dimension, depth = np.ogrid[: self.dimensions, : self.bits + 1]
         halvings = (depth - dimension + self.dimensions - 1) // self.dimensions
         return (self.places >> halvings.clip(0)).astype(self.dtype)
@@ -68,17 +68,17 @@ class Space:
     def beyond_face(
         self, corner: np.ndarray, depth: np.ndarray, dimension: int, upwards: bool
     ) -> np.ndarray:
-        """Return the lower corner of the zone of the same depth across a face of each zone: int64.
+        """Return the lower corner of the zone of equal depth across a face of each zone: int64.
 
         Parameters
         ----------
         corner : ndarray of int64, shape (n,)
-            Lower corners of zones, as points.
+            The lower corners of the zones, as points.
         depth : ndarray of int, shape (n,)
-            More than `dimension`.
+            The depths of the zones; more than `dimension`.
         dimension : int
         upwards : bool
-            Across the upper face, or the lower one.
+            True for the upper face, False for the lower one.
         """
         mask = self._masks[dimension]
         last = (depth - 1 - dimension) // self.dimensions * self.dimensions + dimension
@@ -89,5 +89,5 @@ class Space:
     @functools.cached_property
     def _masks(self) -> list[int]:
         """The bits of a point that belong to each dimension."""
-        mine = [range(j, self.bits, self.dimensions) for j in range(self.dimensions)]
-        return [sum(1 << (self.bits - 1 - k) for k in bits) for bits in mine]
+        bits_of = [range(j, self.bits, self.dimensions) for j in range(self.dimensions)]
+        return [sum(1 << (self.bits - 1 - k) for k in bits) for bits in bits_of]

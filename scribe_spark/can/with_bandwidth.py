@@ -1,4 +1,4 @@
-"""The floods of CAN multicast by the clock with bandwidth, in place of `Dissemination`.
+"""The floods of CAN multicast with the clock with bandwidth, instead of `Dissemination`.
 
 References
 ----------
@@ -29,7 +29,7 @@ _NO_EDGES = {name: whole_numbers() for name in ("group", "node", "peer", "face")
 
 @dataclass(frozen=True)
 class _Neighbours:
-    """Makes links of the edges between neighbours; picklable."""
+    """Returns the links between neighbours for the clock; picklable."""
 
     clock: Clock
 
@@ -50,19 +50,19 @@ class _Neighbours:
         }
 
 
-#: The columns of first copies, and those of all copies.
+#: The columns of first copies, and of all copies.
 _FIRST = ("publication", "room", "node", "at_us", "hops", "sender", "face")
 _COPY = (*_FIRST, "first", "sent_us")
 
 
 @dataclass(frozen=True)
 class _Write:
-    """Makes the tables of `Dissemination` of those of the clock; picklable.
+    """Converts the clock's results to the tables of `Dissemination`; picklable.
 
     Attributes
     ----------
     at_us : ndarray of int64, shape (P,)
-        When each publication is published, from which the times of first copies count.
+        The publication time of each publication, from which the times of first copies count.
     """
 
     at_us: np.ndarray
@@ -93,13 +93,13 @@ def flood_with_bandwidth(
     stages : Simulation
         See `systems.System`.
     tables : BucketTables
-        With the edges between neighbours.
+        The tables with the edges between neighbours.
     channels : Channels
-        By source.
+        The channels, sorted by source.
     sources : ndarray of int64, shape (C,)
-        The positions of their sources.
+        The positions of the channels' sources.
     processing_us : int
-        Stands for the validation, where there is none.
+        Used instead of the validation time if that is 0.
     """
     clock = clock_of(stages, held_back=False, spares=False)
     clock = replace(clock, validation_us=clock.validation_us or processing_us)

@@ -1,8 +1,8 @@
-"""The zones of all CANs at once: the part of the space of each node (docs/rules.md, C5).
+"""The zones of all CANs: the part of the space that each node owns (docs/rules.md, C5).
 
-Zones follow from who is in a CAN and what was drawn for each, as nodeIds follow from their draws.
-So they are facts that every bucket may look up, like nodeIds; which zones a *node* knows, its
-neighbours, is in the table of its bucket.
+Zones follow from the members of a CAN and their random draws, as nodeIds do.  So they are facts
+that every bucket may read, like nodeIds.  The zones that a *node* knows, its neighbours, are in a
+table of its bucket.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, o
 
 @dataclass(frozen=True)
 class Zones:
-    """The zones of some CANs, in the order of CANs and of lower corners.
+    """The zones of some CANs, sorted by CAN and lower corner.
 
     Attributes
     ----------
     space : Space
     size : int
-        The number of all nodes, N.
+        N, the number of all nodes.
     key : ndarray of int64, shape (Z,)
-        The CAN and the lower corner: can * 2**bits + point; ascending.
+        The key of CAN and lower corner: can * 2**bits + point; ascending.
     depth : ndarray of int8, shape (Z,)
-        How many first bits the points of the zone share.
+        The number of first bits that all points of the zone share.
     node : ndarray of int64, shape (Z,)
         The position of the owner.
     point : ndarray of int64, shape (Z,)
         The point with which the owner joined.
     place : ndarray of int64, shape (Z,)
-        can * N + the owner's position, ascending.
+        The key of CAN and owner: can * N + position; ascending.
     by_place : ndarray of int64, shape (Z,)
-        The zone of each of these.
+        The index of the zone for each of these keys.
     """
 
     space: Space
@@ -70,14 +70,14 @@ class Zones:
         can, point : ndarray of int64, shape (Z,)
             See :func:`split_zones`.
         node : ndarray of int64, shape (Z,)
-            Positions of the nodes.
+            The positions of the nodes.
         size : int
             The number of all nodes.
 
         Raises
         ------
         InputError
-            See :func:`split_zones`; there are too many CANs for keys of one int64.
+            See :func:`split_zones`; or there are too many CANs for int64 keys.
         """
         most = MOST_KEYS // (int(can.max(initial=0)) + 1)
         if space.points > most:
@@ -98,7 +98,7 @@ class Zones:
 
     @property
     def can(self) -> np.ndarray:
-        """The number of the CAN to which each zone belongs: int64."""
+        """The CAN of each zone: int64."""
         return self.key >> self.space.bits
 
     @property
@@ -112,31 +112,31 @@ class Zones:
         return self.space.coordinates(self.corner)
 
     def side(self, zone: np.ndarray) -> np.ndarray:
-        """Return the sides of some zones: `Space.dtype`, shape (dimensions, n)."""
+        """Return the side lengths of zones: `Space.dtype`, shape (dimensions, n)."""
         return self.space.sides[:, self.depth[zone]]
 
     def middle(self, zone: np.ndarray) -> np.ndarray:
-        """Return the place in the middle of some zones: `Space.dtype`, shape (dimensions, n)."""
+        """Return the middle of zones: `Space.dtype`, shape (dimensions, n)."""
         return self.low[:, zone] + self.side(zone) // 2
 
     def of_point(self, can: np.ndarray, point: np.ndarray) -> np.ndarray:
-        """Return the zone of a CAN that each point is in: int64."""
+        """Return the zone of a CAN that contains each point: int64."""
         asked = key_of([can, point], self.space.points)
         return np.searchsorted(self.key, asked, side="right") - 1
 
     def of_node(self, can: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the zone that each node has in a CAN; it has to have one: int64."""
+        """Return the zone that each node owns in a CAN; it must exist: int64."""
         return self.by_place[np.searchsorted(self.place, key_of([can, node], self.size))]
 
     def of_bucket(self, first: int, last: int) -> np.ndarray:
-        """Return the zones of nodes from one position to another, in the order of places: int64."""
-        mine = self.by_place
-        owner = self.node[mine]
-        return mine[(owner >= first) & (owner < last)]
+        """Return the zones of nodes in a range of positions, sorted by CAN and node: int64."""
+        order = self.by_place
+        owner = self.node[order]
+        return order[(owner >= first) & (owner < last)]
 
 
 class KnowsZones(Protocol):
-    """Knows the zones of all CANs."""
+    """An object with the zones of all CANs."""
 
     @property
     def zones(self) -> Zones: ...
@@ -151,7 +151,7 @@ class SharedZones:
     space : Space
     size : int
     names : tuple of str
-        Of the distributed arrays.
+        The names of the shared arrays.
     """
 
     space: Space
@@ -160,7 +160,7 @@ class SharedZones:
 
     @classmethod
     def distribute(cls, spark: SparkSession, zones: Zones) -> SharedZones:
-        """Give every executor some zones, once; to be freed by `release`."""
+        """Distribute zones to all executors once; free them by `release`."""
         arrays = {name: getattr(zones, name) for name in _ARRAYS}
         names = distribute_arrays(spark, **{f"zone_{name}": arrays[name] for name in _ARRAYS})
         return cls(zones.space, zones.size, tuple(names))
@@ -171,7 +171,7 @@ class SharedZones:
         return _open_zones(self.space, self.size, self.names)
 
     def release(self) -> None:
-        """Free the disk that the arrays take."""
+        """Delete the shared arrays."""
         discard_arrays(*self.names)
 
 
@@ -184,16 +184,16 @@ def _open_zones(space: Space, size: int, names: tuple[str, ...]) -> Zones:
 
 
 def split_zones(space: Space, can: np.ndarray, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the zones that nodes have when all have joined, one after the other.
+    """Return the zones of nodes after all have joined, one after the other.
 
-    All CANs at once, level by level.  The nodes of a zone are listed in the order of joining: the
-    first owns it.  The second halves it, and takes the half with its point; the first keeps the
-    other half, and all others, who come later, go by their own points.
+    All CANs are processed together, level by level.  The nodes of a zone are sorted by the order of
+    joining; the first one owns the zone.  The second one halves it and takes the half with its own
+    point.  The first one keeps the other half.  All later nodes go to the half with their point.
 
     Parameters
     ----------
     can : ndarray of int64, shape (n,)
-        Ascending; of one CAN the nodes are in the order of joining.
+        The CAN of each node, ascending; the nodes of a CAN are in the order of joining.
     point : ndarray of int64, shape (n,)
 
     Returns
@@ -222,12 +222,12 @@ def split_zones(space: Space, can: np.ndarray, point: np.ndarray) -> tuple[np.nd
             remedy = f"leaves a zone with {length.max()} nodes; must be more"
             raise InputError("can_bits", level, remedy)
         starts = offsets_of(length)[:-1]
-        # 2. who goes to which half
+        # 2. decide the half of each node
         place = space.bits - 1 - level
         upper = (point[row] >> place) & 1 == 1
         upper[starts] = ~upper[starts + 1]
-        # 3. the lower half of each zone, then the upper one
-        before = np.cumsum(upper) - upper  # in the upper halves so far
+        # 3. reorder: the lower half of each zone, then the upper one
+        before = np.cumsum(upper) - upper  # number of nodes in upper halves before each row
         uppers = np.add.reduceat(upper, starts, dtype=np.int64)
         rank = before - np.repeat(before[starts], length)
         index = np.arange(len(row)) - np.repeat(starts, length)

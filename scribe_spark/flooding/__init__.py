@@ -1,4 +1,4 @@
-"""Flooding over Pastry: a message goes to all entries of routing tables, row by row.
+"""Flooding over Pastry: a message is sent to all entries of routing tables, row by row.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""Flooding over an overlay whose nodes have rows of entries: each entry is sent its row.
+"""Flooding over routing tables: each entry receives a copy with the number of its row.
 
 References
 ----------
@@ -23,16 +23,16 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.states import CELLS
 from scribe_spark.underlay.protocol import Kernel
 
-# kinds of messages; copies are kept in tables of that name too
+# kinds of messages; received copies are stored in tables with the prefix COPIES
 COPY, _RANGE = "copy", "range"
 COPIES = "copies"
 
-_COPIES_AT_ONCE = 2**13  # whose senders' tables are looked at together
+_COPIES_AT_ONCE = 2**13  # the number of copies that are processed in one step
 
 
 @dataclass(frozen=True)
 class Flood:
-    """Copies go to all entries of rows beyond that by which they have come.
+    """Send copies to all entries of rows after the row by which the copy arrived.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Flood:
     kernel : Kernel
     lan_us : int
     perfect : bool
-        A cell is empty only where no node fits; nothing needs to be passed on then.
+        True if a cell is empty only if no node fits; then no range needs to be passed on.
     """
 
     bounds: np.ndarray
@@ -52,7 +52,7 @@ class Flood:
     perfect: bool = False
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Keep the copies that have come, and send on."""
+        """Store the received copies, and send further copies."""
         if COPY not in inbox:
             return {}
         came, first = inbox[COPY], int(self.bounds[bucket])
@@ -73,17 +73,20 @@ class Flood:
     def _send(
         self, cells: np.ndarray, first: int, came: Columns, brought: Columns
     ) -> tuple[Columns, Columns]:
-        """Return the copies that receivers of copies send, and the ranges that go along.
+        """Return the copies that receivers send, and the ranges that these copies carry.
+
+        A *range* is a cell (row and digit) whose nodes still need a copy although the sender has no
+        entry for it.
 
         Parameters
         ----------
         brought : Columns
-            ``message, row, digit``: ranges that the copies have brought, by the copies' indices.
+            The ranges that copies carried: ``message`` (index of the copy), ``row``, ``digit``.
         """
         at = came[AT]
         own = _with_rows(cells[at - first], 1 + int(brought["row"].max(initial=0)))
         deeper = np.arange(own.shape[1]) > came["row"][:, None]
-        # 1. ranges with an entry are sent a copy
+        # 1. send a copy to each range with an entry
         message, row, digit = np.nonzero((own >= 0) & deeper[:, :, None])
         more = {name: brought[name] for name in ("message", "row", "digit")}
         entry = own[more["message"], more["row"], more["digit"]]
@@ -102,7 +105,7 @@ class Flood:
             "sent_us": came["at_us"][message],
             "at_us": came["at_us"][message] + delay_us,
         }
-        # 2. those without go along with one of these
+        # 2. pass ranges without an entry on, with one of these copies
         if self.perfect:
             missed = {name: column[:0] for name, column in more.items()}
         else:
@@ -118,12 +121,12 @@ class Flood:
         return copies, passed
 
     def _missing(self, at: np.ndarray, own: np.ndarray, deeper: np.ndarray) -> Columns:
-        """Return the ranges without an entry in which there is a node: no other makes a copy."""
+        """Return the ranges without an entry that contain a node."""
         ring, b = self.facts.ring, own.shape[2].bit_length() - 1
         message, row, digit = np.nonzero((own < 0) & deeper[:, :, None])
         node = at[message]
         fits = digit != ids.digit_at_np(ring.hi[node], ring.lo[node], row, b)
-        # nobody shares more digits with a node than one of its neighbours on the ring
+        # no node shares more digits with a node than one of its neighbours on the ring
         fits &= row <= _most_shared(ring, at, b)[message]
         message, row, digit = message[fits], row[fits], digit[fits]
         there = _has_node(ring, at[message], row, digit, b)
@@ -137,7 +140,7 @@ class Flood:
         missed: Columns,
         shape: tuple[int, ...],
     ) -> np.ndarray:
-        """Return the copy that each range goes along with, -1 for none: rule F3."""
+        """Return the copy that carries each range, -1 for none: rule F3."""
         rows, base = shape
         place = (message * rows + row) * base + digit
         order = np.argsort(place)
@@ -149,7 +152,7 @@ class Flood:
 
 
 def starting(group: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the first messages of :class:`Flood`, of kind :data:`COPY`, but for their place."""
+    """Return the first messages of :class:`Flood` (kind :data:`COPY`), without their positions."""
     none, begin = np.full(len(group), -1, dtype=np.int64), np.zeros(len(group), dtype=np.int64)
     return {
         "group": group,
@@ -161,25 +164,25 @@ def starting(group: np.ndarray) -> dict[str, np.ndarray]:
 def _together(
     came: Columns, carried: Columns, size: int
 ) -> Iterator[tuple[Columns, dict[str, np.ndarray]]]:
-    """Yield some copies at a time, and the ranges that they have brought."""
+    """Yield copies in blocks, with the ranges that they carry."""
     place = key_of([came["group"], came[AT]], size)
     order = np.argsort(place)
     message = order[find_sorted(place[order], key_of([carried["group"], carried[AT]], size))]
     for start in range(0, count_rows(came), _COPIES_AT_ONCE):
         some = slice(start, start + _COPIES_AT_ONCE)
-        mine = np.flatnonzero((message >= start) & (message < start + _COPIES_AT_ONCE))
-        brought = {name: carried[name][mine] for name in ("row", "digit")}
-        yield take(came, some), {"message": message[mine] - start, **brought}  # type: ignore[arg-type]
+        ranges = np.flatnonzero((message >= start) & (message < start + _COPIES_AT_ONCE))
+        brought = {name: carried[name][ranges] for name in ("row", "digit")}
+        yield take(came, some), {"message": message[ranges] - start, **brought}  # type: ignore[arg-type]
 
 
 def _with_rows(cells: np.ndarray, rows: int) -> np.ndarray:
-    """Return routing tables with at least so many rows: other buckets' may have more."""
+    """Return routing tables padded to at least some rows; other buckets may have more rows."""
     more = max(0, rows - cells.shape[1])
     return np.pad(cells, ((0, 0), (0, more), (0, 0)), constant_values=-1) if more else cells
 
 
 def _most_shared(ring: Ring, at: np.ndarray, b: int) -> np.ndarray:
-    """Return how many digits each node shares with the neighbour that shares more: int64."""
+    """Return the number of digits that each node shares with the nearer neighbour: int64."""
     beside = [(at + step) % len(ring) for step in (1, -1)]
     here = (ring.hi[at], ring.lo[at])
     shared = [ids.shared_digits_np(*here, ring.hi[one], ring.lo[one], b) for one in beside]
@@ -187,7 +190,7 @@ def _most_shared(ring: Ring, at: np.ndarray, b: int) -> np.ndarray:
 
 
 def _has_node(ring: Ring, at: np.ndarray, row: np.ndarray, digit: np.ndarray, b: int) -> np.ndarray:
-    """Return whether any node shares `row` digits with each node and has a digit next: bool."""
+    """Return True if some node shares `row` digits with the node and has the given next digit."""
     hi, lo = ring.hi[at], ring.lo[at]
     first = _with_digit(hi, lo, row, digit, b, False)
     last = _with_digit(hi, lo, row, digit, b, True)
@@ -200,7 +203,7 @@ def _has_node(ring: Ring, at: np.ndarray, row: np.ndarray, digit: np.ndarray, b:
 def _with_digit(
     hi: np.ndarray, lo: np.ndarray, row: np.ndarray, digit: np.ndarray, b: int, last: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least or the largest id with the first `row` digits of another and a digit."""
+    """Return the smallest or largest id with the first `row` digits of another id, and a digit."""
     per_half, ones = 64 // b, np.uint64(2**64 - 1)
     in_hi = row < per_half
     place = (64 - b * (row % per_half + 1)).astype(np.uint64)

@@ -36,7 +36,7 @@ SYSTEM = "flooding"
 
 
 def build(stages: Any) -> Multicast:
-    """Return what flooding over Pastry hands over in a run (`System.build`)."""
+    """Flood, and return the resulting tables (`System.build`)."""
     overlay, config, groups = as_pastry(stages.overlay), stages.config, stages.multicast_groups
     if config.flooding.over == "overlay":
         perfect = config.overlay.kind == "perfect" and config.knowledge is None
@@ -64,13 +64,13 @@ class Flooded:
     Attributes
     ----------
     tables : BucketTables
-        The copies, each at its receiver.
+        The copies, each in the bucket of its receiver.
     known : DataFrame
-        What nodes know, the tables `LEAVES` and `CELLS`.
+        The tables `LEAVES` and `CELLS` of the nodes.
     supersteps : int
     rows : HandedOver
     owned : list of callable
-        Free what is this flood's own.
+        Functions that free resources of this flood.
     """
 
     tables: BucketTables
@@ -80,11 +80,11 @@ class Flooded:
     owned: list[Callable[[], None]]
 
     def edges(self) -> Batches:
-        """Return `multicast.EDGES`, a row for each copy."""
+        """Return `multicast.EDGES`: a row for each copy."""
         return self.rows.edges(self.tables, self.supersteps)
 
     def deliveries(self) -> Batches:
-        """Return `multicast.DELIVERIES` of all nodes that a copy has come to."""
+        """Return `multicast.DELIVERIES` of all nodes that received a copy."""
         return self.rows.deliveries(self.tables, self.supersteps)
 
     def state(self) -> Batches:
@@ -105,7 +105,7 @@ class Flooded:
 def flood_overlay(
     overlay: PastryOverlay, groups: DataFrame, perfect: bool, progress: Progress | None = None
 ) -> Flooded:
-    """Each group's source floods the overlay.
+    """Let each group's source flood the overlay.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def flood_overlay(
 def flood_groups(
     overlay: PastryOverlay, groups: DataFrame, members: Table, progress: Progress | None = None
 ) -> Flooded:
-    """Each group's source floods the group's own ring.
+    """Let each group's source flood the group's own ring.
 
     Parameters
     ----------
@@ -154,14 +154,14 @@ def flood_groups(
 
 
 def _sources(groups: DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return the groups' numbers, ascending, and the sources of the groups."""
+    """Return the numbers of the groups, ascending, and their sources."""
     listed = groups.select("group", "source").toArrow().sort_by("group")
     number, source = (column.to_numpy() for column in listed.columns)
     return number, source
 
 
 def _distribute(overlay: PastryOverlay, rings: GroupRings) -> BucketRing:
-    """Give every executor the places, numbered, as a ring of buckets."""
+    """Distribute the places of all rings as one ring of buckets; a place is its own number."""
     spark = overlay.ring.layout.spark
     node = overlay.ring.facts.ring.take(rings.position)
     place = np.arange(len(node))
@@ -176,7 +176,7 @@ def _distribute(overlay: PastryOverlay, rings: GroupRings) -> BucketRing:
 
 
 def _known(overlay: PastryOverlay, ring: BucketRing, begins: np.ndarray) -> DataFrame:
-    """Return the tables of what all places know, materialised."""
+    """Return the leaf sets and routing tables of all places, materialised."""
     facts, bounds, folder = ring.facts, ring.bounds, ring.layout.folder
     kernel, b, half = overlay.underlay.kernel, overlay.b, overlay.leaf_set // 2
 

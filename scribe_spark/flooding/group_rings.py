@@ -1,8 +1,8 @@
-"""A Pastry ring for each group, all of them one after the other.
+"""One Pastry ring for each group, stored one after the other.
 
-A *place* is a node in a ring of a group: places are numbered by group, and in a group in the order
-of nodeIds.  So what is written for the nodes of one ring, by their positions, does for the places
-of all rings at once.
+A *place* is a node in the ring of a group.  Places are numbered by group, and within a group in the
+order of nodeIds.  So code for the nodes of one ring, given by position, also works for the places
+of all rings.
 
 References
 ----------
@@ -30,9 +30,9 @@ class GroupRings:
     Attributes
     ----------
     begins : ndarray of int64, shape (G + 1,)
-        The first place of each group, and the number of all.
+        The first place of each group, and the number of all places.
     position : ndarray of int64, shape (M,)
-        The position of each place's node in the overlay's ring.
+        The overlay position of each place's node.
     """
 
     begins: np.ndarray
@@ -45,9 +45,9 @@ class GroupRings:
         Parameters
         ----------
         group, position : ndarray of int64
-            Members, in any order; a second mention changes nothing.
+            The members, in any order; repetitions are ignored.
         groups, size : int
-            How many groups and nodes there are.
+            The numbers of groups and nodes.
         """
         member = distinct(group * size + position)
         begins = np.searchsorted(member, np.arange(groups + 1) * size)
@@ -59,12 +59,12 @@ class GroupRings:
         return row_numbers(self.begins)
 
     def find(self, group: np.ndarray, position: np.ndarray, size: int) -> np.ndarray:
-        """Return the places of some nodes that are there: int64."""
+        """Return the places of members: int64."""
         return np.searchsorted(self.group * size + self.position, group * size + position)
 
 
 def place_bounds(begins: np.ndarray, buckets: int) -> np.ndarray:
-    """Return bounds of buckets of whole groups, about as large as one another: int64, (B + 1,)."""
+    """Return bounds of buckets of whole groups with about equal sizes: int64, shape (B + 1,)."""
     wanted = np.arange(1, buckets) * begins[-1] // buckets
     return np.r_[0, begins[np.searchsorted(begins, wanted)], begins[-1]].astype(np.int64)
 
@@ -72,16 +72,16 @@ def place_bounds(begins: np.ndarray, buckets: int) -> np.ndarray:
 def known_of_places(
     ring: Ring, begins: np.ndarray, first: int, last: int, kernel: Kernel, b: int, half: int
 ) -> States:
-    """Return what some places know: perfect tables and leaf sets of their groups' rings.
+    """Return perfect tables and leaf sets of some places, in their groups' rings.
 
     Parameters
     ----------
     ring : Ring
         All places; routers are indices.
     begins : ndarray of int64
-        Where the groups' rings begin, and the number of places.
+        The first place of each group, and the number of all places.
     first, last : int
-        The first place, and that after the last; whole groups.
+        The first place, and the place after the last; the range consists of whole groups.
     half : int
         l / 2.
     """
@@ -97,9 +97,10 @@ def known_of_places(
 
 
 def kept_of(states: States) -> dict[str, np.ndarray]:
-    """Return how many entries of each kind some places keep: int64."""
+    """Return the number of entries of each kind that places keep: int64."""
     larger, smaller = states.leaves[:, : states.half], states.leaves[:, states.half :]
-    again = (smaller[:, :, None] == larger[:, None]).any(axis=2)  # in a small ring
+    # in a small ring, a leaf may be on both sides
+    again = (smaller[:, :, None] == larger[:, None]).any(axis=2)
     return {
         "routing table": (states.cells >= 0).sum(axis=(1, 2)),
         "leaf set": (larger >= 0).sum(axis=1) + ((smaller >= 0) & ~again).sum(axis=1),
@@ -107,11 +108,12 @@ def kept_of(states: States) -> dict[str, np.ndarray]:
 
 
 def told(states: States) -> tuple[np.ndarray, np.ndarray]:
-    """Return whom each place tells of itself: those in its routing table and leaf set, once each.
+    """Return the nodes to which each place announces itself: its entries and leaves, once each.
 
     Returns
     -------
     teller, place : ndarray of int64
+        The announcing place, and the receiving place.
     """
     cells = states.cells
     entries = cells.reshape(len(cells), cells.shape[1] * cells.shape[2])

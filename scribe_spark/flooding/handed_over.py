@@ -1,4 +1,4 @@
-"""The tables of the buckets as the tables that a flood hands over.
+"""The results of a flood as tables for measures, converted from the tables of buckets.
 
 References
 ----------
@@ -29,7 +29,7 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.distribute import open_array
 from scribe_spark.underlay.protocol import Kernel
 
-#: The kind of message by which a node tells those that it knows of itself.
+#: The message by which a node announces itself to the nodes in its tables.
 ANNOUNCEMENT = "announcement"
 
 _NODES_AT_ONCE = 2**12
@@ -37,22 +37,22 @@ _NODES_AT_ONCE = 2**12
 
 @dataclass(frozen=True)
 class HandedOver:
-    """Makes rows of the tables of a ring's buckets; picklable.
+    """Converts the tables of a ring's buckets to rows for measures; picklable.
 
     Attributes
     ----------
     facts : Facts
-        The nodes of the ring that is flooded.
+        The nodes of the flooded ring.
     bounds : ndarray of int64, shape (B + 1,)
     number : ndarray of int64, shape (G,)
-        The groups' numbers, ascending.
+        The numbers of the groups, ascending.
     kernel : Kernel
     begins : ndarray of int64, shape (G + 1,), optional
-        Where each group's ring begins among the places, if each has one.
+        The first place of each group's ring, if each group has a ring.
     overlay : Facts, optional
-        The nodes of the overlay, then.
+        The nodes of the overlay, if each group has a ring.
     position : str, optional
-        The distributed array of the places' positions in the overlay's ring.
+        The name of the shared array with the overlay position of each place.
     """
 
     facts: Facts
@@ -98,7 +98,7 @@ class HandedOver:
     def _deliveries(self, some: Columns) -> dict[str, Any]:
         return {**some, "node": self._position(some[AT]), "delay_us": some["at_us"]}
 
-    # --- what nodes know
+    # --- leaf sets and routing tables
 
     def _of_nodes(
         self, known: DataFrame, make: Callable[[States], Mapping[str, Any]], schema: str
@@ -137,11 +137,11 @@ class HandedOver:
         return Names(self.overlay or self.facts, self.kernel, self.number)
 
     def _group(self, place: np.ndarray) -> np.ndarray:
-        """The index of the group whose ring each place is in; NONE where the overlay is flooded."""
+        """Return the index of each place's group; NONE if the overlay itself is flooded."""
         if self.begins is None:
             return np.full(len(place), NONE)
         return np.searchsorted(self.begins, place, side="right") - 1
 
     def _position(self, place: np.ndarray) -> np.ndarray:
-        """The positions of places in the ring whose nodes are named."""
+        """Return the overlay positions of places."""
         return place if self.position is None else open_array(self.position)[place]

@@ -1,4 +1,4 @@
-"""Flooding over Pastry in worlds: over a ring of each group's members, built anew in each round.
+"""Flooding over Pastry in worlds: over a ring of each group's members, rebuilt in each round.
 
 References
 ----------
@@ -20,15 +20,15 @@ from scribe_spark.group_overlays import GroupOverlays, Network, Overlays
 
 @dataclass(frozen=True)
 class LiveFlooding(GroupOverlays):
-    """Each group has a ring of perfect tables, by whose rows its publications go.
+    """Each group has a ring with perfect tables; publications are flooded row by row.
 
-    Every node has one other node to get a publication from, whoever is dead; so the edges of a
-    publication are a tree.
+    Every node receives a publication from exactly one other node, so the edges of a publication are
+    a tree.
 
     Attributes
     ----------
     b, leaf_set : int
-        As of the world's overlay.
+        See the world's overlay.
     """
 
     b: int
@@ -47,7 +47,7 @@ class LiveFlooding(GroupOverlays):
         came = np.full(len(at), NONE)
         levels = []
         while len(at):
-            # entries of the rows below that by which the copy has come
+            # the entries of rows after the one by which the copy arrived
             begin = np.searchsorted(row_of_place, at * rows + came + 1)
             which, chosen = expand(begin, np.searchsorted(row_of_place, (at + 1) * rows))
             publication, sender = publication[which], at[which]
@@ -57,7 +57,7 @@ class LiveFlooding(GroupOverlays):
         return concatenate(levels)
 
     def _cells(self, rings: GroupRings, network: Network) -> np.ndarray:
-        """Return the routing tables of all places, of the groups' rings: F1."""
+        """Return the routing tables of all places in the groups' rings: F1."""
         count, known = len(rings.position), network.ring.take(rings.position)
         ring = Ring(known.hi, known.lo, np.arange(count), known.router)
         bounds = rings.begins, 0, count

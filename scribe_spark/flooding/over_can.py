@@ -1,4 +1,4 @@
-"""CAN multicast in worlds: a CAN of each group's members, built anew in each round, and flooded.
+"""CAN multicast in worlds: a CAN of each group's members, rebuilt and flooded in each round.
 
 References
 ----------
@@ -30,16 +30,16 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class LiveCan(GroupOverlays):
-    """The members of each group have the zones of a CAN.
+    """The members of each group own the zones of a CAN.
 
     Attributes
     ----------
     placement : Placement
-        How nodes get their points.
+        The rule that gives nodes their points.
     flooding : str
         See `can.flooding`.
     clock, processing_us
-        As of `GroupOverlays`.
+        See `GroupOverlays`.
     """
 
     placement: Placement
@@ -71,7 +71,7 @@ class LiveCan(GroupOverlays):
         }
 
     def _zones(self, overlays: Overlays, network: Network) -> Zones:
-        """Return the zones of the members; members join in the order of C4."""
+        """Return the zones of the members, which join in the order of C4."""
         ring, kernel = network.ring, network.kernel
         named = np.where(overlays.number == ALL_NODES, NO_GROUP, overlays.number)  # C2
         group, node, number = overlays.group, overlays.node, named[overlays.group]
@@ -86,7 +86,7 @@ class LiveCan(GroupOverlays):
 
 
 def live_can(config: LiveCanConfig, seed: int) -> LiveCan:
-    """Return the system that lives in a world of this config."""
+    """Return the system for a world with this config."""
     placement = Placement(Space(config.dimensions, config.halvings), seed)
     processing_us = round(config.processing_ms * MICROSECONDS)
     return LiveCan(placement, config.flooding, config.clock, processing_us)
