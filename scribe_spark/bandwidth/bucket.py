@@ -1,8 +1,8 @@
-"""The state of the nodes of a bucket, and the four steps of a window of time.
+"""The state of a bucket's nodes, and the four steps of a window of time.
 
-A copy that starts at s is complete nowhere before s + L, with L the least delay and the least time
-that links take for a message, and only completions change what nodes do.  So everything that
-happens in the window from t to t + L follows from the copies that have started before t.
+A copy that starts at time s is not complete before s + L, where L is the least delay plus the least
+transmission time of a message.  Nodes react only to complete copies.  So everything that happens in
+the window from t to t + L depends only on copies that started before t.
 
 References
 ----------
@@ -39,18 +39,18 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import common_keys, key_of, order_of
 from scribe_spark.engine.packing import Columns, smallest
 
-#: So many ways back are looked for at a time.
+#: The number of reverse links that are searched in one step.
 _AT_ONCE = 2**18
 
-#: No node knows anything: later than any time.
+#: A time later than any other: the node does not know that a peer has a publication.
 _NEVER = np.iinfo(np.int64).max
 
-#: Columns of copies on their way.  A copy arrives with its first byte at `_ARRIVES` and with its
-#: last one at `_ENDS`; `_BACK` is the receiver's link to the sender.
+#: Columns of copies in transit.  The first byte of a copy arrives at `_ARRIVES` and the last one at
+#: `_ENDS`; `_BACK` is the receiver's link to the sender.
 _ARRIVES, _ENDS, _PUBLICATION, _PLACE, _BACK, _SENDER, _HOPS, _START = range(8)
 _WIDTH = 8
 
-#: The columns of copies that can be kept.
+#: The columns of copies that can be kept as results.
 _KEPT = {
     "publication": _PUBLICATION,
     "place": _PLACE,
@@ -64,7 +64,7 @@ _KEPT = {
 _AT, _OF, _AT_PLACE, _FROM, _AFTER, _FROM_LINK = range(6)
 _FIRST_WIDTH = 6
 
-#: What there is of a copy to keep: columns of `ClockBucket.copies`, besides those that are carried.
+#: The columns of `ClockBucket.copies` that can be kept, besides the carried ones.
 ALL_OF_COPIES = (
     *("publication", "room", "node", "sender", "hops"),
     *("sent_us", "at_us", "first"),
@@ -81,12 +81,13 @@ class ClockSetting:
     publications : TimedPublications
     discipline : Discipline
     rule : callable or None
-        ``rule(first, links)``: on which links a node sends, given its first copy; None for all.
+        ``rule(first, links)`` returns True for links on which a node sends, given its first copy;
+        None for all links.
     carried : tuple of str
         Columns of links that copies carry to the receiver.
     kept : tuple of str
-        The columns of copies that are results, of :data:`ALL_OF_COPIES` and `carried`; copies are
-        most of a bucket's memory.
+        The columns of copies that are results, out of :data:`ALL_OF_COPIES` and `carried`; copies
+        take most of a bucket's memory.
     """
 
     nodes: Nodes
@@ -100,7 +101,7 @@ class ClockSetting:
         return len(self.nodes)
 
     def least_time_us(self) -> int:
-        """Return a time that every copy takes at least on its two links."""
+        """Return a lower bound of the transmission time of every copy, in microseconds."""
         size = int(self.publications.size.min(initial=0))
         ends = (transmission_us(size, rate) for rate in (self.nodes.up, self.nodes.down))
         return max(int(taken.min(initial=0)) if len(taken) else 0 for taken in ends)
@@ -113,7 +114,7 @@ class ClockBucket:
     ----------
     given : ClockSetting
     columns : Columns
-        The links of the bucket's nodes (`TimedLinks`), and others by which the rule decides.
+        The links of the bucket's nodes (`TimedLinks`), and further columns for the rule.
     first, last : int
         The positions of the bucket's nodes.
     """
@@ -134,16 +135,16 @@ class ClockBucket:
         self._copies = _empty_copies(given)
         self._arrivals: list[np.ndarray] = []
 
-    # --- before the first window: both ends of a link tell each other its numbers
+    # --- before the first window: both ends of a link exchange the link's numbers
 
     def offer(self) -> dict[str, np.ndarray]:
-        """Return what receivers are told of this bucket's links."""
+        """Return this bucket's links as messages to their receivers."""
         links = self.links
         number = np.arange(len(links), dtype=np.int32)
         return {"room": links.to_room, "from_room": links.room, "tail": links.node, "link": number}
 
     def answer(self, node: np.ndarray, offered: Columns) -> dict[str, np.ndarray]:
-        """Return where receivers are, and their links to the senders.
+        """Return the places of receivers, and their links back to the senders.
 
         Parameters
         ----------
@@ -163,7 +164,7 @@ class ClockBucket:
         return {"link": offered["link"], "place": place, "back": back}
 
     def _ways_back(self, place: np.ndarray, room: np.ndarray, peer: np.ndarray) -> np.ndarray:
-        """Return the links from some places to peers in rooms; :data:`NONE` where there is none."""
+        """Return the links from places to peers in rooms; :data:`NONE` if there is none."""
         links, at = self.links, find_sorted(self.places, self._senders).astype(np.int32)
         at = np.repeat(at, self._ends - self._starts)
         sizes = len(self.places), ROOMS, len(self.given)  # the two rooms are of one topic
@@ -174,19 +175,19 @@ class ClockBucket:
         back = np.empty(len(wanted), dtype=np.int32)
         for start in range(0, len(wanted), _AT_ONCE):
             rows = slice(start, start + _AT_ONCE)
-            sort = np.argsort(wanted[rows])  # sorted keys are found in a fraction of the time
+            sort = np.argsort(wanted[rows])  # searching sorted keys is much faster
             back[rows][sort] = find_sorted(mine, wanted[rows][sort])
         return back if order is None else np.where(back >= 0, order[back], NONE).astype(np.int32)
 
     def begin(self, answered: Columns | None, window_us: int, least_delay_us: int) -> None:
-        """Note the answers, and let sources publish.
+        """Store the answers, and let sources publish.
 
         Parameters
         ----------
         window_us : int
-            L.
+            L, the length of a window in microseconds.
         least_delay_us : int
-            The least delay of all links of all buckets.
+            The least delay of all links of all buckets, in microseconds.
         """
         given, links, size = self.given, self.links, len(self.given)
         self.window_us, self._least_delay_us = window_us, least_delay_us
@@ -201,7 +202,7 @@ class ClockBucket:
             for ends in (self._starts, self._ends)
         )
         self._room, self._node = np.divmod(self.places, size)
-        # 2. numbers of (publication, place) and (publication, link): by publication
+        # 2. number the pairs (publication, place) and (publication, link), by publication
         topic = given.publications.topic
         self._place_base, places = _bases(self._room // ROOMS, topic)
         self._link_base, slots = _bases(links.room // ROOMS, topic)
@@ -230,19 +231,19 @@ class ClockBucket:
         self._enqueued.add(rows[:, _AT] // window_us, rows)
 
     def first_window(self) -> int | None:
-        """Return the first window in which something happens here."""
+        """Return the first window in which something happens in this bucket."""
         waits = self._coming, self._complete, self._enqueued, self.uplinks
         return min((due for one in waits if (due := one.first()) is not None), default=None)
 
     # --- steps 1 and 2 of a window
 
     def receive(self, window: int, copies: np.ndarray | None) -> dict[str, np.ndarray]:
-        """Take copies, those on their way too; return the IDONTWANTs of first copies.
+        """Receive copies and those in transit; return the IDONTWANTs for first copies.
 
         Parameters
         ----------
         copies : ndarray of int64 or None
-            Those that have started since the last window.
+            The copies that started since the last window.
         """
         if copies is not None:
             self._coming.add(self.due(copies), copies)
@@ -254,11 +255,11 @@ class ClockBucket:
         return self._unwanted(self._firsts(came))
 
     def due(self, copies: np.ndarray) -> np.ndarray:
-        """Return the windows before whose ends no earlier copy can arrive any more."""
+        """Return for each copy the window after which no earlier copy can arrive."""
         return (copies[:, _ARRIVES] - self._least_delay_us) // self.window_us + 1
 
     def _scan(self, window: int, copies: np.ndarray) -> None:
-        """Rule W5: the times at which copies are complete, in place of those of their last byte."""
+        """Compute when copies are complete at their receivers' downlinks (rule W5)."""
         if not len(copies):
             return
         if self._limited:
@@ -276,7 +277,7 @@ class ClockBucket:
         self._complete.add(np.maximum(copies[:, _ENDS] // self.window_us, window), copies)
 
     def _note(self, came: np.ndarray) -> None:
-        """Rule W7: note what the receivers of complete copies know of the senders."""
+        """Record what receivers of complete copies know about the senders (rule W7)."""
         back = came[:, _BACK] >= 0
         if back.any():
             came = came[back]
@@ -287,7 +288,7 @@ class ClockBucket:
         self._known[slot] = np.minimum(self._known[slot], at_us)
 
     def _firsts(self, came: np.ndarray) -> np.ndarray:
-        """Rule W6: the first copies of those that are complete; nodes enqueue then."""
+        """Return the first copies among complete ones; their nodes enqueue batches (rule W6)."""
         slot = self._place_base[came[:, _PUBLICATION]] + came[:, _PLACE]
         row = np.flatnonzero(~self._has[slot])
         if len(row):
@@ -306,7 +307,7 @@ class ClockBucket:
         return first
 
     def _keep(self, came: np.ndarray, firsts: np.ndarray) -> None:
-        """Keep copies; those in some rows are first ones."""
+        """Store copies as results; the rows `firsts` are first copies."""
         first = np.zeros(len(came), dtype=bool)
         first[firsts] = True
         columns = {name: came[:, column] for name, column in _KEPT.items()}
@@ -314,7 +315,7 @@ class ClockBucket:
         self._copies.add({**columns, "first": first})
 
     def _unwanted(self, first: np.ndarray) -> dict[str, np.ndarray]:
-        """Rule W7: the IDONTWANTs of nodes to all peers but the sender of the first copy."""
+        """Return IDONTWANTs to all peers except the first copy's sender (rule W7)."""
         least = self.given.discipline.idontwant
         if least is None:
             return {}
@@ -349,7 +350,7 @@ class ClockBucket:
         return self._known[self._link_base[publication] + link]
 
     def _enqueue(self, first: np.ndarray) -> None:
-        """Rule W2: the batches of nodes that have got their first copies, or publish."""
+        """Enqueue the batches of nodes with a new first copy, and of sources (rule W2)."""
         if not len(first):
             return
         given, place = self.given, first[:, _AT_PLACE]
@@ -363,9 +364,9 @@ class ClockBucket:
         of, link = self._links_of(place)
         sends = self._sends(first, of, link)
         of, link = of[sends], link[sends]
-        if given.discipline.uplink != INTERLEAVED:  # else all copies of a batch start together
+        if given.discipline.uplink != INTERLEAVED:  # interleaved copies of a batch start together
             rank = self._rank(publication[of], node[of], link)
-            in_turn = np.lexsort((rank, of))  # links of a place are in the order of the receivers
+            in_turn = np.lexsort((rank, of))  # a place's links are sorted by receiver
             of, link = of[in_turn], link[in_turn]
         copies = np.bincount(of, minlength=len(first))
         takes_us = transmission_us(given.publications.size[publication], given.nodes.up[node])
@@ -385,7 +386,7 @@ class ClockBucket:
         return given.discipline.order_of(given.nodes.number, publication, node, peer)
 
     def _sends(self, first: np.ndarray, of: np.ndarray, link: np.ndarray) -> np.ndarray:
-        """Return on which links nodes send: bool."""
+        """Return True for links on which nodes send."""
         links, given = self.links, self.given
         published = given.publications
         floods = (first[:, _AFTER] == 0) & published.flood[first[:, _OF]]
@@ -406,7 +407,7 @@ class ClockBucket:
         return sends
 
     def _leave(self, started: Started) -> tuple[np.ndarray, np.ndarray]:
-        """Return the receivers of copies that have started, and the copies."""
+        """Return the receivers of started copies, and the copies."""
         link = started.link
         copies = np.empty((len(link), _WIDTH + len(self.given.carried)), dtype=np.int64)
         copies[:, _ARRIVES] = started.start_us + self.links.delay_us[link]
@@ -421,7 +422,7 @@ class ClockBucket:
     # --- results
 
     def arrivals(self) -> dict[str, np.ndarray]:
-        """Return the first copies, by publication, room and node; those of sources too."""
+        """Return first copies (at sources, too), sorted by publication, room and node."""
         rows = np.concatenate(self._arrivals)
         self._arrivals.clear()
         rows = rows[np.lexsort((rows[:, _AT_PLACE], rows[:, _OF]))]
@@ -437,7 +438,7 @@ class ClockBucket:
         }
 
     def copies(self) -> dict[str, np.ndarray]:
-        """Return all copies, in any order, in the types in which they are kept."""
+        """Return all copies, in any order, in the types in which they are stored."""
         kept = self.given.kept
         columns = {name: self._copies.take(name) for name in kept if name in self._copies}
         if "place" in self._copies:
@@ -448,7 +449,10 @@ class ClockBucket:
 
 
 def _empty_copies(given: ClockSetting) -> Collected:
-    """Return a table for the columns of copies that are results; rooms and nodes are of places."""
+    """Return a table for the columns of copies that are results.
+
+    Rooms and nodes are stored as places.
+    """
     kept = {"place" if name in ("room", "node") else name for name in given.kept}
     numbers = dict.fromkeys(("publication", "place", "sender", "hops"), np.int32)
     times = dict.fromkeys(("sent_us", "at_us", *given.carried), np.int64)
@@ -457,7 +461,7 @@ def _empty_copies(given: ClockSetting) -> Collected:
 
 
 def _by_place(columns: Columns, size: int) -> Columns:
-    """Return links by room, node and peer."""
+    """Sort links by room, node and peer."""
     rooms = 1 + int(columns["room"].max(initial=0))
     parts = [columns[name] for name in ("room", "node", "peer")]
     (key,) = common_keys((rooms, size, size), parts)
@@ -468,17 +472,19 @@ def _by_place(columns: Columns, size: int) -> Columns:
 
 
 def _compact(column: np.ndarray) -> np.ndarray:
-    """Return a column in as few bytes as hold its values."""
+    """Return a column in the smallest type that holds its values."""
     return np.broadcast_to(smallest(column), column.shape)
 
 
 def _bases(topic: np.ndarray, published: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return what is added to an index to get its number for a publication, and how many there are.
+    """Return offsets that turn indices into numbers by publication, and the number of these.
+
+    Index i belongs to publication p with the number ``offset[p] + i``.
 
     Parameters
     ----------
     topic : ndarray of int64
-        Of rows, ascending.
+        The topics of the rows, ascending.
     published : ndarray of int64, shape (P,)
         The topic of each publication.
     """

@@ -1,4 +1,4 @@
-"""The queues at downlinks: bytes that have come, first come first served; rule W5."""
+"""The queues at downlinks: arriving bytes are handled first come, first served; rule W5."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ class Downlinks:
     Parameters
     ----------
     count : int
-        How many downlinks there are.
+        The number of downlinks.
     """
 
     def __init__(self, count: int) -> None:
         self._free = np.zeros(count, dtype=np.int64)
 
     def take(self, downlink: np.ndarray, at_us: np.ndarray, takes_us: np.ndarray) -> np.ndarray:
-        """Return when downlinks have done with copies.
+        """Return when downlinks have finished copies, in microseconds.
 
         Parameters
         ----------
         downlink : ndarray of int64
-            Ascending; the copies of each in the order in which they come.
+            The downlink of each copy, ascending; the copies of a downlink are in order of arrival.
         at_us : ndarray of int64
-            When the first byte of each is there; not before those of earlier calls.
+            When the first byte of each copy arrives; not before those of earlier calls.
         takes_us : ndarray of int64
-            How long the downlink takes for each.
+            The transmission time of each copy.
         """
         starts = run_starts(downlink)
         if not len(starts):
             return at_us
         count = np.diff(starts, append=len(downlink))
-        # copy i is done at the greatest of (at_us + the times of all copies from there to i)
+        # copy i is done at the maximum over j <= i of (at_us of j + the times of copies j to i)
         total = np.cumsum(takes_us)
         greatest = at_us - (total - takes_us)
         greatest[starts] = np.maximum(
             greatest[starts], self._free[downlink[starts]] - (total - takes_us)[starts]
         )
         rank, step = index_in_run(downlink), 1
-        while step < count.max():  # each step doubles how far back a copy looks
+        while step < count.max():  # each step doubles the range of j
             row = np.flatnonzero(rank >= step)
             greatest[row] = np.maximum(greatest[row], greatest[row - step])
             step *= 2

@@ -1,4 +1,4 @@
-"""Rows that come in parts: those that stay, and those that wait for a window of time."""
+"""Rows that arrive in parts: collected as results, or waiting for a window of time."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from numpy.typing import DTypeLike
 
 from scribe_spark.core.arrays import run_starts
 
-#: So many windows are one span of a calendar: rows wait for their span until its first window.
+#: The number of windows in a span of a calendar; rows of later spans are not sorted yet.
 _SPAN = 32
 
 
 class Growing:
-    """Arrays by name that grow together at their ends.
+    """Named arrays of equal length that grow at their ends.
 
-    Memory that nothing is written to is not taken from the machine, so the arrays are made as large
-    as they can become, and nothing is copied.
+    The arrays are allocated with their maximal length, so that nothing is copied; the operating
+    system provides memory only for the parts that are written.
 
     Parameters
     ----------
     most : int
-        How many rows there can be.
+        The maximal number of rows.
     **kinds : dtype
-        The arrays, of which only the first :attr:`count` values count.
+        The types of the arrays; only the first :attr:`count` values are valid.
     """
 
     def __init__(self, most: int, **kinds: DTypeLike) -> None:
@@ -43,12 +43,12 @@ class Growing:
 
 
 class Collected:
-    """Rows that are added in parts, and read once.
+    """Rows that are added in parts and read once.
 
     Parameters
     ----------
     **kinds : dtype
-        The columns.
+        The types of the columns.
     """
 
     def __init__(self, **kinds: DTypeLike) -> None:
@@ -61,33 +61,33 @@ class Collected:
         return name in self._kinds
 
     def add(self, columns: Mapping[str, np.ndarray]) -> None:
-        """Add copies of rows; there may be other columns."""
+        """Add copies of rows; other columns are ignored."""
         for name, kind in self._kinds.items():
             self._parts[name].append(columns[name].astype(kind))
 
     def take(self, name: str) -> np.ndarray:
-        """Return a column, and forget its rows."""
+        """Return a column, and delete it."""
         return np.concatenate(self._parts.pop(name))
 
 
 class Calendar:
-    """Rows of whole numbers, by the window in which they are due.
+    """Rows of integers, by the window in which they are due.
 
     Parameters
     ----------
     width : int
-        The columns of a row.
+        The number of columns.
     """
 
     def __init__(self, width: int) -> None:
         self._none = np.empty((0, width), dtype=np.int64)
-        #: The rows of the windows below `_opened`, and of spans those of the windows from there on.
+        #: The rows of windows below `_opened`; the rows of later windows are kept by span.
         self._due: dict[int, list[np.ndarray]] = {}
         self._later: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
         self._opened = 0
 
     def add(self, window: np.ndarray, rows: np.ndarray) -> None:
-        """Add rows, each to its window."""
+        """Add rows, each for a window."""
         now = window < self._opened
         if not now.all():
             later, of_later = (window, rows) if not now.any() else (window[~now], rows[~now])
@@ -101,7 +101,7 @@ class Calendar:
             self._due.setdefault(due, []).append(rows[index])
 
     def take(self, window: int) -> np.ndarray:
-        """Return the rows that are due in a window, and forget them; windows never go back."""
+        """Return and remove the rows that are due in a window; windows must not decrease."""
         self._open(window // _SPAN)
         found = self._due.pop(window, None)
         if found is None:
@@ -109,13 +109,13 @@ class Calendar:
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def first(self) -> int | None:
-        """Return the first window in which rows are due; None where no rows wait."""
+        """Return the first window in which rows are due; None without rows."""
         if not self._due and self._later:
             self._open(min(self._later))
         return min(self._due, default=None)
 
     def _open(self, span: int) -> None:
-        """Sort the rows of a span, and those of all spans before, into their windows."""
+        """Sort the rows of a span, and of all earlier spans, into their windows."""
         if (span + 1) * _SPAN <= self._opened:
             return
         self._opened = (span + 1) * _SPAN
@@ -127,7 +127,7 @@ class Calendar:
 
 
 def _by_number(number: np.ndarray) -> list[tuple[int, np.ndarray | slice]]:
-    """Return each number, and which rows have the number, in their order."""
+    """Return each distinct number with its rows, in order."""
     if not len(number):
         return []
     if (number == number[0]).all():

@@ -1,7 +1,7 @@
-"""Multicasts along edges that do not depend on the clock: trees, and copies from a source.
+"""Replay of multicasts by the clock, along edges that do not depend on times.
 
-A system that hands over the edges of its trees is played again by the clock: the deliveries are
-those of the same edges with sizes and rates.
+If a system returns the edges of its trees, the clock plays the same edges again with sizes and
+rates, and computes the deliveries.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _DELIVERED, _SENT = "delivered", "sent"
 
 
 def replayed(stages: Any, made: Multicast, from_source: bool, channels: Channels) -> Multicast:
-    """Return a multicast along trees with the deliveries of the clock with bandwidth.
+    """Return a multicast along trees, with the deliveries that the clock computes.
 
     Parameters
     ----------
     stages : Simulation
         See `systems.System`.
     made : Multicast
-        With edges of trees.
+        A multicast with edges of trees.
     from_source : bool
-        Whether the copies begin at the source; else at the root, where the source's message is
-        sent first.
+        True if copies start at the source; False if at the root, to which the source sends its
+        message first.
     channels : Channels
-        The trees of the publications, by the numbers in the column ``group`` of the edges.
+        The tree of each publication, by the number in the column ``group`` of the edges.
     """
     played = _Replay(stages, made, from_source, channels)
     if stages.schedule is None:
@@ -62,7 +62,7 @@ def replayed(stages: Any, made: Multicast, from_source: bool, channels: Channels
 
 @dataclass(frozen=True)
 class _Read:
-    """Makes links of edges, and of the ways from sources to roots; picklable."""
+    """Returns the links of edges, and of ways from sources to roots, for the clock; picklable."""
 
     clock: Clock
 
@@ -92,7 +92,7 @@ _NO_EDGES = {name: whole_numbers() for name in (AT, "peer", "group")}
 
 @dataclass(frozen=True)
 class _Write:
-    """Keeps the first copies of members, and copies along trees; picklable.
+    """Stores the first copies at members, and copies along trees; picklable.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class _Write:
         if self.keeps_copies:
             copies = tables.pop(COPIES)
             p, topic = copies["publication"], copies["room"] // ROOMS
-            # the way from a source to the root is in no table
+            # the copy from a source to the root is not a result
             kept = ~self.published.relayed[p] | (copies["node"] != self.root[topic])
             sent = {"group": topic, **{name: copies[name] for name in _COPY_COLUMNS}}
             tables[_SENT] = take(sent, kept)
@@ -140,13 +140,13 @@ _COPY_COLUMNS = ("publication", "node", "sender", "sent_us", "hops", "first")
 
 @dataclass
 class _Replay:
-    """A multicast along trees by the clock, played when a table is asked for.
+    """A multicast along trees by the clock, which is played when a table is first read.
 
     Attributes
     ----------
     stages : Simulation
     made, from_source, channels
-        As of :func:`replayed`.
+        See :func:`replayed`.
     """
 
     stages: Any
@@ -155,7 +155,7 @@ class _Replay:
     channels: Channels
 
     def deliveries(self) -> Batches:
-        """Return `multicast.DELIVERIES`; of a schedule by publication."""
+        """Return `multicast.DELIVERIES`; with a schedule, by publication."""
         columns = DELIVERIES if self._schedule is None else f"{DELIVERIES}, {PUBLICATION}"
         return read_view(self._tables.rows(_DELIVERED), self._names, columns)
 
@@ -214,7 +214,7 @@ class _Replay:
         return self._among(edges, self.channels.number)
 
     def _among(self, rows: Batches, group: np.ndarray) -> Batches:
-        """Return the rows of groups that have publications."""
+        """Return the rows of groups with publications."""
         return rows if self._schedule is None else rows.among("group", group)
 
     def _ways(self, roots: np.ndarray, relayed: np.ndarray) -> DataFrame:

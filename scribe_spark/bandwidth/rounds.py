@@ -1,7 +1,7 @@
-"""The clock of a round of a world: the publications of the round begin together, on idle links.
+"""The clock in a round of a world: publications of a round start together, on idle links.
 
-A system whose copies do not depend on times is played again: :func:`replay_round` takes the copies
-that nodes have sent, and writes the times of deliveries anew.
+If a system's copies do not depend on times, they are replayed: :func:`replay_round` reads the
+copies that nodes sent, and replaces the times of deliveries.
 
 References
 ----------
@@ -37,24 +37,25 @@ from scribe_spark.underlay.protocol import Kernel
 
 @dataclass(frozen=True)
 class RoundLinks:
-    """Sizes, rates and times of all rounds of a world; picklable, without pydantic.
+    """Sizes, rates and times for all rounds of a world; picklable, without pydantic.
 
     Attributes
     ----------
     size, control : int
-        Bytes of a publication, and of a control message whose size no protocol states.
+        The size in bytes of a publication, and of a control message whose size the protocol does
+        not define.
     idontwant : int
-        The least size of publications that nodes of GossipSub announce by IDONTWANT, in bytes.
+        The least size in bytes of publications that GossipSub nodes announce by IDONTWANT.
     up, down, validation_us : int
-        Bits per second and a time, where a class says nothing else.
+        Bits per second, and a time in microseconds, for nodes whose class does not set them.
     uplink : str
-        As of `Discipline`.
+        See `Discipline`.
     shared : bool
-        As of `Discipline`.
+        See `Discipline`.
     lan_us, seed : int
     classes : NodeClasses
     hosts : Hosts
-        What the network's file says of rates.
+        The rates of the network's file.
     """
 
     size: int
@@ -72,7 +73,7 @@ class RoundLinks:
 
     @classmethod
     def of(cls, config: Any, hosts: Hosts, lan_us: int) -> RoundLinks | None:
-        """Return what the config of a world says; None where publications have no size."""
+        """Return the values of a world's config; None if publications have no size."""
         given = config.bandwidth
         if not given.on:
             return None
@@ -87,7 +88,7 @@ class RoundLinks:
     def clock(
         self, facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, **discipline: Any
     ) -> Clock:
-        """Return the clock of a round; `discipline` is what the system says of `Discipline`."""
+        """Return the clock of a round; `discipline` contains the system's `Discipline` fields."""
         rules: dict[str, Any] = {"uplink": self.uplink, "shared": self.shared, "seed": self.seed}
         return Clock(
             *(facts, bounds, kernel, self.lan_us, self.up, self.down, self.validation_us),
@@ -101,13 +102,13 @@ class RoundLinks:
         relayed: np.ndarray | bool = False,
         flood: bool = False,
     ) -> TimedPublications:
-        """Return publications of the size of this world that begin together, in their order.
+        """Return publications of the world's size that start together, in order.
 
         Parameters
         ----------
         topic, source : ndarray of int64, shape (P,)
         relayed, flood
-            As of `TimedPublications`.
+            See `TimedPublications`.
         """
         zero = np.zeros(len(topic), dtype=np.int64)
         flags = (np.broadcast_to(np.asarray(one), topic.shape) for one in (relayed, flood))
@@ -116,19 +117,19 @@ class RoundLinks:
 
 @dataclass(frozen=True)
 class Begun(Rows):
-    """The publications that begin in a round, in the order of their numbers: arrays of shape (p,).
+    """The p publications that start in a round, by number; arrays of shape (p,).
 
     Attributes
     ----------
     group : ndarray of int64
         The indices of the groups.
     publication : ndarray of int64
-        The names of the publications in tables of copies and deliveries.
+        The ids of the publications in tables of copies and deliveries.
     source, root : ndarray of int64
-        The node where each begins, and the node at which the hops of deliveries are 0: the same
-        node, or the way between the two counts as one copy.
+        The node where the publication starts, and the node from which hops count.  If they differ,
+        the way between them counts as one copy.
     hops, delay_us : ndarray of int64
-        Of the way from the source to the root.
+        Hops and delay of the way from the source to the root.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -140,11 +141,11 @@ class Begun(Rows):
 
     @property
     def relayed(self) -> np.ndarray:
-        """Return which publications go from their sources to other nodes first: bool."""
+        """True for publications that sources first send to another node."""
         return self.source != self.root
 
     def find(self, rows: Columns) -> np.ndarray:
-        """Return the row of the publication of each copy or delivery, NONE where there is none."""
+        """Return the row of the publication of each copy or delivery, or NONE."""
         names = distinct(self.publication)
         key = self.group * len(names) + np.searchsorted(names, self.publication)
         order, name = np.argsort(key), find_sorted(names, rows["publication"])
@@ -152,13 +153,14 @@ class Begun(Rows):
         return np.where((name >= 0) & (found >= 0), order[found], NONE) if len(key) else found
 
 
-# a link on its way to the bucket of its sender, and the table of these; ways of a bucket's sources
+# the message with a link to the bucket of its sender, and the table of these; ways of a bucket's
+# sources
 _LINK, _WAY = "timed link", "timed way"
 
 
 @dataclass(frozen=True)
 class _MakeLinks:
-    """Makes links of copies and of the ways from sources to roots, in the buckets of their senders.
+    """Make links of copies and of ways from sources to roots, in the senders' buckets.
 
     Attributes
     ----------
@@ -205,7 +207,7 @@ def _link(
 
 
 def _named(came: Columns) -> dict[str, np.ndarray]:
-    """Return links that came as `TimedLinks`, on which all nodes send, in the order of nodeIds."""
+    """Return received links as `TimedLinks` on which all nodes send, sorted by nodeId."""
     node, peer = came[AT], came["peer"]
     links = {name: came[name] for name in ("room", "to_room", "peer", "delay_us")}
     return {"node": node, **links, "mesh": np.ones(len(node), dtype=bool), "order": peer}
@@ -220,7 +222,8 @@ def _take_links(tables: Tables, inbox: Inbox) -> Columns:
 class _WriteTimes:
     """Writes the times and hops of first copies into a table of deliveries; picklable.
 
-    A delivery without a copy of the round stays as it is: a node has got it in another way.
+    A delivery without a copy in this round is unchanged, because the node received it in another
+    way.
 
     Attributes
     ----------
@@ -228,8 +231,8 @@ class _WriteTimes:
     size : int
         The number of nodes.
     deliveries : str
-        The table of deliveries: ``group, publication, node, hops, delay_us``, of the way from the
-        root, and others.
+        The table of deliveries: ``group, publication, node, hops, delay_us`` (since the root), and
+        other columns.
     """
 
     begun: Begun
@@ -257,19 +260,19 @@ class _WriteTimes:
 def replay_round(
     player: Player, clock: Clock, links: RoundLinks, begun: Begun, copies: str, deliveries: str
 ) -> None:
-    """Write the times of deliveries by the clock, from the copies that nodes have sent.
+    """Replace the times of deliveries by those of the clock, from the copies that nodes sent.
 
     Parameters
     ----------
     player : Player
         Its buckets have the tables of copies and deliveries.
     clock : Clock
-        `RoundLinks.clock` of copies that are not held back.
+        `RoundLinks.clock` for copies that are not held back.
     begun : Begun
-        Of all publications of the round.
+        All publications of the round.
     copies, deliveries : str
-        Names of tables: ``group, publication, sender, to``, each row in any one bucket, lost
-        copies too; and ``group, publication, node, hops, delay_us`` in the buckets of the nodes.
+        The names of tables: ``group, publication, sender, to``, each row in any bucket, lost copies
+        included; and ``group, publication, node, hops, delay_us`` in the buckets of the nodes.
     """
     relayed = np.flatnonzero(begun.relayed)
     ways = {_WAY: {AT: begun.source[relayed], "topic": relayed}}

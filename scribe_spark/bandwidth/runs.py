@@ -1,4 +1,4 @@
-"""The clock of a run: what the config says of it, and where it is played on Spark."""
+"""The clock of a run: its parameters from the config, and where it runs on Spark."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ from scribe_spark.node_classes import NodeClasses
 from scribe_spark.topology.hosts import Hosts
 from scribe_spark.underlay.protocol import Kernel
 
-#: ``read(tables, inbox)``: the links of a bucket (`TimedLinks`, with other columns for a rule).
+#: ``read(tables, inbox)`` returns the links of a bucket (`TimedLinks`, with further columns for a
+#: rule).
 Read = Callable[[Tables, Inbox], Columns]
 
-#: ``write(tables)``: make other tables of a bucket of `windows.ARRIVALS` and `windows.COPIES`.
+#: ``write(tables)`` converts `windows.ARRIVALS` and `windows.COPIES` to other tables of a bucket.
 Write = Callable[[Tables], None]
 
 
-#: Where the clock is played.
+#: The ways to run the clock.
 IN_TASKS, IN_ONE_TASK = "tasks", "one task"
 
 
 def player_of(layout: Layout) -> dict[str, str]:
-    """Return where the clock is played, and why: ``name, why``.
+    """Return where the clock runs, and the reason: ``name, why``.
 
-    There are hundreds of windows of milliseconds of work each, so windows are no jobs, whatever the
-    engine of the run.
+    There are hundreds of windows with milliseconds of work each, so a window is never a job,
+    whatever the engine of the run.
     """
     reason = why_no_tasks(layout.spark, layout.buckets)
     if reason is not None:
@@ -51,7 +52,7 @@ def player_of(layout: Layout) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _ReadLinks:
-    """Nodes read their links; no message is sent."""
+    """A program that stores the links of a bucket; no message is sent."""
 
     bounds: np.ndarray
     read: Read
@@ -64,7 +65,7 @@ class _ReadLinks:
 
 @dataclass(frozen=True)
 class _WriteTables:
-    """Buckets make tables of what the clock leaves; no message is sent."""
+    """A program that converts the results of the clock; no message is sent."""
 
     bounds: np.ndarray
     write: Write
@@ -78,20 +79,20 @@ class _WriteTables:
 
 @dataclass(frozen=True)
 class Clock:
-    """The clock with bandwidth of a run; picklable.
+    """The parameters of the clock with bandwidth; picklable.
 
     Attributes
     ----------
     facts : KnowsRing
     bounds : ndarray of int64, shape (B + 1,)
     kernel : Kernel
-        Of the underlay.
+        The kernel of the underlay.
     lan_us : int
     up, down, validation_us : int
-        Bits per second and a time, where a class says nothing else.
+        Bits per second, and a time in microseconds, for nodes whose class does not set them.
     classes : NodeClasses
     hosts : Hosts
-        What the network's file says of rates.
+        The rates of the network's file.
     discipline : Discipline
     """
 
@@ -107,7 +108,7 @@ class Clock:
     discipline: Discipline
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return D between nodes, at least 1, in microseconds: int64."""
+        """Return D between nodes in microseconds, at least 1: int64."""
         router = self.facts.ring.router
         return np.maximum(self.kernel.delays(router[a], router[b]) + 2 * self.lan_us, 1)
 
@@ -125,14 +126,14 @@ class Clock:
         relayed: np.ndarray | bool = False,
         flood: bool = False,
     ) -> TimedPublications:
-        """Return the publications of a schedule, in their order.
+        """Return the publications of a schedule, in order.
 
         Parameters
         ----------
         source, topic : ndarray of int64, shape (P,)
             The position of the source, and the topic, of each publication.
         relayed, flood
-            As of `TimedPublications`.
+            See `TimedPublications`.
         """
         flags = (np.broadcast_to(np.asarray(one), topic.shape) for one in (relayed, flood))
         return TimedPublications(schedule.at_us, topic, source, schedule.size, *flags)
@@ -149,20 +150,20 @@ class Clock:
         carried: tuple[str, ...] = (),
         kept: tuple[str, ...] = (),
     ) -> None:
-        """Play publications in tasks that keep their buckets, or else all buckets in one task.
+        """Play publications in tasks that keep their buckets, or all buckets in one task.
 
         Parameters
         ----------
         tables : BucketTables
         publications : TimedPublications
         read, write : callable
-            Make links of a bucket's tables and messages, and tables of first copies and copies.
+            Return the links of a bucket, and convert the results of the clock.
         called : str
-            Names the job.
+            The name of the job.
         first : DataFrame, optional
-            Messages that have come for buckets (`ROWS`).
+            Messages for buckets in superstep 0 (`ROWS`).
         rule, carried, kept
-            As of `ClockSetting`.
+            See `ClockSetting`.
         """
         played = partial(play_clock, self, publications, read, write, rule, carried, kept)
         if player_of(tables.layout)["name"] == IN_TASKS:
@@ -189,14 +190,14 @@ def play_clock(
 
 
 def clock_of(stages: Any, **discipline: Any) -> Clock:
-    """Return the clock of a run; the run notes where the clock is played.
+    """Return the clock of a run, and record in the run where it is played.
 
     Parameters
     ----------
     stages : Simulation
         See `systems.System`.
     **discipline
-        What the system says: `Discipline.held_back`, ...
+        The system's values of `Discipline` fields, for example `held_back`.
     """
     config, overlay = stages.config.bandwidth, stages.overlay
     ring, underlay = overlay.ring, overlay.underlay

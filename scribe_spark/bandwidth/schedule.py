@@ -1,4 +1,4 @@
-"""Schedules: the publications of a run, given in a table or drawn.
+"""Schedules: the publications of a run, from a table or drawn.
 
 References
 ----------
@@ -30,15 +30,15 @@ _COLUMNS: dict[str, Kind] = {"time": "quantity", "group": "int", "node": "int", 
 
 @dataclass(frozen=True)
 class Schedule(Rows):
-    """Publications in the order of their numbers: by time, group, source, and as they are given.
+    """Publications by number: sorted by time, group and source, then in the given order.
 
     Attributes
     ----------
     at_us : ndarray of int64
     group, source : ndarray of int64
-        The numbers of the groups and of the nodes that publish.
+        The numbers of the groups and of the publishing nodes.
     size : ndarray of int64
-        Bytes.
+        The size in bytes.
     """
 
     at_us: np.ndarray
@@ -50,16 +50,16 @@ class Schedule(Rows):
     def of(
         cls, at_us: np.ndarray, group: np.ndarray, source: np.ndarray, size: np.ndarray
     ) -> Schedule:
-        """Return publications in any order as those of their numbers."""
+        """Return publications given in any order, sorted by number."""
         return cls(at_us, group, source, size).take(np.lexsort((source, group, at_us)))
 
     def by_group(self) -> Channels:
-        """Return a channel for each group: all its publications go along the same links."""
+        """Return one channel for each group, whose publications all use the same links."""
         group, of = np.unique(self.group, return_inverse=True)
         return Channels(group, group, self.source[first_of(of)], of)
 
     def by_source(self) -> Channels:
-        """Return a channel for each group and source: links depend on the source."""
+        """Return one channel for each (group, source), when links depend on the source."""
         by_group = self.by_group()
         if (self.source == by_group.source[by_group.of]).all():
             return by_group
@@ -73,16 +73,16 @@ class Schedule(Rows):
 
 @dataclass(frozen=True)
 class Channels:
-    """The sets of links along which publications go: topics of the clock.
+    """The sets of links that publications use: the topics of the clock.
 
     Attributes
     ----------
     number : ndarray of int64, shape (C,)
         The number of the channel in the column ``group`` of a system's tables; ascending.
     group, source : ndarray of int64, shape (C,)
-        The number of the group, and of the node that publishes first there.
+        The number of the group, and of the node that publishes first in the channel.
     of : ndarray of int64, shape (P,)
-        The channel of each publication, an index.
+        The index of the channel of each publication.
     """
 
     number: np.ndarray
@@ -92,7 +92,7 @@ class Channels:
 
     @property
     def are_groups(self) -> bool:
-        """Return whether each group has one channel, which has the group's number."""
+        """True if each group has one channel, with the group's number."""
         return self.number is self.group
 
     def first_of_groups(self) -> np.ndarray:
@@ -105,12 +105,12 @@ class Channels:
         Parameters
         ----------
         number : ndarray of int64
-            Of channels.
+            The numbers of the channels.
 
         Returns
         -------
         row, publication : ndarray of int64
-            The place of the channel in `number`, and the publication.
+            The index of the channel in `number`, and the publication.
         """
         order = np.argsort(self.of, kind="stable")
         index = find_sorted(self.number, number)
@@ -120,27 +120,27 @@ class Channels:
 
 
 def first_of(of: np.ndarray) -> np.ndarray:
-    """Return the first row of each of the numbers 0, 1, ..., each of which is there."""
+    """Return the first row of each of the numbers 0, 1, ...; each must occur."""
     return np.unique(of, return_index=True)[1]
 
 
-# --- given
+# --- from a table
 
 
 def check_schedule(path: str, nodes: int, usual: int) -> Schedule:
-    """Read a local table of publications without Spark and check it.
+    """Read and check a local table of publications without Spark.
 
     Parameters
     ----------
     nodes : int
-        Overlay nodes, N.
+        N, the number of overlay nodes.
     usual : int
-        The size in bytes of publications in a table without sizes.
+        The size in bytes of publications if the table has no column of sizes.
 
     Raises
     ------
     InputError
-        A time, size or node that cannot be; too many rows.
+        A time, size or node is invalid, or there are too many rows.
     """
     return _checked(read_table(path, "schedule", _COLUMNS, ("size",)), path, nodes, usual)
 
@@ -169,7 +169,7 @@ def _checked(frame: pd.DataFrame, path: str, nodes: int, usual: int) -> Schedule
 
 
 def _amounts(frame: pd.DataFrame, path: str, name: str, parse: Callable[[str], int]) -> np.ndarray:
-    """Return a column as whole base units: each text is read once."""
+    """Return a column of quantities in base units; each distinct text is parsed once."""
     texts, which = np.unique(frame[name].to_numpy(str), return_inverse=True)
     found = np.zeros(len(texts), dtype=np.int64)
     for place, text in enumerate(texts.tolist()):
@@ -191,17 +191,18 @@ def draw_schedule(
     source: np.ndarray,
     members: tuple[np.ndarray, np.ndarray],
 ) -> Schedule:
-    """Return the publications that a config asks for.
+    """Draw the publications that a config describes.
 
-    Publication n of a group is at n times the interval.  The member that publishes it is the one
-    of number draw(``publisher``, group, n) modulo the members, in the order of their numbers.
+    Publication n of a group happens at n times the interval.  Its source is the member with index
+    draw(``publisher``, group, n) modulo the number of members, sorted by node number.
 
     Parameters
     ----------
     group, source : ndarray of int64, shape (G,)
-        The groups, ascending, and the node that publishes where nobody else does.
+        The groups, ascending, and the node that publishes if members do not.
     members : tuple of ndarray of int64
-        Groups and nodes of all members; groups without any have no publications but by `source`.
+        The groups and nodes of all members; a group without members has publications only from
+        `source`.
     """
     each = config.publications or 1
     if config.published_by != "source":

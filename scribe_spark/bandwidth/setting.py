@@ -1,9 +1,9 @@
-"""The input of the clock: nodes with their rates, links, publications, and the discipline.
+"""The input of the clock: nodes with their rates, links, publications and the discipline.
 
-A *place* is a node in a topic; its key is ``room * n + node`` with n the number of nodes.  A topic
-has two rooms: its own, ``2 * topic``, and that of the nodes which pass a publication on to the
-topic's root, ``2 * topic + 1``; so a node on that way takes the message once on the way and once as
-a member.
+A *place* is a node in a room; its key is ``room * n + node`` with n the number of nodes.  A topic
+has two rooms: ``2 * topic`` for its members, and ``2 * topic + 1`` for the nodes that forward a
+publication to the topic's root.  So a node on that way handles the message once on the way and once
+as a member.
 
 References
 ----------
@@ -21,28 +21,29 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import Rows, flags, whole_numbers
 from scribe_spark.engine.packing import Columns
 
-#: How an uplink is shared by the copies of a batch; rules W4 and W4'.
+#: The ways to share an uplink among the copies of a batch; rules W4 and W4'.
 INTERLEAVED, SERIAL = "interleaved", "serial"
 
-#: Rooms of a topic.
+#: The number of rooms of a topic.
 ROOMS = 2
 
-#: Bits of a byte times microseconds of a second.
+#: Bits per byte times microseconds per second.
 _BIT_MICROSECONDS = 8_000_000
 
-#: ``rule(first, links)``: on which links nodes send; rows of the two belong together.
+#: ``rule(first, links)`` returns True for links on which nodes send; equal rows of the two belong
+#: together.
 Rule = Callable[[Columns, Columns], np.ndarray]
 
 
 def transmission_us(size: np.ndarray | int, rate: np.ndarray | int) -> np.ndarray:
-    """Return how long messages take on links, rounded up; no time where a rate is 0: int64.
+    """Return the time to transmit messages on links, rounded up: int64; 0 if the rate is 0.
 
     Parameters
     ----------
     size : ndarray of int64
-        Bytes.
+        Sizes in bytes.
     rate : ndarray of int64
-        Bits per second; 0 has no limit.
+        Rates in bits per second; 0 means no limit.
     """
     rate = np.asarray(rate, dtype=np.int64)
     taken = -(-_BIT_MICROSECONDS * np.asarray(size, dtype=np.int64) // np.maximum(rate, 1))
@@ -56,9 +57,9 @@ class Nodes:
     Attributes
     ----------
     number : ndarray of int64, shape (n,)
-        Names the nodes in draws.
+        The numbers of the nodes, for random draws.
     up, down : ndarray of int64, shape (n,)
-        Bits per second; 0 has no limit.
+        Rates in bits per second; 0 means no limit.
     validation_us : ndarray of int64, shape (n,)
         The time between a node's first copy and the copies that the node sends.
     """
@@ -79,15 +80,15 @@ class TimedLinks(Rows):
     Attributes
     ----------
     room, node : ndarray of int64
-        The place that sends.
+        The sending place.
     to_room, peer : ndarray of int64
-        The place that receives.
+        The receiving place.
     delay_us : ndarray of int64
-        At least 1.
+        The delay in microseconds, at least 1.
     mesh : ndarray of bool
-        Whether all nodes send on the link; else it is for sources that flood.
+        True if all nodes send on the link; False if only sources that flood.
     order : ndarray of int64
-        The place of the link in a batch, where the discipline does not draw it.
+        The rank of the link in a batch, if the discipline does not draw it.
     """
 
     room: np.ndarray = field(default_factory=whole_numbers)
@@ -101,16 +102,16 @@ class TimedLinks(Rows):
 
 @dataclass(frozen=True)
 class TimedPublications:
-    """Publications in the order of their numbers: by time, topic, source.
+    """Publications by number: sorted by time, topic and source.
 
     Attributes
     ----------
     at_us, topic, source, size : ndarray of int64, shape (P,)
-        When a source publishes, and how many bytes.
+        The time of publication in microseconds, the topic, the source, and the size in bytes.
     relayed : ndarray of bool, shape (P,)
-        Whether the source's place is on the way to the root.
+        True if the source first sends to the root.
     flood : ndarray of bool, shape (P,)
-        Whether the source sends on all links; else on those of the mesh.
+        True if the source sends on all links, False if on those of the mesh.
     """
 
     at_us: np.ndarray
@@ -133,35 +134,37 @@ class TimedPublications:
         relayed: np.ndarray | bool = False,
         flood: np.ndarray | bool = False,
     ) -> TimedPublications:
-        """Return publications in any order as those of their numbers."""
+        """Return publications given in any order, sorted by number."""
         order = np.lexsort((source, topic, at_us))
         columns = (*(at_us, topic, source, size), *(np.asarray(one) for one in (relayed, flood)))
         return cls(*(np.broadcast_to(column, order.shape)[order] for column in columns))
 
     @property
     def room(self) -> np.ndarray:
-        """Return the rooms of the sources."""
+        """The rooms of the sources."""
         return self.topic * ROOMS + self.relayed
 
 
 @dataclass(frozen=True)
 class Discipline:
-    """The rules by which copies share links and are left out.
+    """The rules by which copies share links, and by which copies are not sent.
 
     Attributes
     ----------
     uplink : str
         :data:`INTERLEAVED` or :data:`SERIAL`.
     shared : bool
-        Whether a node has one uplink and one downlink for all topics; else one of each per topic.
+        True if a node has one uplink and one downlink for all topics, False if one of each per
+        topic.
     held_back : bool
-        Whether a copy is not sent to a node that is known to have the publication.
+        True if a copy is not sent to a node that is known to have the publication.
     idontwant : int or None
-        The least size of publications that nodes announce by IDONTWANT; None announces none.
+        The least size in bytes of publications that nodes announce by IDONTWANT; None for no
+        announcements.
     spares : bool
-        Whether nodes send no copy to the sender of their first copy and to the source.
+        True if nodes send no copy to the sender of their first copy and to the source.
     seed : int or None
-        Of the draws of the order of a batch; None takes `TimedLinks.order`.
+        The seed of the random order of a batch; None for `TimedLinks.order`.
     """
 
     uplink: str = INTERLEAVED
@@ -174,6 +177,6 @@ class Discipline:
     def order_of(
         self, number: np.ndarray, publication: np.ndarray, node: np.ndarray, peer: np.ndarray
     ) -> np.ndarray:
-        """Return what copies of a batch are sorted by, before the receiver's nodeId: uint64."""
+        """Return numbers that sort the copies of a batch (ties: receiver's nodeId): uint64."""
         assert self.seed is not None
         return draws.bits_np(self.seed, "order", publication, number[node], number[peer])

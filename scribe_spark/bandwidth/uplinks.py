@@ -1,4 +1,4 @@
-"""The queues at uplinks: batches of copies, first come first served; rules W3 and W4."""
+"""The queues at uplinks: batches of copies, first come, first served; rules W3 and W4."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class QueuedBatches(Rows):
     ----------
     uplink, publication : ndarray of int64
     at_us : ndarray of int64
-        When the batch is enqueued.
+        The time at which the batch is enqueued.
     takes_us : ndarray of int64
-        How long the uplink takes for one copy alone.
+        The transmission time of a single copy.
     hops : ndarray of int64
-        Of the sender's first copy.
+        The hops of the sender's first copy.
     copies : ndarray of int64
-        How many copies the batch has, at least one.
+        The number of copies, at least one.
     whole : ndarray of bool
-        Whether all copies start together or none of them can be held back.
+        True if all copies start together, or none of them can be held back.
     """
 
     uplink: np.ndarray
@@ -47,9 +47,9 @@ class Started(Rows):
     ----------
     link, publication, hops : ndarray of int64
     start_us : ndarray of int64
-        When the copy begins to leave.
+        The start of the transmission.
     spans_us : ndarray of int64
-        How long the copy takes at the uplink.
+        The duration of the transmission at the uplink.
     """
 
     link: np.ndarray
@@ -59,7 +59,8 @@ class Started(Rows):
     spans_us: np.ndarray
 
 
-#: ``known(publication, link)``: when senders know that receivers have publications.
+#: ``known(publication, link)`` returns the times at which senders learn that receivers have
+#: publications.
 Known = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -69,11 +70,11 @@ class Uplinks:
     Parameters
     ----------
     count : int
-        How many uplinks there are.
+        The number of uplinks.
     most_batches, most_copies : int
-        How many batches there can be, and copies in them.
+        The maximal number of batches, and of copies in them.
     interleaved : bool
-        Whether the copies of a batch share the uplink; else each takes all of it, in turn.
+        True if the copies of a batch share the uplink, False if they use it one after the other.
     """
 
     def __init__(self, count: int, most_batches: int, most_copies: int, interleaved: bool) -> None:
@@ -97,11 +98,11 @@ class Uplinks:
         Parameters
         ----------
         batches : QueuedBatches
-            By uplink, time and publication.
+            The batches, sorted by uplink, time and publication.
         link : ndarray of int64
-            Of the copies, batch by batch.
+            The links of the copies, batch by batch.
         window_us : int
-            How long a window lasts.
+            The length of a window in microseconds.
         """
         if not len(batches):
             return
@@ -145,14 +146,14 @@ class Uplinks:
         return Started.join(_NOTHING, *started)
 
     def _starts(self, uplink: np.ndarray) -> np.ndarray:
-        """Return when the heads of the queues of some uplinks start."""
+        """Return the start times of the first batches of some uplinks."""
         return np.maximum(self._batches["at_us"][self._head[uplink]], self._free[uplink])
 
     def _wait(self, uplink: np.ndarray, window_us: int) -> None:
         self._waiting.add(self._starts(uplink) // window_us, uplink[:, None])
 
     def _turn(self, uplink: np.ndarray, at_us: np.ndarray, known: Known) -> Started:
-        """Start the next copy of each uplink, or its next batch."""
+        """Start the next copy, or the next batch, of each uplink."""
         batches, batch = self._batches, self._head[uplink]
         first, end = batches["first"][batch], batches["end"][batch]
         one_each = False
@@ -160,13 +161,13 @@ class Uplinks:
             whole = batches["whole"][batch]
             one_each = not whole.any()
             end = np.where(whole, end, first + 1)
-        # 1. held back are the copies that are known to be superfluous before the start
+        # 1. hold back copies that are known to be superfluous before their start
         of, row = (np.arange(len(first)), first) if one_each else expand(first, end)
         link, publication = self._links["link"][row], batches["publication"][batch]
         sent = known(publication[of], link) >= at_us[of]
         self.held_back += len(sent) - int(np.count_nonzero(sent))
         of, link = of[sent], link[sent]
-        # 2. the others take the uplink
+        # 2. transmit the others
         takes_us, count = batches["takes_us"][batch], np.bincount(of, minlength=len(uplink))
         start_us, spans_us = at_us[of], takes_us[of]
         if self._interleaved:
@@ -174,7 +175,7 @@ class Uplinks:
         elif not one_each:
             start_us = start_us + index_in_run(of) * spans_us
         self._free[uplink] = at_us + count * takes_us
-        # 3. what is next
+        # 3. advance the queues
         batches["first"][batch] = end
         done = end == batches["end"][batch]
         self._head[uplink[done]] = batches["next"][batch[done]]

@@ -1,11 +1,11 @@
 """The program that plays windows of time on buckets.
 
-Nodes exchange numbers of links first.  A window then takes two supersteps: copies are taken and
-IDONTWANTs sent; IDONTWANTs are taken and copies started.  Every bucket tells all others the first
-window in which it has something to do, and windows before that are jumped over.
+First, the nodes exchange the numbers of their links.  Then a window takes two supersteps: receive
+copies and send IDONTWANTs; receive IDONTWANTs and start copies.  Every bucket tells all others the
+first window in which it has something to do, and earlier windows are skipped.
 
-The state of a bucket is in memory between its supersteps, so the program is for players that keep
-their buckets; on Spark these are tasks.
+The state of a bucket stays in memory between supersteps, so the program needs a player that keeps
+its buckets; on Spark these are tasks.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 
-#: Tables of a bucket: links (`TimedLinks` and columns by which a rule decides); first copies; all
-#: copies, where the setting keeps columns of them.
+#: Tables of a bucket: links (`TimedLinks` and columns for a rule); first copies; all copies, if the
+#: setting keeps columns of them.
 LINKS, ARRIVALS, COPIES = "clock links", "clock arrivals", "clock copies"
 
-#: A table that is there while windows are left.
+#: A table that exists while windows remain.
 _GOES_ON = "clock goes on"
 
 _OFFER, _ANSWER, _DELAY, _NEXT, _COPY, _UNWANTED, _GO_ON = (
     *("link offered", "link answered", "least delay", "next window", "copy", "IDONTWANT", "go on"),
 )
 
-#: So many supersteps are played at a time; a player takes more for messages that never end.
+#: The number of supersteps in one play; a player takes more for an endless program.
 _AT_ONCE = 5_000
 
-#: No window: later than any.
+#: A window later than any other: no window.
 _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Publications go along the links :data:`LINKS` of all buckets.
+    """Play publications along the links :data:`LINKS` of all buckets.
 
     Attributes
     ----------
     bounds : ndarray of int64, shape (B + 1,)
     given : ClockSetting
     playing : dict
-        The buckets that are played here.
+        The state of the buckets in this process.
     """
 
     bounds: np.ndarray
@@ -67,7 +67,7 @@ class Windows:
             self.playing[bucket] = _Playing(ClockBucket(self.given, links, first, last), everybody)
             return next(self.playing[bucket].turns)
         playing = self.playing[bucket]
-        if not superstep:  # the windows go on
+        if not superstep:  # continue with the windows
             del tables[_GOES_ON]
             return playing.waiting
         try:
@@ -78,7 +78,7 @@ class Windows:
                 tables[COPIES] = playing.bucket.copies()
             del self.playing[bucket]
             return {}
-        if superstep >= _AT_ONCE and _NEXT in outbox:  # so do all buckets
+        if superstep >= _AT_ONCE and _NEXT in outbox:  # true in all buckets together
             playing.waiting = outbox
             tables[_GOES_ON] = {"bucket": np.array([bucket])}
             return {}
@@ -86,13 +86,13 @@ class Windows:
 
 
 class _Playing:
-    """A bucket and its turns.
+    """The state of a bucket, and the generator of its supersteps.
 
     Parameters
     ----------
     bucket : ClockBucket
     everybody : ndarray of int64
-        A position in each bucket that has nodes.
+        A position in each nonempty bucket.
     """
 
     def __init__(self, bucket: ClockBucket, everybody: np.ndarray) -> None:
@@ -101,9 +101,9 @@ class _Playing:
         self.waiting: Outbox = {}
 
     def _play(self) -> Generator[Outbox, Inbox, None]:
-        """Yield what the bucket sends in each superstep; take what has come."""
+        """Yield the messages of the bucket in each superstep; receive its inbox."""
         bucket, links = self.bucket, self.bucket.links
-        # 1. both ends of a link tell each other its numbers
+        # 1. both ends of a link exchange the link's numbers
         delay_us = self._to_all("delay_us", int(links.delay_us.min()) if len(links) else _NEVER)
         inbox = yield {_OFFER: {AT: links.peer, **bucket.offer()}, _DELAY: delay_us}
         offered = inbox.get(_OFFER, _NO_OFFER)
