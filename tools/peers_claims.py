@@ -541,12 +541,12 @@ def grid_of(peers: Peers) -> list[list[str]]:
         return []
     columns = [(words, grid, metric) for words, grid in _GRIDS.items() for metric in _GRID_METRICS]
     numbers = [_numbers(peers, grid, metric) for _, grid, metric in columns]
-    rows = [
-        [f"{how} over {'CAN' if over == 'can' else 'Pastry'}",
-         *("-" if of[f"{how} {over}"] is None else number(of[f"{how} {over}"]) for of in numbers)]
-        for over in ("pastry", "can")
-        for how in ("tree", "flooding")
-    ]  # fmt: skip
+    rows = []
+    for over, named in (("pastry", "Pastry"), ("can", "CAN")):
+        for how in ("tree", "flooding"):
+            values = [of[f"{how} {over}"] for of in numbers]
+            cells = ["-" if value is None else number(value) for value in values]
+            rows.append([f"{how} over {named}", *cells])
     heads = [f"{words}: {_GRID_METRICS[metric]}" for words, _, metric in columns]
     return [["", *heads], *rows]
 
