@@ -12,7 +12,8 @@ import pytest
 
 from scribe_spark.cli import main
 from tools import peers_results
-from tools.peers_claims import CLAIMS, DIRECTIONS, Case, verdict
+from tools.peers_claims import CLAIMS, DIRECTIONS, Case, grid_of, verdict
+from tools.peers_claims import rows_of as rows_of_claims
 from tools.peers_tables import LENGTHS, Peer, edge_lengths, tree_shape
 
 #: Of each system, so that one is more than the other by a factor.
@@ -103,7 +104,7 @@ def test_a_page_of_scribe_alone(tmp_path):
               groups=GROUPS, members=MEMBERS, tree_edges=EDGES)  # fmt: skip
     page = page_of(tmp_path)
     assert "1,000 nodes, 40 groups, seed 1" in page
-    assert "The *median* group has at most 4 members, the *largest* 4." in page
+    assert "The median group has at most 4 members, the largest 4." in page
     (scribe,) = (line for line in page.splitlines() if line.startswith("| Scribe |"))
     assert scribe == (
         "| Scribe | 900 | 1,700 | 1.5 | 1.7 | 1.4 | 1.8 | 1.6 | 6 | 300 | 8 | 2,000 | 2,000,000 "
@@ -187,6 +188,26 @@ def test_readme_has_the_most_telling_rows(tmp_path):
         "| Scribe | 900 | 1,700 | 1.5 | 1.7 | 2,000 | 2,000,000 | 0 | 300 | 300 |",
         "| CAN multicast | 1,800 | 3,400 | 3 | 3.4 | 4,000 | 4,000,000 | - | 600 | 600 |",
     ]
+
+
+def test_flooding_and_trees_over_both_overlays(tmp_path):
+    for grid in ("all", "groups"):
+        factors = {"scribe": 1, "flooding": 2, "can": 4}
+        write_run(tmp_path, f"{grid}_pastry", factors)
+        write_run(tmp_path, f"{grid}_can", {"scribe": 3})
+    found = {name: Peer(tmp_path / name, "flooding") for name in ("all_pastry", "all_can")}
+    assert grid_of(found) == []
+    found |= {name: Peer(tmp_path / name, "flooding") for name in ("groups_pastry", "groups_can")}
+    head, *rows = grid_of(found)
+    assert head[1:3] == ["one group: RAD, median group", "one group: packets"]
+    assert [row[:3] for row in rows] == [
+        ["tree over Pastry", "1.5", "2,000,000"],
+        ["flooding over Pastry", "3", "4,000,000"],
+        ["tree over CAN", "4.5", "6,000,000"],
+        ["flooding over CAN", "6", "8,000,000"],
+    ]
+    verdicts = {claim: verdict for _, claim, _, verdict in rows_of_claims(DIRECTIONS, found)}
+    assert verdicts["trees over Pastry have 20 to 50 % less delay than trees over CAN"] == "*false*"
 
 
 def test_what_was_run_halfway_is_not_on_the_page(tmp_path):

@@ -58,7 +58,7 @@ PUBLISHED_FAILURE = {"before": 2.73, "none": 2.96, "lazy": 2.74}
 _HEAD = """\
 # Pastry's overlay in worlds, measured
 
-`make living` writes this page (about an hour on two cores). [living.md](living.md) explains worlds, [measures_reference.md](measures_reference.md) their measures.
+This page compares Pastry in simulated [worlds](living.md) with published numbers. [measures_reference.md](measures_reference.md) defines the measures. `make living` writes the page (an hour on two cores).
 """
 
 
@@ -86,11 +86,11 @@ def _growth(out: Path) -> list[str]:
     names = [name for name in _SHOWN if name in one]
     compared = [name for name in _COMPARED if name in one]
     text = [
-        *("", "## Waves beside the sequential protocol", ""),
-        f"{shown['nodes']:,} nodes, {shown['groups']} groups, seed {shown['seed']}. In the "
-        "sequential protocol one node arrives at a time; in waves, the number of nodes grows by the "
-        "factor *growth* at a time. A percentage is the difference from the sequential value; "
-        "*largest* is the largest difference of all means and medians.",
+        *("", "## Nodes that arrive in waves", ""),
+        f"{shown['nodes']:,} nodes, {shown['groups']} groups, seed {shown['seed']}. In Pastry, one "
+        "node arrives at a time; a wave increases the number of nodes by the factor *growth*. "
+        "*Introduce*: the nodes of a wave learn of each other. A percentage is the difference from "
+        "arrivals of one node; *largest* is the largest difference of all means and medians.",
         "",
     ]
     header = ["growth", "introduce", "largest", *(f"`{name}`" for name in names)]
@@ -117,9 +117,10 @@ def _cost(out: Path) -> list[str]:
     value = _sweep(out / "cost").set_index(["nodes", "metric"])["value"]
     text = [
         *("", "## Messages of an arrival", ""),
-        "Mean over all arrivals of a run with the default waves, beside the bound of Pastry's "
-        "authors. *Convergence*: the mean distance that two messages travel before their routes "
-        "meet, divided by the mean distance between their senders.",
+        "Means over all arrivals of a run with the default waves. The third column is the bound that "
+        "Pastry's authors state. *Hops* and *stretch* (delay of a route, divided by the delay of the "
+        "direct way) are those of CREATE messages. *Convergence*: the mean distance that two messages "
+        "travel before their routes meet, divided by the mean distance between their senders.",
         "",
     ]
     header = ["nodes", "messages", "3 x 2^b x log_2^b N", "hops", "stretch", "convergence"]
@@ -136,7 +137,7 @@ def _hops(out: Path) -> list[str]:
     count = range(len(PUBLISHED_HOPS) + 1)
     text = [
         *("", "## Hops at 100,000 nodes", ""),
-        "Share of 200,000 lookups of random keys by hops, beside Pastry's published distribution.",
+        "Shares of 200,000 lookups of random keys, by the number of their hops.",
         "",
     ]
     mean = sum(hops * share for hops, share in enumerate(PUBLISHED_HOPS))
@@ -151,16 +152,16 @@ def _hops(out: Path) -> list[str]:
 def _failure(out: Path) -> list[str]:
     text = [
         *("", "## 10 % of 5,000 nodes fail at once", ""),
-        "Mean hops of 200,000 lookups a round; published: "
-        f"{PUBLISHED_FAILURE['before']} before, {PUBLISHED_FAILURE['none']} after without repair "
-        f"of routing tables, {PUBLISHED_FAILURE['lazy']} with it. *Remote calls*: requests with "
-        "their answers that repair leaf sets and routing tables; published: 57 for each failed "
-        "node.",
+        "The first four columns of numbers are mean hops of 200,000 lookups in a round. Published "
+        f"are {PUBLISHED_FAILURE['before']} before the failure, {PUBLISHED_FAILURE['none']} after it "
+        f"without repair of routing tables, and {PUBLISHED_FAILURE['lazy']} with repair. *Remote "
+        "calls*: questions with their answers that repair leaf sets and routing tables; published: "
+        "57 for each failed node.",
         "",
     ]
     header = [
-        *("repair", "l", "before", "the round of it", "the next", "last"),
-        *("lost per lookup, round 1", "delivered, round 1", "missing cells per node, last"),
+        *("repair", "leaf set", "hops before", "round of the failure", "next round", "last round"),
+        *("lost per lookup, round 1", "delivered, round 1", "missing cells per node, last round"),
         "remote calls per failed node",
     ]
     table_rows = []
@@ -180,11 +181,11 @@ def _failure(out: Path) -> list[str]:
 def _adjacent(out: Path) -> list[str]:
     text = [
         *("", "## Nodes with adjacent nodeIds fail at once", ""),
-        "10,000 nodes, l = 16, 50,000 lookups a round. The nodes fail in round 1, and their "
-        "neighbours detect the failure in round 2.",
+        "10,000 nodes, leaf sets of 16, 50,000 lookups in a round. The nodes fail in round 1, and "
+        "their neighbours detect this in round 2. The last three columns are shares.",
         "",
     ]
-    header = ["fail", "round", "delivered", "at the right root", "leaf sets that are the ring's"]
+    header = ["failed nodes", "round", "delivered", "at the right root", "correct leaf sets"]
     rows = []
     for name in ("adjacent-7", "adjacent-8"):
         for number, of in list(enumerate(_rounds(out / name)))[1:3]:

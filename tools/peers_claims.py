@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from tools.groups_tables import number
 from tools.peers_tables import Peer, share
 
-__all__ = ["CLAIMS", "DIRECTIONS", "Case", "Claim", "rows_of", "verdict"]
+__all__ = ["CLAIMS", "DIRECTIONS", "Case", "Claim", "grid_of", "rows_of", "verdict"]
 
 Peers = Mapping[str, Peer]
 
@@ -74,7 +74,7 @@ def rows_of(claims: Iterable[Claim], peers: Peers) -> list[list[str]]:
     for claim in claims:
         if all(name in peers and peers[name].is_there for name in claim.needs):
             cases = claim.cases(peers)
-            told = "; ".join(case.words for case in cases)
+            told = "; ".join(filter(None, (case.words for case in cases)))
             rows.append([claim.source, claim.words, told, f"*{verdict(cases)}*"])
     return rows
 
@@ -115,7 +115,8 @@ def _beside_scribe(
             of = "" if len(runs) == 1 else f" ({name})"
             for metric, what in metrics.items():
                 mine, scribes = peer.value(metric), peer.value(metric, "scribe")
-                found += _compared(what, mine, scribes, holds, of)
+                cases = _compared(what, mine, scribes, holds, of)
+                found += [replace(case, words="") for case in cases] if metric in SHOWN else cases
         return found
 
     return cases
@@ -145,6 +146,8 @@ _STRESS = {
     "link_stress.mean_existing": "mean link stress",
     "link_stress.max": "maximum link stress",
 }
+#: Metrics that the page's first table shows; claims about them repeat no numbers.
+SHOWN = {*_DELAYS, *_STRESS, "state.mean", "state.max"}
 _BUILDING = {
     "control_packets": "packets of joining",
     "join_messages.max": "messages at the busiest node",
@@ -506,7 +509,7 @@ CLAIMS: tuple[Claim, ...] = (
 
 # --- flooding and trees, over CAN and over Pastry
 
-_DELAY = {"rad.median": "RAD, median"}
+_DELAY = ("rad.median",)
 
 #: Flooding and trees over Pastry, flooding over CAN; and trees over CAN: of one group of all, and
 #: of many groups.
@@ -524,8 +527,32 @@ def _numbers(peers: Peers, grid: str, metric: str) -> dict[str, float | None]:
     }
 
 
+#: Metric of the comparison of flooding and trees -> head of its columns.
+_GRID_METRICS = {
+    "rad.median": "RAD, median group",
+    "messages": "packets",
+    "control_packets": "packets of joining",
+}
+
+
+def grid_of(peers: Peers) -> list[list[str]]:
+    """Return the head and the rows of a table of flooding and trees; nothing without its runs."""
+    if not all(name in peers and peers[name].is_there for name in _GRID_RUNS):
+        return []
+    columns = [(words, grid, metric) for words, grid in _GRIDS.items() for metric in _GRID_METRICS]
+    numbers = [_numbers(peers, grid, metric) for _, grid, metric in columns]
+    rows = []
+    for over, named in (("pastry", "Pastry"), ("can", "CAN")):
+        for how in ("tree", "flooding"):
+            values = [of[f"{how} {over}"] for of in numbers]
+            cells = ["-" if value is None else number(value) for value in values]
+            rows.append([f"{how} over {named}", *cells])
+    heads = [f"{words}: {_GRID_METRICS[metric]}" for words, _, metric in columns]
+    return [["", *heads], *rows]
+
+
 def _direction(
-    less: str, more: str, metrics: Mapping[str, str], holds: Callable[[float, float], bool]
+    less: str, more: str, metrics: Iterable[str], holds: Callable[[float, float], bool]
 ) -> Callable[[Peers], list[Case]]:
     """Cases that one combination has less of some metrics than another one.
 
@@ -537,14 +564,13 @@ def _direction(
 
     def cases(peers: Peers) -> list[Case]:
         found = []
-        for words, grid in _GRIDS.items():
-            for metric, what in metrics.items():
+        for grid in _GRIDS.values():
+            for metric in metrics:
                 of = _numbers(peers, grid, metric)
                 a, b = of[less], of[more]
                 again = grid == "all" and metric.endswith(".largest")  # the only group
                 if a is not None and b is not None and not again:
-                    told = f"{words}, {what}: {less} {number(a)}, {more} {number(b)}"
-                    found.append(Case(holds(a, b), told))
+                    found.append(Case(holds(a, b), ""))  # `grid_of` shows the numbers
         return found
 
     return cases
@@ -579,9 +605,9 @@ DIRECTIONS: tuple[Claim, ...] = (
         "overlay",
         _GRID_RUNS,
         _together(
-            _direction("tree pastry", "flooding pastry", {**_DELAY, "messages": "packets"},
+            _direction("tree pastry", "flooding pastry", (*_DELAY, "messages"),
                        lambda a, b: a < b),
-            _direction("tree can", "flooding can", {**_DELAY, "messages": "packets"},
+            _direction("tree can", "flooding can", (*_DELAY, "messages"),
                        lambda a, b: a < b),
         ),
     ),
@@ -608,9 +634,9 @@ DIRECTIONS: tuple[Claim, ...] = (
         "building an overlay for each group costs far more than joining trees",
         _GRID_RUNS,
         _together(
-            _direction("tree pastry", "flooding pastry", {"control_packets": "packets of joining"},
+            _direction("tree pastry", "flooding pastry", ("control_packets",),
                        lambda a, b: 2 * a < b),
-            _direction("tree can", "flooding can", {"control_packets": "packets of joining"},
+            _direction("tree can", "flooding can", ("control_packets",),
                        lambda a, b: 2 * a < b),
         ),
     ),

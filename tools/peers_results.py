@@ -27,7 +27,7 @@ from scribe_spark.overlays import check_overlay
 from scribe_spark.systems import TREE, find_system
 from tools.groups_tables import number
 from tools.pages import table, with_lines
-from tools.peers_claims import CLAIMS, DIRECTIONS, rows_of
+from tools.peers_claims import CLAIMS, DIRECTIONS, grid_of, rows_of
 from tools.peers_tables import LENGTHS, Peer, edge_lengths
 
 __all__ = ["PEERS", "README_MARKS", "WORLDS", "main", "page", "readme_lines"]
@@ -172,9 +172,9 @@ _IN_SCRIBES = ("scribe", "ip_multicast", "naive_unicast")
 _ABOUT = """\
 # Scribe among its peers
 
-`make peers` plays the runs and writes this page: {nodes:,} nodes, {groups:,} groups, seed {seed}, perfect routing tables; the same nodes, network and groups for all systems. [rules.md](rules.md) has the rules of each system, and says which of them are recalled from memory.
+This page compares multicast systems with the same nodes, network and groups: {nodes:,} nodes, {groups:,} groups, seed {seed}, perfect routing tables. [rules.md](rules.md) has the rules of each system. `make peers` writes the page.
 
-One message goes to each group, by the clock of {clock}. The *median* group has at most {half} members, the *largest* {most:,}. *Node stress*: copies that a node sends, over all groups. *State*: entries that a node keeps (children, member lists, neighbours, meshes, connections). *Messages*: control messages that a node receives while members join. *Duplicates*: copies to members that have the message. *Seconds*: of a run with the system and Scribe; in brackets, the seconds beyond a run of Scribe alone.
+Each group gets one message. Delays count in {clock}. The median group has at most {half} members, the largest {most:,}. [concepts.md](concepts.md#the-measures) defines RAD, RMD, RDP and link stress. *Node stress*: copies that a node sends to all groups. *Packets*: on all links. *Duplicates*: copies to members that already have the message. *Control messages*: those that a node receives while members join. *State*: entries that a node stores, such as children, neighbours and connections. *Seconds*: the time of a run with the system and Scribe; in brackets, the additional time in comparison with Scribe alone.
 """
 
 
@@ -190,24 +190,26 @@ def page(out: Path) -> str:
     claims = rows_of(CLAIMS, _Complete(there))
     if claims:
         lines += ["", "## What the papers say", "", _VERDICTS, ""]
-        lines += table(["where", "claim", "measured", "verdict"], claims)
+        lines += table(["source", "claim", "measured", "verdict"], claims)
     directions = rows_of(DIRECTIONS, _Complete(there))
     if directions:
         lines += ["", "## Flooding and trees, over CAN and over Pastry", "", _GRID_WORDS, ""]
-        lines += table(["where", "direction", "measured", "verdict"], directions)
-    lines += ["", "[peers_living.md](peers_living.md) has the systems under failures and churn."]
+        grid = grid_of(_Complete(there))
+        lines += [*table(grid[0], grid[1:]), ""] if grid else []
+        lines += table(["source", "claim", "other measures", "verdict"], directions)
+    lines += ["", "[peers_living.md](peers_living.md) compares the systems while nodes fail."]
     return "\n".join(lines) + "\n"
 
 
 _VERDICTS = (
-    "A claim is *true* if every measure supports it, *false* if none does; else it *depends*. "
-    "*Similar* numbers differ by at most 20 %; a *significantly higher* number is more than 20 % "
-    "above the other."
+    "A claim is *true* if all measures agree with it, *false* if none does; otherwise it *depends*. "
+    "Numbers are *similar* if they differ by at most 20 %. The column *measured* has only numbers "
+    "that the first table does not have."
 )
 _GRID_WORDS = (
-    "The authors' comparison of flooding and trees over CAN and Pastry (INFOCOM 2003). Its text "
-    "was not available: the directions come from its abstract or from memory. "
-    f"{_GRID_NODES:,} nodes; one group of all nodes, and 1,500 groups."
+    "Authors of Scribe compared flooding and trees over CAN and Pastry (INFOCOM 2003). We know their "
+    "claims from the abstract or from memory, not from the text. Here, "
+    f"{_GRID_NODES:,} nodes form one group, or 1,500 groups."
 )
 
 

@@ -28,7 +28,7 @@ _ABOUT_FIELDS = """\
 
 Each setting is an option of the command line (`--leaf-set 16`), a key of a TOML file for `--config` (`leaf_set = 16`, at the top or in `[overlay]`), and an argument in Python (`RunConfig(leaf_set=16)`). Options override the file. `--set` sweeps any setting.
 
-A dot marks the commands that have the setting: `run` and `sweep`, `world`, `reference-tree` (*tree*). In the column *world*, a name in brackets is the section of a world's file. A setting without a default is unset; one without values is `true` or `false`. `make docs` writes this page.
+A dot marks the commands that have the setting: `run` and `sweep`, `world`, `reference-tree` (*tree*). In the column *world*, a name in brackets is the section of a world's file. A setting without a default is unset; one without values is `true` or `false`.
 """
 
 _HEADER = ("setting", "run", "world", "tree", "values", "default", "unit", "meaning")
@@ -92,7 +92,7 @@ The numbers of `metrics.json` and of a world's rounds. `SYSTEM` is a multicast s
 | `mean`, `median` of a stress | over the paper's link slots: core links, and 100 LAN slots a router in both directions; absent with fewer slots than links |
 | `mean_existing`, `median_existing` | over all directed links |
 
-*Figure* is the figure or section of the JSAC 2002 paper; P is 50, 90, 95, 99 or 100. [Concepts](concepts.md) explains the main measures. `make docs` writes this page.
+*Figure* is the figure or section of the JSAC 2002 paper; P is 50, 90, 95, 99 or 100. [Concepts](concepts.md) explains the main measures.
 """
 
 _STATISTICS = (
@@ -261,7 +261,7 @@ def _which(of: Mapping[str, Mapping[str, None]]) -> str:
 _ABOUT_TABLES = """\
 # Tables
 
-A run or a world writes its tables as Parquet folders into `OUT/tables/`. Later versions may add columns, but keep names, types and meanings. `make docs` writes this page.
+A run or a world writes its tables as Parquet folders into `OUT/tables/`. Later versions may add columns, but keep names, types and meanings.
 
 Nodes, groups and routers have numbers: nodes from 0; groups from 1, the largest first, or as in the file of `--members`. `(id_hi, id_lo)` and `(key_hi, key_lo)` are the halves of an unsigned 128-bit number. The [last section](#every-column) explains all columns.
 
@@ -389,7 +389,7 @@ def _columns(contracts: Iterable[Mapping[str, Any]]) -> str:
 _ABOUT_COMMANDS = """\
 # Commands
 
-Each command has two examples and its most important options here; `scribe-spark COMMAND --help` has all. [configuration.md](configuration.md) describes the options that are also settings of a file for `--config`. `make docs` writes this page.
+Each command has two examples and its most important options here; `scribe-spark COMMAND --help` has all. [configuration.md](configuration.md) describes the options that are also settings of a file for `--config`.
 
 | exit code | meaning |
 |---|---|
