@@ -1,4 +1,4 @@
-"""Trees of hosts on many rings: whether they are trees, and the area of a reconfiguration.
+"""Checks that the links of hosts form trees, and the area of a reconfiguration, on many rings.
 
 References
 ----------
@@ -21,24 +21,24 @@ def depths(parent: np.ndarray, here: np.ndarray) -> np.ndarray:
     parent : ndarray of int64, shape (hosts,)
         The parent of each host, `NONE` at a root.
     here : ndarray of bool, shape (hosts,)
-        Which hosts there are.
+        Whether each host is present.
 
     Returns
     -------
     ndarray of int64, shape (hosts,)
-        -1 for a host that does not come to a root of its tree, and for one that is not there.
+        -1 for a host whose ancestors do not lead to a root, and for an absent host.
     """
-    # who is not there is in a circle of its own
+    # an absent host is its own parent: a circle, therefore depth -1
     return arrays.depths(np.where(here, parent, np.arange(len(parent))), circles=True)
 
 
 def links_changed(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """The links, as pairs of ends, that one tree has and the other has not: int64, shape (k, 2).
+    """Return the links that exist in only one of two trees, as pairs of hosts: int64, shape (k, 2).
 
     Parameters
     ----------
     before, after : ndarray of int64, shape (hosts,)
-        Parents; `NONE` at a root, and for a host that is not there.
+        The parent of each host in the two trees; `NONE` for a root and for an absent host.
     """
     child, hosts = np.flatnonzero(before != after), len(before)
     codes = []
@@ -53,17 +53,20 @@ def links_changed(before: np.ndarray, after: np.ndarray) -> np.ndarray:
 def areas(
     parent: np.ndarray, depth: np.ndarray, ends: np.ndarray, ring_of: np.ndarray, rings: int
 ) -> np.ndarray:
-    """Return how many hosts the subtree has that joins the ends of links, on each ring.
+    """Return on each ring the number of hosts in the smallest subtree that joins given hosts.
+
+    In the tree 1-2, 1-3, 3-4 the hosts 2 and 4 are joined by the subtree of the hosts 1 to 4.
 
     Parameters
     ----------
     parent, depth : ndarray of int64, shape (hosts,)
-        The tree.
+        The parent and the depth of each host.
     ends : ndarray of int64
-        Hosts in it, any number of times.
+        The hosts to join; a host may be listed several times.
     ring_of : ndarray of int64, shape (hosts,)
         The ring of each host.
     rings : int
+        The number of rings.
 
     Returns
     -------
@@ -71,12 +74,12 @@ def areas(
     """
     ends = distinct(ends)
     total = np.bincount(ring_of[ends], minlength=rings)
-    below = np.zeros(len(parent), dtype=np.int64)  # ends at a host and below it
+    below = np.zeros(len(parent), dtype=np.int64)  # listed hosts in the subtree of each host
     below[ends] = 1
     for level in range(int(depth[ends].max(initial=0)), 0, -1):
         there = np.flatnonzero((depth == level) & (below > 0))
         np.add.at(below, parent[there], below[there])
-    # hosts with some of the ends below them are on a path, those with all of them only if they are
-    # the lowest such host
+    # A host is in the joining subtree if its own subtree contains some listed hosts but not all.
+    # If it contains all, only the lowest such host counts.
     some = np.flatnonzero((below > 0) & (below < total[ring_of]))
     return np.bincount(ring_of[some], minlength=rings) + (total > 0)

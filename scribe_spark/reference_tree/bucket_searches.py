@@ -1,6 +1,7 @@
-"""The work of a bucket in a superstep: it answers the searches that ask for its keys.
+"""The work of a bucket of the ring in a superstep: it answers searches that look up its keys.
 
-A search stays in a bucket as long as it asks for keys there, and goes on in another.
+A search stays in a bucket while it looks up keys of this bucket; then it is sent as a message to
+the bucket of its next key.
 """
 
 from __future__ import annotations
@@ -23,44 +24,45 @@ from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Asked, Branches, Climbs
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-#: Tables of what was found: hosts' places, parts of searches that went on elsewhere, look-ups.
+#: Tables of results: the hosts' places in the tree; results of searches that ended in another
+#: bucket than their host's; look-ups.
 PLACE, ANSWER, LOOKUP = "place", "answer", "look-up"
 
-#: Kinds of messages: searches for parents and for children.
+#: Kinds of messages: searches for parents, and searches for children.
 PARENTS, CHILDREN = "search for parents", "search for children"
 
-#: Rows of a table, or messages: its name, and its columns.
+#: The name of a table or the kind of messages, and the columns.
 Found = tuple[str, Columns]
 
-#: What a look-up is for.
+#: The purpose of a look-up.
 PARENT, CHILDREN_OF = "parent", "children"
 
-#: Searches that are made at once, so that their columns stay in the processor's cache.
+#: The number of searches that are played together; their columns fit into the processor's cache.
 _AT_ONCE = 2**13
 
 
 class CutRing(Protocol):
-    """A ring that is cut into buckets, each of which answers for its keys."""
+    """A ring of keys that is cut into buckets; each bucket answers look-ups of its keys."""
 
     @property
     def tree(self) -> ReferenceTree: ...
 
     def at(self, key: Numbers) -> np.ndarray:
-        """Return the position that a message about each key goes to: int64."""
+        """Return the position on the ring to which a search for each key is sent: int64."""
         ...
 
 
 def first_answers(hosts: HashTable, rings: Rings, own: np.ndarray, named: bool) -> Iterator[Found]:
-    """Places of the hosts of a bucket, and searches that go on.
+    """Yield the places of a bucket's hosts, and messages with searches that continue elsewhere.
 
     Parameters
     ----------
     rings : Rings
-        The keysets that have keys of the bucket.
+        The keysets of the hosts that own keys of the bucket.
     own : ndarray of int64
-        Positions of its hosts.
+        The positions of the bucket's hosts on the ring.
     named : bool
-        Whether searches tell the keys that they ask for.
+        Whether to yield the look-ups, too.
     """
     for rows in in_pieces(rings.rows_of(own)):
         yield from _places(hosts, rings, rows, named)
@@ -77,7 +79,7 @@ def _topmost(rings: Rings, rows: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _places(hosts: HashTable, rings: Rings, rows: np.ndarray, named: bool) -> Iterator[Found]:
-    """The places of some hosts of a bucket, as far as their searches go there; those that go on."""
+    """Yield places, as far as the searches get in this bucket, and the searches that continue."""
     tree, n = hosts.tree, len(rows)
     asker, node = np.arange(n), rings.node[rows]
     up, down = _asked(named), _asked(named)
@@ -104,7 +106,7 @@ def _places(hosts: HashTable, rings: Rings, rows: np.ndarray, named: bool) -> It
 def answer_searches(
     hosts: HashTable, rings: Rings, climbs: Climbs | None, branches: Branches | None, named: bool
 ) -> Iterator[Found]:
-    """Answers to the searches that have come to a bucket, and those that go on."""
+    """Yield results of the searches that came to a bucket, and the searches that continue."""
     tree, climbing, exploring = hosts.tree, None, None
     up, down = _asked(named), _asked(named)
     if climbs is not None:
@@ -132,7 +134,10 @@ def _asked(named: bool) -> list[Asked] | None:
 def _lookups(
     asked: list[Asked] | None, purpose: str, node: np.ndarray | None = None
 ) -> Iterator[Found]:
-    """Rows of look-ups; `node` has the numbers of askers that are known by their places in it."""
+    """Yield rows of look-ups.
+
+    If `node` is given, the asking hosts are indices into it.
+    """
     if asked:
         each = Asked.join(*asked)
         hi, lo = (half.view(np.int64) for half in halves_of(each.key))
@@ -151,7 +156,7 @@ def _lookups(
 def onward(
     cut: CutRing, climbing: Climbs | None, exploring: Branches | None
 ) -> Iterator[tuple[str, Columns]]:
-    """Searches that go on in other buckets: messages, and their kinds."""
+    """Yield messages, and their kinds, with the searches that continue in other buckets."""
     if climbing is not None and len(climbing):
         paths, _ = cut.tree.paths(climbing.topmost)
         n = len(climbing)
@@ -170,6 +175,6 @@ def arrived(inbox: Inbox, bits: int) -> tuple[Climbs | None, Branches | None]:
 
 
 def in_pieces(rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield rows in pieces whose searches' columns stay in the processor's cache."""
+    """Yield rows in pieces so small that the columns of the searches fit into the cache."""
     for start in range(0, len(rows), _AT_ONCE):
         yield rows[start : start + _AT_ONCE]

@@ -1,4 +1,4 @@
-"""Searches of all hosts as a program of the engine: they go from bucket to bucket of the ring."""
+"""The searches of all hosts as a program of the engine: they move between buckets of the ring."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from scribe_spark.reference_tree.packing import keysets_of_columns, to_keysets
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.sessions import describe_jobs, parallelism
 
-_KEYSETS = "keysets"  # a table of a bucket
+_KEYSETS = "keysets"  # the name of a bucket's table
 
 
 @dataclass(frozen=True)
 class Search:
-    """Hosts look keys up, each as long as the keys are in the bucket where its search is.
+    """A program: all hosts search for their parents and children.
 
     Attributes
     ----------
     hosts : HashTable
     name_lookups : bool
-        Whether searches tell the keys that they ask for.
+        Whether the results have a row for each look-up.
     """
 
     hosts: HashTable
@@ -53,7 +53,7 @@ class Search:
         return self.hosts.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Begin the searches of a bucket's hosts; answer those that have come."""
+        """Start the searches of a bucket's hosts, and answer searches from other buckets."""
         hosts, found = self.hosts, list[Found]()
         own = np.arange(*self.bounds[bucket : bucket + 2])
         if not superstep and len(own):
@@ -69,28 +69,31 @@ class Search:
             by_name.setdefault(name, []).append(columns)
         whole = {name: concatenate(parts) for name, parts in by_name.items()}
         for name, columns in whole.items():
-            if AT not in columns:  # a table for each superstep: nothing is written twice
+            if AT not in columns:  # one table per superstep: no table is written twice
                 tables[f"{name} {superstep}"] = columns
         return {name: columns for name, columns in whole.items() if AT in columns}
 
 
 @dataclass(frozen=True)
 class Searched:
-    """The results of all searches; to be freed by its ``release``."""
+    """The results of all searches; free them with ``release``."""
 
     _facts: Facts
     _tables: BucketTables
     _supersteps: int
 
     def rows(self, schema: StructType, *names: str) -> DataFrame:
-        """Return what was found by the names of `bucket_searches`; what a row has not is NULL."""
+        """Return the rows of result tables, by the names in `bucket_searches`.
 
-        def every(some: Columns) -> dict[str, Any]:
-            return {**dict.fromkeys(schema.names, pa.nulls(len(some["node"]))), **some}
+        Columns that a table does not have are NULL.
+        """
+
+        def with_all_columns(columns: Columns) -> dict[str, Any]:
+            return {**dict.fromkeys(schema.names, pa.nulls(len(columns["node"]))), **columns}
 
         each = [f"{name} {number}" for name in names for number in range(self._supersteps)]
         hosts = Names(self._facts, None, whole_numbers())
-        return read_view(self._tables.rows(*each), hosts, schema, every).frame
+        return read_view(self._tables.rows(*each), hosts, schema, with_all_columns).frame
 
     def release(self) -> None:
         """Free memory and files."""
@@ -107,14 +110,16 @@ def search(
     name_lookups: bool = False,
     progress: Progress | None = None,
 ) -> Searched:
-    """Play the searches of all hosts, a superstep for each time that they change the bucket.
+    """Play the searches of all hosts.
+
+    The number of supersteps is the largest number of buckets that a search visits.
 
     Parameters
     ----------
     nodes, tree, assignment, buckets
-        As of :func:`.hash_table.table_of_hosts`.
+        See :func:`.hash_table.table_of_hosts`.
     name_lookups : bool
-        As of :class:`Search`.
+        See :class:`Search`.
     """
     spark = nodes.sparkSession
     with describe_jobs(spark, "reference tree: hosts"):

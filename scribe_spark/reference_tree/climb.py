@@ -16,12 +16,12 @@ from scribe_spark.reference_tree.tree import ReferenceTree
 
 
 def climbs_from(rings: Rings, rows: np.ndarray, asker: np.ndarray) -> Climbs:
-    """Return searches that begin, for the parents of the hosts in some rows.
+    """Return is_new searches for the parents of the hosts in given rows of `rings`.
 
     Parameters
     ----------
     asker : ndarray of int64
-        What the searches call them.
+        The number that identifies the host of each search.
     """
     return Climbs.of(asker, rings.ring_of(rows), rings.topmost[rows], rings.depth[rows])
 
@@ -29,19 +29,19 @@ def climbs_from(rings: Rings, rows: np.ndarray, asker: np.ndarray) -> Climbs:
 def climb(
     tree: ReferenceTree, rings: Rings, searches: Climbs, asked: list[Asked] | None = None
 ) -> tuple[Parents, Climbs]:
-    """Ask for ancestors until a key is its owner's topmost key.
+    """Look up the owners of ancestors, until a key is the topmost key of its owner.
 
     Parameters
     ----------
     asked : list of Asked, optional
-        What is asked is added to it.
+        A list to which the look-ups are appended.
 
     Returns
     -------
     Parents
-        Of the searches that have ended.
+        The results of the searches that have ended.
     Climbs
-        Those that are at a key whose owner is not known here.
+        The searches whose next key has no known owner in `rings`.
     """
     n = len(searches)
     paths, _ = tree.paths(searches.topmost)
@@ -57,15 +57,15 @@ def climb(
         known_here = rings.is_known(key)
         away[rows[~known_here]] = True
         rows, key = rows[known_here], key[known_here]
-        place = rings.owner(searches.ring[rows], key)
-        owner = rings.node[place]
-        new = (owner != above[rows]) & (owner != below[rows])
-        lookups[rows] += new
+        owner_row = rings.owner(searches.ring[rows], key)
+        owner = rings.node[owner_row]
+        is_new = (owner != above[rows]) & (owner != below[rows])
+        lookups[rows] += is_new
         if asked is not None:
-            asked.append(Asked(searches.asker[rows[new]], key[new], owner[new]))
+            asked.append(Asked(searches.asker[rows[is_new]], key[is_new], owner[is_new]))
         is_above = key > searches.topmost[rows]
         above[rows[is_above]], below[rows[~is_above]] = owner[is_above], owner[~is_above]
-        found = rings.topmost[place] == key
+        found = rings.topmost[owner_row] == key
         parent[rows[found]] = owner[found]
         rows = rows[~found]
         level[rows] -= 1

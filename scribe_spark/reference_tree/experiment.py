@@ -1,4 +1,4 @@
-"""The paper's experiment as a pipeline: a task for each size and block of repetitions.
+"""The paper's experiment as a Spark job, with one task for each size and block of repetitions.
 
 References
 ----------
@@ -25,8 +25,8 @@ from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.schemas import local_table
 
-#: How often a measure had a value: over all events of one kind at one size (`degree` and `depth`:
-#: over all hosts after each of them).
+#: The number of times that a measure had a value, over all events of a kind at a size.  `degree`
+#: and `depth` count every host after every event.
 MEASURED = schema(
     hosts=IntegerType(),
     event=StringType(),
@@ -37,24 +37,26 @@ MEASURED = schema(
 
 _TASK = schema(hosts=IntegerType(), first=LongType(), rings=LongType())
 
-#: Hosts of all rings of a task, about: their columns stay in the processor's cache.
+#: The approximate number of hosts on all rings of a task; their columns fit into the processor's
+#: cache.
 _HOSTS_AT_ONCE = 2**14
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment that is repeated over independent rings.
+    """An experiment that is repeated on independent rings.
 
     Attributes
     ----------
     sizes : tuple of int
-        Numbers of hosts, each before a connection.
+        The numbers of hosts before a connection.
     events : int
-        Connections of each size, and disconnections.
+        The number of connections at each size; there are as many disconnections.
     pairs : int
-        Connections of one ring; ``events / pairs`` rings, rounded up, are independent.
+        The number of connections on one ring; there are ``events / pairs`` rings, rounded up.
     bits, children : int
-        Of the reference tree.  A key has at most ``children + 1`` neighbours, the node degree.
+        Parameters of the reference tree.  A key has at most ``children + 1`` neighbours (the
+        paper's node degree).
     assignment : str
         ``chord`` or ``pastry``.
     seed : int
@@ -62,7 +64,7 @@ class Experiment:
     Raises
     ------
     InputError
-        A size for which there are not enough keys; another value out of range.
+        A size is not less than the number of keys, or another value is out of range.
     """
 
     sizes: tuple[int, ...] = tuple(range(10, 130, 10))
@@ -86,15 +88,15 @@ class Experiment:
 
     @property
     def rings(self) -> int:
-        """Independent repetitions of each size."""
+        """Return the number of independent repetitions of each size."""
         return -(-self.events // self.pairs)
 
 
 def event_measures(spark: SparkSession, experiment: Experiment) -> DataFrame:
-    """:data:`MEASURED`, lazily: see :func:`.repetitions.repeat_events`.
+    """Return :data:`MEASURED`, lazily: see :func:`.repetitions.repeat_events`.
 
-    The tasks are blocks of repetitions, the largest networks first.  What is drawn is keyed by the
-    size and the number of the repetition, so the blocks do not matter.
+    The tasks are blocks of repetitions, the largest networks first.  Random draws depend only on
+    the size and the number of the repetition, so that the blocks do not affect the results.
     """
     tree = ReferenceTree(experiment.bits, experiment.children)
     blocks = []

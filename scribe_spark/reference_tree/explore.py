@@ -1,6 +1,7 @@
-"""Hosts find their children by asking who owns the keys below their topmost keys.
+"""Hosts find their children by looking up the keys below their topmost keys.
 
-A search stops at a key whose owner is not known here (`Rings.answers`) and goes on elsewhere.
+A search stops at a key whose owner is not known here (`Rings.answers`) and continues in the bucket
+of this key.
 
 References
 ----------
@@ -23,14 +24,14 @@ from scribe_spark.reference_tree.tree import ReferenceTree
 
 @dataclass(frozen=True)
 class Found:
-    """The children that searches have found, and the look-ups that it took.
+    """The children that searches have found, and the look-ups that they needed.
 
     Attributes
     ----------
     asker, ring, child : ndarray of int64, shape (k,)
-        Children, one a row.
+        The host that searched, its ring, and the child that it found.
     lookups : ndarray of int64, shape (n,)
-        Who asked, one row for each look-up.
+        The host that asked, one row for each look-up.
     """
 
     asker: np.ndarray
@@ -42,12 +43,12 @@ class Found:
 def branches_from(
     tree: ReferenceTree, rings: Rings, rows: np.ndarray, asker: np.ndarray
 ) -> Branches:
-    """Return searches that begin, for the children of the hosts in some rows.
+    """Return new searches for the children of the hosts in given rows of `rings`.
 
     Parameters
     ----------
     asker : ndarray of int64
-        What the searches call them.
+        The number that identifies the host of each search.
     """
     first, last = rings.first[rows], rings.last[rows]
     subtree = topmost_keys(tree, first, last).subtree
@@ -55,26 +56,26 @@ def branches_from(
 
 
 def explore(
-    tree: ReferenceTree, rings: Rings, branches: Branches, told: list[Asked] | None = None
+    tree: ReferenceTree, rings: Rings, branches: Branches, lookups: list[Asked] | None = None
 ) -> tuple[Found, Branches]:
-    """Visit subtrees level by level, and ask for the keys of their nodes.
+    """Visit subtrees level by level, and look up the keys of their nodes.
 
     Parameters
     ----------
-    told : list of Asked, optional
-        What is asked is added to it.
+    lookups : list of Asked, optional
+        A list to which the look-ups are appended.
 
     Returns
     -------
     Found
     Branches
-        Those at a key whose owner is not known here.
+        The searches at a key that has no known owner in `rings`.
     """
     children: list[tuple] = []
     counts: list[tuple] = []
     away: list[Branches] = []
     while len(branches):
-        # 1. the node of each subtree, and who owns it
+        # 1. the node of each subtree; the search asks for it unless its owner is known
         node = tree.node(branches.subtree)
         own = contains(branches.own_first, branches.own_last, node)
         before, after = node < branches.unknown_first, node > branches.unknown_last
@@ -86,18 +87,20 @@ def explore(
             branches, node, own, new = branches.take(here), node[here], own[here], new[here]
             before, after = before[here], after[here]
         counts.append((branches.asker[new],))
-        # 2. the keys around it that its owner has, too
+        # 2. look the nodes up: the answer has the owner's keyset
         first, last = branches.own_first[:], branches.own_last[:]
         asked = np.flatnonzero(new)
-        place = rings.owner(branches.ring[asked], node[asked])
-        if told is not None:
-            told.append(Asked(branches.asker[asked], node[asked], rings.node[place]))
-        is_child = rings.topmost[place] == node[asked]
-        first = _put(first, asked, rings.first[place])
-        last = _put(last, asked, rings.last[place])
+        owner_row = rings.owner(branches.ring[asked], node[asked])
+        if lookups is not None:
+            lookups.append(Asked(branches.asker[asked], node[asked], rings.node[owner_row]))
+        is_child = rings.topmost[owner_row] == node[asked]
+        first = _put(first, asked, rings.first[owner_row])
+        last = _put(last, asked, rings.last[owner_row])
         ends = asked[is_child]
-        children.append((branches.asker[ends], branches.ring[ends], rings.node[place[is_child]]))
-        # 3. the parts on both sides that have keys of others
+        children.append(
+            (branches.asker[ends], branches.ring[ends], rings.node[owner_row[is_child]])
+        )
+        # 3. continue in the subtrees on both sides whose keys have unknown owners
         covered = ~(before | after)
         on = np.ones(len(node), dtype=bool)
         on[ends] = False
@@ -112,7 +115,7 @@ def explore(
             )
             onward.append(_parts(tree, some, node[rows], unknown, below))
         branches = Branches.join(*onward)
-        # 4. between two keysets that are known there is nobody to be found
+        # 4. end the searches in which two known keysets contain all keys of the subtree
         between = branches.unknown_last < branches.unknown_first
         if between.any():
             branches = branches.take(~between)
@@ -129,14 +132,14 @@ def _unknown_part(
     covered: np.ndarray,
     below: bool,
 ) -> tuple[np.ndarray, Numbers]:
-    """Return whether one side of a node has unknown keys, and the last or first of them.
+    """Return whether one side of a node has keys of unknown owners, and one end of these keys.
 
-    `first` and `last` are the keyset of the node's owner, which counts where `covered`: else the
-    node lies among keys that were known before.
+    The end is the last such key below the node, or the first one above it.  `first` and `last` are
+    the keyset of the node's owner where `covered`; elsewhere the owner was known before.
     """
     one, subtree = tree.number(1), branches.subtree
     if below:
-        # (where the owner's keys begin after the node, they wrap: it has all keys before the node)
+        # (a keyset that begins after the node wraps around 0, and has all keys before the node)
         rest = (node > subtree.first) & (~covered | ((first <= node) & (first > subtree.first)))
         return rest, where(covered, first - one, branches.unknown_last)
     rest = (node < subtree.last) & (~covered | ((last >= node) & (last < subtree.last)))
@@ -150,7 +153,10 @@ def _parts(
     unknown: tuple[Numbers, Numbers],
     below: bool,
 ) -> Branches:
-    """The subtrees on one side of each node that do not lie in one known keyset."""
+    """Return the searches of the subtrees on one side of each node.
+
+    Subtrees without keys of unknown owners are left out.
+    """
     part = tree.part(branches.subtree, node, np.full(len(branches), below))
     rows = np.flatnonzero((part.last >= unknown[0]) & (part.first <= unknown[1]))
     branches, part = branches.take(rows), part[rows]
@@ -169,7 +175,7 @@ def _parts(
         unknown[0][repeated],
         unknown[1][repeated],
     )
-    # a keyset that wraps around 0 is known on the other side of 0, too
+    # the asker's keyset may wrap around 0, and contain the subtree on the other side of 0
     wraps = own_last < own_first
     is_own = wraps & (
         (subtree.first >= own_first)
@@ -180,14 +186,14 @@ def _parts(
 
 
 def _put(numbers: Numbers, rows: np.ndarray, values: Numbers) -> Numbers:
-    """A copy with other values in some rows."""
+    """Return a copy with other values in given rows."""
     copied = where(np.ones(len(numbers), dtype=bool), numbers, numbers)
     copied[rows] = values
     return copied
 
 
 def _columns(parts: list[tuple], count: int) -> list[np.ndarray]:
-    """Columns of several pieces, put together."""
+    """Concatenate pieces, column by column."""
     if not parts:
         return [np.zeros(0, dtype=np.int64)] * count
     return [np.concatenate(column) for column in zip(*parts, strict=True)]

@@ -1,4 +1,4 @@
-"""The cost of one host's failure for the tree, by the host's depth.
+"""The cost of the failure of one host for the tree, by the host's depth.
 
 References
 ----------
@@ -27,23 +27,24 @@ from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import read_partition
 
-#: Hosts of each depth that fail, and how many places in all are computed for them.
+#: The number of hosts of each depth that fail, and the total number of keysets that may be computed
+#: for these failures.
 _SAMPLE, _PLACED = 4, 400_000
 
 
 def costs_of_reconfiguring(
     nodes: DataFrame, children: int, assignment: str, seed: int
 ) -> DataFrame:
-    """Measure the costs in the tree over all nodes, where some hosts of each depth fail.
+    """Measure how much it costs when a host of the tree over all nodes fails, by depth.
 
     Parameters
     ----------
     nodes : DataFrame
         ``id_hi, id_lo``.
     children, assignment
-        As of `reference_tree.places`.
+        See `reference_tree.places`.
     seed : int
-        Of the run.
+        The seed of the run.
 
     Returns
     -------
@@ -69,26 +70,27 @@ def costs_of_reconfiguring(
 def failures_by_depth(
     tree: ReferenceTree, assignment: str, ids: Numbers, sample: int, seed: int
 ) -> np.ndarray:
-    """Let some hosts of every depth fail, each by itself, and count what the others do.
+    """Let single hosts of every depth fail, and count the actions of the other hosts.
 
     Parameters
     ----------
     ids : Numbers, shape (n,)
         The hosts' ids, ascending.
     sample : int
-        At most this many hosts of each depth; which, is drawn.
+        The number of hosts of each depth that fail, drawn at random; fewer if the depth has fewer.
     seed : int
-        Of the run.
+        The seed of the run.
 
     Returns
     -------
     ndarray of int64, shape (k, 4)
-        A row for each failure: the depth of the host in the tree of hosts, links that are removed
-        or created, hosts that compute anew, and messages: look-ups and notices.
+        A row for each failure: the depth of the failed host, the number of links removed or
+        created, the number of hosts that compute their neighbours anew, and the number of messages
+        (look-ups and notices).
     """
     n = len(ids)
-    everybody, ring_of = np.arange(n), np.zeros(n, dtype=np.int64)
-    rings = Rings.of(tree, assignment, ids, ring_of, everybody, 1)
+    every_host, ring_of = np.arange(n), np.zeros(n, dtype=np.int64)
+    rings = Rings.of(tree, assignment, ids, ring_of, every_host, 1)
     parent = all_parents(tree, rings, n)
     depth, links = depths(parent, np.ones(n, dtype=bool)), Links.of_parents(parent)
     drawn = draws.uniform(draws.stream(seed, "failing hosts"), n)
@@ -99,10 +101,10 @@ def failures_by_depth(
         if n == 1:
             continue
         after = _without(rings, tree, assignment, ids, host)
-        here = everybody != host
+        here = every_host != host
         first = first_to_compute(rings, after, links, here.__getitem__)
         done = reconfigure(tree, after, links, first, here)
-        changed = sum(map(len, done.changed())) // 2  # each end knows of it
+        changed = sum(map(len, done.changed())) // 2  # both ends report a changed link
         costs = costs_by_ring(done, ring_of, 1)
         messages = costs.notices.sum() + costs.lookups.sum()
         rows.append((depth[host], changed, costs.hosts.sum(), messages))
@@ -110,11 +112,11 @@ def failures_by_depth(
 
 
 def _without(rings: Rings, tree: ReferenceTree, assignment: str, ids: Numbers, host: int) -> Rings:
-    """The keysets of one ring after a host has gone; those of its two neighbours change."""
+    """Return the keysets after a host has left; the two adjacent hosts have other keysets."""
     n = len(rings)
     place = int(np.flatnonzero(rings.node == host)[0])
     others = np.arange(n) != place
-    if not 0 < place < n - 1:  # the ring is cut here: the order of last keys may change
+    if not 0 < place < n - 1:  # at key 0 the order of the last keys may change
         left = np.delete(np.arange(n), host)
         return Rings.of(tree, assignment, ids[left], np.zeros(n - 1, dtype=np.int64), left, 1)
     before, after = np.array([place - 1]), np.array([place + 1])

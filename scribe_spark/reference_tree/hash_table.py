@@ -1,8 +1,8 @@
-"""The hash table that every host can ask, cut into the buckets of a ring of hosts.
+"""The hash table of all hosts, cut into the buckets of a ring of hosts.
 
-A bucket answers for the keys from its first host's id up to that of the next bucket's first host.
-Of the hosts of other buckets it needs the two before and the two after its own: they own its first
-and its last keys, and their keysets end in others' ids.
+A bucket answers look-ups of the keys from the id of its first host up to the id of the next
+bucket's first host (exclusive).  It also needs the ids of two hosts before and two after its own:
+these own its first and last keys, and each end of a keyset depends on two ids.
 
 References
 ----------
@@ -24,21 +24,22 @@ from scribe_spark.errors import InputError
 from scribe_spark.reference_tree.rings import Rings, check_assignment
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-#: Hosts of each end of a bucket that others need: a keyset's ends are made of two ids each.
+#: The number of adjacent hosts that a bucket needs at each end: the end of a keyset depends on two
+#: ids.
 _EACH_END = 2
 
-#: Hosts of a bucket, about.
+#: The approximate number of hosts in a bucket.
 _HOSTS = 2**15
 
 
 @dataclass(frozen=True)
 class HashTable:
-    """The keysets of hosts that are known by their positions on a ring.
+    """The keysets of hosts, which are identified by their positions on the ring.
 
     Attributes
     ----------
     facts : KnowsRing
-        All hosts, in the order of their ids.
+        All hosts, sorted by id.
     bounds : ndarray of int64, shape (B + 1,)
         See `engine.Program`.
     tree : ReferenceTree
@@ -52,14 +53,14 @@ class HashTable:
     assignment: str
 
     def at(self, key: Numbers) -> np.ndarray:
-        """Return the first position of the bucket that answers for each key: int64."""
+        """Return the position of the first host of the bucket that answers for each key: int64."""
         starts = np.unique(self.bounds[:-1])
         starts = starts[starts < self.bounds[-1]]
         before = self.facts.ring.take(starts).count_upto(*halves_of(key))
         return starts[np.maximum(before - 1, 0)]
 
     def range(self, bucket: int) -> tuple[Numbers, Numbers]:
-        """Return the first and the last key for which a bucket with hosts answers."""
+        """Return the first and the last key of a bucket that has hosts."""
         first, last = self.bounds[bucket : bucket + 2]
         begin = self._id(first) if first else 0
         end = 2**self.tree.bits if last == self.bounds[-1] else self._id(last)
@@ -70,12 +71,12 @@ class HashTable:
         return int(known.hi[position]) << 64 | int(known.lo[position])
 
     def rings(self, bucket: int, live: np.ndarray | None = None) -> Rings:
-        """Return the keysets of the hosts that own keys of a bucket, which has hosts.
+        """Return the keysets of the hosts that own keys of a bucket, which must have hosts.
 
         Parameters
         ----------
         live : ndarray of int64, optional
-            The positions of the hosts that are there, ascending; by default all are.
+            The positions of the hosts that are present, ascending; by default all hosts.
         """
         known, count = self.facts.ring, int(self.bounds[-1])
         first, last = self.bounds[bucket : bucket + 2]
@@ -92,19 +93,20 @@ class HashTable:
 def table_of_hosts(
     nodes: DataFrame, tree: ReferenceTree, assignment: str, buckets: int | None
 ) -> tuple[Facts, HashTable]:
-    """Return the hash table of hosts, and its distributed arrays, which are to be released.
+    """Return the distributed facts of hosts, and their hash table.  The caller releases the facts.
 
     Parameters
     ----------
     nodes : DataFrame
         ``node, id_hi, id_lo``.
     buckets : int, optional
-        In how many buckets the hosts are.
+        The number of buckets.
 
     Raises
     ------
     InputError
-        An unknown assignment, no hosts, more hosts than keys, ids that are equal or too large.
+        The assignment is unknown, there are no hosts or more hosts than keys, or ids are equal or
+        too large.
     """
     check_assignment(assignment)
     router = F.lit(0).cast("bigint").alias("router")
@@ -121,7 +123,7 @@ def table_of_hosts(
 
 
 def _check_ids(ring: Ring, tree: ReferenceTree) -> None:
-    """Refuse hosts whose ids cannot be."""
+    """Raise InputError if ids are equal or too large, or if there are no hosts."""
     count, bits = len(ring), tree.bits
     if not count:
         raise InputError("nodes", count, "must be at least 1")

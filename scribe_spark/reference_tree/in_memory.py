@@ -1,4 +1,4 @@
-"""The program of the reconfiguration on many rings at once, in one bucket of this process.
+"""The reconfiguration on many rings at once, in one bucket in this process.
 
 References
 ----------
@@ -25,7 +25,7 @@ from scribe_spark.reference_tree.tree import ReferenceTree
 
 @dataclass(frozen=True)
 class _OneBucket:
-    """The hash table of all rings; see `Dht`."""
+    """The hash table of all rings; implements `Dht`."""
 
     tree: ReferenceTree
     rings: Rings
@@ -48,18 +48,18 @@ class _OneBucket:
 def reconfigure(
     tree: ReferenceTree, rings: Rings, links: Links, first: np.ndarray, here: np.ndarray
 ) -> Reconfigured:
-    """Play rounds until no notice is sent.
+    """Play the rounds of a reconfiguration, until a round sends no notice.
 
     Parameters
     ----------
     rings : Rings
-        The hash table after the event.
+        The keysets after the event.
     links : Links
-        The links before it.
+        The links before the event.
     first : ndarray of int64
-        The hosts that compute anew in round 0: see `first_to_compute`.
+        The hosts that compute their neighbours anew in round 0: see `first_to_compute`.
     here : ndarray of bool, shape (hosts,)
-        Which host numbers are there after the event.
+        Whether each host number is present after the event.
     """
     dht, tables = _OneBucket(tree, rings, here), Tables.of({LINKS: {"pair": links.pairs}})
     play(Reconfigure(dht, 0), [tables], {NOTICE: {AT: first}})
@@ -71,15 +71,15 @@ def reconfigure(
 
 @dataclass(frozen=True)
 class RingCosts:
-    """The costs of reconfigurations, by ring.
+    """The costs of a reconfiguration on each ring.
 
     Attributes
     ----------
     rounds, hosts, computations, notices : ndarray of int64, shape (R,)
-        Rounds in which hosts computed anew; how many hosts did, and how often they did together;
-        notices sent.
+        The number of rounds in which a host computed anew; of hosts that did; of such computations
+        (a host may compute in several rounds); of notices.
     lookups : ndarray of int64, shape (R, 2)
-        Look-ups: for parents, and for children.
+        The number of look-ups for parents, and for children.
     """
 
     rounds: np.ndarray
@@ -90,20 +90,20 @@ class RingCosts:
 
 
 def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> RingCosts:
-    """Return the costs of reconfigurations.
+    """Return the costs of reconfigurations on each ring.
 
     Parameters
     ----------
     ring_of : ndarray of int64, shape (hosts,)
         The ring of each host number.
     rings : int
-        R.
+        R, the number of rings.
     """
     host, asker = done.computed["host"], done.lookups["host"]
     ring, number = ring_of[host], done.computed["round"]
 
-    def count(of: np.ndarray, each: np.ndarray | None = None) -> np.ndarray:
-        return np.bincount(of, each, rings).astype(np.int64)
+    def count(ring_of_row: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+        return np.bincount(ring_of_row, weight, rings).astype(np.int64)
 
     return RingCosts(
         count(distinct(number * rings + ring) % rings),
@@ -115,7 +115,7 @@ def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> RingCo
 
 
 def all_parents(tree: ReferenceTree, rings: Rings, hosts: int) -> np.ndarray:
-    """The parent of every host: int64, shape (hosts,); `NONE` at roots and where nobody is."""
+    """Return each host's parent: int64, shape (hosts,); `NONE` for roots and absent hosts."""
     parent = np.full(hosts, NONE)
     found, _ = climb(tree, rings, climbs_from(rings, np.arange(len(rings)), rings.node))
     parent[found.asker] = found.parent

@@ -1,4 +1,6 @@
-"""Every host's way up the tree, in one task: which hosts its subscriptions come by.
+"""The path of every host up the tree, computed in one task.
+
+A subscription of the host takes this path.
 
 References
 ----------
@@ -18,27 +20,28 @@ from scribe_spark.runtime.blocks import read_partition
 
 _LINEAGE = "node bigint, ancestors array<bigint>, routers array<bigint>"
 
-#: Rows of a batch, so that a batch's lists stay small however many hosts there are.
+#: The number of rows in a batch of results; the lists of a batch stay small for any number of
+#: hosts.
 _BATCH = 2**16
 
 
 def lineages(places: DataFrame, nodes: DataFrame) -> DataFrame:
-    """The ancestors of every host, its parent first and the root last.
+    """Return the ancestors of every host, from its parent to the root.
 
-    One task follows the parents of all hosts at once; a superstep for each level of the tree would
-    be twenty jobs at 100,000 hosts.
+    One task follows the parents of all hosts. (One superstep per level of the tree would be about
+    twenty jobs for 100,000 hosts.)
 
     Parameters
     ----------
     places : DataFrame
-        ``node, parent`` and more: a host and its parent, NULL at the root.
+        ``node, parent``: each host and its parent, NULL for the root.  Other columns are ignored.
     nodes : DataFrame
-        ``node, router`` and more.
+        ``node, router``; other columns are ignored.
 
     Returns
     -------
     DataFrame
-        ``node, ancestors, routers``: the latter are where the former are.
+        ``node, ancestors, routers``: `routers` are the routers of the ancestors.
     """
     routers = nodes.select("node", "router")
     placed = places.select("node", "parent").join(routers.hint("shuffle_hash"), "node", "inner")
@@ -52,7 +55,7 @@ def _follow(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows = rows.sort_by("node")
     node, router = (rows.column(name).to_numpy() for name in ("node", "router"))
     above = _parent_numbers(rows, node)
-    depths(above)  # a circle would have no end
+    depths(above)  # raises an error for a circle, in which ways_up would not end
     for first in range(0, len(node), _BATCH):
         some = np.arange(first, min(first + _BATCH, len(node)))
         offsets, way = ways_up(above, some)
@@ -65,20 +68,23 @@ def _follow(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def ways_up(above: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The ancestors of some nodes of a forest, one node's after the other, parents first.
+    """Return the ancestors of given nodes of a forest, each from its parent to the root.
+
+    With ``above = [-1, 0, 1]`` and ``some = [2, 1]``: offsets 0, 2, 3 and ancestors 1, 0, 0.
 
     Parameters
     ----------
     above : ndarray of int64, shape (K,)
-        Number of each node's parent; negative for a root.
+        The index of each node's parent; negative for a root.
     some : ndarray of int64, shape (M,)
+        Indices of the nodes.
 
     Returns
     -------
     ndarray of int64, shape (M + 1,)
-        Where the ancestors of each begin.
+        Offsets: the ancestors of node i are at ``offsets[i]`` to ``offsets[i + 1] - 1``.
     ndarray of int64
-        Their numbers.
+        The indices of the ancestors.
     """
     steps: list[tuple[np.ndarray, np.ndarray]] = []
     row, at = np.arange(len(some)), above[some]
@@ -96,7 +102,7 @@ def ways_up(above: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def host_depths(places: DataFrame) -> DataFrame:
-    """``node, depth``: the number of ancestors of every host.
+    """Return ``node, depth``: each host's depth, which is the number of its ancestors.
 
     Parameters
     ----------
@@ -118,7 +124,7 @@ def _count_ancestors(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def _parent_numbers(rows: pa.Table, node: np.ndarray) -> np.ndarray:
-    """The place of each row's parent among the nodes; -1 where it is NULL."""
+    """Return the index of each row's parent in `node`; -1 where the parent is NULL."""
     parent = rows.column("parent")
     found = np.searchsorted(node, parent.fill_null(-1).to_numpy())
     return np.where(parent.is_valid().to_numpy(), found, -1)

@@ -1,4 +1,4 @@
-"""Links between hosts, as each of their ends knows them."""
+"""The links between hosts.  Each link is stored twice, once for each end."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from scribe_spark.core.arrays import NONE, expand
 
 @dataclass(frozen=True)
 class Links:
-    """Pairs of a host and a neighbour that it knows.
+    """Pairs of a host and one of its neighbours.
 
     Attributes
     ----------
     pairs : ndarray of int64, shape (n,), ascending
         ``host * hosts + neighbour``.
     hosts : int
-        Hosts are numbered below this, over all rings.
+        The number of hosts on all rings; host numbers are less than this.
     """
 
     pairs: np.ndarray
@@ -26,12 +26,12 @@ class Links:
 
     @classmethod
     def of(cls, host: np.ndarray, neighbour: np.ndarray, hosts: int) -> Links:
-        """Links that are given in any order, each once."""
+        """Return links from unsorted pairs without duplicates."""
         return cls(np.sort(host * hosts + neighbour), hosts)
 
     @classmethod
     def of_parents(cls, parent: np.ndarray) -> Links:
-        """The links of trees, given the parent of each host (`NONE`: none)."""
+        """Return the links of trees from the parent of each host (`NONE` for a root)."""
         child = np.flatnonzero(parent != NONE)
         above = parent[child]
         return cls.of(np.r_[child, above], np.r_[above, child], len(parent))
@@ -47,30 +47,30 @@ class Links:
         return self.pairs % self.hosts
 
     def around(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The neighbours of some hosts.
+        """Return the neighbours of given hosts.
 
         Returns
         -------
         which : ndarray of int64
-            Whose neighbour: an index in `some`.
+            The index in `some` of the host of each neighbour.
         neighbour : ndarray of int64
         """
         which, row = expand(*self._rows(some))
         return which, self.pairs[row] % self.hosts
 
     def of_hosts(self, some: np.ndarray) -> Links:
-        """Return the knowledge of some hosts, which are ascending."""
+        """Return the pairs of given hosts, which are ascending."""
         _, row = expand(*self._rows(some))
         return Links(self.pairs[row], self.hosts)
 
     def with_others(self, some: np.ndarray, links: Links) -> Links:
-        """These links, where some hosts know others instead; the hosts are ascending."""
+        """Return these links, in which the pairs of given hosts (ascending) are replaced."""
         _, row = expand(*self._rows(some))
         kept = np.ones(len(self.pairs), dtype=bool)
         kept[row] = False
         return Links(np.sort(np.concatenate([self.pairs[kept], links.pairs])), self.hosts)
 
     def _rows(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return where the pairs of some hosts begin and end."""
+        """Return the rows at which the pairs of given hosts begin and end."""
         first, last = (np.searchsorted(self.pairs, host * self.hosts) for host in (some, some + 1))
         return first, last

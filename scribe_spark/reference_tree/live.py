@@ -1,8 +1,9 @@
 """The reference tree over the live nodes of a world: programs on the buckets of a round.
 
-Hosts are known by their positions on the ring.  The keysets of the live nodes follow from facts:
-nodeIds, and who is alive.  What a node knows of its neighbours is its bucket's, and so is the
-answer to who owns a key between the bucket's nodes.
+Hosts are identified by their positions on the ring.  The keysets of the live nodes follow from two
+facts that every bucket can read: the nodeIds, and which nodes are alive.  The neighbours that a
+node knows are stored in its bucket.  A look-up of a key is answered in the bucket whose range
+contains the key.
 
 References
 ----------
@@ -38,36 +39,37 @@ from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Climbs
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-#: The table of a bucket's keysets: its live hosts', and those that have its first and last keys.
+#: The table with the keysets of the live hosts that own keys of a bucket.
 KEYSETS = "reference tree keysets"
 
-#: Tables of what a bucket leaves to be added up, and the columns of the first one that are no sums:
-#: see `MeasureTree`.
+#: Tables with the counts of a bucket, which are added up over all buckets, except for the columns
+#: :data:`LARGEST`, of which the maximum counts; see `MeasureTree`.
 TREE_MEASURED = "reference tree measured"
 FRAGMENTS, CROSSINGS = "reference tree fragments", "reference tree crossings"
 LARGEST = ("rounds", "degree")
 
-#: Tables of the tree computed from nothing, one for each superstep: of links a host (``at``), its
-#: ``neighbour``, and whether that is its parent (``up``); messages of links found elsewhere, too.
+#: The prefix of the tables of the tree computed from nothing, one for each superstep.  A row is a
+#: link: a host (``at``), its ``neighbour``, and ``up``: whether the neighbour is its parent.  Links
+#: that were found in another bucket come as messages of the kind :data:`_LINK`.
 _FROM_NOTHING = "reference tree from nothing"
 _LINK = "link"
 
 
 @dataclass(frozen=True)
 class LiveHosts(HashTable):
-    """The live nodes of a world as hosts of a hash table; see `reconfiguration.Dht`.
+    """The live nodes of a world as hosts of a hash table; implements `reconfiguration.Dht`.
 
     Attributes
     ----------
     given : Given
-        Of a round.
+        The facts of the round.
     """
 
     given: Given
 
     @classmethod
     def of(cls, given: Given, tree: ReferenceTree, assignment: str) -> LiveHosts:
-        """Return the live nodes of a round."""
+        """Return the hash table of the live nodes in a round."""
         return cls(given.facts, given.bounds, tree, assignment, given)
 
     def is_here(self, host: np.ndarray) -> np.ndarray:
@@ -80,7 +82,7 @@ class LiveHosts(HashTable):
         return first + np.flatnonzero(self.given.in_round.alive[first:last])
 
     def settled(self, bucket: int) -> Rings:
-        """Return the keysets of the hosts that own keys of a bucket, which has nodes."""
+        """Compute the keysets of the hosts that own keys of a bucket, which must have nodes."""
         return self.rings(bucket, self.given.in_round.live())
 
     def keysets(self, bucket: int, tables: Tables) -> Rings:
@@ -100,15 +102,15 @@ class _OfHosts:
         return self.hosts.bounds
 
     def is_empty(self, bucket: int) -> bool:
-        """Return whether a bucket has no nodes, not even dead ones: nobody sends to it."""
+        """Return whether a bucket has no nodes at all; it never gets a message."""
         return self.bounds[bucket] == self.bounds[bucket + 1]
 
 
 @dataclass(frozen=True)
 class Settle(_OfHosts):
-    """The hash table after the events of a round, and round 0 of the reconfiguration.
+    """A program: assign the keys after a round's events, then play round 0 of the reconfiguration.
 
-    Without keysets of a round before nobody computes: nothing is known of a tree.
+    If a bucket has no keysets from an earlier round, there is no tree yet, and no host computes.
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -132,25 +134,25 @@ class Settle(_OfHosts):
 
 @dataclass(frozen=True)
 class FindParents(_OfHosts):
-    """The tree computed from nothing: all live hosts look up their parents in settled keysets."""
+    """A program: all live hosts look up their parents, as if no tree existed."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
         if self.is_empty(bucket):
             return {}
-        rings, nobody = self.hosts.keysets(bucket, tables), np.zeros(0, dtype=np.int64)
-        found, away = [(nobody, nobody)], list[Climbs]()
+        rings, no_host = self.hosts.keysets(bucket, tables), np.zeros(0, dtype=np.int64)
+        found, away = [(no_host, no_host)], list[Climbs]()
         for climbs in self._climbs(bucket, rings, inbox, superstep):
             parents, climbing = climb(self.hosts.tree, rings, climbs)
-            some = parents.parent != NONE
-            found.append((parents.asker[some], parents.parent[some]))
+            has_parent = parents.parent != NONE
+            found.append((parents.asker[has_parent], parents.parent[has_parent]))
             away.append(climbing)
         links = _both_ends(*[np.concatenate(ends) for ends in zip(*found, strict=True)])
-        mine = in_bucket(self.bounds, bucket, links[AT])
-        came = [inbox[_LINK]] if _LINK in inbox else []
-        tables[f"{_FROM_NOTHING} {superstep}"] = concatenate([take(links, mine), *came])
+        is_own = in_bucket(self.bounds, bucket, links[AT])
+        received = [inbox[_LINK]] if _LINK in inbox else []
+        tables[f"{_FROM_NOTHING} {superstep}"] = concatenate([take(links, is_own), *received])
         onwards = onward(self.hosts, Climbs.join(*away) if away else None, None)
-        return {_LINK: take(links, ~mine), **dict(onwards)}
+        return {_LINK: take(links, ~is_own), **dict(onwards)}
 
     def _climbs(self, bucket: int, rings: Rings, inbox: Inbox, superstep: int) -> list[Climbs]:
         if not superstep:
@@ -162,26 +164,26 @@ class FindParents(_OfHosts):
 
 
 def _both_ends(child: np.ndarray, parent: np.ndarray) -> dict[str, np.ndarray]:
-    """Return links as each end of them knows them."""
+    """Return each link twice, once for each of its ends."""
     up = np.repeat([True, False], len(child))
     return {AT: np.r_[child, parent], "neighbour": np.r_[parent, child], "up": up}
 
 
 def _from_nothing(tables: Tables) -> tuple[np.ndarray, ...]:
-    """Return the links that were found from nothing, and take them off the tables.
+    """Return the links of the tree computed from nothing, and delete their tables.
 
-    Hosts, their neighbours, and whether these are their parents.
+    The arrays are hosts, their neighbours, and whether the neighbour is the host's parent.
     """
     names = [name for name in tables if name.startswith(f"{_FROM_NOTHING} ")]
-    nobody = np.zeros(0, dtype=np.int64)
-    empty = _both_ends(nobody, nobody)
+    no_host = np.zeros(0, dtype=np.int64)
+    empty = _both_ends(no_host, no_host)
     found = concatenate([empty, *[tables.pop(name) for name in names]])
     return tuple(found[name] for name in (AT, "neighbour", "up"))
 
 
 @dataclass(frozen=True)
 class KeepLinks(_OfHosts):
-    """Hosts know their neighbours in the tree that was computed from nothing."""
+    """A program: store the links of the tree computed from nothing as the links that hosts know."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
@@ -194,25 +196,27 @@ class KeepLinks(_OfHosts):
 
 @dataclass(frozen=True)
 class MeasureTree(_OfHosts):
-    """Counts of the reconfiguration and of the tree afterwards: the table :data:`TREE_MEASURED`.
+    """A program: count the reconfiguration and the tree after it, in :data:`TREE_MEASURED`.
 
-    ``hosts`` that computed in the ``rounds``, ``removed`` and ``created`` links at each of their
-    ends, look-ups ``up`` and ``down``, ``notices``; the largest ``degree``; ``live`` hosts, and
-    those that are ``roots`` in the tree computed from nothing; links ``different`` in that tree,
-    at each end.
+    Columns: ``hosts``, the hosts that computed anew, in ``rounds`` rounds; ``removed`` and
+    ``created`` links, counted at both ends; look-ups for parents (``up``) and for children
+    (``down``); ``notices``; the largest ``degree``; ``live`` hosts; the ``roots`` among them in the
+    tree computed from nothing; ``different``, the links that are only in one of the two trees,
+    counted at both ends.
 
-    What hangs together in a bucket is a *fragment* of the tree computed from nothing: the table
-    :data:`FRAGMENTS` has the ``top`` of each, its ``hosts``, and how far they are below the top,
-    together (``depth``) and at the most (``deepest``); :data:`CROSSINGS` has the tops of fragments
-    in other buckets that are ``below``, and how far (``depth``) from the own ``top``.  There are
-    about as many as a tree has levels at each end of a bucket.  See :func:`depths_of_fragments`.
+    A *fragment* is a connected part of the tree computed from nothing whose hosts are all in one
+    bucket.  :data:`FRAGMENTS` has a row for each: its highest host ``top``, the number of its
+    ``hosts``, and their depths below the top: the sum (``depth``) and the maximum (``deepest``).
+    :data:`CROSSINGS` has the links to other buckets: ``below`` is the top of a fragment that lies
+    ``depth`` levels below this bucket's ``top``.  A bucket has about as many of these rows as the
+    tree has levels.  :func:`depths_of_fragments` combines both tables.
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
         if self.is_empty(bucket):
             return {}
-        # 1. what hosts know now, and in the tree computed from nothing
+        # 1. the links that hosts know, and the links of the tree computed from nothing
         done = Reconfigured.take(tables, self.hosts)
         links, (host, neighbour, up) = done.links, _from_nothing(tables)
         if len(done.changing):
@@ -242,7 +246,7 @@ class MeasureTree(_OfHosts):
         return {}
 
     def _descend(self, bucket: int, tables: Tables, children: Links, top: np.ndarray) -> None:
-        """Go down from the tops of a bucket's fragments."""
+        """Measure a bucket's fragments, level by level from their tops."""
         hosts, total, deepest = np.zeros((3, len(top)), dtype=np.int64)
         host, fragment, depth, below = top, np.arange(len(top)), 0, []
         while len(host):
@@ -251,22 +255,23 @@ class MeasureTree(_OfHosts):
             deepest[count > 0] = depth
             which, child = children.around(host)
             fragment, depth = fragment[which], depth + 1
-            mine = in_bucket(self.bounds, bucket, child)
-            away = {"top": top[fragment[~mine]], "below": child[~mine]}
+            is_own = in_bucket(self.bounds, bucket, child)
+            away = {"top": top[fragment[~is_own]], "below": child[~is_own]}
             below.append({**away, "depth": np.full(len(away["top"]), depth)})
-            host, fragment = child[mine], fragment[mine]
+            host, fragment = child[is_own], fragment[is_own]
         if len(top):
             tables[FRAGMENTS] = {"top": top, "hosts": hosts, "depth": total, "deepest": deepest}
             tables[CROSSINGS] = concatenate(below)
 
 
 def depths_of_fragments(fragments: Columns, crossings: Columns) -> tuple[int, int, int]:
-    """Add up what `MeasureTree` tells of the fragments of all buckets.
+    """Combine the fragments of all buckets (see `MeasureTree`) into the depths of the tree.
 
     Returns
     -------
     tuple of int
-        How many hosts are a root or below one, their depths together, and the largest depth.
+        The number of hosts that are a root or below one, the sum of their depths, and the largest
+        depth.
     """
     below: dict[int, list[tuple[int, int]]] = {}
     for top, other, depth in _rows(crossings, "top", "below", "depth"):
@@ -275,7 +280,7 @@ def depths_of_fragments(fragments: Columns, crossings: Columns) -> tuple[int, in
     hanging = {other for tops in below.values() for other, _ in tops}
     reached = [(top, 0) for top in fragment if top not in hanging]
     hosts, together, largest = 0, 0, NONE
-    for top, above in reached:  # which grows
+    for top, above in reached:  # the list grows in the loop
         count, depth, deepest = fragment[top]
         hosts, together = hosts + count, together + depth + above * count
         largest = max(largest, above + deepest)
@@ -284,6 +289,6 @@ def depths_of_fragments(fragments: Columns, crossings: Columns) -> tuple[int, in
 
 
 def _rows(columns: Columns, *names: str) -> Iterator[tuple[int, ...]]:
-    """Yield the rows of a table, which may have no columns where it has no rows."""
+    """Yield the rows of a table; a table without rows may have no columns."""
     if len(columns):
         yield from zip(*(columns[name].tolist() for name in names), strict=True)

@@ -1,4 +1,4 @@
-"""The look-ups of all hosts, and their way through any overlay.
+"""The look-ups of all hosts, and their routes through an overlay.
 
 References
 ----------
@@ -28,12 +28,12 @@ def lookups(
     assignment: str = CHORD,
     buckets: int | None = None,
 ) -> DataFrame:
-    """The look-ups of all hosts: `rows.LOOKUPS`, materialised, to be freed with `release`.
+    """Return the look-ups of all hosts: `rows.LOOKUPS`, materialised; free it with `release`.
 
     Parameters
     ----------
     nodes, children, assignment, buckets
-        As of :func:`.places.places`, which counts them.
+        See :func:`.places.places`, which counts the look-ups.
     """
     tree = ReferenceTree(128, children)
     searched = search(nodes, tree, assignment, buckets, name_lookups=True)
@@ -45,27 +45,29 @@ def lookups(
 def route_lookups(
     overlay: Overlay, asked: DataFrame, progress: Progress | None = None
 ) -> DataFrame:
-    """Look-ups routed through an overlay (``dht = routed``: the run's own).
+    """Route look-ups through an overlay (``dht = routed`` uses the overlay of the run).
 
-    Which keys a host asks for does not depend on how they are routed; so all look-ups are on their
-    way at once, and hops and delays are those of one after the other.
+    The keys that a host looks up do not depend on the routes.  Therefore all look-ups travel at the
+    same time, although a host would wait for each answer; their hops and delays are the same.
 
     Parameters
     ----------
     overlay : Overlay
-        With the same hosts; its root of a key is the key's owner (Pastry's: ``pastry``).
+        An overlay of the same hosts, whose root of a key is the owner of the key (for Pastry:
+        assignment ``pastry``).
     asked : DataFrame
         `rows.LOOKUPS`.
 
     Returns
     -------
     DataFrame
-        `rows.LOOKUPS` and ``hops, delay_us``, one way; materialised, to be freed with `release`.
+        `rows.LOOKUPS` and ``hops, delay_us`` of the question, without the answer; materialised,
+        free it with `release`.
 
     Raises
     ------
     RuntimeError
-        A message has come to another host than the key's owner.
+        A message came to another host than the owner of its key.
     """
     key = halves("key")
     routed = overlay.route(

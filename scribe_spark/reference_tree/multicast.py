@@ -1,4 +1,4 @@
-"""The one tree over all hosts as a multicast system: each group's message goes over its edges.
+"""The tree over all hosts as a multicast system: all groups use edges of the same tree.
 
 References
 ----------
@@ -37,21 +37,21 @@ def copies(
     assignment: str = "pastry",
     progress: Progress | None = None,
 ) -> DataFrame:
-    """Every copy of every group's message over the one tree of all nodes.
+    """Return every copy of every group's message, sent over the one tree of all nodes.
 
     Parameters
     ----------
     nodes : DataFrame
         `schemas.NODES`.
     groups, members, underlay
-        As of :func:`copies_over`.
+        See :func:`copies_over`.
     children, assignment, progress
-        As of `reference_tree.places`.
+        See `reference_tree.places`.
 
     Returns
     -------
     DataFrame
-        As of :func:`copies_over`, materialised.
+        The columns of :func:`copies_over`, materialised.
     """
     ids = nodes.select("node", "id_hi", "id_lo")
     placed = places(ids, children=children, assignment=assignment, progress=progress)
@@ -65,11 +65,11 @@ def copies(
 def copies_over(
     places: DataFrame, nodes: DataFrame, groups: DataFrame, members: DataFrame, underlay: Underlay
 ) -> DataFrame:
-    """Every copy of every group's message over a tree of all nodes.
+    """Return every copy of every group's message, sent over a given tree of all nodes.
 
-    The message goes from the group's source over the edges of the tree, in either direction, to
-    the members.  It goes nowhere else: hosts know from the subscriptions in which of their subtrees
-    members are.
+    The message travels from the group's source to the members, along the edges of the tree, up and
+    down.  It takes no other edges: each host knows from the subscriptions which of its subtrees
+    have members.
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ def copies_over(
     Returns
     -------
     DataFrame
-        ``group, parent, child, parent_router, child_router, delay_us``: a copy and the delay D
-        between its ends; and of the child ``hops`` and ``arrival_us`` since the source, and
-        ``is_member``.  Not partitioned by anything.
+        ``group, parent, child, parent_router, child_router, delay_us``: a copy, and the delay D
+        between its ends; ``hops`` and ``arrival_us``: the path from the source to the child;
+        ``is_member``: whether the child is a member.  The rows are not partitioned by any column.
     """
     sources = groups.select(
         "group",
@@ -110,7 +110,7 @@ def copies_over(
 
 
 def multicast(made: DataFrame) -> Multicast:
-    """The hand-over to the measures, of what :func:`copies` has made."""
+    """Return the copies of :func:`copies` in the form in which the measures read them."""
     heard = made.where(F.col("is_member"))
     arrived = F.col("arrival_us").alias("delay_us")
     deliveries = heard.select("group", F.col("child").alias("node"), "hops", arrived)
@@ -118,7 +118,7 @@ def multicast(made: DataFrame) -> Multicast:
 
 
 def _subscribers(rows: pa.Table) -> Subscribers:
-    """The rows of a partition as arrays."""
+    """Return the rows of a partition as arrays."""
     group, node, router, is_source = (
         rows.column(name).to_numpy() for name in ("group", "node", "router", "is_source")
     )
@@ -129,7 +129,7 @@ def _subscribers(rows: pa.Table) -> Subscribers:
 
 
 def _flat(lists: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """The length of each list, and their values one after the other."""
+    """Return the length of each list, and the concatenated lists."""
     lengths = [chunk.value_lengths().to_numpy() for chunk in lists.chunks]
     return np.concatenate(lengths), np.concatenate([c.flatten().to_numpy() for c in lists.chunks])
 

@@ -1,4 +1,4 @@
-"""Searches and keysets as arrays of whole numbers by name, as they are sent and kept."""
+"""Conversion of searches and keysets to named int64 arrays, to send and store them, and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from scribe_spark.reference_tree.tree import Subtrees
 
 _Searches = TypeVar("_Searches", Climbs, Branches)
 
-#: What a column is, by its name; a whole number unless it is here.
+#: The names of columns that are keys, and of columns that are subtrees; all others are whole
+#: numbers.
 _NUMBERS = {"topmost", "own_first", "own_last", "unknown_first", "unknown_last", "first", "last"}
 _SUBTREES = {"subtree"}
 _RINGS = ("first", "last", "topmost", "depth", "node")
@@ -44,7 +45,7 @@ def _read(name: str, columns: Columns, bits: int) -> Any:
 
 
 def to_columns(searches: Climbs | Branches) -> dict[str, np.ndarray]:
-    """Return the columns of searches."""
+    """Return searches as named arrays."""
     columns: dict[str, np.ndarray] = {}
     for field in fields(searches):
         columns |= _flat(field.name, getattr(searches, field.name))
@@ -52,12 +53,12 @@ def to_columns(searches: Climbs | Branches) -> dict[str, np.ndarray]:
 
 
 def from_columns(kind: type[_Searches], columns: Columns, bits: int) -> _Searches:
-    """Return the searches that :func:`to_columns` made columns of."""
+    """Return the searches from the arrays of :func:`to_columns`."""
     return kind(*[_read(field.name, columns, bits) for field in fields(kind)])
 
 
 def to_keysets(rings: Rings) -> dict[str, np.ndarray]:
-    """Return the columns of a bucket's keysets: one ring, of which not all hosts are there."""
+    """Return the keysets of a bucket as named arrays; they are a part of one ring."""
     columns: dict[str, np.ndarray] = {}
     for name in _RINGS:
         columns |= _flat(name, getattr(rings, name))
@@ -65,7 +66,10 @@ def to_keysets(rings: Rings) -> dict[str, np.ndarray]:
 
 
 def keysets_of_columns(columns: Columns, answers: tuple[Numbers, Numbers], bits: int) -> Rings:
-    """Return what :func:`to_keysets` made columns of, with the keys that the bucket answers for."""
+    """Return the keysets from the arrays of :func:`to_keysets`.
+
+    `answers` are the first and the last key of the bucket.
+    """
     first, last, topmost, depth, node = (_read(name, columns, bits) for name in _RINGS)
     starts = np.array([0, len(node) - 1])
     return Rings(starts, starts[1:], first, last, topmost, depth, node, answers)

@@ -1,4 +1,4 @@
-"""Places of all hosts in the reference tree: topmost keys, parents, and what finding them takes.
+"""The place of every host in the reference tree: its topmost key, its parent, and its look-ups.
 
 References
 ----------
@@ -31,39 +31,40 @@ def places(
     buckets: int | None = None,
     progress: Progress | None = None,
 ) -> DataFrame:
-    """The place of every host in the reference tree, found by look-ups of keys.
+    """Return the place of every host in the reference tree, found by look-ups.
 
-    A look-up is one message to the key's owner (``dht = abstract``).  In a superstep all hosts ask,
-    and go on asking as long as the keys are in the same bucket of the ring; so there are few.
+    A look-up is one message to the owner of the key (``dht = abstract``).  All hosts search at the
+    same time.  In one superstep a search makes all look-ups of keys that lie in the same bucket of
+    the ring, so that there are few supersteps.
 
     Parameters
     ----------
     nodes : DataFrame
-        ``node, id_hi, id_lo``: hosts, and their ids below 2**bits.
+        ``node, id_hi, id_lo``: the hosts, and their ids, which are less than 2**bits.
     bits : int
-        Bits m of a key, 4 to 128.
+        The number m of bits of a key, 4 to 128.
     children : int
-        The most children c of a key, from 2.
+        The largest number c of children of a key, at least 2.
     assignment : str
-        Which keys a host has: ``chord`` or ``pastry``.
+        The rule that assigns keys to hosts: ``chord`` or ``pastry``.
     buckets : int, optional
-        In how many buckets of the ring the hosts are; places do not depend on it.
+        The number of buckets of the ring; it does not affect the result.
     progress : Progress, optional
 
     Returns
     -------
     DataFrame
-        `rows.PLACES`, materialised; to be freed with
-        :func:`scribe_spark.runtime.blocks.release`.
+        `rows.PLACES`, materialised; free it with :func:`scribe_spark.runtime.blocks.release`.
 
     Raises
     ------
     InputError
-        A parameter out of range, no hosts, more hosts than keys, ids that are equal or too large.
+        A parameter is out of range, there are no hosts or more hosts than keys, or ids are equal or
+        too large.
     """
     tree = ReferenceTree(bits, children)
     searched = search(nodes, tree, assignment, buckets, progress=progress)
-    # hosts whose searches went to other buckets put their parts together
+    # combine the partial results of hosts whose searches went to other buckets
     found = searched.rows(PIECES, PLACE, ANSWER)
     whole = found.where("ended").select(PLACES.names)
     complete = whole.unionByName(put_together(found.where("ended IS NOT TRUE")))
@@ -74,8 +75,8 @@ def places(
 
 
 def put_together(pieces: DataFrame) -> DataFrame:
-    """`rows.PLACES`, a row for each host, of the parts of its searches (`rows.PIECES`)."""
-    # of columns that are no counts, one part has a value
+    """Combine the partial results of hosts (`rows.PIECES`) into `rows.PLACES`."""
+    # columns that are no counts have a value in only one of the parts
     one = [F.max(name).alias(name) for name in PLACES.names if name not in ("node", *COUNTS)]
     sums = [F.sum(name).alias(name) for name in COUNTS]
     return pieces.groupBy("node").agg(*one, *sums).select(PLACES.names)

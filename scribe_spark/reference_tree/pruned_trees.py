@@ -1,8 +1,9 @@
-"""Each group's part of the one tree over all hosts, as numpy arrays.
+"""The part of the tree over all hosts that each group uses, as numpy arrays.
 
-A subscription climbs from each member, and from the source, towards the root; every (group, host)
-takes part once, as every (group, node) sends one JOIN in Scribe.  A level of the tree is one step:
-the hosts of a level are the subscribers there and the parents of those one level below.
+A subscription climbs from each member, and from the source, towards the root.  A host takes part in
+a group at most once: it forwards only the first subscription, as a Scribe node sends one JOIN. Each
+step handles one level of the tree, from the deepest: its hosts are the subscribers at this level
+and the parents of the hosts one level below.
 
 References
 ----------
@@ -21,18 +22,19 @@ from scribe_spark.core.arrays import numbered
 
 @dataclass(frozen=True)
 class Subscribers:
-    """Members and sources, each with its way up the tree.
+    """Members and sources, each with its path up the tree.
 
     Attributes
     ----------
     group, node, router : ndarray of int64, shape (M,)
-        At most one row for a member and one for a source of each group and node.
+        The group, the host and its router.  A host has at most one row as a member and one as the
+        source of a group.
     is_source : ndarray of bool, shape (M,)
-        Whether the row is that of the group's source; else it is a member's.
+        True for the source of the group, False for a member.
     offsets : ndarray of int64, shape (M + 1,)
-        Where each row's ancestors begin.
+        The ancestors of row i are at ``offsets[i]`` to ``offsets[i + 1] - 1``.
     ancestors, routers : ndarray of int64
-        Of all rows, one after the other; each row's parent first.
+        The ancestors of all rows, each from its parent to the root, and their routers.
     """
 
     group: np.ndarray
@@ -45,11 +47,11 @@ class Subscribers:
 
     @property
     def depth(self) -> np.ndarray:
-        """Return how many ancestors each has."""
+        """Return the number of ancestors of each row."""
         return np.diff(self.offsets)
 
     def at_level(self, rows: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray]:
-        """Node and router of each row's ancestor (or itself) at a level; the root's is 0."""
+        """Return node and router of the ancestor (or the row itself) at a level; the root has 0."""
         steps = self.depth[rows] - level
         node, router = self.node[rows].copy(), self.router[rows].copy()
         above = np.flatnonzero(steps > 0)
@@ -62,18 +64,20 @@ class Subscribers:
 class PrunedTrees:
     """The tree of each group: the hosts on the paths between its source and its members.
 
+    Each pair (group, host) has an index.
+
     Attributes
     ----------
     group, node, router : ndarray of int64, shape (K,)
-        A number for each (group, host), deeper levels first.
+        The group, the host and its router; the deepest levels come first.
     above : ndarray of int64, shape (K,)
-        The number of its parent in the same group; -1 at the lowest host that has the source and
-        all members at or below it.
+        The index of the parent in the same group. -1 at the top of the group's tree, which is the
+        lowest host that has the source and all members in its subtree.
     is_member : ndarray of bool, shape (K,)
     to_source : ndarray of bool, shape (K,)
-        Whether the source is at the host or below it.
+        Whether the source is in the host's subtree (or is the host).
     levels : ndarray of int64, shape (L + 1,)
-        Where the numbers of each level begin.
+        Level i from the bottom has the indices ``levels[i]`` to ``levels[i + 1] - 1``.
     """
 
     group: np.ndarray
@@ -86,7 +90,7 @@ class PrunedTrees:
 
     @classmethod
     def of(cls, subscribers: Subscribers) -> PrunedTrees:
-        """Let the subscriptions climb until those of a group have met."""
+        """Let subscriptions climb until all subscriptions of a group have met in one host."""
         names, group = np.unique(subscribers.group, return_inverse=True)
         depth = subscribers.depth
         highest = np.full(len(names), depth.max(initial=0))
@@ -94,7 +98,7 @@ class PrunedTrees:
         rows_by_depth = np.argsort(depth, kind="stable")
         begins = np.searchsorted(depth[rows_by_depth], np.arange(depth.max(initial=0) + 2))
         found: list[_Level] = []
-        climbing = np.zeros(0, dtype=np.int64)  # numbers of the level below that go on
+        climbing = np.zeros(0, dtype=np.int64)  # indices of the level below that climb further
         count = 0
         for level in range(depth.max(initial=-1), -1, -1):
             here = rows_by_depth[begins[level] : begins[level + 1]]
@@ -122,23 +126,24 @@ class PrunedTrees:
 
     @property
     def copies(self) -> tuple[np.ndarray, np.ndarray]:
-        """Sender and receiver of every copy of the message, as numbers: away from the source."""
+        """Return the indices of sender and receiver of every copy of the message."""
         lower = np.flatnonzero(self.above >= 0)
         upper = self.above[lower]
         upwards = self.to_source[lower]
         return np.where(upwards, lower, upper), np.where(upwards, upper, lower)
 
     def from_source(self, leg: np.ndarray) -> np.ndarray:
-        """The sum of the legs between each group's source and each of its hosts.
+        """Return for each host the sum over the path from the group's source to it.
 
         Parameters
         ----------
         leg : ndarray of int64, shape (K,)
-            Of each host and its parent; what it says where there is none does not matter.
+            The summand of the edge between each host and its parent; ignored for hosts without a
+            parent.
         """
         total = np.zeros(len(self.node), dtype=np.int64)
         spans = [np.arange(*ends) for ends in zip(self.levels[:-1], self.levels[1:], strict=True)]
-        # up from the source: of the children of a host at most one leads to it
+        # upwards from the source: at most one child of a host has the source in its subtree
         for level in spans:
             up = level[self.to_source[level] & (self.above[level] >= 0)]
             total[self.above[up]] = total[up] + leg[up]
@@ -150,7 +155,10 @@ class PrunedTrees:
 
 @dataclass
 class _Level:
-    """The hosts of one level; `row` is a subscriber that each is an ancestor of, or is itself."""
+    """The hosts of one level.
+
+    `row` is a subscriber that is the host itself or is in its subtree.
+    """
 
     group: np.ndarray
     node: np.ndarray
@@ -171,7 +179,7 @@ class _Level:
         climbing: np.ndarray,
         count: int,
     ) -> _Level:
-        """Subscribers `here` and the parents of the hosts `climbing` from the level below."""
+        """Combine the subscribers `here` with the parents of the hosts `climbing` from below."""
         below = found[-1] if found else None
         source = subscribers.is_source[here]
         row, to_source, is_member = here, source, ~source

@@ -1,9 +1,10 @@
-"""Reconfiguration by rounds as a program of the engine: hosts compute anew and send notices.
+"""The rounds of a reconfiguration as a program of the engine.
 
-Each bucket has what its own hosts know of their neighbours.  In a round hosts look their parents
-and children up, which takes messages where keys are another bucket's; when nobody looks up any
-more, they compare what they have found with what they knew, and tell the hosts at the other ends
-of all links that are not in both.  These compute in the next round.
+In a round, notified hosts compute their neighbours anew: they look up their parents and children,
+by messages where a key belongs to another bucket.  When all look-ups have ended, each host compares
+its new neighbours with its old ones, and sends a notice to every host that is in only one of the
+two sets.  The notified hosts compute in the next round.  A bucket stores the neighbours of its own
+hosts.
 
 References
 ----------
@@ -28,54 +29,55 @@ from scribe_spark.reference_tree.links import Links
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Branches, Climbs
 
-#: The table of what the hosts of a bucket knew of their neighbours before the reconfiguration:
-#: ``pair``, as of `Links`.
+#: The table with the neighbours of a bucket's hosts before the reconfiguration: ``pair``, see
+#: `Links`.
 LINKS = "reference tree links"
 
-#: The table of the hosts that compute in a round: ``host``.
+#: The table with the hosts that compute in a round: ``host``.
 COMPUTING = "reference tree computing"
 
-#: A kind of messages: their receivers compute.
+#: The kind of messages whose receivers compute.
 NOTICE = "notice"
 
-# What those that compute have found in a round (``host, neighbour``), and what they have known
-# since (``pair``); who has computed in which round, and how many notices it has sent (``host,
-# round, notices``); look-ups, in the bucket where a search has ended (``host, up, down``).
+# Tables of the neighbours that computing hosts have found in this round (``host, neighbour``), and
+# of the current links of all hosts that have computed in earlier rounds (``pair``); of the
+# computations, one row for each (``host, round, notices``); of look-ups, in the bucket in which the
+# search ended (``host, up, down``).
 _FOUND, _NEW_LINKS = "reference tree found", "reference tree new links"
 _COMPUTED, _LOOKUPS = "reference tree computed", "reference tree look-ups"
 
-#: A kind of messages: a neighbour that was found in another bucket.
+#: The kind of messages that bring a host a neighbour which was found in another bucket.
 _NEIGHBOUR = "neighbour"
 
 
 class Dht(CutRing, Protocol):
-    """The hash table after an event, as far as each bucket knows it."""
+    """The hash table after an event, in the part that each bucket knows."""
 
     @property
     def bounds(self) -> np.ndarray:
-        """The number of each bucket's first host, and how many numbers there are."""
+        """Return the number of the first host of each bucket, and the number of all hosts."""
         ...
 
     def keysets(self, bucket: int, tables: Tables) -> Rings:
-        """Return the keysets of a bucket's hosts."""
+        """Return the keysets of the hosts that own keys of a bucket."""
         ...
 
     def is_here(self, host: np.ndarray) -> np.ndarray:
-        """Return whether each host is there: bool."""
+        """Return whether each host is present: bool."""
         ...
 
 
 @dataclass(frozen=True)
 class Reconfigure:
-    """A round: hosts that have computed send notices, and those that get one compute.
+    """A program for one round: send the notices of the round before, then compute.
 
-    In round 0 notices are given from outside to the hosts that compute first.
+    In round 0 the caller sends notices to the hosts that compute first.
 
     Attributes
     ----------
     dht : Dht
     number : int
-        Of the round, from 0.
+        The number of the round, from 0.
     """
 
     dht: Dht
@@ -91,15 +93,15 @@ class Reconfigure:
         if self.number and not superstep:
             return self._compare(tables)
         if _NEIGHBOUR in inbox:
-            came = inbox[_NEIGHBOUR]
-            append(tables, _FOUND, {"host": came[AT], "neighbour": came["neighbour"]})
+            results = inbox[_NEIGHBOUR]
+            append(tables, _FOUND, {"host": results[AT], "neighbour": results["neighbour"]})
         climbs, branches = arrived(inbox, self.dht.tree.bits)
         if NOTICE in inbox:
             climbs, branches = self._begin(bucket, tables, distinct(inbox[NOTICE][AT]))
         return self._look_up(bucket, tables, climbs, branches)
 
     def _begin(self, bucket: int, tables: Tables, computing: np.ndarray) -> tuple[Climbs, Branches]:
-        """Return the searches of hosts that begin to compute."""
+        """Return the new searches of the hosts that compute."""
         tables[COMPUTING] = {"host": computing}
         rings = self.dht.keysets(bucket, tables)
         rows = rings.rows_of(computing)
@@ -109,15 +111,15 @@ class Reconfigure:
     def _look_up(
         self, bucket: int, tables: Tables, climbs: Climbs | None, branches: Branches | None
     ) -> Outbox:
-        """Continue searches inside the bucket; send results to the asking hosts."""
+        """Continue searches in the bucket; send results to the asking hosts."""
         if climbs is None and branches is None:
             return {}
         tree, rings = self.dht.tree, self.dht.keysets(bucket, tables)
         found, climbing, exploring = [], None, None
         if climbs is not None:
             parents, climbing = climb(tree, rings, climbs)
-            some = parents.parent != NONE
-            found.append((parents.asker[some], parents.parent[some]))
+            has_parent = parents.parent != NONE
+            found.append((parents.asker[has_parent], parents.parent[has_parent]))
             up, down = parents.lookups, np.zeros_like(parents.lookups)
             append(tables, _LOOKUPS, {"host": parents.asker, "up": up, "down": down})
         if branches is not None:
@@ -126,13 +128,13 @@ class Reconfigure:
             asker, down = np.unique(children.lookups, return_counts=True)
             append(tables, _LOOKUPS, {"host": asker, "up": np.zeros_like(down), "down": down})
         host, neighbour = (np.concatenate(column) for column in zip(*found, strict=True))
-        mine = in_bucket(self.bounds, bucket, host)
-        append(tables, _FOUND, {"host": host[mine], "neighbour": neighbour[mine]})
-        told = {AT: host[~mine], "neighbour": neighbour[~mine]}
-        return {_NEIGHBOUR: told, **dict(onward(self.dht, climbing, exploring))}
+        is_own = in_bucket(self.bounds, bucket, host)
+        append(tables, _FOUND, {"host": host[is_own], "neighbour": neighbour[is_own]})
+        results = {AT: host[~is_own], "neighbour": neighbour[~is_own]}
+        return {_NEIGHBOUR: results, **dict(onward(self.dht, climbing, exploring))}
 
     def _compare(self, tables: Tables) -> Outbox:
-        """Notices of the hosts that have computed in the round before."""
+        """Return the notices of the hosts that have computed in the round before."""
         if COMPUTING not in tables:
             return {}
         hosts, computing = int(self.bounds[-1]), tables.pop(COMPUTING)["host"]
@@ -142,29 +144,29 @@ class Reconfigure:
         for_the_first_time = np.setdiff1d(computing, _computed(tables), assume_unique=True)
         own = [new.of_hosts(computing).pairs, before.of_hosts(for_the_first_time).pairs]
         different = np.setxor1d(np.concatenate(own), found.pairs, assume_unique=True)
-        sender, told = np.divmod(different, hosts)
-        here = self.dht.is_here(told)
-        sender, told = sender[here], told[here]
+        sender, receiver = np.divmod(different, hosts)
+        here = self.dht.is_here(receiver)
+        sender, receiver = sender[here], receiver[here]
         sent = np.bincount(np.searchsorted(computing, sender), minlength=len(computing))
         number = np.full(len(computing), self.number - 1)
         append(tables, _COMPUTED, {"host": computing, "round": number, "notices": sent})
         tables[_NEW_LINKS] = {"pair": new.with_others(computing, found).pairs}
-        return {NOTICE: {AT: told}}
+        return {NOTICE: {AT: receiver}}
 
 
 def in_bucket(bounds: np.ndarray, bucket: int, host: np.ndarray) -> np.ndarray:
-    """Return whether each host is one of a bucket: bool."""
+    """Return whether each host belongs to a bucket: bool."""
     first, last = bounds[bucket : bucket + 2]
     return (host >= first) & (host < last)
 
 
 def _links(tables: Tables, name: str, hosts: int) -> Links:
-    nobody = np.zeros(0, dtype=np.int64)
-    return Links(tables[name]["pair"] if name in tables else nobody, hosts)
+    no_host = np.zeros(0, dtype=np.int64)
+    return Links(tables[name]["pair"] if name in tables else no_host, hosts)
 
 
 def _computed(tables: Tables) -> np.ndarray:
-    """Return the hosts that have computed in a round that is over, ascending."""
+    """Return the hosts that have computed in an earlier round, ascending."""
     return distinct(tables[_COMPUTED]["host"]) if _COMPUTED in tables else np.zeros(0, np.int64)
 
 
@@ -173,17 +175,16 @@ def first_to_compute(
 ) -> np.ndarray:
     """Return the hosts that compute anew in round 0: int64, ascending.
 
-    The hosts that joined, the neighbours of those that are gone, and those whose topmost key is
-    another one than before.
+    These are hosts that joined, neighbours of hosts that left, and hosts with a new topmost key.
 
     Parameters
     ----------
     before, after : Rings
-        Keysets of hosts that know the links (of others, too), before and after the events.
+        The keysets before and after the events, at least of all hosts that have links here.
     links : Links
         The links before the events.
     is_here : callable
-        Whether hosts are there after the events.
+        Returns whether hosts are present after the events.
     """
     host = after.node
     there = before.have(host)
@@ -195,19 +196,19 @@ def first_to_compute(
 
 @dataclass(frozen=True)
 class Reconfigured:
-    """The results of the rounds of a reconfiguration in a bucket.
+    """The results of a reconfiguration in a bucket.
 
     Attributes
     ----------
     before, new : Links
-        What its hosts knew before, and what those know that have computed.
+        The links of the bucket's hosts before, and the links after of the hosts that have computed.
     changing : ndarray of int64, ascending
-        The hosts that have computed, and those that are gone.
+        The hosts that have computed, and the hosts that have left.
     computed : Columns
-        ``host, round, notices``: a row each time that a host has computed.
+        ``host, round, notices``: a row for each computation.
     lookups : Columns
-        ``host, up, down``: who asked how often, for its parent and for children, in keys of the
-        bucket.
+        ``host, up, down``: the number of look-ups of a host for its parent and for its children, in
+        searches that ended in this bucket.
     """
 
     before: Links
@@ -218,23 +219,23 @@ class Reconfigured:
 
     @classmethod
     def take(cls, tables: Tables, dht: Dht) -> Reconfigured:
-        """Take it off the tables of a bucket, in which the links before are left."""
-        hosts, nobody = int(dht.bounds[-1]), np.zeros(0, dtype=np.int64)
+        """Return the results, and delete their tables in the bucket, except for the old links."""
+        hosts, no_host = int(dht.bounds[-1]), np.zeros(0, dtype=np.int64)
         before, new = _links(tables, LINKS, hosts), _links(tables, _NEW_LINKS, hosts)
         known = before.host
         changing = distinct(np.concatenate([known[~dht.is_here(known)], _computed(tables)]))
-        computed = tables.pop(_COMPUTED, dict.fromkeys(("host", "round", "notices"), nobody))
-        lookups = tables.pop(_LOOKUPS, dict.fromkeys(("host", "up", "down"), nobody))
+        computed = tables.pop(_COMPUTED, dict.fromkeys(("host", "round", "notices"), no_host))
+        lookups = tables.pop(_LOOKUPS, dict.fromkeys(("host", "up", "down"), no_host))
         tables.pop(_NEW_LINKS, None)
         return cls(before, new, changing, computed, lookups)
 
     @property
     def links(self) -> Links:
-        """All links afterwards."""
+        """Return all links after the reconfiguration."""
         return self.before.with_others(self.changing, self.new)
 
     def changed(self) -> tuple[np.ndarray, np.ndarray]:
-        """The links that are no more, and those that are new: pairs, as each end knows them."""
+        """Return the pairs of removed links, and of created ones; each end counts."""
         before = self.before.of_hosts(self.changing).pairs
         return (
             np.setdiff1d(before, self.new.pairs, assume_unique=True),

@@ -1,7 +1,8 @@
-"""The paper's experiment on many rings at once: connections and disconnections, and measures.
+"""The paper's experiment on many rings at once: connections, disconnections and measures.
 
-All rings are independent repetitions with the same number of hosts.  Every ring has one event at a
-time, all rings together; what is drawn for a ring depends on its own number only.
+All rings are independent repetitions with the same number of hosts.  Events happen one after the
+other on a ring, and at the same time on all rings.  The random draws of a ring depend only on the
+ring's own number.
 
 References
 ----------
@@ -27,36 +28,37 @@ from scribe_spark.reference_tree.tree import ReferenceTree
 
 CONNECTION, DISCONNECTION = "connection", "disconnection"
 
-#: Up to so many bits the free keys are counted; beyond, a key that is drawn twice is improbable.
+#: With at most this many bits, a new id is drawn among the free keys.  With more, an id that is
+#: already used is so improbable that it is an error.
 _COUNTED_BITS = 32
 
-#: How often each value was measured: (event, measure, value) -> count.
+#: (event, measure, value) -> number of times that this value was measured.
 Histograms = Counter
 
 
 def repeat_events(
     tree: ReferenceTree, assignment: str, hosts: int, pairs: int, rings: np.ndarray, seed: int
 ) -> Histograms:
-    """Connections, each followed by a disconnection, on rings of `hosts` hosts.
+    """Play connections, each followed by a disconnection, on rings of `hosts` hosts.
 
     Parameters
     ----------
     hosts : int
-        Hosts before each connection.
+        The number of hosts on a ring before each connection.
     pairs : int
-        How many connections each ring has, and disconnections.
+        The number of connections on each ring; there are as many disconnections.
     rings : ndarray of int64, shape (R,)
-        Numbers of the repetitions.
+        The numbers of the repetitions.
     seed : int
 
     Returns
     -------
     Counter
-        Of each event, by value: ``degree``, ``depth`` (of all hosts afterwards, in the tree of
-        hosts), ``area`` and ``area_without`` (the host that came or went), ``links`` (created or
-        removed), ``hosts`` (that computed anew), ``computations``, ``notices``, ``rounds``,
-        ``parent_lookups``, ``child_lookups``, and ``faults``: trees that are
-        none, or not those computed from nothing.
+        Histograms of each kind of event.  After each event, for all hosts: ``degree`` and ``depth``
+        in the tree of hosts.  For each event: ``area`` and ``area_without`` (with and without the
+        host that joined or left), ``links`` (removed or created), ``hosts`` (that computed anew),
+        ``computations``, ``notices``, ``rounds``, ``parent_lookups``, ``child_lookups``, and
+        ``faults``: 1 if the links are no tree, or another tree than the one computed from nothing.
     """
     world = _World.of(tree, assignment, hosts, pairs, rings, seed)
     found: Histograms = Counter()
@@ -73,17 +75,17 @@ class _World:
     Attributes
     ----------
     ids : Numbers, shape (R * slots,)
-        Of the host in each slot; each ring has one slot more than hosts.
+        The id of the host in each slot; a ring has one slot more than hosts.
     here : ndarray of bool, shape (R * slots,)
-        Whether there is a host in it.
+        Whether the slot has a host.
     rings : Rings
         The hash table.
     links : Links
-        What hosts know of one another.
+        The links that hosts know.
     parent : ndarray of int64, shape (R * slots,)
-        Parents in the trees.
+        The parent of the host in each slot.
     raw : ndarray of uint64, shape (R, pairs, 4)
-        Random bits of each ring's events.
+        The random bits of each ring's events.
     """
 
     tree: ReferenceTree
@@ -128,18 +130,18 @@ class _World:
         return np.repeat(np.arange(len(self.raw)), self.slots)
 
     def keysets(self) -> Rings:
-        """The hash table of the hosts that are there now."""
+        """Return the hash table of the present hosts."""
         there = np.flatnonzero(self.here)
         ring = self.ring_of[there]
         return Rings.of(self.tree, self.assignment, self.ids[there], ring, there, len(self.raw))
 
     def from_nothing(self) -> tuple[Links, np.ndarray]:
-        """All links as they have to be, and the parent of each slot."""
+        """Compute all links from the keysets alone, and the parent of each slot."""
         parent = all_parents(self.tree, self.rings, len(self.here))
         return Links.of_parents(parent), parent
 
     def connect(self, pair: int, found: Histograms) -> None:
-        """A host that comes to each ring."""
+        """Let a new host join each ring."""
         free = np.flatnonzero(~self.here)
         self.ids[free] = _free_key(self.tree, self._matrix(), self.raw[:, pair, :2])
         self.here[free] = True
@@ -148,7 +150,7 @@ class _World:
         self._areas(CONNECTION, before, self.parent, self.parent, found)
 
     def disconnect(self, pair: int, found: Histograms) -> None:
-        """A host that goes from each ring: any of them."""
+        """Let a random host leave each ring."""
         n = len(self.raw)
         slot = (self.raw[:, pair, 2] % np.uint64(self.slots)).astype(np.int64)
         gone = np.arange(n) * self.slots + slot
@@ -158,14 +160,14 @@ class _World:
         self._areas(DISCONNECTION, before, self.parent, before, found)
 
     def _matrix(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of each ring, ascending: halves of shape (R, hosts)."""
+        """Return the ids on each ring, ascending: two arrays of halves of shape (R, hosts)."""
         there = np.flatnonzero(self.here)
         hi, lo = (half[there].reshape(len(self.raw), -1) for half in halves_of(self.ids))
         order = np.lexsort((lo, hi), axis=1)
         return np.take_along_axis(hi, order, 1), np.take_along_axis(lo, order, 1)
 
     def _settle(self, event: str, found: Histograms) -> None:
-        """The rounds after an event: check the new tree, and count what it took."""
+        """Play the rounds after an event, check the new tree, and count the costs."""
         rings, n, there = self.keysets(), len(self.raw), self.here
         first = first_to_compute(self.rings, rings, self.links, there.__getitem__)
         done = reconfigure(self.tree, rings, self.links, first, there)
@@ -200,14 +202,14 @@ class _World:
         tree: np.ndarray,
         found: Histograms,
     ) -> None:
-        """Areas in the tree that has the host that came or went."""
+        """Count the reconfiguration area, in the tree that has the host that joined or left."""
         n = len(self.raw)
         ends = links_changed(before, after)
-        # (all slots are taken in that tree)
+        # (in this tree all slots have hosts)
         area = areas(tree, depths(tree, np.ones_like(self.here)), ends.ravel(), self.ring_of, n)
         _count(found, event, "links", np.bincount(self.ring_of[ends[:, 0]], minlength=n))
         _count(found, event, "area", area)
-        _count(found, event, "area_without", area - 1)  # a host that comes or goes has links
+        _count(found, event, "area_without", area - 1)  # the host always has a changed link
 
 
 def _count(found: Histograms, event: str, measure: str, numbers: np.ndarray) -> None:
@@ -218,7 +220,7 @@ def _count(found: Histograms, event: str, measure: str, numbers: np.ndarray) -> 
 def _first_ids(
     bits: int, hosts: int, seed: int, purpose: str, ring: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Halves of different random keys."""
+    """Return distinct random keys, as two arrays of halves."""
     if bits <= _COUNTED_BITS:
         keys = draws.distinct_below(2**bits, hosts, seed, purpose, ring).astype(np.uint64)
         return np.zeros_like(keys), keys
@@ -233,19 +235,20 @@ def _first_ids(
 
 
 def _cut(bits: int, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Halves of keys of `bits` bits, from 128 random bits each: raw has shape (2, n)."""
+    """Return keys of `bits` bits, as halves, from 128 random bits each: raw has shape (2, n)."""
     if bits <= 64:
         return np.zeros_like(raw[1]), raw[1] >> np.uint64(64 - bits)
     return raw[0] >> np.uint64(128 - bits), raw[1]
 
 
 def _free_key(tree: ReferenceTree, ids: tuple[np.ndarray, np.ndarray], raw: np.ndarray) -> Numbers:
-    """A random key of each ring that is nobody's id; raw has shape (R, 2)."""
+    """Return for each ring a random key that is no host's id; raw has shape (R, 2)."""
     hi, lo = ids
     if tree.bits <= _COUNTED_BITS:
         free = np.uint64(2**tree.bits - lo.shape[1])
         rank = (raw[:, 0] % free)[:, None]
-        # the key with `rank` free keys before it: ids up to it have no more free keys before them
+        # the wanted key has `rank` free keys before it; it is `rank` plus the number of ids before
+        # it, which are the ids with at most `rank` free keys before them
         passed = (lo - np.arange(lo.shape[1], dtype=np.uint64) <= rank).sum(axis=1)
         return from_halves(hi[:, 0], rank[:, 0] + passed.astype(np.uint64), tree.bits)
     key_hi, key_lo = _cut(tree.bits, raw.T)

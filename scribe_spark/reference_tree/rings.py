@@ -1,7 +1,7 @@
-"""Keysets: which keys the hash table assigns to which host, for many independent rings at once.
+"""Keysets: the keys that the hash table assigns to each host, for many independent rings.
 
-A keyset is an interval of keys that ends where its host's keys end; so hosts in the order of their
-last keys answer who owns a key.
+A keyset is an interval of keys.  The hosts are sorted by the last keys of their keysets; a binary
+search in these last keys finds the owner of a key.
 
 References
 ----------
@@ -21,8 +21,8 @@ from scribe_spark.errors import InputError, listed
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-#: A host has the keys after its predecessor's id up to its own id; or the keys numerically closest
-#: to its id.
+#: The assignments of keys to hosts.  `chord`: a host has the keys after its predecessor's id, up to
+#: its own id.  `pastry`: a host has the keys that are numerically closest to its id.
 ASSIGNMENTS = CHORD, PASTRY = ("chord", "pastry")
 
 
@@ -38,7 +38,7 @@ def check_assignment(assignment: str) -> None:
 
 
 def last_keys(tree: ReferenceTree, assignment: str, own: Numbers, following: Numbers) -> Numbers:
-    """The last key of each host.
+    """Return the last key of each host.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ def last_keys(tree: ReferenceTree, assignment: str, own: Numbers, following: Num
     assignment : str
         One of :data:`ASSIGNMENTS`.
     own, following : Numbers, shape (n,)
-        The ids of the hosts, and of those that follow them clockwise; equal for a single host.
+        The ids of the hosts, and of the next hosts clockwise; both are equal for a single host.
     """
     if assignment == CHORD:
         return own
     one = number(np.ones(len(own)), own)
-    # Of two hosts equally close to a key, the one with the smaller id has it: where the ring wraps
-    # between them that is the following one.
+    # If two hosts are equally close to a key, the host with the smaller id has it.  This is the
+    # following host where the ring wraps around 0 between them.
     gap = (following - own) & tree.greatest
     wraps = following <= own
     half, _ = divide(where(wraps, (gap - one) & tree.greatest, gap), 2)
@@ -62,29 +62,29 @@ def last_keys(tree: ReferenceTree, assignment: str, own: Numbers, following: Num
 
 
 def contains(first: Numbers, last: Numbers, key: Numbers) -> np.ndarray:
-    """Return whether a key is in the keyset from `first` to `last`, which may wrap."""
+    """Return whether the keyset from `first` to `last`, which may wrap around 0, has the key."""
     after, before = first <= key, key <= last
     return np.where(last < first, after | before, after & before)
 
 
 @dataclass(frozen=True)
 class Rings:
-    """Keysets of hosts, in the order of rings and last keys.
+    """The keysets of hosts, sorted by ring and last key.
 
     Attributes
     ----------
     starts : ndarray of int64, shape (R + 1,)
-        Where the hosts of each ring begin.
+        The hosts of ring i have the rows ``starts[i]`` to ``starts[i + 1] - 1``.
     beyond : ndarray of int64, shape (R,)
-        The host that has the keys after the last key of the last host of a ring.
+        The row of the host that owns the keys after the last row's last key.
     first, last, topmost : Numbers, shape (n,)
-        The keyset and its topmost key.
+        The first and the last key of each keyset, and its topmost key.
     depth : ndarray of int64, shape (n,)
-        Depth of the topmost key.
+        The depth of the topmost key.
     node : ndarray of int64, shape (n,)
-        Numbers of the hosts.
+        The numbers of the hosts.
     answers : tuple of Numbers, optional
-        The first and the last key whose owners are known here; None: all are.
+        The first and the last key of the interval in which all owners are known; None for all keys.
     """
 
     starts: np.ndarray
@@ -106,24 +106,24 @@ class Rings:
         node: np.ndarray,
         rings: int,
     ) -> Rings:
-        """All hosts of all rings.
+        """Return the keysets of all hosts on all rings.
 
         Parameters
         ----------
         ids : Numbers, shape (n,)
-            Ids of the hosts, in any order; those of one ring differ.
+            The ids of the hosts, in any order, distinct on a ring.
         ring : ndarray of int64, shape (n,)
             The ring of each host, from 0.
         node : ndarray of int64, shape (n,)
-            Its number.
+            The number of each host.
         rings : int
-            How many rings.
+            The number of rings.
         """
         order = lexsort(ids, ring)
         ids, ring, node = ids[order], ring[order], node[order]
         starts = np.searchsorted(ring, np.arange(rings + 1))
         own = last_keys(tree, assignment, ids, ids[_following(starts, ring)])
-        order = lexsort(own, ring)  # the last one's last key may have wrapped
+        order = lexsort(own, ring)  # the last key of the last host may have wrapped around 0
         last, node = own[order], node[order]
         first = last[_preceding(starts, ring)] + number(np.ones(len(ring)), last)
         first = first & tree.greatest
@@ -134,15 +134,17 @@ class Rings:
         return len(self.node)
 
     def within(self, first: Numbers, last: Numbers) -> Rings:
-        """The hosts of one ring that own keys of an interval, which are all that is known then.
+        """Return only the hosts of one ring that own keys of an interval.
+
+        The result answers for the keys of the interval only.
 
         Parameters
         ----------
         first, last : Numbers
-            One number each; the interval does not wrap.
+            The interval, one key each; it does not wrap around 0.
         """
         inside = np.flatnonzero((self.last >= first) & (self.last <= last))
-        # the owner of the last key also has the keys after all others
+        # the owner of the last key also owns the keys after all other hosts' last keys
         end = number(np.zeros(1, dtype=np.uint64), self.last) + last
         rows = np.append(inside, self.owner(np.zeros(1, int), end))
         beyond = len(rows) - 1
@@ -158,26 +160,26 @@ class Rings:
         )
 
     def ring_of(self, rows: np.ndarray) -> np.ndarray:
-        """The ring of the host in each row: int64."""
+        """Return the ring of the host in each row: int64."""
         return np.searchsorted(self.starts[1:-1], rows, side="right")
 
     def rows_of(self, node: np.ndarray) -> np.ndarray:
-        """The first row of each host that is given by its number, which is there: int64.
+        """Return the first row of each host, given by its number: int64.  The host must have one.
 
-        Numbers are close together, as places of hosts on the ring are.
+        The numbers must be dense, like positions on the ring: there is an array over their range.
         """
         least, row = self._row_by_number
         return row[node - least].astype(np.int64)
 
     def have(self, node: np.ndarray) -> np.ndarray:
-        """Return whether each host, given by its number, is there: bool."""
+        """Return whether each host, given by its number, has a row: bool."""
         least, row = self._row_by_number
         inside = (node >= least) & (node < least + len(row))
         return inside & (row[np.where(inside, node - least, 0)] != NONE)
 
     @functools.cached_property
     def _row_by_number(self) -> tuple[int, np.ndarray]:
-        """The least number of a host, and the first row of each number from there on."""
+        """Return the least host number, and an array with the first row of each number."""
         least = int(self.node.min())
         row = np.full(int(self.node.max()) - least + 1, NONE, dtype=np.int32)
         row[self.node[::-1] - least] = np.arange(len(self.node) - 1, -1, -1)
@@ -190,7 +192,9 @@ class Rings:
         return (self.answers[0] <= key) & (key <= self.answers[1])
 
     def owner(self, ring: np.ndarray, key: Numbers) -> np.ndarray:
-        """The place of each key's owner: the first host of the ring whose last key is not before.
+        """Return the row of each key's owner.
+
+        The owner is the first host of the ring whose last key is not less than the key.
 
         Returns
         -------
@@ -213,12 +217,12 @@ class Rings:
 
 
 def _following(starts: np.ndarray, ring: np.ndarray) -> np.ndarray:
-    """The place after each, around its ring."""
-    place = np.arange(1, len(ring) + 1)
-    return np.where(place == starts[ring + 1], starts[ring], place)
+    """Return the index of the next row on the same ring, which wraps around."""
+    row = np.arange(1, len(ring) + 1)
+    return np.where(row == starts[ring + 1], starts[ring], row)
 
 
 def _preceding(starts: np.ndarray, ring: np.ndarray) -> np.ndarray:
-    """The place before each, around its ring."""
-    place = np.arange(len(ring))
-    return np.where(place == starts[ring], starts[ring + 1], place) - 1
+    """Return the index of the row before on the same ring, which wraps around."""
+    row = np.arange(len(ring))
+    return np.where(row == starts[ring], starts[ring + 1], row) - 1

@@ -1,4 +1,4 @@
-"""Tables of the reference tree: their columns."""
+"""The columns of the reference tree's tables."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pyspark.sql.types import (
 
 
 def schema(**columns: DataType) -> StructType:
-    """Columns that may be NULL."""
+    """Return a schema of columns that may be NULL."""
     return StructType([StructField(name, kind, True) for name, kind in columns.items()])
 
 
 _INT, _LONG = IntegerType(), LongType()
 
-#: Look-ups of a host: for its parent, and for its children.
+#: The numbers of look-ups of a host, for its parent and for its children.
 COUNTS = ("parent_lookups", "child_lookups")
 
-#: A row for each host.  ``topmost_hi, topmost_lo`` is its topmost key and ``depth`` that key's
-#: depth; ``parent`` is NULL at the root.
+#: A row for each host.  ``topmost_hi, topmost_lo`` is its topmost key, and ``depth`` is the depth
+#: of this key in the reference tree; ``parent`` is NULL for the root.
 PLACES = schema(
     node=_LONG,
     topmost_hi=_LONG,
@@ -34,9 +34,10 @@ PLACES = schema(
     **dict.fromkeys(COUNTS, _LONG),
 )
 
-#: Parts of places: ``ended`` says that all searches of the host have.
+#: Partial rows of :data:`PLACES`; ``ended`` is true if all searches of the host ended in its
+#: bucket.
 PIECES = StructType([*PLACES.fields, StructField("ended", BooleanType(), True)])
 
-#: A row for each look-up: who asked for which key, who owns it, and whether the asker was looking
-#: for its ``parent`` or for ``children``.
+#: A row for each look-up: the host that asked, the key, the owner of the key, and ``purpose``:
+#: whether the host searched for its ``parent`` or its ``children``.
 LOOKUPS = schema(node=_LONG, key_hi=_LONG, key_lo=_LONG, owner=_LONG, purpose=StringType())

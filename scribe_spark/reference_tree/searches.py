@@ -1,4 +1,4 @@
-"""Searches on their way, as rows: what a host needs, besides the hash table, to go on with one.
+"""Searches in progress, one per row, with all data that the next bucket needs to continue them.
 
 References
 ----------
@@ -18,19 +18,20 @@ from scribe_spark.reference_tree.tree import Subtrees
 
 @dataclass(frozen=True)
 class Climbs(Rows):
-    """Searches for parents, on their way from a topmost key to the root.
+    """Searches for parents, which climb from a topmost key towards the root.
 
     Attributes
     ----------
     asker, ring : ndarray of int64, shape (n,)
-        Who asks, and on which ring.
+        The host that searches, and its ring.
     topmost : Numbers
-        Its topmost key.
+        The topmost key of this host.
     level : ndarray of int64
-        The depth of the ancestor that is next; -1 for the root's search.
+        The depth of the next ancestor to look up; -1 for the search of the root, which has none.
     above, below : ndarray of int64
-        The owners last found of ancestors above and below the topmost key; `NONE` at first.  A
-        key in any keyset that was named before is in one of these two.
+        The owner of the last looked-up ancestor that is greater than the topmost key, and of the
+        last that is smaller; `NONE` before there is one.  If the keyset of an earlier answer has
+        the next ancestor, its owner is one of these two, and no look-up is needed.
     lookups : ndarray of int64
     """
 
@@ -44,16 +45,16 @@ class Climbs(Rows):
 
     @classmethod
     def of(cls, asker: np.ndarray, ring: np.ndarray, topmost: Numbers, depth: np.ndarray) -> Climbs:
-        """Searches that begin."""
+        """Return new searches."""
         nobody = np.full(len(asker), NONE, dtype=np.int64)
         return cls(asker, ring, topmost, depth - 1, nobody, nobody, np.zeros_like(nobody))
 
 
 @dataclass(frozen=True)
 class Parents(Rows):
-    """Parents that were found; `parent` is `NONE` for the root.
+    """Results of searches for parents; `parent` is `NONE` for the root.
 
-    All are ndarray of int64, shape (n,).
+    All fields are ndarray of int64, shape (n,).
     """
 
     asker: np.ndarray
@@ -64,7 +65,7 @@ class Parents(Rows):
 
 @dataclass(frozen=True)
 class Asked(Rows):
-    """Look-ups: who asked, for which key, and who owns it."""
+    """Look-ups: the host that asked, the key, and the owner of the key."""
 
     asker: np.ndarray
     key: Numbers
@@ -73,18 +74,19 @@ class Asked(Rows):
 
 @dataclass(frozen=True)
 class Branches(Rows):
-    """Searches for children, each at a subtree that has to be visited.
+    """Searches for children, one row for each subtree that has to be visited.
 
     Attributes
     ----------
     asker, ring : ndarray of int64, shape (n,)
+        The host that searches, and its ring.
     own_first, own_last : Numbers
-        The keyset of who asks.
+        The keyset of this host.
     subtree : Subtrees
     unknown_first, unknown_last : Numbers
-        The keys of the subtree before and after these lie in keysets that are known from the
-        subtree's ancestors: those of the nearest ancestors on both sides.  Where the first is one
-        more than the last, both together have all keys of the subtree.
+        The interval of the subtree's keys whose owners are not known.  The keys before and after it
+        are in the keysets of ancestors of the subtree that were looked up before.  If the interval
+        is empty, `unknown_first` is ``unknown_last + 1``.
     """
 
     asker: np.ndarray
@@ -99,5 +101,5 @@ class Branches(Rows):
     def of(
         cls, asker: np.ndarray, ring: np.ndarray, first: Numbers, last: Numbers, subtree: Subtrees
     ) -> Branches:
-        """Searches that begin: each at the subtree of a topmost key, with the host's keyset."""
+        """Return new searches at the subtrees of topmost keys."""
         return cls(asker, ring, first, last, subtree, subtree.first, subtree.last)

@@ -1,9 +1,11 @@
-"""The topmost key of keysets: the first key in breadth-first order, found by one descent.
+"""The topmost key of an interval of keys, found by one descent in the reference tree.
 
-An interval that does not have the node of its subtree may lie in several neighbouring subtrees.
-If none of their nodes is in it, it lies in two: it ends the first of them (from a key past its
-node) and begins the second.  Level by level that stays so, and two subtrees are all that has to be
-looked at.  An interval that wraps around key 0 is of this form from the root on.
+The topmost key is the first key of the interval in breadth-first order.  The descent starts with
+the entire tree.  If an interval does not have the node of a subtree, its keys may lie in several
+adjacent child subtrees.  If it has the node of none of these, then there are exactly two: the
+interval contains the end of the first (from a key after its node) and the beginning of the second.
+On the next level there are again at most two such subtrees to look at.  An interval that wraps
+around key 0 has this form from the root on.
 
 References
 ----------
@@ -22,14 +24,14 @@ from scribe_spark.reference_tree.tree import ReferenceTree, Subtrees
 
 @dataclass(frozen=True)
 class Topmost:
-    """Topmost keys.
+    """The topmost keys of intervals.
 
     Attributes
     ----------
     key : Numbers, shape (n,)
     depth : ndarray of int64, shape (n,)
     subtree : Subtrees, shape (n,)
-        The subtrees whose nodes these keys are.
+        The subtrees whose nodes are these keys.
     """
 
     key: Numbers
@@ -38,7 +40,7 @@ class Topmost:
 
 
 def topmost_keys(tree: ReferenceTree, first: Numbers, last: Numbers) -> Topmost:
-    """The topmost key of each interval of keys, from `first` to `last`; it may wrap around 0."""
+    """Return the topmost key of each interval from `first` to `last`; it may wrap around 0."""
     n = len(first)
     found = Topmost(tree.rows(0, n), np.zeros(n, dtype=np.int64), tree.entire(n))
     wraps = last < first
@@ -65,7 +67,7 @@ def _around_zero(
     last: Numbers,
     wraps: np.ndarray,
 ) -> None:
-    """Intervals that wrap."""
+    """Find the topmost keys of intervals that wrap around 0."""
     here = tree.entire(len(rows))
     node = tree.node(here)
     inside = (first <= node) | (node <= last)
@@ -82,7 +84,10 @@ def _in_one(
     last: Numbers,
     wraps: np.ndarray,
 ) -> None:
-    """Intervals that do not wrap: down to the subtree in which they part."""
+    """Find the topmost keys of intervals that do not wrap around 0.
+
+    The descent follows one subtree until the interval lies in several of its child subtrees.
+    """
     here, depth = tree.entire(len(rows)), 0
     one = tree.number(1)
     while len(rows):
@@ -100,7 +105,8 @@ def _in_one(
         apart = last > here.last
         if not apart.any():
             continue
-        # in several subtrees: is the node of the first in it, that of the second?
+        # the interval is in several subtrees: does it have the node of the first one, or of the
+        # second?
         many = np.flatnonzero(apart)
         left = here[many]
         right_part = part[many]
@@ -124,13 +130,16 @@ def _in_two(
     depth: int,
     wraps: np.ndarray,
 ) -> None:
-    """Intervals that end one subtree and begin another of the same depth, without their nodes."""
+    """Find the topmost keys of intervals that end one subtree and begin the next one.
+
+    Both subtrees have the same depth, and their nodes are not in the interval.
+    """
     rows, first, last, ended, begun = pieces
     while len(rows):
         depth += 1
         n = len(rows)
-        # 1. the subtree that is ended: of those above its node, the one with the first key, or the
-        #    next one
+        # 1. the first subtree: of the child subtrees above its node, the one that has the
+        #    interval's first key, or else the next one
         above = tree.part(ended, tree.node(ended), np.zeros(n, dtype=bool))
         index = above.index(first)
         ended = above.subtree(index)
@@ -140,12 +149,13 @@ def _in_two(
         of_ended = is_first | has_next
         high = _choose(is_first, ended, following)
         high_key = where(is_first, node, tree.node(following))
-        # 2. the subtree that is begun: of those below its node, the first one
+        # 2. the second subtree: of the child subtrees below its node, the first one
         low_part = tree.part(begun, tree.node(begun), np.ones(n, dtype=bool))
         begun = low_part.subtree(np.zeros(n, dtype=np.int64))
         low_key = tree.node(begun)
         of_begun = low_key <= last
-        # 3. of two nodes the lesser one: where the interval wraps it is that of the second subtree
+        # 3. if both nodes are in the interval, take the smaller key, which is in the second subtree
+        #    if the interval wraps around 0
         take_low = of_begun & (~of_ended | wraps[rows])
         done = of_ended | of_begun
         key = where(take_low, low_key, high_key)

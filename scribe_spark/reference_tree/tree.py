@@ -1,7 +1,7 @@
-"""The reference tree: which key is whose parent, by arithmetic; the tree itself is never made.
+"""The reference tree, as arithmetic on keys; the tree itself is never stored.
 
-A subtree is an interval of keys.  The node of the interval splits the other keys in two parts,
-those below it and those above it, and each part is shared by a number of subtrees.
+A subtree is an interval of keys.  Its node, which is the key at the top, splits the other keys into
+a part below and a part above it.  Each part is divided among a number of child subtrees.
 
 References
 ----------
@@ -27,16 +27,17 @@ from scribe_spark.core.u128 import (
 )
 from scribe_spark.errors import InputError
 
-#: Where the parent of a subtree lies; the entire tree has none.
+#: The side of a subtree on which its parent lies; the entire tree has no parent.
 PARENT_ABOVE, PARENT_BELOW, ENTIRE = np.int8(0), np.int8(1), np.int8(2)
 
-#: Bits of a key; most children of a key (a division is by less than 2**32).
+#: The range of the number of bits, and the largest number of children of a key, which keeps
+#: divisors below 2**32.
 BITS, MOST_CHILDREN = (4, 128), 2**20
 
 
 @dataclass(frozen=True)
 class Subtrees(Rows):
-    """Subtrees, one a row.
+    """Subtrees, one per row.
 
     Attributes
     ----------
@@ -56,20 +57,20 @@ class Subtrees(Rows):
 
 @dataclass(frozen=True)
 class Part:
-    """The keys of a subtree on one side of its node, and the subtrees that share them.
+    """The keys of a subtree on one side of its node, and the child subtrees that divide them.
 
     Attributes
     ----------
     first : Numbers, shape (n,)
-        The first key.
+        The first key of the part.
     shares : ndarray of int64 or None
-        How many subtrees share the keys; None where one has them all.
+        The number of child subtrees of the part; None where there is always one.
     share, longer
-        Of the subtrees, the first `longer` have ``share + 1`` keys, the others `share`.
+        The first `longer` child subtrees have ``share + 1`` keys, the others have `share` keys.
     last : Numbers
-        The last key; a part that has no keys is not asked for anything.
+        The last key of the part.  An empty part may have any value; its methods must not be called.
     kind : ndarray of int8
-        The kind of these subtrees.
+        The kind of the child subtrees.
     """
 
     first: Numbers
@@ -80,14 +81,18 @@ class Part:
     kind: np.ndarray
 
     def index(self, key: Numbers) -> np.ndarray:
-        """The number (int64, from 0) of the subtree with each key; keys are in the part."""
+        """Return the number of the child subtree that has each key, from 0: int64.
+
+        The keys must be in the part.
+        """
         if self.shares is None:
             return np.zeros(len(self.kind), dtype=np.int64)
         offset = key - self.first
-        before = self._start(self.longer)  # keys of the longer subtrees
+        before = self._start(self.longer)  # number of keys in the longer subtrees
         in_longer = offset < before
         share = to_float(self.share)
-        # by floats, off by one at most, as there are fewer than 2**20 subtrees; made exact below
+        # the division of floats is wrong by at most one, because there are fewer than 2**20
+        # subtrees; the last two lines correct it
         within = np.where(in_longer, to_float(offset), to_float(offset - before))
         size = np.maximum(np.where(in_longer, share + 1, share), 1)
         guess = np.where(in_longer, 0, self.longer) + (within / size).astype(np.int64)
@@ -95,16 +100,16 @@ class Part:
         return guess + (self._start(guess + 1) <= offset)
 
     def subtree(self, index: np.ndarray) -> Subtrees:
-        """The subtree of that number in each row."""
+        """Return the child subtree with the given number in each row."""
         if self.shares is None:
             return Subtrees(self.first, self.last, self.kind)
         first = self.first + self._start(index)
-        # (the next one's first key may be one more than the greatest number)
+        # (sizes, because the first key of the next subtree may exceed the greatest number)
         size = self._start(index + 1) - self._start(index)
         return Subtrees(first, first + (size - number(np.ones_like(index), size)), self.kind)
 
     def last_index(self) -> np.ndarray:
-        """The number of the last subtree that has a key."""
+        """Return the number of the last child subtree that is not empty."""
         if self.shares is None:
             return np.zeros(len(self.kind), dtype=np.int64)
         empty = self.share == number(np.zeros_like(self.longer), self.share)
@@ -116,14 +121,14 @@ class Part:
         return Part(self.first[rows], self.last[rows], shares, *some)
 
     def _start(self, index: np.ndarray) -> Numbers:
-        """Return how many keys the subtrees before that number have."""
+        """Return the number of keys in the child subtrees before the given one."""
         longer = number(np.minimum(index, self.longer), self.share)
         return times(self.share, index) + longer
 
 
 @dataclass(frozen=True)
 class ReferenceTree:
-    """The tree of all keys of `bits` bits, of which each has at most `children` children.
+    """The tree of all keys of `bits` bits; a key has at most `children` children.
 
     Raises
     ------
@@ -142,32 +147,32 @@ class ReferenceTree:
             raise InputError("children", self.children, remedy)
 
     def number(self, value: int) -> Numbers:
-        """A constant of the kind of this tree's keys."""
+        """Return a constant in the number type of this tree's keys."""
         return constant(value, self.bits)
 
     @property
     def root(self) -> Numbers:
-        """The root's key."""
+        """Return the root's key."""
         return self.number(2 ** (self.bits - 1))
 
     @property
     def greatest(self) -> Numbers:
-        """The greatest key."""
+        """Return the greatest key."""
         return self.number(2**self.bits - 1)
 
     def rows(self, value: int, count: int) -> Numbers:
-        """One number in each of `count` rows."""
+        """Return the same number in each of `count` rows."""
         zeros = np.zeros(count, dtype=np.uint64)
         return number(zeros, self.root) + self.number(value)
 
     def entire(self, count: int) -> Subtrees:
-        """The entire tree, in each of `count` rows."""
+        """Return the entire tree in each of `count` rows."""
         kind = np.full(count, ENTIRE)
         return Subtrees(self.rows(0, count), self.rows(2**self.bits - 1, count), kind)
 
     def node(self, subtrees: Subtrees) -> Numbers:
-        """The key of each subtree's node."""
-        width = subtrees.last - subtrees.first  # keys other than the node
+        """Return the key of each subtree's node."""
+        width = subtrees.last - subtrees.first  # the number of keys other than the node
         away, rest = divide(width, self.children)
         away = away + number((rest != 0).astype(np.uint64), away)
         above = subtrees.kind == PARENT_ABOVE
@@ -176,12 +181,12 @@ class ReferenceTree:
         return where(entire, self.rows(2 ** (self.bits - 1), len(subtrees)), node)
 
     def part(self, subtrees: Subtrees, node: Numbers, below: np.ndarray) -> Part:
-        """The part below or above the node of each subtree; it has keys."""
+        """Return the part below or above the node of each subtree; it must not be empty."""
         one = self.number(1)
         first = where(below, subtrees.first, node + one)
         last = where(below, node - one, subtrees.last)
         kind = np.where(below, PARENT_ABOVE, PARENT_BELOW)
-        if self.children == 2:  # each part is one subtree
+        if self.children == 2:  # each part is one child subtree
             return Part(first, last, None, first, np.zeros(len(kind), dtype=np.int64), kind)
         c = self.children
         at_root = np.where(below, (c + 1) // 2, c // 2)
@@ -192,15 +197,15 @@ class ReferenceTree:
         return Part(first, last, shares, share, longer.astype(np.int64), kind)
 
     def paths(self, keys: Numbers) -> tuple[Numbers, np.ndarray]:
-        """The keys on the way from the root to each key, and the key's depth.
+        """Return the keys on the path from the root to each key, and the key's depth.
 
         Returns
         -------
         Numbers, shape (d * n,)
-            Level after level: the ancestor of row i at depth k is at ``k * n + i``, the key itself
-            at its own depth; beyond that the numbers mean nothing.
+            Level after level: the ancestor of row i at depth k is at index ``k * n + i``, and the
+            key itself is at its own depth.  Values at greater depths have no meaning.
         ndarray of int64, shape (n,)
-            Depths.
+            The depth of each key.
         """
         n = len(keys)
         depth = np.zeros(n, dtype=np.int64)
