@@ -19,11 +19,15 @@ docs/rules.md, O1 to O6.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
+from scribe_spark.bandwidth.floods import ReadEdges, WriteFlood
+from scribe_spark.bandwidth.rounds import Begun, RoundLinks
+from scribe_spark.bandwidth.runs import play_clock
 from scribe_spark.core.arrays import distinct, expand, find_sorted, read_table, run_starts
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, Dissemination
@@ -197,7 +201,7 @@ class GroupOverlays(SystemOnBuckets):
         changes = {_QUITS: _messages(now.quit), _JOINS: _messages(now.join)}
         player.play(Remember(round), changes)
         if len(group):
-            again = self._publish(player, round, now.measures)
+            again = self._publish(player, round, now)
             published.add(now.number, np.bincount(group, minlength=len(now.group)), again)
         last = last_due(now)
         player.play(CountDue(round, last))
@@ -205,22 +209,35 @@ class GroupOverlays(SystemOnBuckets):
         kept[PUBLISHED] = published.to_columns()
         count_messages(player, now)
         measured = round.multicasts() if now.measures else None
-        return SystemRound({}, due, multicasts=measured)
+        return SystemRound({}, due, multicasts=measured, begun=Begun())
 
-    def _publish(
-        self, player: SystemPlayer, round: _Round, measures: tuple[str, ...]
-    ) -> np.ndarray:
+    def _publish(self, player: SystemPlayer, round: _Round, now: LivingRound) -> np.ndarray:
         """Let publications spread; return the duplicates of each group."""
         player.play(Build(round))
-        spread = Dissemination(
-            *(round.bounds, round.facts, round.kernel, round.lan_us, self.forwards),
-            *(self.carried, self.clock, self.processing_us),
-        )
-        start = {AT: round.source, "group": np.arange(len(round.source))}
-        player.play(spread, {START: start})
-        player.play(CountCopies(round, measures))
+        if now.links is None or self.merged:
+            spread = Dissemination(
+                *(round.bounds, round.facts, round.kernel, round.lan_us, self.forwards),
+                *(self.carried, self.clock, self.processing_us),
+            )
+            start = {AT: round.source, "group": np.arange(len(round.source))}
+            player.play(spread, {START: start})
+        else:
+            self._flood(player, round, now.links)
+        player.play(CountCopies(round, now.measures))
         again = player.take(_AGAIN)[_AGAIN]["copies"]
         return again.reshape(-1, len(round.number)).sum(axis=0)
+
+    def _flood(self, player: SystemPlayer, round: _Round, links: RoundLinks) -> None:
+        """Let publications spread by the clock with bandwidth."""
+        clock = links.clock(
+            *(round.facts, round.bounds, round.kernel), held_back=False, spares=False
+        )
+        clock = replace(clock, validation_us=clock.validation_us or self.processing_us)
+        published = links.publications(np.arange(len(round.source)), round.source)
+        read = ReadEdges(clock, EDGES, self.carried)
+        write = WriteFlood(published.at_us, ARRIVALS, ARRIVED_COPIES, self.carried)
+        of_clock = clock, published, read, write, self.forwards, self.carried, write.kept
+        player.keep(partial(play_clock, *of_clock), "clock with bandwidth")
 
 
 def _in_order(pairs: Pairs) -> Pairs:
@@ -441,10 +458,12 @@ class CountCopies(_Program):
             rows = of_multicasts(arrivals, "node", "hops", "at_us")
             tables[DELIVERED] = {"delay_us": rows.pop("at_us"), **rows}
         if copies and notes_copies(self.measures):
-            rows = of_multicasts(copies, "sender", "node", "hops", "at_us", "first")
-            router = round.facts.ring.router
-            delay_us = round.kernel.delays(router[rows["sender"]], router[rows["node"]])
-            rows["sent_us"] = rows.pop("at_us") - (delay_us + 2 * round.lan_us)
+            when = "sent_us" if "sent_us" in copies else "at_us"
+            rows = of_multicasts(copies, "sender", "node", "hops", when, "first")
+            if when == "at_us":
+                router = round.facts.ring.router
+                delay_us = round.kernel.delays(router[rows["sender"]], router[rows["node"]])
+                rows["sent_us"] = rows.pop("at_us") - (delay_us + 2 * round.lan_us)
             tables[CARRIED] = {"to": rows.pop("node"), **rows}
 
 

@@ -18,6 +18,7 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from scribe_spark.bandwidth.rounds import Begun, RoundLinks
 from scribe_spark.core.arrays import NONE, Rows, find_sorted, whole_numbers
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns
@@ -143,6 +144,8 @@ class LivingRound:
         The start of multicasts, as of `ScribeConfig`.
     capacity : ndarray of int64, shape (K,), or None
         The limits of children that a user gives the nodes (`TreesConfig.capacities`).
+    links : RoundLinks or None
+        Sizes, rates and times, where publications have a size.
     """
 
     number: int
@@ -166,6 +169,7 @@ class LivingRound:
     measures: tuple[str, ...] = ()
     source: str = "root"
     capacity: np.ndarray | None = None
+    links: RoundLinks | None = None
 
     @property
     def world_round(self) -> int:
@@ -245,7 +249,11 @@ class Publications(Rows):
 
 def notes_copies(measures: tuple[str, ...]) -> bool:
     """Return whether measures read :data:`CARRIED`; all of them read :data:`DELIVERED`."""
-    return "link_stress" in measures or "node_stress" in measures
+    return not COPIES_NOTED_FOR.isdisjoint(measures)
+
+
+#: The measures that read :data:`CARRIED`.
+COPIES_NOTED_FOR = frozenset(("link_stress", "node_stress", "bytes"))
 
 
 @dataclass(frozen=True)
@@ -301,12 +309,17 @@ class SystemRound:
         Measures that are added up over the own rounds of a round of the world.
     multicasts : Multicasts, optional
         The multicasts of the world's round, of its last own round; None: they are not measured.
+    begun : Begun, optional
+        The publications that the clock with bandwidth plays after the round along the copies of
+        :data:`CARRIED`, where publications have a size; by default the multicasts, from their
+        starts.  A system that plays the clock itself names none.
     """
 
     measures: Mapping[str, float]
     publications: Publications
     counts: Mapping[str, float] = field(default_factory=dict)
     multicasts: Multicasts | None = None
+    begun: Begun | None = None
 
 
 def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound) -> SystemRound:
@@ -319,16 +332,17 @@ def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound
     now : LivingRound
         `number` is that of the world's round.
     """
-    first, last = now.own.first(now.number), now.own.first(now.number + 1)
+    first, end = now.own.first(now.number), now.own.first(now.number + 1)
     nobody = whole_numbers(), whole_numbers()
     quiet = replace(now, events=Events(), join=nobody, quit=nobody, publish=nobody)
     played = [
         play(replace(now if number == first else quiet, number=number))
-        for number in range(first, last)
+        for number in range(first, end)
     ]
     counts = {name: sum(one.counts[name] for one in played) for name in played[0].counts}
     due = Publications.join(*(one.publications for one in played))
-    return SystemRound(played[-1].measures, due, counts, played[-1].multicasts)
+    last = played[-1]
+    return SystemRound(last.measures, due, counts, last.multicasts, last.begun)
 
 
 # --- systems whose rounds are programs on buckets

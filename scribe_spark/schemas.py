@@ -214,6 +214,9 @@ BY_PART = _schema(
     **dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "max"), _DOUBLE),
 )
 
+#: The same in each round of a world whose publications have a size.
+ROUNDS_BY_PART = StructType([*_schema(round=_LONG).fields, *BY_PART.fields])
+
 #: Deliveries to the nodes of each class or region by their latency, rounded up to whole ms.
 PART_LATENCIES = _schema(
     **dict.fromkeys(("by", "part", "system"), _STRING), value=_DOUBLE, count=_LONG

@@ -89,9 +89,10 @@ def test_executors_need_no_library_of_the_config():
     """docs/cluster.md says what they need: the kernels' modules load neither pydantic nor click."""
     modules = "can.overlay, gossipsub, overlay, pastry, scribe, scribe.variants"
     modules += ", underlay.hops, underlay.matrices, worlds.in_tasks, worlds.on_driver"
-    modules += ", bandwidth.windows, bayeux.live, flooding.live, gossipsub.round, group_overlays"
-    modules += ", measures.copies, measures.delay, measures.distributions, measures.latency"
-    modules += ", measures.message_bytes, measures.node_parts, measures.joining, measures.stress"
+    modules += ", bandwidth.runs, bandwidth.windows, bayeux.live, flooding.live, gossipsub.round"
+    modules += ", group_overlays, measures.copies, measures.delay, measures.distributions"
+    modules += ", measures.latency, measures.message_bytes, measures.node_parts"
+    modules += ", measures.joining, measures.stress"
     kernels = ", ".join(f"scribe_spark.{module}" for module in modules.split(", "))
     forbidden = "{'pydantic', 'click', 'scribe_spark.config'}"
     program = f"import sys, {kernels}; assert not {forbidden} & sys.modules.keys()"

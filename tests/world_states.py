@@ -73,7 +73,9 @@ def protocols_of(
         "bayeux": LiveBayeux(),
         **(more or {}),
     }
-    systems = LiveSystems(*(beside, _NEVER, 1_000, world.case.rounds, 2), multicasts=measures)
+    systems = LiveSystems(
+        *(beside, _NEVER, 1_000, world.case.rounds, 2), multicasts=measures, links=links
+    )
     config = world.config.replace(lookups=5)
     of_pastry = config.overlay, config.world, config.seed, world.pastry.kernel
     return Protocols(*of_pastry, tree, live, systems)

@@ -28,7 +28,7 @@ from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, whole_nu
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, concatenate, take
-from scribe_spark.engine.player import Player
+from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.topology.hosts import Hosts
@@ -100,7 +100,7 @@ class RoundLinks:
         topic: np.ndarray,
         source: np.ndarray,
         relayed: np.ndarray | bool = False,
-        flood: bool = False,
+        flood: np.ndarray | bool = False,
     ) -> TimedPublications:
         """Return publications of the world's size that start together, in order.
 
@@ -124,7 +124,8 @@ class Begun(Rows):
     group : ndarray of int64
         The indices of the groups.
     publication : ndarray of int64
-        The ids of the publications in tables of copies and deliveries.
+        The names of the publications in tables of copies and deliveries.  Publications of a group
+        and name go the same way; deliveries are those of the first one.
     source, root : ndarray of int64
         The node where the publication starts, and the node from which hops count.  If they differ,
         the way between them counts as one copy.
@@ -144,13 +145,19 @@ class Begun(Rows):
         """True for publications that sources first send to another node."""
         return self.source != self.root
 
+    @property
+    def topic(self) -> np.ndarray:
+        """Return the topic of each publication: the first row of the same group and name."""
+        return self.find(self.to_columns())
+
     def find(self, rows: Columns) -> np.ndarray:
-        """Return the row of the publication of each copy or delivery, or NONE."""
+        """Return the topic of each copy or delivery, NONE where no publication has its name."""
         names = distinct(self.publication)
         key = self.group * len(names) + np.searchsorted(names, self.publication)
-        order, name = np.argsort(key), find_sorted(names, rows["publication"])
-        found = find_sorted(key[order], rows["group"] * len(names) + name)
-        return np.where((name >= 0) & (found >= 0), order[found], NONE) if len(key) else found
+        key, first = np.unique(key, return_index=True)
+        name = find_sorted(names, rows["publication"])
+        found = find_sorted(key, rows["group"] * len(names) + name)
+        return np.where((name >= 0) & (found >= 0), first[found], NONE) if len(key) else found
 
 
 # the message with a link to the bucket of its sender, and the table of these; ways of a bucket's
@@ -193,9 +200,9 @@ class _MakeLinks:
             room, delay_us = topic[known] * ROOMS, self.clock.delay(node, peer)
             parts.append(_link(room, node, room, peer, delay_us))
         if _WAY in inbox:
-            topic, source = inbox[_WAY]["topic"], inbox[_WAY][AT]
-            root, delay_us = self.begun.root[topic], np.maximum(self.begun.delay_us[topic], 1)
-            parts.append(_link(topic * ROOMS + 1, source, topic * ROOMS, root, delay_us))
+            row, begun = inbox[_WAY]["row"], self.begun
+            room, delay_us = begun.topic[row] * ROOMS, np.maximum(begun.delay_us[row], 1)
+            parts.append(_link(room + 1, begun.source[row], room, begun.root[row], delay_us))
         return {_LINK: concatenate(parts)} if parts else {}
 
 
@@ -258,27 +265,35 @@ class _WriteTimes:
 
 
 def replay_round(
-    player: Player, clock: Clock, links: RoundLinks, begun: Begun, copies: str, deliveries: str
+    player: PlaysPrograms,
+    links: RoundLinks,
+    facts: KnowsRing,
+    bounds: np.ndarray,
+    kernel: Kernel,
+    begun: Begun,
+    copies: str,
+    deliveries: str,
 ) -> None:
     """Replace the times of deliveries by those of the clock, from the copies that nodes sent.
 
     Parameters
     ----------
-    player : Player
+    player : PlaysPrograms
         Its buckets have the tables of copies and deliveries.
-    clock : Clock
-        `RoundLinks.clock` for copies that are not held back.
+    links : RoundLinks
+    facts, bounds, kernel
+        As of `Clock`.
     begun : Begun
         All publications of the round.
     copies, deliveries : str
         The names of tables: ``group, publication, sender, to``, each row in any bucket, lost copies
         included; and ``group, publication, node, hops, delay_us`` in the buckets of the nodes.
     """
+    clock = links.clock(facts, bounds, kernel, held_back=False, spares=False, seed=None)
     relayed = np.flatnonzero(begun.relayed)
-    ways = {_WAY: {AT: begun.source[relayed], "topic": relayed}}
+    ways = {_WAY: {AT: begun.source[relayed], "row": relayed}}
     player.play(_MakeLinks(clock, begun, copies), ways if len(relayed) else None)
-    topic = np.arange(len(begun))
-    published = links.publications(topic, begun.source, begun.relayed)
-    write = _WriteTimes(begun, len(clock.facts.ring), deliveries)
+    published = links.publications(begun.topic, begun.source, begun.relayed)
+    write = _WriteTimes(begun, len(facts.ring), deliveries)
     play = partial(play_clock, clock, published, _take_links, write, None, (), ())
     player.keep(play, "clock with bandwidth")

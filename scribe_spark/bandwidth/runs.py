@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyspark.sql import DataFrame
 
 from scribe_spark.bandwidth.bucket import ClockSetting
-from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.bandwidth.setting import Discipline, Nodes, Rule, TimedPublications
 from scribe_spark.bandwidth.windows import ARRIVALS, LINKS, play_windows
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.on_spark import BucketTables, Layout
 from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.player import Player
+from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import Inbox, Outbox, Tables
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.topology.hosts import Hosts
 from scribe_spark.underlay.protocol import Kernel
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.bandwidth.schedule import Schedule
 
 #: ``read(tables, inbox)`` returns the links of a bucket (`TimedLinks`, with further columns for a
 #: rule).
@@ -180,7 +182,7 @@ def play_clock(
     rule: Rule | None,
     carried: tuple[str, ...],
     kept: tuple[str, ...],
-    player: Player,
+    player: PlaysPrograms,
 ) -> None:
     """Play publications on a player that keeps its buckets; parameters: :meth:`Clock.play`."""
     player.play(_ReadLinks(clock.bounds, read))

@@ -19,7 +19,7 @@ from scribe_spark.bandwidth.bucket import ClockBucket, ClockSetting
 from scribe_spark.bandwidth.setting import TimedLinks
 from scribe_spark.core.arrays import distinct, whole_numbers
 from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.player import Player
+from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 
 #: Tables of a bucket: links (`TimedLinks` and columns for a rule); first copies; all copies, if the
@@ -146,7 +146,7 @@ def _at_peers(unwanted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 _NO_OFFER = {name: whole_numbers() for name in (AT, "room", "from_room", "tail", "link")}
 
 
-def play_windows(player: Player, bounds: np.ndarray, given: ClockSetting) -> None:
+def play_windows(player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting) -> None:
     """Play all windows; the tables :data:`LINKS` become :data:`ARRIVALS` and :data:`COPIES`."""
     program = Windows(bounds, given)
     player.play(program)

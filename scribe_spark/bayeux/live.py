@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.bayeux.joining import JOIN, MEMBER, TREE, Join, Tree
 from scribe_spark.bayeux.leaving import LEAVE, PRUNE, QUIT, Leave, Prune
 from scribe_spark.bayeux.member_lists import LISTS, MEMBERS, Forget, NextHops, Record
@@ -102,6 +103,7 @@ class _Round:
             self.root, self.lost = (kept[_SESSIONS][name].copy() for name in ("root", "lost"))
         self.published = read_table(Published, kept, PUBLISHED)
         self.multicasts: Multicasts | None = None
+        self.begun: Begun | None = None
         self._play_events(rules)
 
     def write(self, kept: Tables) -> None:
@@ -157,7 +159,8 @@ class _Round:
         came = player.take(at_root(MULTICAST)).get(at_root(MULTICAST), {})
         group, source = (came.get(name, whole_numbers()) for name in ("session", "member"))
         if self.now.measures:
-            self.multicasts = self._multicasts(came)
+            self.begun = self._begun(came)
+            self.multicasts = self._multicasts()
         # the number of publications per group; all publications of a group go the same way
         accepted = np.bincount(group, minlength=groups)
         published = np.bincount(self.now.publish[0], minlength=groups)
@@ -189,18 +192,28 @@ class _Round:
             "sessions.lost": float((self.lost >= 0).sum()),
         }
         due = self.published.take_due(last, len(self.root), taken)
-        return SystemRound(measures, due, multicasts=self.multicasts)
+        return SystemRound(measures, due, multicasts=self.multicasts, begun=self.begun)
 
-    def _multicasts(self, came: Columns) -> Multicasts:
-        """Return the first publication of each group that its root accepted."""
+    def _begun(self, came: Columns) -> Begun:
+        """Return the publications that roots have accepted, by group and source.
+
+        All publications of a group go the same way, by the name 0.
+        """
         if not came:
-            return Multicasts()
-        order = np.lexsort((came["member"], came["session"]))
-        group, first = np.unique(came["session"][order], return_index=True)
-        firsts, publication = take(came, order[first]), np.zeros(len(group), dtype=np.int64)
+            return Begun()
+        came = take(came, np.lexsort((came["member"], came["session"])))
+        group, none = came["session"], np.zeros(len(came["session"]), dtype=np.int64)
+        root = self.root[group]
         if self.now.source == "root":
-            return Multicasts.from_start(group, publication, self.root[group])
-        return Multicasts(group, publication, firsts["member"], firsts["hops"], firsts["delay_us"])
+            return Begun(group, none, root, root, none, none)
+        return Begun(group, none, came["member"], root, came["hops"], came["delay_us"])
+
+    def _multicasts(self) -> Multicasts:
+        """Return the first publication of each group that its root has accepted, by its source."""
+        assert self.begun is not None
+        group, first = np.unique(self.begun.group, return_index=True)
+        of = self.begun.take(first)
+        return Multicasts(group, of.publication, of.source, of.hops, of.delay_us)
 
 
 def _sums(columns: Columns, groups: int) -> dict[str, np.ndarray]:

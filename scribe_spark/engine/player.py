@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -37,12 +37,8 @@ class PlaysSteps(Protocol):
         ...
 
 
-class Player(PlaysSteps, Protocol):
-    """An object that holds the tables of buckets and plays programs on them."""
-
-    def begin_round(self, number: int) -> None:
-        """Begin a round: free data that only the previous round needed."""
-        ...
+class PlaysPrograms(Protocol):
+    """An object that plays programs on the tables of a protocol."""
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
         """Play a program until no node sends; return the number of messages.
@@ -54,7 +50,7 @@ class Player(PlaysSteps, Protocol):
         """
         ...
 
-    def keep(self, orchestrate: Callable[[Player], None], called: str) -> None:
+    def keep(self, orchestrate: Callable[[Any], None], called: str) -> None:
         """Let an orchestrator play programs that keep the state of buckets between supersteps.
 
         Parameters
@@ -64,6 +60,18 @@ class Player(PlaysSteps, Protocol):
         called : str
             Names the job, if there is one.
         """
+        ...
+
+    def has(self, name: str) -> bool:
+        """Return whether any bucket has rows in a table."""
+        ...
+
+
+class Player(PlaysSteps, PlaysPrograms, Protocol):
+    """An object that holds the tables of buckets and plays programs on them."""
+
+    def begin_round(self, number: int) -> None:
+        """Begin a round: free data that only the previous round needed."""
         ...
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:

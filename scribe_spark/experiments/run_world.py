@@ -106,6 +106,7 @@ class _WorldRun:
         self.measured: dict[int, dict[str, float]] = {}
         self.publications: list[pd.DataFrame] = []
         self.watched: list[pd.DataFrame] = []
+        self.by_part: list[pd.DataFrame] = []
         self.costs: dict[str, dict[str, int]] = {}
 
     def choose(self, previous: Manifest | None) -> None:
@@ -168,7 +169,7 @@ class _WorldRun:
 
     def _starts(self) -> World:
         """The world before its first round, its network and events written."""
-        self.measured, self.publications, self.watched = {}, [], []
+        self.measured, self.publications, self.watched, self.by_part = {}, [], [], []
         self.simulation.saved.pop("nodes", None)  # they are written again
         with self.progress.phase("start"):
             for line in self.simulation.graph.notes:
@@ -209,6 +210,7 @@ class _WorldRun:
         self.measured = {int(number): values for number, values in read["measures"].items()}
         self.publications = [pd.DataFrame({"system": SCRIBE, **read["publications"]})]
         self.watched = [pd.DataFrame(read.get("watched_trees", {}))]
+        self.by_part = [pd.DataFrame(read.get("by_part", {}))]
 
     def _goes_on(self, number: int) -> World:
         """The world as it was saved before a round."""
@@ -241,6 +243,7 @@ class _WorldRun:
             self.publications.append(world.publications.assign(system=SCRIBE))
             self.publications.append(world.publications_of_systems)
             self.watched.append(world.watched_trees)
+            self.by_part.append(world.by_part)
             is_last = world.number == self.config.world.rounds
             if is_last or time.monotonic() - last_saved > pause:
                 self._save(world)
@@ -265,6 +268,8 @@ class _WorldRun:
         publications = self._publications().to_dict("list")
         watched = all_told(self.watched).to_dict("list")
         read = {"measures": self.measured, "publications": publications, "watched_trees": watched}
+        if self._is_split:
+            read["by_part"] = self._by_part().to_dict("list")
         digest = self.work.write_json(measures, read)
         saved |= {"state": record, "measures": digest}
         tables = self.work.manifest["world"]["tables"]
@@ -299,6 +304,10 @@ class _WorldRun:
         tables = {**self.work.manifest["world"]["tables"], "rounds": record}
         if self.config.scribe.has_groups:
             tables |= self._write_groups(publications)
+        by_part = self._by_part() if self._is_split else None
+        if by_part is not None:
+            table = schemas.local_table(self.simulation.spark, by_part, schemas.ROUNDS_BY_PART)
+            tables["by_part"] = self.work.write_table("by_part", table)
         watched = all_told(self.watched) if self.config.scribe.has_groups else None
         latency = latency_of(self.work.folder.collect) if "latency_counts" in tables else None
         page = render_world(rows, self.work.manifest, watched, latency)
@@ -306,6 +315,19 @@ class _WorldRun:
         world = {**self.work.manifest["world"], "tables": tables}
         self.work.save(self.work.manifest | {"world": world})
         return location
+
+    @property
+    def _is_split(self) -> bool:
+        """True if measures are split by classes or regions."""
+        return self.config.bandwidth.on and bool(self.simulation.node_parts)
+
+    def _by_part(self) -> pd.DataFrame:
+        """`schemas.ROUNDS_BY_PART`, of all rounds so far."""
+        some = [found for found in self.by_part if len(found)]
+        columns = schemas.ROUNDS_BY_PART.names
+        return (
+            pd.concat(some, ignore_index=True)[columns] if some else pd.DataFrame(columns=columns)
+        )
 
     def _publications(self) -> pd.DataFrame:
         """`schemas.PUBLICATIONS`, of all publications that were due so far."""

@@ -22,7 +22,8 @@ from scribe_spark.experiments.scope import R, Scope, stage
 from scribe_spark.experiments.system_rows import Known
 from scribe_spark.experiments.tree_graph import TreeGraph
 from scribe_spark.inputs import is_local
-from scribe_spark.measures.node_parts import NodeParts, node_parts, with_parts
+from scribe_spark.measures.node_parts import with_parts
+from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.overlay import as_pastry

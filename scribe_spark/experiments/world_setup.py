@@ -191,8 +191,9 @@ def _multicast_measures(simulation: Simulation, config: WorldConfig) -> Multicas
     """The measures of the multicasts of each round."""
     underlay, scribe = simulation.underlay, config.scribe
     network = underlay.links, len(underlay.routers), underlay.lan_us
-    names = {*scribe.measures, *(("delay",) if config.bandwidth.on else ())}
-    return MulticastMeasures(tuple(sorted(names)), *network, scribe.source)
+    names = {*scribe.measures, *(("delay", "bytes") if config.bandwidth.on else ())}
+    parts = simulation.node_parts if config.bandwidth.on else ()
+    return MulticastMeasures(tuple(sorted(names)), *network, scribe.source, parts)
 
 
 def _links_of(simulation: Simulation, config: WorldConfig) -> RoundLinks | None:
@@ -225,6 +226,7 @@ def _live_systems_of(
         _multicast_measures(simulation, config),
         capacities,
         frozenset(system.name for system in systems if system.clock_of(config) == HOPS),
+        _links_of(simulation, config),
     )
 
 
@@ -263,9 +265,6 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_world(config)
     for system in living_systems(config.trees.systems):
         system.live(config)  # raises where it cannot be played
-        if config.bandwidth.on:
-            remedy = "has no clock with bandwidth in worlds yet; leave out message_size"
-            raise InputError("systems", system.name, remedy)
         if not config.scribe.has_groups:
             remedy = "has no effect without groups; give groups or members"
             raise InputError("systems", ",".join(config.trees.systems), remedy)

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
@@ -76,6 +77,7 @@ from scribe_spark.gossipsub.publication import (
 )
 from scribe_spark.gossipsub.router import Router
 from scribe_spark.gossipsub.subscribers import SUBSCRIBERS, Directory, DirectoryOfRound, Subscribers
+from scribe_spark.gossipsub.with_bandwidth import publish_in_round
 from scribe_spark.living import (
     LivingRound,
     Multicasts,
@@ -204,7 +206,7 @@ def play_heartbeat(
         return SystemRound({}, Publications(), counts)
     measured = _multicasts(published, now) if now.measures else None
     measures, due = _end_round(player, topics, published, now, clock)
-    return SystemRound(measures, due, counts, measured)
+    return SystemRound(measures, due, counts, measured, Begun())
 
 
 def _multicasts(published: _Published, now: LivingRound) -> Multicasts:
@@ -265,8 +267,10 @@ def _publish(
     player.play(Recall(*program, new, np.flatnonzero(told)))
     if player.has(ARRIVALS):
         player.play(LiveGossip(*program))
-    player.play(Spread(*program, new))
+    player.play(Spread(*program, new if now.links is None else new[:0]))
     player.play(Copies(*program))
+    if now.links is not None and len(new):
+        publish_in_round(player, *program[:2], new, now)
     player.play(CountCopies(*program, _noted(published, now)))
     taken = player.take(BY_MESSAGE, COUNTED)
     sums = _by_message(taken[BY_MESSAGE], published)

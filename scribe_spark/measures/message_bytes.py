@@ -1,12 +1,7 @@
 """Bytes sent and received by nodes and router links, in runs whose publications have a size.
 
 A payload has the size of its publication, without TCP/IP headers.  Control messages have the sizes
-of libp2p's protobuf encoding where it is known, otherwise the config's `control_size`.
-
-References
-----------
-libp2p/specs, pubsub: the messages RPC, ControlMessage, ControlIHave, ControlIWant, ControlGraft,
-ControlPrune, ControlIDontWant.
+of `message_sizes`, otherwise the config's `control_size`.
 """
 
 from __future__ import annotations
@@ -27,17 +22,13 @@ from scribe_spark.measures.measure import (
     RunTables,
     every_system,
 )
+from scribe_spark.measures.message_sizes import CONTROL_BYTES
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
 
 #: The section of the paper that compares Scribe with other systems.
 _SECTION = "V"
-
-#: The size in bytes of an RPC with one control message, which contains a message id of 20 bytes (a
-#: truncated SHA-256, as in Ethereum) and a topic of 32 bytes.  Each field is a tag, a length and
-#: its bytes, and the RPC begins with its length.
-CONTROL_BYTES = {"IDONTWANT": 27, "IWANT": 27, "IHAVE": 61, "GRAFT": 39, "PRUNE": 41}
 
 _COUNTS = ("payload_up", "payload_down", "control_up", "control_down")
 

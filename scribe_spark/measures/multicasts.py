@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from scribe_spark.measures.formulas import (
 )
 from scribe_spark.measures.histogram import add_counts
 from scribe_spark.measures.packets_on_links import PacketsOnLinks, packets_of
+from scribe_spark.measures.parts import NodeParts, count_in_parts, rows_of_parts
 from scribe_spark.measures.percentiles import (
     ARRIVED,
     COVERAGES,
@@ -49,6 +50,7 @@ from scribe_spark.measures.percentiles import (
     publication_latencies,
 )
 from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.size import Size
 
 _IP, _UNICAST = BASELINES = "ip_multicast", "naive_unicast"
@@ -85,6 +87,12 @@ _BY_NAME: dict[str, dict[str, str]] = {
         **{f"duplicates.{of}": "copies" for of in ("mean", "p95", "max")},
     },
     "link_stress": _PACKETS,
+    "bytes": {
+        f"{kind}.{way}.{of}": "B"
+        for kind in ("bytes", "control_bytes")
+        for way in ("up", "down")
+        for of in ("mean", "p95", "max")
+    },
 }
 
 
@@ -279,7 +287,8 @@ class MulticastMeasures:
     Attributes
     ----------
     names : tuple of str
-        Any of ``delay``, ``node_stress``, ``link_stress``.
+        Any of ``delay``, ``node_stress``, ``link_stress``; and ``bytes`` where publications have a
+        size.
     core_links : int
         The number of directed links between routers.
     routers : int
@@ -287,6 +296,8 @@ class MulticastMeasures:
         The delay of a node's LAN link, each way, in microseconds.
     source : str
         Where multicasts start, see `ScribeConfig`.
+    parts : tuple of NodeParts
+        The classes and regions by which delays and hops are counted, too.
     """
 
     names: tuple[str, ...] = ()
@@ -294,6 +305,7 @@ class MulticastMeasures:
     routers: int = 0
     lan_us: int = 0
     source: str = "root"
+    parts: tuple[NodeParts, ...] = ()
 
     @property
     def of_ways(self) -> bool:
@@ -335,6 +347,17 @@ class MulticastMeasures:
             for system in (of.system, *of.beside):
                 found |= _packet_numbers(system, counted, size)
         return {name: float(value) for name, value in found.items() if value is not None}
+
+    def by_part(self, taken: Mapping[str, Columns], system: str) -> list[dict[str, Any]]:
+        """Return the rows of `schemas.BY_PART` of delays and hops.
+
+        Parameters
+        ----------
+        taken : mapping of str to Columns
+            As of :meth:`measures`.
+        """
+        counted = Counted(taken.get(_COUNTED, {}))
+        return rows_of_parts(counted, self.parts, system, {"delay_ms": MICROSECONDS, "hops": 1})
 
 
 # --- counts of a bucket
@@ -426,6 +449,9 @@ class MeasureMulticasts(NodeProgram):
         found = self._reached(tables, multicasts)
         counts.add_total("reached", len(found))
         counts.add("depth", found.hops)
+        number = self.given.facts.ring.node[found.node]
+        for name, values in (("delay_ms", found.delay_us), ("hops", found.hops)):
+            count_in_parts(counts, self.measured.parts, name, number, values)
         if len(found):
             base_us = self._base_us(multicasts, found)
             delays = {"group": found.of, "total": found.delay_us, "most": found.delay_us}

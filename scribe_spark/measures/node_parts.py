@@ -1,14 +1,12 @@
-"""Measures by the class and by the region of nodes.
+"""Measures of a run by the class and by the region of nodes, see `parts`.
 
-A node's class and region are functions of its number.  So kernels can add them to the rows of any
-table with a column of nodes, without a join.
+Kernels add these to the rows of any table with a column of nodes, without a join.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,13 +16,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from scribe_spark import schemas
 from scribe_spark.measures.histogram import histogram_of_rows
 from scribe_spark.measures.measure import RunTables
-from scribe_spark.measures.percentiles import ARRIVED, THOUSANDTHS
-from scribe_spark.node_classes import NodeClasses
-from scribe_spark.pastry.nodes import router_index
+from scribe_spark.measures.parts import NodeParts, numbers_of_values
+from scribe_spark.measures.percentiles import THOUSANDTHS
 from scribe_spark.runtime.batches import Batches, Table, by_text
-
-if TYPE_CHECKING:
-    from scribe_spark.topology.hosts import Hosts
 
 #: The measures that are split by parts: name -> table, column of nodes, column of values.
 SPLIT = {
@@ -42,62 +36,6 @@ _SPLIT_BYTES = {
 
 _COUNTED = "by string, part string, system string, measure string, value double, count bigint"
 _KEYS = ["by", "part", "system", "measure"]
-
-
-@dataclass(frozen=True)
-class NodeParts:
-    """The classes or the regions of nodes.
-
-    Attributes
-    ----------
-    by : str
-        Either ``class`` or ``region``.
-    names : tuple of str
-    """
-
-    by: str
-    names: tuple[str, ...]
-
-    def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the index in `names` of each node's part: int64."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class _Classes(NodeParts):
-    classes: NodeClasses
-
-    def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
-        return self.classes.of_nodes(nodes)
-
-
-@dataclass(frozen=True, eq=False)
-class _Regions(NodeParts):
-    seed: int
-    region: np.ndarray
-    shares: np.ndarray | None
-
-    def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
-        return self.region[router_index(self.seed, nodes, len(self.region), self.shares)]
-
-
-def node_parts(config: Any, hosts: Hosts) -> tuple[NodeParts, ...]:
-    """Return the classes and the regions of nodes, if there are any.
-
-    Parameters
-    ----------
-    config : RunConfig or WorldConfig
-    hosts : Hosts
-        The hosts of the network.
-    """
-    parts: list[NodeParts] = []
-    classes = NodeClasses.of(config)
-    if classes.names:
-        parts.append(_Classes("class", classes.names, classes))
-    if hosts.region is not None:
-        regions = hosts.regions, config.seed, hosts.region, hosts.shares
-        parts.append(_Regions("region", *regions))
-    return tuple(parts)
 
 
 def with_parts(nodes: Table, parts: tuple[NodeParts, ...]) -> Table:
@@ -138,7 +76,7 @@ def measures_by_part(counted: pd.DataFrame) -> pa.Table:
         The result of :func:`count_by_part`.
     """
     found = [
-        dict(zip(_KEYS, key, strict=True)) | _numbers(rows)
+        dict(zip(_KEYS, key, strict=True)) | numbers_of_values(histogram_of_rows(rows))
         for key, rows in counted.groupby(_KEYS, sort=True)
     ]
     return schemas.arrow_table(pd.DataFrame(found, columns=schemas.BY_PART.names), schemas.BY_PART)
@@ -186,16 +124,3 @@ def _count(parts: NodeParts, measure: str, node: str, value: str) -> Any:
             )
 
     return run
-
-
-def _numbers(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return count, mean and percentiles (nearest rank) of counted values."""
-    found = histogram_of_rows(rows)
-    # integers (microseconds, for delays), because sums of floats depend on their order
-    thousandths = np.rint(found.values * THOUSANDTHS).astype(np.int64)
-    return {
-        "count": found.total,
-        "mean": int((thousandths * found.counts).sum()) / found.total / THOUSANDTHS,
-        **{name: found.nearest_rank(q) for name, q in ARRIVED.items()},
-        "max": found.max,
-    }

@@ -47,7 +47,7 @@ PUBLICATION_COUNTS = ("expected", "in_time", "late", "lost", "duplicates")
 _MOST_ROUNDS = 64
 
 #: The kinds of Scribe's messages that are not payload.
-_CONTROL = tuple(kind for kind in SCRIBE_KINDS if kind not in KINDS["payload"])
+CONTROL_KINDS = tuple(kind for kind in SCRIBE_KINDS if kind not in KINDS["payload"])
 
 #: All measures of a round with their units; see :func:`group_measures`.
 GROUP_MEASURES: dict[str, str] = (
@@ -222,7 +222,7 @@ def control_messages(measures: Mapping[str, float], seconds: float) -> float:
     seconds : float
         The length of a round in seconds.
     """
-    sent = sum(measures.get(f"messages.{kind}", 0.0) for kind in _CONTROL)
+    sent = sum(measures.get(f"messages.{kind}", 0.0) for kind in CONTROL_KINDS)
     return sent / measures["nodes.live"] / seconds
 
 

@@ -31,6 +31,7 @@ from scribe_spark.measures.multicasts import (
     MeasureMulticasts,
     MulticastMeasures,
 )
+from scribe_spark.measures.parts import NodeParts
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events, ImpossibleRound
@@ -51,8 +52,22 @@ from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import publication_results
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups, group_measures
+from scribe_spark.worlds.group_measures import (
+    CONTROL_KINDS,
+    GROUPS_MEASURED,
+    SCRIBE,
+    MeasureGroups,
+    group_measures,
+)
 from scribe_spark.worlds.link_stress import KINDS, LINKS_MEASURED, LinkStress, MeasureLinks
+from scribe_spark.worlds.round_bytes import (
+    BYTES_MEASURED,
+    MeasureBytes,
+    byte_measures,
+    byte_rows,
+    bytes_of_kinds,
+    part_table,
+)
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 from scribe_spark.worlds.rows import EVENT_NAMES, NODE_EVENTS
 from scribe_spark.worlds.scribe_multicasts import ScribeTables
@@ -63,7 +78,7 @@ if TYPE_CHECKING:
     from scribe_spark.config.trees import LiveTreesConfig
 
 #: The names of a round's result tables: see `GroupRound`.
-LEFT_BY_ROUNDS = ("publications", "watched_trees", "extra_joins")
+LEFT_BY_ROUNDS = ("publications", "watched_trees", "extra_joins", "by_part")
 
 
 @dataclass(frozen=True)
@@ -85,6 +100,8 @@ class GroupRound:
     extra_joins : pyarrow.Table
         The JOINs that the bottleneck remover caused: ``group, parent, child, parent_router,
         child_router, probes``, see `schemas.EXTRA_JOINS`.
+    by_part : pyarrow.Table
+        Measures by class and region, where publications have a size: `schemas.ROUNDS_BY_PART`.
     trees : dict of int to Tree
         The watched trees after the round, by the index of the group.
     outcomes : Columns
@@ -96,6 +113,7 @@ class GroupRound:
     publications: pa.Table
     watched_trees: pa.Table
     extra_joins: pa.Table
+    by_part: pa.Table
     trees: dict[int, Tree]
     outcomes: Columns
 
@@ -192,9 +210,9 @@ class LiveGroups:
             return
         begun = self._handed_over.begun(player.gather(OUTCOMES).get(OUTCOMES, {}))
         if len(begun):
-            given, of_trees = player.given, {"held_back": False, "spares": False, "seed": None}
-            clock = self.links.clock(given.facts, given.bounds, given.kernel, **of_trees)
-            replay_round(player.engine, clock, self.links, begun, PAYLOADS, DELIVERIES)
+            given = player.given
+            of_copies = given.facts, given.bounds, given.kernel, begun, PAYLOADS, DELIVERIES
+            replay_round(player.engine, self.links, *of_copies)
 
     def watched_indices(self, groups: Groups) -> np.ndarray:
         """Return the indices of the groups whose trees are watched."""
@@ -217,9 +235,19 @@ class LiveGroups:
         ]
         if self.multicasts.names:
             programs.append(MeasureMulticasts(given, self.multicasts, self._handed_over))
-        if self.link_stress.is_measured(round.number):
+        by_links = self.link_stress.is_measured(round.number)
+        if self.links is not None:
+            kinds = KINDS["payload"], CONTROL_KINDS, self.links.size, self.links.control
+            keeps = keeps_messages or by_links
+            programs.append(MeasureBytes(given, bytes_of_kinds(*kinds), self.parts, keeps))
+        if by_links:
             programs.append(MeasureLinks(given, KINDS, keeps_messages))
         return programs
+
+    @property
+    def parts(self) -> tuple[NodeParts, ...]:
+        """The classes and regions by which measures are split, where publications have a size."""
+        return self.multicasts.parts
 
     def see(
         self,
@@ -250,18 +278,25 @@ class LiveGroups:
                 Counted(taken.get(LINKS_MEASURED, {})), KINDS, there
             )
         measures |= self.multicasts.measures(taken, self._handed_over, there)
+        sent = Counted(taken.get(BYTES_MEASURED, {}))
+        measures |= {f"{SCRIBE}.{name}": value for name, value in byte_measures(sent).items()}
+        split = [*self.multicasts.by_part(taken, SCRIBE), *byte_rows(sent, self.parts, SCRIBE)]
         due = [publication_results(taken), publication_results(taken, LEFT)]
         after = trees_of(taken, self.watched_indices(groups), len(known))
         trees = told_trees(number, before, after, groups, known, lives.alive)
         joins = _extra_joins(taken.get(EXTRA_JOINS, {}), groups, known, kernel)
         outcomes = taken.get(OUTCOMES, {})
         return GroupRound(
-            *(of_overlay, measures, _by_group(due, groups), trees, joins, after, outcomes)
+            *(of_overlay, measures, _by_group(due, groups), trees, joins),
+            *(part_table(number, split), after, outcomes),
         )
 
 
 #: The tables of measures of every round.
-MEASURE_TABLES = (MEASURED, GROUPS_MEASURED, *TREES_SEEN, *MULTICASTS_MEASURED, LINKS_MEASURED)
+MEASURE_TABLES = (
+    *(MEASURED, GROUPS_MEASURED, *TREES_SEEN, *MULTICASTS_MEASURED, LINKS_MEASURED),
+    BYTES_MEASURED,
+)
 
 
 def refuse_unknown(

@@ -69,6 +69,8 @@ class World:
         The same for the systems beside Scribe, with a column ``system``.
     watched_trees : pandas.DataFrame
         `schemas.WATCHED_TREES` of the same rounds.
+    by_part : pandas.DataFrame
+        `schemas.ROUNDS_BY_PART` of the same rounds, where publications have a size.
     extra_joins : pandas.DataFrame
         JOINs that the bottleneck remover added in these rounds: `schemas.EXTRA_JOINS` without the
         column `system`.
@@ -86,7 +88,7 @@ class World:
     ) -> None:
         self.number, self._most = number, _FIRST_ROUNDS
         self.publications = self.watched_trees = self.extra_joins = pd.DataFrame()
-        self.publications_of_systems = pd.DataFrame()
+        self.publications_of_systems = self.by_part = pd.DataFrame()
         self.scribe = Operations()
         self._last: RoundLeft | None = None
         self._keeps_messages = False

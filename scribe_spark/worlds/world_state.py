@@ -197,13 +197,14 @@ class WorldState:
             return PlayedRound(result, measures, {})
         left = of_groups.tables()
         if protocols.systems.systems:
-            of_systems, due = self._play_systems(number, events)
+            of_systems, due, by_part = self._play_systems(number, events)
             control = control_messages(measures, protocols.systems.seconds)
             # drop a baseline's numbers beside Scribe if the baseline is also played as a system
             alone = protocols.systems.systems.keys()
             measures = {n: v for n, v in measures.items() if n.partition(".")[0] not in alone}
             measures |= of_systems | {"scribe.control": control}
             left["publications_of_systems"] = due
+            left["by_part"] = pa.concat_tables([left["by_part"], by_part])
         return PlayedRound(result, measures, left, of_groups.outcomes)
 
     def _play_groups(
@@ -221,7 +222,8 @@ class WorldState:
         of_nodes, of_groups = split_events(events, known, groups)
         round = self._incarnation.of(live.round(number, groups, self._incarnation.rounds))
         before = self._trees(live, round)
-        player.observe(traffic=keeps_messages or live.link_stress.is_measured(number))
+        traffic = keeps_messages or live.links is not None or live.link_stress.is_measured(number)
+        player.observe(traffic=traffic)
         tally = Tally(kinds_of(self._protocols))
         if memberships is not None:
             assert isinstance(player.engine, OnSpark)
@@ -251,7 +253,7 @@ class WorldState:
 
     def _play_systems(
         self, number: int, events: Mapping[str, np.ndarray]
-    ) -> tuple[dict[str, float], pa.Table]:
+    ) -> tuple[dict[str, float], pa.Table, pa.Table]:
         """Play a round of the systems beside Scribe."""
         assert self._groups is not None
         of_nodes, of_groups = split_events(events, self.ring, self._groups)

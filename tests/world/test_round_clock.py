@@ -9,15 +9,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from in_tasks import Jobs
+from in_threads import play_in_threads
 from living_groups import World, world_of
 from oracle import bandwidth as oracle
 from oracle.scribe_living.cases import random_world
-from world_states import Played
+from world_states import Played, flooders
 
 from scribe_spark.bandwidth import INTERLEAVED, SERIAL
 from scribe_spark.bandwidth.rounds import RoundLinks
-from scribe_spark.engine.between_tasks import play_in_threads
+from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.engine.in_task import InTask
+from scribe_spark.gossipsub.round import live_gossipsub
+from scribe_spark.living import SystemOnBuckets
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
@@ -25,6 +28,7 @@ from scribe_spark.scribe.sources import Sent
 from scribe_spark.topology.hosts import NO_HOSTS
 
 ROUNDS, LAN_US = 4, 1_000
+SYSTEMS = ("scribe", "gossipsub", "sparse", "bayeux", "flooding", "can", "naive_unicast")
 
 
 def links_of(size: int, **given) -> RoundLinks:
@@ -50,9 +54,21 @@ def begin(
     buckets: int = 1, **given,
 ) -> Played:  # fmt: skip
     """A world whose multicasts are measured."""
-    measures = MulticastMeasures(("delay", "node_stress"), lan_us=LAN_US, source=source)
+    measures = MulticastMeasures(("bytes", "delay", "node_stress"), lan_us=LAN_US, source=source)
     world = case_of(seed, source, delivery)
+    given = {"more": systems_of(world), **given}
     return Played(world, buckets, links=links, measures=measures, **given)
+
+
+def systems_of(world: World) -> dict[str, SystemOnBuckets]:
+    """All systems; the meshes of GossipSub are sparse, and its sources do not flood."""
+    sparse = {"d": 3, "d_low": 2, "d_high": 4, "d_out": 1, "dials": 3, "flood_publish": False}
+    return {**flooders(world), "sparse": live_gossipsub(GossipSubConfig(**sparse))}
+
+
+def without_bytes(measures: dict[str, float]) -> dict[str, float]:
+    """The measures that rounds without sizes have, too."""
+    return {name: value for name, value in measures.items() if "bytes." not in name}
 
 
 @pytest.mark.parametrize("source", ["root", "routed", "direct"])
@@ -63,8 +79,9 @@ def test_a_size_without_limits_changes_no_round(source: str, delivery: str) -> N
             begin(seed, links, source, delivery).play(saves=False)
             for links in (None, links_of(128_000))
         )
-        assert usual == sized
-        assert any("scribe.latency.p50" in measures for measures, *_ in usual)
+        assert usual == [(without_bytes(measures), *rest) for measures, *rest in sized]
+        for system in (*SYSTEMS, "ip_multicast"):
+            assert any(f"{system}.latency.p50" in measures for measures, *_ in usual), system
 
 
 def test_rounds_with_bandwidth_are_alike_on_all_engines_and_buckets() -> None:
@@ -73,8 +90,10 @@ def test_rounds_with_bandwidth_are_alike_on_all_engines_and_buckets() -> None:
     def play(exchange=None, **given) -> list:
         return begin(5, links, exchange=exchange, **given).play(saves=False)
 
-    one = play()
-    assert one != begin(5, None).play(saves=False)
+    one, usual = play(), begin(5, None).play(saves=False)
+    for system in SYSTEMS:
+        name = f"{system}.latency.p99"
+        assert any(a[0].get(name) != b[0].get(name) for a, b in zip(one, usual, strict=True)), name
     for buckets, engine in ((2, InTask), (7, InTask), (2, Jobs)):
         assert play(buckets=buckets, engine=engine) == one
     first, other = play_in_threads(2, lambda exchange: play(exchange, buckets=2))
@@ -89,7 +108,7 @@ def test_deliveries_of_rounds_are_those_of_an_event_queue(
 ) -> None:
     compared = lost = 0
     for seed in range(4):
-        played = begin(seed, links_of(**SLOW, uplink=uplink, shared=shared), source)
+        played = begin(seed, links_of(**SLOW, uplink=uplink, shared=shared), source, more={})
         for number in range(ROUNDS):
             done = played.step(number)
             tables = played.engine.gather(DELIVERIES, PAYLOADS)

@@ -1,0 +1,97 @@
+"""Floods over edges by the clock with bandwidth: links of edges, and tables of first copies.
+
+The tables are those of `dissemination.Dissemination`, in whose place the clock is played.
+
+References
+----------
+docs/rules.md, W1 to W6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.bandwidth.runs import Clock
+from scribe_spark.bandwidth.setting import ROOMS
+from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
+from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.program import Inbox, Tables
+
+#: The columns of first copies, and those of all copies, besides what copies carry.
+_FIRST = ("publication", "room", "node", "at_us", "hops", "sender")
+_COPY = (*_FIRST, "first", "sent_us")
+
+
+@dataclass(frozen=True)
+class ReadEdges:
+    """Makes links of edges; picklable.
+
+    Attributes
+    ----------
+    clock : Clock
+    edges : str
+        The table of edges: ``group, node, peer`` and what copies carry; a group is a topic.
+    carried : tuple of str
+        Columns of edges that copies carry to their receivers.
+    """
+
+    clock: Clock
+    edges: str
+    carried: tuple[str, ...] = ()
+
+    def __call__(self, tables: Tables, inbox: Inbox) -> Columns:
+        """See `runs.Read`."""
+        names = ("group", "node", "peer", *self.carried)
+        edges = tables[self.edges] if self.edges in tables else dict.fromkeys(names, _NOTHING)
+        of = {name: edges[name].astype(np.int64) for name in names}
+        node, peer, room = of["node"], of["peer"], of.pop("group") * ROOMS
+        return {
+            **of,
+            "room": room,
+            "to_room": room,
+            "delay_us": self.clock.delay(node, peer),
+            "mesh": np.ones(len(node), dtype=bool),
+            "order": np.zeros(len(node), dtype=np.int64),
+        }
+
+
+_NOTHING = whole_numbers()
+
+
+@dataclass(frozen=True)
+class WriteFlood:
+    """Makes tables of first copies and of all copies of those of the clock; picklable.
+
+    Attributes
+    ----------
+    at_us : ndarray of int64, shape (P,)
+        When each publication is published, from which the times of first copies count.
+    arrivals, copies : str
+        Names of the tables.
+    carried : tuple of str
+        As of :class:`ReadEdges`.
+    """
+
+    at_us: np.ndarray
+    arrivals: str
+    copies: str
+    carried: tuple[str, ...] = ()
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Return the columns of copies that the clock has to keep."""
+        return (*_COPY, *self.carried)
+
+    def __call__(self, tables: Tables) -> None:
+        """See `runs.Write`."""
+        for ours, theirs, names in (
+            (ARRIVALS, self.arrivals, (*_FIRST, *self.carried)),
+            (COPIES, self.copies, self.kept),
+        ):
+            came = tables.pop(ours)
+            at_us = came["at_us"] - self.at_us[came["publication"]]
+            came = {**came, "group": came["room"] // ROOMS, "at_us": at_us}
+            tables[theirs] = {name: came[name] for name in ("group", *names) if name != "room"}

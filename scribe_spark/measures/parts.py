@@ -1,0 +1,134 @@
+"""The classes and regions of nodes, and the counts of a world's round by these parts.
+
+A node's class and region are functions of its number, so a count by part needs no join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scribe_spark.measures.counts import Counted, Counts
+from scribe_spark.measures.histogram import Histogram
+from scribe_spark.measures.percentiles import ARRIVED, THOUSANDTHS
+from scribe_spark.node_classes import NodeClasses
+from scribe_spark.pastry.nodes import router_index
+
+if TYPE_CHECKING:
+    from scribe_spark.topology.hosts import Hosts
+
+
+@dataclass(frozen=True)
+class NodeParts:
+    """The classes or the regions of nodes.
+
+    Attributes
+    ----------
+    by : str
+        Either ``class`` or ``region``.
+    names : tuple of str
+    """
+
+    by: str
+    names: tuple[str, ...]
+
+    def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the index in `names` of each node's part: int64."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Classes(NodeParts):
+    classes: NodeClasses
+
+    def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
+        return self.classes.of_nodes(nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Regions(NodeParts):
+    seed: int
+    region: np.ndarray
+    shares: np.ndarray | None
+
+    def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
+        return self.region[router_index(self.seed, nodes, len(self.region), self.shares)]
+
+
+def node_parts(config: Any, hosts: Hosts) -> tuple[NodeParts, ...]:
+    """Return the classes and the regions of nodes, if there are any.
+
+    Parameters
+    ----------
+    config : RunConfig or WorldConfig
+    hosts : Hosts
+        The hosts of the network.
+    """
+    parts: list[NodeParts] = []
+    classes = NodeClasses.of(config)
+    if classes.names:
+        parts.append(_Classes("class", classes.names, classes))
+    if hosts.region is not None:
+        regions = hosts.regions, config.seed, hosts.region, hosts.shares
+        parts.append(_Regions("region", *regions))
+    return tuple(parts)
+
+
+def numbers_of_values(found: Histogram) -> dict[str, Any]:
+    """Return count, mean and percentiles (nearest rank) of counted values."""
+    # integers (microseconds, for delays), because sums of floats depend on their order
+    thousandths = np.rint(found.values * THOUSANDTHS).astype(np.int64)
+    return {
+        "count": found.total,
+        "mean": int((thousandths * found.counts).sum()) / found.total / THOUSANDTHS,
+        **{name: found.nearest_rank(q) for name, q in ARRIVED.items()},
+        "max": found.max,
+    }
+
+
+# --- rounds of a world: counts of buckets
+
+
+def count_in_parts(
+    counts: Counts, parts: Iterable[NodeParts], name: str, nodes: np.ndarray, values: np.ndarray
+) -> None:
+    """Count things of nodes by their values, the nodes of each part apart.
+
+    Parameters
+    ----------
+    nodes, values : ndarray of int64
+        The number of the node of each thing, and its value.
+    """
+    for one in parts:
+        part = one.of_nodes(nodes)
+        for index in range(len(one.names)):
+            counts.add(_name(name, one, index), values[part == index])
+
+
+def rows_of_parts(
+    counted: Counted, parts: Iterable[NodeParts], system: str, measures: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """Return rows of `schemas.BY_PART` of a system, of what `count_in_parts` has counted.
+
+    Parameters
+    ----------
+    measures : mapping of str to int
+        Name -> how many units of a value are one of the measure.
+    """
+    rows = []
+    for one in parts:
+        for index, part in enumerate(one.names):
+            for measure, units in measures.items():
+                found = counted.histogram(_name(measure, one, index))
+                if found:
+                    scaled = Histogram(found.values / units, found.counts)
+                    key = {"by": one.by, "part": part, "system": system, "measure": measure}
+                    rows.append(key | numbers_of_values(scaled))
+    return rows
+
+
+def _name(measure: str, parts: NodeParts, index: int) -> str:
+    return f"{measure} of {parts.by} {index}"

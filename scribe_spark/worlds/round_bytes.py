@@ -1,0 +1,144 @@
+"""Bytes that the live nodes send and receive in a round, of payload and of control messages.
+
+Every message that a system counts in the round has bytes: those of a publication, or of a control
+message.  A message to a dead node is sent and not received; one of a node to itself has no bytes.
+
+References
+----------
+docs/rules.md, W10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.program import AT
+from scribe_spark.measures.counts import Counted, Counts
+from scribe_spark.measures.message_sizes import size_of_control
+from scribe_spark.measures.parts import NodeParts, count_in_parts, rows_of_parts
+from scribe_spark.pastry.arrivals.observer import TRAFFIC
+from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.schemas import ROUNDS_BY_PART
+
+#: The table of counts that :class:`MeasureBytes` leaves; see `Counts`.
+BYTES_MEASURED = "measured bytes"
+
+#: What is counted of each node: as in the table `bytes` of a run -> the name of the measure.
+_COUNTED = {
+    "payload_up": "bytes.up",
+    "payload_down": "bytes.down",
+    "control_up": "control_bytes.up",
+    "control_down": "control_bytes.down",
+}
+
+_BYTES = "bytes of a node"
+
+
+def bytes_of_kinds(
+    payload: tuple[str, ...], control: tuple[str, ...], size: int, other: int
+) -> dict[str, tuple[str, int]]:
+    """Return kind of message -> ``payload`` or ``control``, and the bytes of a message.
+
+    Parameters
+    ----------
+    size, other : int
+        Bytes of a publication, and of a control message whose size no protocol states.
+    """
+    of = {kind: ("payload", size) for kind in payload}
+    return of | {kind: ("control", size_of_control(kind, other)) for kind in control}
+
+
+@dataclass(frozen=True)
+class MeasureBytes(NodeProgram):
+    """Counts of the live nodes of a bucket by their bytes: the table :data:`BYTES_MEASURED`.
+
+    Attributes
+    ----------
+    sizes : mapping of str to (str, int)
+        From :func:`bytes_of_kinds`; other kinds have no bytes.
+    parts : tuple of NodeParts
+        The nodes of each are counted apart, too.
+    keeps_messages : bool
+        Whether senders and receivers stay in the bucket; else they are forgotten.
+    """
+
+    sizes: Mapping[str, tuple[str, int]]
+    parts: tuple[NodeParts, ...]
+    keeps_messages: bool
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if superstep:
+            self._count(bucket, tables, inbox[_BYTES])
+            return {}
+        first, last = self.bounds[bucket : bucket + 2].tolist()
+        if first == last:
+            return {}
+        nothing = np.zeros(1, dtype=np.int64)
+        parts = [{AT: nothing + first, "of": nothing, "bytes": nothing}]
+        return {_BYTES: concatenate([*parts, *self._bytes(tables)])}
+
+    def _bytes(self, tables: Tables) -> Iterator[Columns]:
+        """Yield the bytes of the messages that the bucket has noted, by node."""
+        kinds, names = self.given.observer.kinds, list(_COUNTED)
+        found: dict[str, np.ndarray] = {}
+        for table in [name for name in tables if name.startswith(f"{TRAFFIC} ")]:
+            columns = tables[table]
+            of, size = self.sizes.get(kinds[columns["kind"][0]], ("", 0))
+            if not self.keeps_messages:
+                del tables[table]
+            away = columns["sender"] != columns["to"]
+            for name, end in ((f"{of}_up", "sender"), (f"{of}_down", "to")):
+                if size:
+                    sums = np.bincount(columns[end][away], minlength=len(self.given.facts.ring))
+                    found[name] = found.get(name, 0) + sums * size
+        for name, of_node in found.items():
+            node = np.flatnonzero(of_node)
+            yield {
+                AT: node,
+                "of": np.full(len(node), names.index(name)),
+                "bytes": of_node[node],
+            }
+
+    def _count(self, bucket: int, tables: Tables, came: Columns) -> None:
+        first, last = self.bounds[bucket : bucket + 2].tolist()
+        count, counts = last - first, Counts()
+        place = came["of"] * count + came[AT] - first
+        sums = np.bincount(place, came["bytes"], len(_COUNTED) * count).astype(np.int64)
+        node = self.live(bucket)
+        number = self.given.facts.ring.node[node]
+        for name, of_node in zip(_COUNTED, np.split(sums, len(_COUNTED)), strict=True):
+            values = of_node[node - first]
+            counts.add(name, values)
+            count_in_parts(counts, self.parts, f"bytes.{name}", number, values)
+        if columns := counts.columns():
+            tables[BYTES_MEASURED] = columns
+
+
+def byte_measures(counted: Counted) -> dict[str, float]:
+    """Return ``bytes.up.mean`` and so on, over live nodes: measure -> value."""
+    found: dict[str, float | None] = {}
+    for name, measure in _COUNTED.items():
+        values = counted.histogram(name)
+        ends = {"mean": values.mean(), "p95": values.nearest_rank(95), "max": values.max}
+        found |= {f"{measure}.{end}": value for end, value in ends.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def byte_rows(counted: Counted, parts: tuple[NodeParts, ...], system: str) -> list[dict[str, Any]]:
+    """Return the rows of `schemas.BY_PART` of bytes."""
+    return rows_of_parts(counted, parts, system, {f"bytes.{name}": 1 for name in _COUNTED})
+
+
+def part_table(number: int, rows: list[dict[str, Any]]) -> pa.Table:
+    """Return `schemas.ROUNDS_BY_PART` of a round, of rows of `schemas.BY_PART`."""
+    schema = to_arrow_schema(ROUNDS_BY_PART)
+    return pa.Table.from_pylist([{"round": number, **row} for row in rows], schema=schema)
