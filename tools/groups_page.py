@@ -28,7 +28,7 @@ __all__ = ["FIGURE", "WAITED", "churn_figure", "page"]
 _HEAD = """\
 # Scribe's trees in worlds, measured
 
-This page measures how Scribe repairs its trees in [worlds](living.md). `make groups-results` writes it (an hour on two cores). A delivery is *lost* if it does not arrive within the deadline.
+This page measures how Scribe repairs its trees in [worlds](living.md). `make groups-results` writes it. A delivery is *lost* if it does not arrive within the deadline.
 """
 
 
