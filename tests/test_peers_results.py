@@ -113,7 +113,7 @@ def test_a_page_of_scribe_alone(tmp_path):
     told = {row[1]: row for row in rows_of(page, "What the papers say")}
     local = told["group join and leave requests are handled locally"]
     # two of four JOINs end at the root
-    assert local[2:] == ["groups of 2 to 99: 50 % of JOINs end below the root", "*false*"]
+    assert local[2:] == ["JOINs that end below the root: 50 % in groups of 2 to 99", "*false*"]
     assert not any("Bayeux" in claim for claim in told)
 
 

@@ -48,11 +48,9 @@ def mass(out: Path) -> list[str]:
         "`data/groups_mass_failure.toml`: 2,500 of 10,000 nodes fail silently in round 5; in each "
         "of 150 groups a member publishes in each of 20 rounds. Numbers are sums over the seeds. "
         "*Rounds until reached again*: from the failure until all members get each publication in "
-        "its round (the rules promise at most `parent_timeout` + 3). *Repaired after N rounds*: "
-        "failed nodes with children, by the number of rounds until these children are in the tree "
-        "again. A group is *lost* if all k nodes with its state fail; the last two columns count "
-        "these groups and the missing deliveries to their members, the other columns leave them "
-        "out.",
+        "its round (at most `parent_timeout` + 3 by the rules). *Repaired after N rounds*: failed "
+        "nodes with children, by the rounds until the children are in the tree again. A group is "
+        "*lost* if all k nodes with its state fail; only the last two columns include lost groups.",
         "",
         *table(header, rows),
     ]
@@ -146,10 +144,10 @@ def root(out: Path) -> list[str]:
     ]  # fmt: skip
     return [
         *("", "## The root of the largest group fails", ""),
-        "10,000 nodes, 150 groups, seed 1, k = 5. All nodes are in the largest group, which has an "
-        "access list. Its root fails silently in round 5; the new root " + root_too + " of its "
-        "children. Trees are compared between the ends of rounds 4 and 8. 200 nodes arrive in "
-        "round 9, and all try to join in round 11; the list names half of them.",
+        "10,000 nodes, 150 groups, k = 5. All nodes are in the largest group, which has an access "
+        f"list. Its root fails silently in round 5; the new root {root_too} of its children. The "
+        "trees at the ends of rounds 4 and 8 are compared. In round 9, 200 nodes arrive; in round "
+        "11 they try to join. Half of them are on the list.",
         "",
         *table(["", "measured"], rows),
         "",
@@ -182,9 +180,9 @@ def holders(out: Path) -> list[str]:
               "refused: no group"]  # fmt: skip
     return [
         *("", "## Holders of a group's state fail", ""),
-        "`data/groups_root_failures.toml`: around the groupId of each of the ten largest groups, "
-        "the nearest nodes fail in round 5. Columns of rounds: the share of deliveries in time. "
-        "*Groups lost*: the most in any round, then the number in the last round if less.",
+        "`data/groups_root_failures.toml`: in round 5, nodes with the state of each of the ten "
+        "largest groups (*holders*) fail. The columns *round 4* to *14-19* are shares of "
+        "deliveries in time.",
         "",
         *table(header, rows),
     ]

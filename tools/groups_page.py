@@ -28,7 +28,7 @@ __all__ = ["FIGURE", "WAITED", "churn_figure", "page"]
 _HEAD = """\
 # Scribe's trees in worlds, measured
 
-`make groups-results` writes this page (about an hour on two cores). [living.md](living.md) explains worlds, [rules.md](rules.md) how trees are maintained. All worlds have the default topology and `parent_timeout` = 2; a round is one period of heartbeats. *Lost*: not delivered within the deadline.
+This page measures how Scribe repairs its trees in [worlds](living.md). `make groups-results` writes it. A delivery is *lost* if it does not arrive within the deadline.
 """
 
 
@@ -69,7 +69,7 @@ def _crowd(out: Path) -> list[str]:
     ]  # fmt: skip
     return [
         *("", "## A flash crowd", ""),
-        "`data/groups_flash_crowd.toml`: of 12,000 nodes 10,000 join one group of 10 members in "
+        "`data/groups_flash_crowd.toml`: 10,000 of 12,000 nodes join one group of 10 members in "
         f"round {at}.",
         "",
         *table(["", "measured"], rows),
@@ -90,9 +90,9 @@ def _local(out: Path) -> list[str]:
     ]  # fmt: skip
     return [
         *("", "## Who takes part in a repair", ""),
-        "15 groups for each 1,000 nodes; every six rounds, 1 node of 500 fails silently. *With "
-        "children*: failed nodes that are parents in a tree; the columns after it are means over "
-        "these failures. *Nodes involved* send, forward or answer a JOIN of the repair.",
+        "Every six rounds, one node in 500 fails silently. *With children*: failed nodes that have "
+        "children in a tree; the next columns are means over these failures. *Nodes involved* send, "
+        "forward or answer a JOIN of the repair.",
         "",
         *table(header, [cells for _, cells in sorted(rows)]),
     ]
@@ -144,9 +144,8 @@ def _refused(out: Path) -> list[str]:
     ]  # fmt: skip
     return [
         *("", "## Refused credentials", ""),
-        "10,000 nodes; 149 of 150 groups have an access list. Nodes that it does not name try to "
-        "join and to publish. *Delivered*: the difference in deliveries from the same world without "
-        "the tries.",
+        "149 of 150 groups have an access list. Nodes that are not on the list try to join and to "
+        "publish. *Delivered*: additional deliveries in comparison with a world without these tries.",
         "",
         *table(["", "JOIN", "MULTICAST"], rows),
     ]

@@ -58,7 +58,7 @@ PUBLISHED_FAILURE = {"before": 2.73, "none": 2.96, "lazy": 2.74}
 _HEAD = """\
 # Pastry's overlay in worlds, measured
 
-This page compares Pastry in simulated [worlds](living.md) with published numbers. [measures_reference.md](measures_reference.md) defines the measures. `make living` writes the page (an hour on two cores).
+This page compares Pastry in simulated [worlds](living.md) with published numbers. [measures_reference.md](measures_reference.md) defines the measures. `make living` writes the page.
 """
 
 

@@ -182,8 +182,9 @@ def _root_lists_all(peers: Peers) -> list[Case]:
         roots, lists = _roots(peers[name]), _lists(peers[name])
         at_root = roots.merge(lists, left_on=["group", "root"], right_on=["group", "node"])
         all_of = int((at_root["entries"] >= at_root["others"]).sum())
-        words = f"{share(all_of, len(roots))} of roots list all others of their group"
-        found.append(Case(all_of == len(roots), f"{words} ({name})"))
+        begin = "" if found else "roots that list all other members: "
+        words = f"{share(all_of, len(roots))} ({name})"
+        found.append(Case(all_of == len(roots), begin + words))
     return found
 
 
@@ -231,8 +232,9 @@ def _partitioning(peers: Peers) -> list[Case]:
     for metric, what in (("join_messages.max", "messages"), ("state.max", "entries")):
         before, after = one.value(metric), several.value(metric)
         if before is not None and after:
-            words = f"{k} partitions: the busiest node has 1/{number(before / after)} of the {what}"
-            found.append(Case(before / after <= k, words))
+            begin = "" if found else f"{k} partitions: at the busiest node, "
+            words = f"1/{number(before / after)} of the {what}"
+            found.append(Case(before / after <= k, begin + words))
     return found
 
 
@@ -271,8 +273,9 @@ def _joins_are_local(peers: Peers) -> list[Case]:
         if len(some):
             others, here = int(some["others"].sum()), int(taken[some.index].sum())
             size = f"{low:,} and more" if math.isinf(high) else f"{low} to {high}"
-            words = f"groups of {size}: {share(others - min(here, others), others)} of JOINs"
-            found.append(Case(here < others / 2, f"{words} end below the root"))
+            words = f"{share(others - min(here, others), others)} in groups of {size}"
+            begin = "" if found else "JOINs that end below the root: "
+            found.append(Case(here < others / 2, begin + words))
     return found
 
 

@@ -160,7 +160,7 @@ def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
     found = {(row["experiment"], row["name"]): row for row in metrics}
     most = max(len(row["seeds"]) for row in metrics)
     lines = [
-        f"| mean over {most} topologies ± standard deviation | paper | perfect tables "
+        f"| mean over {most} random networks ± standard deviation | paper | perfect tables "
         "| difference | tables from arrivals | difference |",
         "|---|---|---|---|---|---|",
     ]
