@@ -19,30 +19,35 @@ SECTION_TEXTS: dict[str, str] = {
     "bandwidth": "Sizes, times and rates of publications; nodes forward copies of a publication. "
     "Without these flags, each group has one publication, and a copy takes the delay of its "
     "route. Rates, links and --control-size have an effect only on publications with a size.",
-    "trees": "Multicast systems, and variants of Scribe's trees. A node in the tree of a group "
-    "has a children table with its children in that tree. --limit and --capacities are for "
-    "the variants bottleneck and lazy, --shed-... for bottleneck. The reference tree is a tree of "
-    "keys by Costa and Frey; a node has the positions of the keys that it holds.",
-    "bayeux": "Bayeux sends a copy for each member from the root, along the overlay's routing "
-    "tables, and merges equal hops. For runs and worlds with bayeux in --systems.",
-    "flooding": "Nodes of a Pastry ring pass each message on to the nodes in their routing "
-    "tables. For runs with flooding in --systems.",
+    "trees": "Multicast systems. By ip_multicast, routers copy packets; by naive_unicast, the "
+    "source sends a copy to each member; the sections below explain other systems. Variants "
+    "change Scribe's trees: in bottleneck, overloaded nodes hand children over to siblings; in "
+    "collapse, non-members with one child leave the tree; in lazy, JOINs add few non-members. A "
+    "children table has a node's children in one tree. --limit and --capacities have an effect "
+    "with bottleneck and lazy, --shed-... with bottleneck. The reference tree of Costa and Frey "
+    "is one tree for all groups; each node computes its position from the keys that it holds.",
+    "bayeux": "Bayeux sends publications from a group's root to its members along the overlay's "
+    "routing tables. These flags have an effect with bayeux in --systems.",
+    "flooding": "Each node of a Pastry ring forwards a message to the nodes in its routing table. "
+    "This flag has an effect with flooding in --systems.",
     "can": "In a CAN (content-addressable network), each node has a zone of a space with d "
-    "dimensions and passes messages on to the neighbouring zones. Each group has its own CAN. For "
-    "runs and worlds with can in --systems.",
+    "dimensions and forwards messages to the nodes of neighbouring zones. Each group has its own "
+    "CAN. These flags have an effect with can in --systems.",
     "gossipsub": "In GossipSub, each subscriber of a topic (here: a member of a group) connects "
     "to peers and selects some as its mesh, along which copies travel. GRAFT adds a peer to the "
     "mesh, PRUNE removes one; IHAVE announces publications to other peers, which can request "
     "them; IDONTWANT tells peers not to send a publication. At each heartbeat, nodes repair their "
-    "meshes and send IHAVE. For runs and worlds with gossipsub in --systems.",
+    "meshes and send IHAVE. These flags have an effect with gossipsub in --systems; in worlds, "
+    "events decide when members JOIN, not --gossipsub-joins, ...-join-waves or ...-heartbeats.",
     "world": "A world is divided into rounds. In each round, events happen: nodes arrive, leave, "
     "fail or recover, and members join or quit. Then Pastry and Scribe repair themselves. Events "
-    "are your own table (--events) or come from --generator; the name of a generator before a "
-    "text tells for which one the flag is.",
-    "reference_tree": "A tree of keys by Costa and Frey. A node, or host, has the positions of "
-    "the keys that it holds; its parent and children are the nodes with the next positions.",
-    "scribe": "Scribe repairs its trees in rounds: a child that no longer hears of its parent "
-    "joins again by a JOIN message to the groupId.",
+    "are in your own table (--events), or --generator makes them. A flag whose text begins with "
+    "the name of a generator has an effect with that generator only.",
+    "reference_tree": "The reference tree of Costa and Frey is one tree over all nodes (hosts) of "
+    "a DHT: each node computes its position from the keys that it holds.",
+    "scribe": "A node joins a group's tree by a JOIN message to the groupId; its parent adds it to "
+    "a children table. Scribe repairs the trees in rounds: a child that no longer hears of its "
+    "parent joins again.",
     "paper": "The experiments of Section IV of the Scribe paper (JSAC 2002).",
     "execution": "Where and how the command runs; these flags change no result. The simulation "
     "divides the ring of nodeIds into intervals, called buckets, and proceeds in supersteps: in "

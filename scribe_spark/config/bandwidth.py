@@ -164,7 +164,7 @@ class BandwidthConfig(LinksConfig):
     )
     interval: Annotated[Time, _OF_NUMBERS] = Field(
         default="0us",
-        description="Time between two publications of a group; 0us: all at once",
+        description="Time between two of --publications of a group; 0us: all at once",
     )
     published_by: Annotated[Literal["source", "members", "everyone"], _OF_NUMBERS] = Field(
         default="source",

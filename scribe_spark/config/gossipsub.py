@@ -126,7 +126,8 @@ class GossipSubConfig(Section):
     gossip_factor: Annotated[
         float, Field(ge=0.0, le=1.0), _OF_PRESET, Flat("gossipsub_gossip_factor")
     ] = _of_preset(
-        "Share of the peers outside the mesh that get IHAVE, but at least D_lazy [default: 0.25]"
+        "Share of the peers outside the mesh that get IHAVE; at least D_lazy peers get it "
+        "[default: 0.25]"
     )
     mcache_gossip: Annotated[
         int, Field(ge=1, le=MOST_ROUNDS), _OF_PRESET, Flat("gossipsub_mcache_gossip")
@@ -152,7 +153,8 @@ class GossipSubConfig(Section):
     )
     idontwant: Annotated[bool, Flat("gossipsub_idontwant")] = Field(
         default=True,
-        description="Nodes tell their mesh peers which publications they have, by IDONTWANT (v1.2)",
+        description="Nodes tell their mesh peers which publications they have, by IDONTWANT "
+        "(version 1.2)",
     )
     discovery: Annotated[Literal["dial", "graph"], Flat("gossipsub_discovery")] = Field(
         default="dial",
@@ -164,14 +166,14 @@ class GossipSubConfig(Section):
         ge=1,
         le=_MOST_DEGREE,
         description="Number of nodes that each subscriber (discovery dial) or node (graph) dials; "
-        "the mean number of connections is twice this",
+        "a node has twice as many connections on average",
     )
     dials_per_heartbeat: Annotated[int, Flat("gossipsub_dials_per_heartbeat"), _OF_DIALS] = Field(
         default=0,
         ge=0,
         le=_MOST_DEGREE,
-        description="Number of these dials before each heartbeat, so that meshes form while nodes "
-        "connect; 0: all at once",
+        description="Discovery dial: number of these dials before each heartbeat, so that meshes "
+        "form while nodes connect; 0: all at once",
     )
     joins: Annotated[
         Literal["at_once", "waves", "unconnected"], Flat("gossipsub_joins"), _OF_RUNS

@@ -60,7 +60,7 @@ class GroupsConfig(DrawnGroups):
         default=_DRAWN["zipf_exponent"],
         ge=0.0,
         le=100.0,
-        description="Exponent of the Zipf-like group sizes: the r-th group has floor(N "
+        description="Exponent of the Zipf-like group sizes: the r-th largest group has floor(N "
         "r^-zipf_exponent + 0.5) members",
     )
     ids: Annotated[Literal["hash", "creator"], Flat("group_ids")] = Field(

@@ -42,9 +42,7 @@ class OverlayConfig(Section):
     """Pastry's nodes and their tables; the defaults are the paper's."""
 
     kind: _Kind = _kind("arrivals")
-    nodes: int = Field(
-        default=100_000, ge=1, le=MOST_NODES, description="Number of overlay nodes, N"
-    )
+    nodes: int = Field(default=100_000, ge=1, le=MOST_NODES, description="Number of nodes, N")
     b: Annotated[Literal[1, 2, 4, 8], Whole] = Field(
         default=4, description="Bits of a digit of nodeIds, b: digits have base 2^b"
     )
@@ -69,9 +67,9 @@ class OverlayConfig(Section):
     )
     contact: Annotated[Literal["nearest", "latest", "random", "discovered"], _OF_ARRIVALS] = Field(
         default="nearest",
-        description="Node that an arriving node asks first: the nearest (ties by nodeId), the "
-        "nearest with ties by latest arrival (latest), a random one, or one that Pastry's "
-        "search for near nodes finds (discovered)",
+        description="Node that an arriving node asks first: the nearest one (of equally near "
+        "ones, nearest takes the smallest nodeId, latest the last arrival), a random one, or "
+        "one that Pastry's search for a near node finds (discovered)",
     )
     introduce: Annotated[bool, _OF_ARRIVALS] = Field(
         default=True,

@@ -82,8 +82,8 @@ class EventsConfig(Section):
         default=20,
         ge=1,
         le=MOST_ROUNDS,
-        description="Number of rounds, from round 0. A run with events plays them all before it "
-        "publishes",
+        description="Number of rounds; the first is round 0. A run with events plays all rounds "
+        "before it publishes",
     )
     round_seconds: Annotated[float | None, _OF_EVENTS] = Field(
         default=None,
@@ -95,8 +95,9 @@ class EventsConfig(Section):
     )
     events: Location | None = Field(
         default=None,
-        description="CSV or Parquet table with your own events (columns round, node, event): "
-        "arrive, leave, fail, recover; with a column group also create, join, quit, publish",
+        description="CSV or Parquet table with your own events (columns round, node, event). "
+        "Events are arrive, leave, fail, recover; with a column group, also create, join, "
+        "quit, publish",
     )
     generator: Text | None = Field(
         default=None,
@@ -123,7 +124,7 @@ class EventsConfig(Section):
         default=None,
         ge=0.0,
         le=_MOST_TIME,
-        description="Time of the event of these generators in seconds, in place of event_round",
+        description="Time at which it happens, in seconds from the start, in place of event_round",
     )
     share: Annotated[float, generated_by("mass-failure", "flash-crowd")] = Field(
         default=0.1,
@@ -204,7 +205,7 @@ class EventsConfig(Section):
         default=1,
         ge=0,
         le=MOST_ROUNDS,
-        description="Rounds until other nodes notice that a node has failed",
+        description="Rounds between a node's failure and the time when other nodes notice it",
     )
     repair: Annotated[Literal["lazy", "none", "eager"], _OF_FAILURES] = Field(
         default="lazy",

@@ -56,7 +56,7 @@ class MaintenanceConfig(Section):
     access: Location | None = Field(
         default=None,
         description="CSV or Parquet table of rights (columns group, node, right): nodes that may "
-        "create, join or multicast; a right without rows belongs to all nodes",
+        "create, join or multicast; a right that no row names belongs to all nodes",
     )
     replicas: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
         default=5,
@@ -143,7 +143,7 @@ class ScribeConfig(DrawnGroups, MaintenanceConfig):
         default=_DRAWN["zipf_exponent"],
         ge=0.0,
         le=100.0,
-        description="Exponent of the Zipf-like group sizes: the r-th group has floor(N "
+        description="Exponent of the Zipf-like group sizes: the r-th largest group has floor(N "
         "r^-zipf_exponent + 0.5) members",
     )
     ids: Annotated[Literal["hash", "creator"], Flat("group_ids"), _OF_GROUPS] = Field(

@@ -64,10 +64,10 @@ class TopologyConfig(Section):
 
     kind: _Network = Field(
         default="transit-stub",
-        description="Network of routers: transit-stub, power-law, topohub:NAME (a real network "
-        "from topohub), or a file: GML (Shadow), GraphML (Topology Zoo), or an edge list "
-        "(columns src, dst, delay_ms[, weight]; or two routers per line); in Python also a "
-        "GraphFrame, Topology or DataFrames",
+        description="Network of routers: transit-stub, power-law, topohub:NAME (a real network of "
+        "the package topohub), or a file: GML (Shadow), GraphML (Topology Zoo), or an edge "
+        "list (columns src, dst, delay_ms[, weight]; or two routers per line); in Python also "
+        "a GraphFrame, Topology or DataFrames",
     )
     routes: Literal["shortest", "direct"] = Field(
         default="shortest",
@@ -162,7 +162,7 @@ class TopologyConfig(Section):
     region_latency: Annotated[Literal["one-way", "round-trip"], _OF_REGIONS] = Field(
         default="one-way",
         description="Numbers of the matrix are one-way delays (one-way) or round-trip times "
-        "(round-trip); columns named one_way_ms or rtt_ms need no flag",
+        "(round-trip); columns named one_way_ms or rtt_ms override this",
     )
     region_shares: Annotated[Names, _OF_REGIONS] = Field(
         default=(),
@@ -171,8 +171,8 @@ class TopologyConfig(Section):
     )
     region_jitter: Annotated[Time | None, _OF_REGIONS] = Field(
         default=None,
-        description="Greatest random delay that is added between two sites; a region has up to 16 "
-        "sites",
+        description="Greatest random delay that is added between two sites; the nodes of a region "
+        "are spread over up to 16 sites",
     )
 
     @model_validator(mode="before")

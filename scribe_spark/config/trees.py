@@ -34,9 +34,7 @@ class LiveTreesConfig(Section):
 
     variants: Names = Field(
         default=(),
-        description="Variants of Scribe's trees: bottleneck (nodes hand over children beyond a "
-        "limit; JSAC IV.E), collapse (forwarders with one child leave), lazy (JOINs add few "
-        "forwarders; JSAC IV.F)",
+        description="Variants of Scribe's trees, separated by commas: bottleneck, collapse, lazy",
     )
     limit: Annotated[int, _OF_LIMITS, _OF_ONE_LIMIT] = Field(
         default=64,
@@ -62,13 +60,13 @@ class LiveTreesConfig(Section):
     )
     shed_table: Annotated[Literal["remaining", "whole"], _OF_REMOVER] = Field(
         default="remaining",
-        description="Siblings among which a dropped child finds a new parent: those that remain "
-        "(remaining), or all at the round's start (whole)",
+        description="Siblings among which a dropped child finds a new parent: those that the node "
+        "still has (remaining), or all that it had at the round's start (whole)",
     )
 
     systems: Names = Field(
         default=(),
-        description="Systems of the world, separated by commas; all play the same events",
+        description="Systems of the world beside Scribe, separated by commas",
     )
 
     @field_validator("systems")
