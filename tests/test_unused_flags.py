@@ -193,7 +193,7 @@ def test_a_topology_takes_no_flag_of_anything_else(call):
             code, err = call("topology", word, *given)
             assert code == 2, name
             assert err.startswith(f"scribe-spark: error: {name} = ")
-            assert "is not of the network" in err
+            assert "has no effect on the network" in err
 
 
 def test_worlds_and_runs_refuse_in_python_what_they_did(tmp_path):

@@ -252,8 +252,9 @@ run = Command(
     "run",
     callback=_run,
     params=[*_RUN_FLAGS, CONFIG, IMPORT, DRY_RUN, PHASE],
-    help="Simulate Scribe over Pastry, measure it against the baselines, draw the "
-    "figures. The defaults are the paper's experiment (data/paper.toml).",
+    help="Simulate multicast systems, by default Scribe over Pastry; compare their delays and "
+    "loads with IP multicast, and draw the figures. The defaults are the experiment of the "
+    "Scribe paper (JSAC 2002), as in data/paper.toml.",
     epilog=_examples(
         "run",
         "run --nodes 2000 --groups 50 --out out/small",
@@ -268,8 +269,9 @@ sweep = Command(
     "sweep",
     callback=_sweep,
     params=[SET, *_RUN_FLAGS, CONFIG, IMPORT, DRY_RUN],
-    help="Run every point of a grid over config fields, each in OUT/field=value,.../, and put all "
-    "their numbers into one table (OUT/sweep) and one page (OUT/sweep.html).",
+    help="Run an experiment for each point of a grid of settings. Each run has its own folder "
+    "OUT/field=value,.../; the numbers of all runs are in one table (OUT/sweep) and on one page "
+    "(OUT/sweep.html).",
     epilog=_examples(
         "sweep --set nodes=10000,100000 --set b=2,4 --out out/grid",
         "sweep --config data/sweep_b.toml --out out/b",
@@ -283,10 +285,10 @@ paper = Command(
     "paper",
     callback=_paper,
     params=options([*PAPER_FIELDS.values(), *EXECUTION_FIELDS.values()], PAPER_OUT),
-    help="Run every experiment of Section IV over several topologies, each as a run of its own in "
-    "OUT/EXPERIMENT/seed=SEED, and write their means beside the published numbers. With --resume "
-    "what is complete in OUT is kept: an interrupted one goes on where it was, and more --seeds or "
-    "--experiments add to it.",
+    help="Run every experiment of Section IV of the Scribe paper over several topologies, each as "
+    "a run in OUT/EXPERIMENT/seed=SEED, and write their means beside the published numbers. "
+    "--resume keeps the complete runs in OUT, continues an interrupted one, and adds runs if you "
+    "give more --seeds or --experiments.",
     epilog=_examples(
         "paper",
         "paper --resume",
@@ -303,7 +305,7 @@ report = Command(
         IMPORT,
         *options([EXECUTION_FIELDS["master"], EXECUTION_FIELDS["remote"]]),
     ],
-    help="Draw report.html and the figures again, from the tables of a run.",
+    help="Draw report.html and the figures of a run again, from its tables.",
     epilog=_examples("report --out out/small"),
 )
 
@@ -318,12 +320,13 @@ verify = Command(
     callback=_verify,
     params=[
         click.Argument(["place"], type=TEXT, metavar="OUT", required=False),
-        Flag(["--out"], type=TEXT, help=f"The same as OUT  [default: {RUN_OUT}]"),
+        Flag(["--out"], type=TEXT, help=f"Another way to give OUT  [default: {RUN_OUT}]"),
         *options([EXECUTION_FIELDS["master"], EXECUTION_FIELDS["remote"]]),
     ],
-    help="Verify that all tables and texts in OUT are as they were written, whatever OUT holds: a "
-    "run, a sweep, a world, the whole paper, or experiments on the reference tree. A line for each "
-    "that is damaged, and exit code 1. Pages and figures are drawn from these and not verified.",
+    help="Check that all tables and texts in OUT are as they were written. OUT contains a run, a "
+    "sweep, a world, the whole paper, or experiments with the reference tree. If files are "
+    "damaged, print a line for each and exit with 1. Pages and figures are not checked, as "
+    "`report` can draw them again.",
     epilog=_examples("verify out/small", "verify s3a://bucket/run"),
 )
 
@@ -337,25 +340,26 @@ compare = Command(
             type=TEXT,
             multiple=True,
             metavar="[MEASURE=]PERCENT",
-            help="Exit code 1 where a headline measure differs from the first folder's by more "
-            "than this (5%), or the measure that is named (scribe.rad.median=2%), up or down; may "
-            "be repeated",
+            help="Exit with 1 if any headline measure (5%), or the named measure "
+            "(scribe.rad.median=2%), differs from the first folder's by more than this percentage; "
+            "may be repeated",
         ),
         Flag(
             ["--any-version"],
             is_flag=True,
-            help="Compare folders of several versions of scribe_spark, too",
+            help="Also compare folders that different versions of scribe_spark wrote",
         ),
         Flag(
             ["--out"],
             type=TEXT,
-            help="Folder of the page and tables; those of an earlier comparison are replaced  "
+            help="Folder for the page and the tables; an earlier comparison is replaced  "
             f"[default: {COMPARE_OUT}]",
         ),
     ],
-    help="Compare the folders of runs, or of worlds, with the first of them: headline measures "
-    "with their differences, figures over each other, and the settings that differ, in "
-    "OUT/compare.html; every measure in compare.csv and compare.json. No Spark needed.",
+    help="Compare runs, or worlds, with the first one. OUT/compare.html shows the headline "
+    "measures (the numbers on top of a report) with their differences, the figures over each "
+    "other, and the settings that differ; compare.csv and compare.json have all measures. Needs "
+    "no Spark.",
     epilog=_examples(
         "compare out/before out/after",
         "compare out/before out/after --fail-above 5% --fail-above scribe.rad.median=1%",
@@ -371,13 +375,15 @@ topology = Command(
         *options(_of_network()),
         *ignored(
             [field for field in RUN_FIELDS.values() if field not in _of_network()],
-            "is not of the network: this command does not look at it; leave it out",
+            "has no effect on the network, which is all that this command shows; leave it out",
         ),
-        Flag(["--out"], type=TEXT, help="Also write routers and links there, as Parquet"),
+        Flag(
+            ["--out"], type=TEXT, help="Also write the routers and links to this folder, as Parquet"
+        ),
         CONFIG,
     ],
-    help="Statistics of a topology, and what is assumed where a file does not say it; no Spark "
-    "needed. FILE is the same as --topology FILE.",
+    help="Print statistics of a topology, and the assumptions about values that its file lacks. "
+    "Needs no Spark. FILE is the same as --topology FILE.",
     epilog=_examples(
         "topology",
         "topology network.gml",
@@ -398,11 +404,11 @@ world = Command(
         IMPORT,
         DRY_RUN,
     ],
-    help="Nodes arrive, leave, fail and recover in rounds, by a table of events or a generator; "
-    "the overlay mends itself, and lookups are made in each round. With --resume it goes on after "
-    "the last round that was saved. With --set, or a table [sweep] in the file, a world for each "
-    "point of a grid, in OUT/field=value,.../, and all their numbers in one table (OUT/sweep) and "
-    "one page (OUT/sweep.html).",
+    help="Simulate an overlay in rounds: nodes arrive, leave, fail and recover, by a table of "
+    "events or a generator; the overlay repairs itself; each round is measured. --resume continues "
+    "after the last saved round. With --set, or a table [sweep] in the TOML file, simulate a world "
+    "for each point of a grid of settings: each has its own folder OUT/field=value,.../; the "
+    "numbers of all worlds are in one table (OUT/sweep) and on one page (OUT/sweep.html).",
     epilog=_examples(
         "world --config data/world_mass_failure.toml",
         "world --nodes 2000 --generator churn --lifetime 50 --rounds 40 --out out/churn",

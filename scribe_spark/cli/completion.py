@@ -37,7 +37,7 @@ completion = Command(
     "completion",
     callback=_completion,
     params=[click.Argument(["shell"], metavar="|".join(_SHELLS))],
-    help="Print the script by which a shell completes commands and flags.",
+    help="Print a script for a shell, which then completes commands and flags.",
     epilog="\b\nExamples:\n"
     "  source <(scribe-spark completion bash)    # in ~/.bashrc; zsh the same, in ~/.zshrc\n"
     "  scribe-spark completion fish | source     # in ~/.config/fish/config.fish",

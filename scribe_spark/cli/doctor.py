@@ -171,7 +171,7 @@ def _doctor() -> None:
 doctor = Command(
     "doctor",
     callback=_doctor,
-    help="Look for what a run needs: Python, Java, Spark, memory, disk, and the optional parts. A "
-    "line for each, with how to get what is missing; exit code 1 where a run cannot start.",
+    help="Look for what a run needs: Python, Java, Spark, memory, disk, and optional packages. "
+    "Print a line for each, with a remedy if it is missing; exit with 1 if a run cannot start.",
     epilog="\b\nExamples:\n  scribe-spark doctor",
 )

@@ -120,30 +120,30 @@ CONFIG = Flag(
     ["--config"],
     type=TEXT,
     metavar="FILE",
-    help="TOML file with the flags' names (leaf_set = 16), or by section ([overlay], then "
-    "leaf_set = 16); flags win over it",
+    help="TOML file with settings, named as the flags (leaf_set = 16), at the top or in sections "
+    "([overlay], then leaf_set = 16); flags override the file",
 )
 DRY_RUN = Flag(
     ["--dry-run"],
     is_flag=True,
-    help="Check all that the command checks before it starts Spark, print the resolved config as "
-    "TOML, and stop",
+    help="Check the input as far as that is possible without Spark, print all settings as TOML, "
+    "and stop",
 )
 SET = Flag(
     ["--set", "sets"],
     type=TEXT,
     multiple=True,
     metavar="FIELD=VALUE,...",
-    help="Sweep this field over these values; may be repeated, for a grid. "
-    "Wins over the file's table [sweep], which has lists: b = [1, 2, 4]",
+    help="Use each of these values of a setting; repeat the flag for a grid of several settings. "
+    "Overrides the table [sweep] of the TOML file, which has lists: b = [1, 2, 4]",
 )
 PHASE = Flag(
     ["--phase", "phases"],
     type=TEXT,
     multiple=True,
     metavar="|".join(PHASES),
-    help="Only this phase, over the tables that the earlier ones left in OUT; may be repeated. "
-    "Give the same flags as for the first phase: a folder from another config is refused",
+    help="Run only this phase, on the tables that earlier phases left in OUT; may be repeated. "
+    "The other flags must be the same in all phases",
 )
 
 
@@ -155,9 +155,9 @@ IMPORT = Flag(
     type=TEXT,
     multiple=True,
     metavar="MODULE",
-    help="Import this module first: it registers systems, measures or other extensions of yours "
-    "(docs/extending.md); a file my_systems.py in the working directory is --import my_systems. "
-    'May be repeated; in a TOML file: import = ["my_systems"]',
+    help="Import this Python module first, which registers your own systems, measures or other "
+    "extensions (docs/extending.md); for a file my_systems.py in the working directory, give "
+    '--import my_systems. May be repeated; in a TOML file: import = ["my_systems"]',
 )
 
 

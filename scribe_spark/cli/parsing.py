@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from scribe_spark.cli.section_texts import SECTION_TEXTS
 from scribe_spark.errors import InputError, check_names
 
 
@@ -55,6 +56,9 @@ class Command(click.Command):
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         for name, params in groupby(options, section):
             rows = [row for param in params if (row := param.get_help_record(ctx))]
-            if rows:  # or all of the section are hidden
+            if rows:  # a section may have hidden flags only
                 with formatter.section(name.capitalize()):
+                    if name in SECTION_TEXTS:
+                        formatter.write_text(SECTION_TEXTS[name])
+                        formatter.write("\n")
                     formatter.write_dl(rows)

@@ -24,12 +24,12 @@ _FAILED, _BAD_INPUT = 1, 2
 PURPOSES = {
     "compare": "Compare runs or worlds; exit with 1 if they differ too much.",
     "completion": "Print the completion script of your shell.",
-    "doctor": "Check that a run can start; tell how to get what is missing.",
-    "paper": "Run every experiment of Section IV over ten topologies.",
-    "reference-tree": "Measure Costa and Frey's tree over a DHT.",
+    "doctor": "Check that a run can start; name a remedy for what is missing.",
+    "paper": "Run every experiment of the Scribe paper, over ten topologies.",
+    "reference-tree": "Measure the reference tree of Costa and Frey over a DHT.",
     "report": "Draw the report and the figures of a run again.",
     "run": "Simulate, measure and draw one experiment.",
-    "sweep": "Run a grid of settings into one table.",
+    "sweep": "Run an experiment for each point of a grid of settings.",
     "topology": "Print the statistics of a topology; needs no Spark.",
     "verify": "Check that the tables of a folder are undamaged.",
     "world": "Simulate rounds in which nodes arrive, leave and fail.",
@@ -83,7 +83,7 @@ class Program(click.Group):
 def start(arguments: Sequence[str]) -> NoReturn:
     """Run the command that `arguments` name, and end with its exit code."""
     _refuse_no_folder()
-    text = "Scribe over Pastry on Spark: the evaluation of JSAC Section IV from one command."
+    text = "Simulate Scribe over Pastry, and other multicast systems, on Spark (JSAC 2002)."
     version = click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
     program = version(Program(PROGRAM, help=text, epilog=_EXAMPLES))
     try:

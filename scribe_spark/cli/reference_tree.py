@@ -44,9 +44,10 @@ reference_tree = Command(
         CONFIG,
         DRY_RUN,
     ],
-    help="The tree that Costa and Frey keep over the hosts of a DHT: degrees and reconfiguration "
-    "areas while hosts come and go (Figures 3 and 4), with more children a key, and large trees. "
-    "With --resume it goes on after the last number of hosts that is done.",
+    help="Measure the tree that Costa and Frey maintain over the hosts of a DHT: node degrees and "
+    "reconfiguration areas while hosts connect and disconnect (Figures 3 and 4 of their paper), "
+    "also with more children per key and with many hosts. --resume continues after the last "
+    "complete number of hosts.",
     epilog="\b\nExamples:\n"
     "  scribe-spark reference-tree\n"
     "  scribe-spark reference-tree --children 2,3,4,7,15 --out out/degrees\n"

@@ -35,7 +35,7 @@ class LinksConfig(Section):
 
     message_size: Size | None = Field(
         default=None,
-        description="Size of each publication; with a size, links need time to carry copies "
+        description="Size of each publication; a node's links then need time to carry copies "
         "[default: no size]",
     )
     uplink: Annotated[Rate | None, _OF_SIZES] = Field(
@@ -48,25 +48,25 @@ class LinksConfig(Section):
     )
     validation: Annotated[Time, _OF_CLOCK] = Field(
         default="0us",
-        description="Time from a node's first copy until it forwards",
+        description="Time that a node checks a publication before it forwards copies",
     )
     links: Annotated[Literal["shared", "independent"], _OF_SIZES] = Field(
         default="shared",
-        description="A node has one uplink and one downlink for all groups (shared), or one of "
-        "each per group (independent)",
+        description="A node has one uplink and one downlink for all groups (shared), or a "
+        "separate pair for each group (independent)",
     )
     uplink_order: Annotated[Literal["interleaved", "serial"], _OF_SIZES] = Field(
         default="interleaved",
-        description="Copies of a publication share the uplink (interleaved), or leave one after "
-        "the other (serial)",
+        description="A node sends the copies of a publication at the same time and shares its "
+        "uplink among them (interleaved), or one after another (serial)",
     )
     idontwant_size: Annotated[Size, _OF_SIZES, _OF_GOSSIPSUB] = Field(
         default="1B",
-        description="GossipSub sends IDONTWANT for publications of at least this size",
+        description="GossipSub sends IDONTWANT only for publications of at least this size",
     )
     control_size: Annotated[Size, _OF_SIZES] = Field(
         default="64B",
-        description="Assumed size of a control message whose protocol states none, such as "
+        description="Assumed size of a control message whose protocol defines none, such as "
         "Scribe's JOIN",
     )
 
@@ -152,23 +152,23 @@ class BandwidthConfig(LinksConfig):
 
     schedule: Location | None = Field(
         default=None,
-        description="Your own publications: a CSV or Parquet table (time, group, node[, size]), "
-        "such as 250ms,1,17,128KB; plain numbers are ms and bytes",
+        description="CSV or Parquet table with your own publications (columns time, group, node[, "
+        "size]), such as 250ms,1,17,128KB; plain numbers are ms and bytes",
     )
     publications: int | None = Field(
         default=None,
         ge=1,
         le=MOST_PUBLICATIONS,
-        description="Publications of each group, or of each member with --published-by everyone "
-        "[default: one per group]",
+        description="Number of publications of each group, or of each member with --published-by "
+        "everyone [default: one per group]",
     )
     interval: Annotated[Time, _OF_NUMBERS] = Field(
         default="0us",
-        description="Time between two publications of a group; 0us: all at once",
+        description="Time between two of --publications of a group; 0us: all at once",
     )
     published_by: Annotated[Literal["source", "members", "everyone"], _OF_NUMBERS] = Field(
         default="source",
-        description="Publisher: the group's source, a drawn member for each publication "
+        description="Publisher: the group's source, a random member for each publication "
         "(members), or every member (everyone)",
     )
 

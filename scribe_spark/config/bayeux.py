@@ -19,8 +19,8 @@ class _Hops(Section):
 
     hops: Annotated[Literal["table", "leaf_set"], Flat("bayeux_hops")] = Field(
         default="table",
-        description="Route from the root to members by routing tables alone, as Tapestry (table), "
-        "or by Pastry's rule, which can deliver a copy twice (leaf_set)",
+        description="Route from the root to a member: by routing tables alone, as in Tapestry "
+        "(table), or by Pastry's rule, which can deliver a copy twice (leaf_set)",
     )
 
 
@@ -31,8 +31,8 @@ class LiveBayeuxConfig(_Hops):
         default=0,
         ge=0,
         le=MOST_ROUNDS,
-        description="Rounds after which a session with a dead root starts again and all members "
-        "join; 0: never",
+        description="Rounds after a root's death until the group gets a new root and all members "
+        "join again; 0: never",
     )
 
 
@@ -42,11 +42,11 @@ class BayeuxConfig(_Hops):
     root: Annotated[Literal["pastry", "surrogate"], Flat("bayeux_root")] = Field(
         default="pastry",
         description="Root of a group: the node closest to the groupId (pastry), or the end of "
-        "Tapestry's surrogate routing (surrogate)",
+        "Tapestry's surrogate route (surrogate)",
     )
     partitions: Annotated[int, Flat("bayeux_partitions")] = Field(
         default=1,
         ge=1,
         le=MOST_PARTITIONS,
-        description="Roots of a group, k; a member joins the nearest root",
+        description="Number of roots of a group, k; a member joins the nearest root",
     )

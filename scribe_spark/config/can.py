@@ -41,23 +41,24 @@ class LiveCanConfig(Section):
         default=None,
         ge=1,
         le=MOST_BITS,
-        description="Number of times that a zone can be halved [default: 40; 30 with one "
+        description="Greatest number of times that a zone can be halved [default: 40; 30 with one "
         "dimension]",
     )
     flooding: Annotated[Literal["directed", "corner", "optimal"], Flat("can_flooding")] = Field(
         default="directed",
-        description="Forwarding rules 1 to 4 of the CAN multicast paper (directed), also rule"
-        " 5 with fewer duplicates (corner), or no duplicates at all (optimal)",
+        description="Rules 1 to 4 of the CAN multicast paper (directed), also its rule 5, which "
+        "avoids duplicates (corner), or exactly one copy per node (optimal)",
     )
     clock: Annotated[Literal["time", "hops"], Flat("can_clock")] = Field(
         default="time",
-        description="A node's first copy is the one of least delay (time) or of fewest hops (hops)",
+        description="A node's first copy is the one with the least delay (time) or the fewest "
+        "hops (hops)",
     )
     processing_ms: Annotated[float, Flat("can_processing_ms")] = Field(
         default=0.0,
         ge=0.0,
         le=1e6,
-        description="CAN: time from a node's first copy until it forwards",
+        description="CAN: time between a node's first copy and the copies that it sends, in ms",
     )
 
     @model_validator(mode="after")
@@ -106,8 +107,8 @@ class CanConfig(LiveCanConfig):
         default=0,
         ge=0,
         le=MOST_LANDMARKS,
-        description="Number of landmark routers: the order of their delays decides a node's "
-        "part of the space (distributed binning); 0: random points",
+        description="Number of landmark routers; nodes with the same order of delays to them get "
+        "near zones (distributed binning). 0: random zones",
     )
 
     def refuse_routers(self, routers: int) -> None:

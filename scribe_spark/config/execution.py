@@ -24,41 +24,45 @@ COMPARE_OUT = "out/compare"
 class Execution(Section):
     """Settings that do not change results: the Spark master, the folder, partitions, ..."""
 
-    out: Location = Field(description="Folder or URL that Spark can write")
-    master: Text = Field(default="local[*]", description="Spark master")
+    out: Location = Field(description="Output folder, or a URL to which Spark can write")
+    master: Text = Field(default="local[*]", description="URL of the Spark master")
     remote: Text | None = Field(
         default=None,
-        description="Spark Connect server in place of a master: sc://HOST:15002, or local[2] for "
-        "a server on this machine",
+        description="Spark Connect server in place of a master: sc://HOST:15002, or local[2] to "
+        "start one on this machine",
     )
     scratch: Location | None = Field(
         default=None,
-        description="Folder or URL for temporary tables, if a Spark Connect server keeps none",
+        description="Folder or URL for temporary tables, for Spark Connect servers that cannot "
+        "cache or checkpoint tables",
     )
     partitions: int | None = Field(
         default=None,
         ge=1,
         le=100_000,
-        description="Partitions of the node-level tables [default: by cores and size]",
+        description="Number of partitions of tables with a row per node [default: by cores and "
+        "size]",
     )
     buckets: int | None = Field(
         default=None,
         ge=1,
         le=10_000,
-        description="Buckets of the ring in a world or a run with rounds; each bucket needs the "
-        "memory of one process [default: by nodes, cores and memory]",
+        description="Number of buckets in a world or a run with rounds. One process simulates one "
+        "bucket and needs memory for it [default: by nodes, cores and memory]",
     )
     engine: Literal["auto", "tasks", "jobs"] = Field(
         default="auto",
-        description="tasks keep their buckets and exchange messages; jobs play each superstep"
-        " as a Spark job; auto chooses tasks for rounds if each bucket has a free"
-        " core, else jobs",
+        description="How rounds are simulated: long Spark tasks that hold buckets and exchange "
+        "messages (tasks), a Spark job for each superstep (jobs), or tasks where each bucket "
+        "has a free core, else jobs (auto)",
     )
     resume: bool = Field(
-        default=False, description="Continue in OUT after the last saved phase or round"
+        default=False,
+        description="Continue an earlier, incomplete command in OUT after its last saved phase or "
+        "round",
     )
     overwrite: bool = Field(
-        default=False, description="Replace the same command's earlier output in OUT"
+        default=False, description="Replace an earlier output of the same command in OUT"
     )
 
     @model_validator(mode="after")

@@ -22,6 +22,6 @@ class FloodingConfig(Section):
 
     over: Annotated[Literal["group", "overlay"], Flat("flooding_over")] = Field(
         default="group",
-        description="A ring of each group's members and source (group), or the overlay of all "
-        "nodes, which all get every message (overlay)",
+        description="Ring that is flooded: one of the group's members and source (group), or the "
+        "overlay of all nodes, which then all receive every message (overlay)",
     )

@@ -103,78 +103,85 @@ class GossipSubConfig(Section):
 
     preset: Annotated[Literal["spec", "go", "ethereum"], Flat("gossipsub_preset")] = Field(
         default="spec",
-        description="Parameters of the specification v1.1 (spec), of go-libp2p-pubsub (go) or of "
-        "Ethereum (ethereum); the fields below override them",
+        description="Source of the parameters' defaults: specification v1.1 (spec), "
+        "go-libp2p-pubsub (go) or Ethereum (ethereum)",
     )
     d: Annotated[_Degree, Flat("gossipsub_d")] = _of_preset(
-        "Mesh degree that a node aims at, D: 6 (ethereum: 8)"
+        "Number of mesh peers that a node aims at, D [default: 6; ethereum: 8]"
     )
     d_low: Annotated[_Degree, Flat("gossipsub_d_low")] = _of_preset(
-        "A node with fewer mesh peers than this GRAFTs until it has D: 4 (go: 5, "
-        "ethereum: 6); at most D"
+        "D_low: with fewer mesh peers, a node sends GRAFT until it has D; at most D [default: 4; "
+        "go: 5; ethereum: 6]"
     )
     d_high: Annotated[_Degree, Flat("gossipsub_d_high")] = _of_preset(
-        "A node with more mesh peers than this PRUNEs until it has D: 12; at least D"
+        "D_high: with more mesh peers, a node sends PRUNE until it has D; at least D [default: 12]"
     )
     d_out: Annotated[_Degree, Flat("gossipsub_d_out")] = _of_preset(
-        "Least number of mesh peers that the node itself dialled: 2; below D_low and at most D / 2"
+        "D_out: least number of mesh peers that the node itself dialled; below D_low and at most D "
+        "/ 2 [default: 2]"
     )
     d_lazy: Annotated[_Degree, Flat("gossipsub_d_lazy")] = _of_preset(
-        "Least number of peers outside the mesh that get IHAVE: 6"
+        "D_lazy: least number of peers outside the mesh that get IHAVE [default: 6]"
     )
     gossip_factor: Annotated[
         float, Field(ge=0.0, le=1.0), _OF_PRESET, Flat("gossipsub_gossip_factor")
     ] = _of_preset(
-        "Share of the peers outside the mesh that get IHAVE; at least D_lazy "
-        "peers get it: 0.25 (v1.0: 0)"
+        "Share of the peers outside the mesh that get IHAVE; at least D_lazy peers get it "
+        "[default: 0.25]"
     )
     mcache_gossip: Annotated[
         int, Field(ge=1, le=MOST_ROUNDS), _OF_PRESET, Flat("gossipsub_mcache_gossip")
-    ] = _of_preset("Heartbeats in which a node announces a publication by IHAVE: 3")
+    ] = _of_preset(
+        "Number of heartbeats at which a node announces a publication by IHAVE [default: 3]"
+    )
     heartbeat_ms: Annotated[
         float, Field(ge=1.0, le=_MOST_MS), _OF_PRESET, Flat("gossipsub_heartbeat_ms")
-    ] = _of_preset("Time between two heartbeats: 1000 (ethereum: 700)")
+    ] = _of_preset("Time between two heartbeats, in ms [default: 1000; ethereum: 700]")
     prune_backoff_ms: Annotated[_Time, Flat("gossipsub_prune_backoff_ms")] = _of_preset(
-        "Time without GRAFT between two peers after a PRUNE: 60000"
+        "Time after a PRUNE in which the two peers send no GRAFT, in ms [default: 60000]"
     )
     unsubscribe_backoff_ms: Annotated[
         _Time, Flat("gossipsub_unsubscribe_backoff_ms"), _OF_WORLDS
-    ] = _of_preset("The same after a PRUNE from a node that leaves the topic: 10000")
+    ] = _of_preset(
+        "Time without GRAFT after a PRUNE from a node that leaves the topic, in ms [default: 10000]"
+    )
     prune_at_d_high: Annotated[bool, _OF_PRESET, Flat("gossipsub_prune_at_d_high")] = _of_preset(
-        "Prune a mesh of exactly D_high, too: false (go: true)"
+        "A node with exactly D_high mesh peers also sends PRUNE [default: false; go: true]"
     )
     flood_publish: Annotated[bool, _OF_PRESET, Flat("gossipsub_flood_publish")] = _of_preset(
-        "A source sends to all its connections in the topic, beyond its mesh: true"
+        "A source sends to all its peers in the topic, not only to its mesh [default: true]"
     )
     idontwant: Annotated[bool, Flat("gossipsub_idontwant")] = Field(
         default=True,
-        description="Nodes announce a publication to their mesh by IDONTWANT (v1.2)",
+        description="Nodes tell their mesh peers which publications they have, by IDONTWANT "
+        "(version 1.2)",
     )
     discovery: Annotated[Literal["dial", "graph"], Flat("gossipsub_discovery")] = Field(
         default="dial",
-        description="Each subscriber dials others of its topic (dial), or one graph of all nodes "
-        "serves all topics (graph)",
+        description="Each subscriber dials others of its topic (dial), or each node dials any "
+        "nodes and uses them for all topics (graph)",
     )
     dials: Annotated[int, Flat("gossipsub_dials")] = Field(
         default=20,
         ge=1,
         le=_MOST_DEGREE,
-        description="Nodes that each subscriber (dial) or each node (graph) dials; the mean "
-        "degree is twice this",
+        description="Number of nodes that each subscriber (discovery dial) or node (graph) dials; "
+        "a node has twice as many connections on average",
     )
     dials_per_heartbeat: Annotated[int, Flat("gossipsub_dials_per_heartbeat"), _OF_DIALS] = Field(
         default=0,
         ge=0,
         le=_MOST_DEGREE,
-        description="Number of these dials before each heartbeat, so that meshes form while nodes "
-        "connect; 0: all at once",
+        description="Discovery dial: number of these dials before each heartbeat, so that meshes "
+        "form while nodes connect; 0: all at once",
     )
     joins: Annotated[
         Literal["at_once", "waves", "unconnected"], Flat("gossipsub_joins"), _OF_RUNS
     ] = Field(
         default="at_once",
-        description="Subscribers JOIN all at once, in waves with a heartbeat after each, or "
-        "unconnected, so that heartbeats alone form the meshes",
+        description="Subscribers JOIN when all are connected (at_once), in waves with a heartbeat "
+        "after each (waves), or before they connect, so that only heartbeats form meshes "
+        "(unconnected)",
     )
     join_waves: Annotated[int, Flat("gossipsub_join_waves"), _OF_RUNS, _OF_WAVES] = Field(
         default=20,
@@ -186,30 +193,31 @@ class GossipSubConfig(Section):
         default=10,
         ge=0,
         le=MOST_ROUNDS,
-        description="Heartbeats between the JOINs and the publication",
+        description="Number of heartbeats between the JOINs and the publications",
     )
     heartbeat_phases: Annotated[int, Flat("gossipsub_heartbeat_phases")] = Field(
         default=1,
         ge=1,
         le=100,
-        description="Number of parts of the nodes that act one after another in each "
-        "heartbeat; 1: all together",
+        description="Number of parts into which nodes are divided; at a heartbeat, the parts act "
+        "one after another. 1: all nodes act together",
     )
     processing_ms: Annotated[float, Flat("gossipsub_processing_ms")] = Field(
         default=0.0,
         ge=0.0,
         le=_MOST_MS,
-        description="GossipSub: time from a node's first copy until it forwards",
+        description="GossipSub: time between a node's first copy and the copies that it sends, in "
+        "ms",
     )
     loss: Annotated[float, Flat("gossipsub_loss")] = Field(
         default=0.0,
         ge=0.0,
         lt=1.0,
-        description="Share of the copies that are lost",
+        description="Share of the copies that are lost on the way",
     )
     clock: Annotated[Literal["time", "hops"], Flat("gossipsub_clock")] = Field(
         default="time",
-        description="Copies take the delay of their route (time), or one time unit each (hops)",
+        description="A copy takes the delay of its route (time), or one time unit per hop (hops)",
     )
 
     @model_validator(mode="after")

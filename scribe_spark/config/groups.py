@@ -41,38 +41,40 @@ class GroupsConfig(DrawnGroups):
         default=_DRAWN["count"],
         ge=0,
         le=MOST_GROUPS,
-        description="Groups, G; a world with 0 has Pastry alone",
+        description="Number of groups, G; in a world, 0 simulates Pastry without Scribe",
     )
     size: Annotated[int | None, Flat("group_size")] = Field(
         default=None,
         ge=1,
         le=MOST_NODES,
-        description="Members of every group, in place of the Zipf-like sizes",
+        description="Number of members of every group, in place of Zipf-like sizes",
     )
     custody: int | None = Field(
         default=None,
         ge=0,
         le=MOST_GROUPS,
-        description="Number of random groups that each node joins; a class of nodes may have "
-        "another number",
+        description="Number of random groups that each node joins, in place of group sizes; a "
+        "class of nodes may have its own number",
     )
     zipf_exponent: Annotated[float | None, _OF_DRAWN_SIZES] = Field(
         default=_DRAWN["zipf_exponent"],
         ge=0.0,
         le=100.0,
-        description="Group r has floor(n r^-zipf_exponent + 0.5) members of the n nodes",
+        description="Exponent of the Zipf-like group sizes: the r-th largest group has floor(N "
+        "r^-zipf_exponent + 0.5) members",
     )
     ids: Annotated[Literal["hash", "creator"], Flat("group_ids")] = Field(
         default="hash",
-        description="GroupId: hash of name and creator (hash), or the nodeId of the creator, "
-        "which becomes the root (creator)",
+        description="GroupId: a hash of the group's name and creator (hash), or the nodeId of the "
+        "creator, which thus is the root (creator)",
     )
     members: Location | None = Field(
         default=None,
-        description="Your own members: a CSV or Parquet table (group, node)",
+        description="CSV or Parquet table with your own members (columns group, node), in place "
+        "of random ones",
     )
     source: Literal["root", "routed", "direct"] = Field(
         default="root",
-        description="Way of a publication to the tree: it begins at the root, is routed to "
-        "the root, or goes to the root's known address (direct)",
+        description="Start of a publication: the root (root), or another node that sends to the "
+        "root by routing (routed) or directly (direct)",
     )

@@ -16,19 +16,19 @@ class LiveTreeConfig(Section):
 
     kept: Annotated[bool, Flat("reference_tree")] = Field(
         default=False,
-        description="Keep Costa and Frey's tree over the live nodes, and count the messages "
-        "that each round's events cost it",
+        description="Also maintain the reference tree over the live nodes, and count its messages "
+        "in each round",
     )
     children: Annotated[int, Flat("reference_children")] = Field(
         default=2,
         ge=2,
         le=MOST_REFERENCE_CHILDREN,
-        description="Reference tree: most children of a key; 2 is the binary tree",
+        description="Reference tree: greatest number of children of a key; 2 is the binary tree",
     )
     assignment: Annotated[Literal["pastry", "chord"], Flat("reference_assignment")] = Field(
         default="pastry",
-        description="A node has the keys nearest to its nodeId (pastry), or those after its "
-        "predecessor (chord)",
+        description="Reference tree: a node holds the keys nearest to its nodeId (pastry), or the "
+        "keys after its predecessor's nodeId up to its own (chord)",
     )
 
     @model_validator(mode="after")

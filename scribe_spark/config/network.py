@@ -15,7 +15,10 @@ class NetworkConfig(Sectioned):
     """The seed, the network of routers and the overlay on it."""
 
     seed: int = Field(
-        default=1, ge=-(2**63), le=2**63 - 1, description="Seed of all random numbers"
+        default=1,
+        ge=-(2**63),
+        le=2**63 - 1,
+        description="Seed of all random numbers; the same seed and settings give the same results",
     )
     topology: TopologyConfig = TopologyConfig()
     overlay: OverlayConfig = OverlayConfig()

@@ -91,7 +91,7 @@ Classes = Annotated[tuple[NodeClass, ...], TakenAs("file"), BeforeValidator(_rea
 
 NO_CLASSES: Any = Field(
     default=(),
-    description="Classes of nodes: tables [[classes]] with name and share (the sum is 1),"
-    " and any of up (rate), down (rate), validation (time), degree "
-    "(GossipSub's D), custody; the flag names a TOML file with such tables",
+    description="TOML file with classes of nodes, a table [[classes]] for each: name, share of "
+    "the nodes (the sum is 1) and, where a class differs, up and down (rates), validation "
+    "(time), degree (GossipSub's D), custody",
 )

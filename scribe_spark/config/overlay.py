@@ -32,9 +32,9 @@ _Kind = Annotated[Text, Flat("overlay")]
 def _kind(default: str) -> Any:
     return Field(
         default=default,
-        description="Source of the nodes' tables: arrivals (nodes join by the papers' protocol), "
-        "perfect (every entry is the nearest node), can (zones of a torus, no Pastry), or an "
-        "overlay of your own",
+        description="How nodes get their tables: arrivals (nodes join by Pastry's protocol), "
+        "perfect (each entry is the nearest fitting node), can (a CAN in place of Pastry), or "
+        "the name of your own overlay",
     )
 
 
@@ -42,46 +42,51 @@ class OverlayConfig(Section):
     """Pastry's nodes and their tables; the defaults are the paper's."""
 
     kind: _Kind = _kind("arrivals")
-    nodes: int = Field(default=100_000, ge=1, le=MOST_NODES, description="Overlay nodes, N")
+    nodes: int = Field(default=100_000, ge=1, le=MOST_NODES, description="Number of nodes, N")
     b: Annotated[Literal[1, 2, 4, 8], Whole] = Field(
-        default=4, description="Digits of nodeIds have base 2^b"
+        default=4, description="Bits of a digit of nodeIds, b: digits have base 2^b"
     )
     leaf_set: int = Field(
         default=16,
         ge=2,
         le=128,
         multiple_of=2,
-        description="Nodes of a leaf set, l; an even number",
+        description="Number of nodes in a leaf set, l: half have smaller nodeIds, half larger; "
+        "even",
     )
     node_ids: Literal["uniform", "sha1"] = Field(
-        default="uniform", description="NodeIds: uniform, or SHA-1 of the node's name"
+        default="uniform",
+        description="NodeIds are random (uniform) or SHA-1 hashes of the nodes' names (sha1)",
     )
     growth: Annotated[float, _OF_ARRIVALS] = Field(
         default=1.25,
         ge=LEAST_GROWTH,
         le=1000.0,
-        description="Arrivals: a wave adds floor(n (growth - 1)) nodes to n, at least one; its "
-        "nodes see the overlay before the wave",
+        description="Nodes arrive in waves; each wave multiplies the number of nodes by this "
+        "factor. Nodes of one wave arrive at the same time",
     )
     contact: Annotated[Literal["nearest", "latest", "random", "discovered"], _OF_ARRIVALS] = Field(
         default="nearest",
-        description="Arrivals: node that a newcomer asks first: the nearest (ties by nodeId),"
-        " latest (ties by arrival), a random one, or the result of a search for a"
-        " near node (discovered)",
+        description="Node that an arriving node asks first: the nearest one (of equally near "
+        "ones, nearest takes the smallest nodeId, latest the last arrival), a random one, or "
+        "one that Pastry's search for a near node finds (discovered)",
     )
     introduce: Annotated[bool, _OF_ARRIVALS] = Field(
         default=True,
-        description="Arrivals: nodes of a wave whose join messages take the same route learn "
-        "of each other",
+        description="Nodes of one wave learn of each other if their join messages meet on the way",
     )
     maintenance: Annotated[int, _OF_ARRIVALS] = Field(
         default=0,
         ge=0,
         le=100,
-        description="Arrivals: rounds of routing table maintenance after each wave, m",
+        description="Rounds after each wave of arrivals in which nodes exchange rows of their "
+        "routing tables, m",
     )
     dimensions: Annotated[int, Flat("overlay_dimensions"), _OF_CAN] = Field(
-        default=6, ge=1, le=MOST_DIMENSIONS, description="CAN as the overlay: dimensions, d"
+        default=6,
+        ge=1,
+        le=MOST_DIMENSIONS,
+        description="Dimensions of the space with --overlay can, d",
     )
 
 

@@ -51,22 +51,22 @@ class Paper(Section):
         default=10,
         ge=1,
         le=10_000,
-        description="Topologies: seeds 1, 2, ..., each with its own graph, placement, nodeIds and "
+        description="Number of seeds: 1, 2, ...; each seed gives its own topology, nodeIds and "
         "members",
     )
     experiments: Names = Field(
         default=tuple(EXPERIMENTS),
         description="Experiments, separated by commas: main (Sections IV.A to IV.E), small_groups "
-        "(Section IV.F), internet (a power-law topology in place of IV.A's second "
-        "one; one seed), arrivals (Sections IV.A to IV.E over tables that come from "
-        "arrivals)",
+        "(Section IV.F), internet (a power-law topology for the second one of Section IV.A; "
+        "only one seed), arrivals (Sections IV.A to IV.E with nodes that arrive by Pastry's "
+        "protocol)",
     )
     scale: float = Field(
         default=1.0,
         ge=1e-6,
         le=100.0,
-        description="Factor for the nodes and groups of every experiment and the size of the "
-        "power-law topology; below 1 for a trial",
+        description="Factor for the numbers of nodes, groups and power-law routers of every "
+        "experiment; below 1 for a trial",
     )
 
     @field_validator("experiments")

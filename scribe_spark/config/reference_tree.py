@@ -70,35 +70,39 @@ class ReferenceTreeSection(Section):
 
     hosts: WholeNumbers = Field(
         default=tuple(range(10, 121, 10)),
-        description="Numbers of hosts of the paper's experiment (Section 4)",
+        description="Numbers of hosts in the paper's experiment (Section 4), separated by commas",
     )
     connections: Annotated[int, _OF_HOSTS] = Field(
         default=2_000,
         ge=1,
         le=MOST_CONNECTIONS,
-        description="Connections, and as many disconnections, for each number of hosts",
+        description="Number of hosts that connect, and that disconnect, for each number of hosts",
     )
     bits: Annotated[int, _OF_HOSTS] = Field(
-        default=8, ge=4, le=128, description="Bits of a key; 8: 256 keys"
+        default=8,
+        ge=4,
+        le=128,
+        description="Bits of a key in the paper's experiment; 8 bits give 256 keys",
     )
     children: WholeNumbers = Field(
         default=(2,),
-        description="Most children of a key; 2 is the paper's tree; 3,4,7,15 give node degrees 4, "
-        "5, 8 and 16",
+        description="Greatest numbers of children of a key, separated by commas: 2 is the paper's "
+        "tree; 3,4,7,15 give node degrees 4, 5, 8 and 16",
     )
     assignment: Literal["chord", "pastry"] = Field(
         default="chord",
-        description="A host has the keys after its predecessor (chord), or those nearest to its "
-        "id (pastry)",
+        description="A host holds the keys after its predecessor's id up to its own (chord), or "
+        "the keys nearest to its id (pastry)",
     )
     scaling: WholeNumbers = Field(
         default=(),
-        description="Numbers of hosts of large networks with 128-bit keys, such as 1000,100000",
+        description="Numbers of hosts of further, large networks with 128-bit keys, such as "
+        "1000,100000",
     )
     dht: Literal["abstract", "routed"] = Field(
         default="abstract",
         description="Lookups in large networks: one message each (abstract), or Pastry's routes "
-        "with hops and delay (routed; only with assignment pastry)",
+        "with hops and delays (routed; needs --assignment pastry)",
     )
 
     @model_validator(mode="after")

@@ -82,135 +82,141 @@ class EventsConfig(Section):
         default=20,
         ge=1,
         le=MOST_ROUNDS,
-        description="Number of rounds, the first is 0; a run with events plays all rounds "
+        description="Number of rounds; the first is round 0. A run with events plays all rounds "
         "before it publishes",
     )
     round_seconds: Annotated[float | None, _OF_EVENTS] = Field(
         default=None,
         ge=_LEAST_SECONDS,
         le=_MOST_SECONDS,
-        description="Seconds of a round, the maintenance period of Pastry and Scribe; a system "
-        "with shorter rounds plays several [default: 30; the heartbeat with gossipsub "
-        "alone]",
+        description="Length of a round in seconds: the period in which Pastry and Scribe repair "
+        "themselves. Systems with shorter periods act several times in a round [default: 30; "
+        "with gossipsub alone, its heartbeat]",
     )
     events: Location | None = Field(
         default=None,
-        description="Your own events: a CSV or Parquet table (round, node, event); events are"
-        " arrive, leave, fail, recover; with a column named group, also create, "
-        "join, quit, publish",
+        description="CSV or Parquet table with your own events (columns round, node, event). "
+        "Events are arrive, leave, fail, recover; with a column group, also create, join, "
+        "quit, publish",
     )
     generator: Text | None = Field(
         default=None,
-        description="Generator of events: mass-failure, adjacent-failure, churn, flash-crowd; "
-        "with groups also root-failure, group-crowd, group-churn, publications; or "
-        "your own; combine by +: churn+publications",
+        description="Generators of events, joined by + (churn+publications): mass-failure, "
+        "adjacent-failure (neighbours on the ring), churn (nodes fail, others arrive), "
+        "flash-crowd (many arrivals); with groups also root-failure, group-crowd (many "
+        "joins), group-churn (joins and quits), publications; or your own",
     )
     initial: int | None = Field(
         default=None,
         ge=1,
         le=MOST_NODES,
-        description="Live nodes at the start; the others may arrive [default: all; churn: nine "
-        "tenths; flash-crowd: all but the crowd]",
+        description="Number of live nodes at the start; events may bring the others [default: "
+        "all; churn: nine tenths; flash-crowd: all but the crowd]",
     )
     event_round: Annotated[int, _AT_ONCE] = Field(
         default=1,
         ge=0,
         le=MOST_ROUNDS - 1,
-        description="Round of a mass failure, adjacent failure, root failure, flash crowd or "
-        "group crowd",
+        description="Round in which mass-failure, adjacent-failure, root-failure, flash-crowd or "
+        "group-crowd happens",
     )
     event_seconds: Annotated[float | None, _AT_ONCE] = Field(
         default=None,
         ge=0.0,
         le=_MOST_TIME,
-        description="The same in seconds, in place of event_round",
+        description="Time at which it happens, in seconds from the start, in place of event_round",
     )
     share: Annotated[float, generated_by("mass-failure", "flash-crowd")] = Field(
         default=0.1,
         ge=LEAST_SHARE,
         lt=1.0,
-        description="Mass failure: share of the live nodes that fail; flash crowd: share of all "
+        description="mass-failure: share of the live nodes that fail. flash-crowd: share of all "
         "nodes that arrive",
     )
     adjacent: Annotated[int | None, generated_by("adjacent-failure")] = Field(
         default=None,
         ge=1,
         le=MOST_NODES,
-        description="Adjacent failure: number of nodes [default: half of leaf_set]",
+        description="adjacent-failure: number of nodes that fail [default: half of leaf_set]",
     )
     lifetime: Annotated[float, _OF_CHURN] = Field(
         default=100.0,
         ge=1.0,
         le=1e9,
-        description="Churn: mean lifetime of a node in rounds; at 100, 1 % of the nodes fail in a "
-        "round",
+        description="churn: mean lifetime of a node in rounds; with 100, about 1 % of the nodes "
+        "fail in a round",
     )
     lifetime_seconds: Annotated[float | None, _OF_CHURN] = _in_seconds(
-        "Churn: the same in seconds, in place of lifetime; at least a round"
+        "churn: mean lifetime of a node in seconds, in place of lifetime; at least one round"
     )
     lifetime_distribution: Annotated[Literal["exponential", "weibull"], _OF_CHURN] = Field(
-        default="exponential", description="Churn: distribution of the lifetimes"
+        default="exponential", description="churn: distribution of the lifetimes"
     )
     weibull_shape: Annotated[float, _OF_CHURN, _OF_WEIBULL] = Field(
         default=0.5,
         ge=0.1,
         le=10.0,
-        description="Churn: shape of the Weibull distribution; below 1, old nodes live longer",
+        description="churn: shape of the Weibull distribution; below 1, old nodes are likely to "
+        "live longer",
     )
     replacement: Annotated[Literal["arrive", "recover"], _OF_CHURN] = Field(
         default="arrive",
-        description="Churn: a failed node returns with an empty state (arrive), or with its last "
+        description="churn: a failed node returns with empty tables (arrive), or with its last "
         "leaf set (recover)",
     )
     roots: Annotated[int, _OF_ROOTS] = Field(
         default=1,
         ge=1,
         le=MOST_NODES,
-        description="Root failure: number of largest groups whose roots fail",
+        description="root-failure: number of groups, the largest ones, whose roots fail",
     )
     holders: Annotated[int, _OF_ROOTS] = Field(
         default=1,
         ge=1,
         le=MOST_NODES,
-        description="Root failure: live nodes nearest to each groupId that fail; 1: the root alone",
+        description="root-failure: number of live nodes closest to each groupId that fail; 1: "
+        "only the root",
     )
     crowd: Annotated[int | None, _OF_CROWD] = Field(
         default=None,
         ge=1,
         le=MOST_NODES,
-        description="Group crowd: nodes that join at once [default: all live non-members]",
+        description="group-crowd: number of nodes that join at once [default: all live "
+        "non-members]",
     )
     crowd_group: Annotated[int | None, _OF_CROWD] = Field(
         default=None,
         ge=LEAST_GROUP,
         le=2**63 - 1,
-        description="Group crowd: the group that they join [default: the smallest]",
+        description="group-crowd: number of the group that they join [default: the group with the "
+        "fewest members]",
     )
     membership: Annotated[float, _OF_GROUP_CHURN] = Field(
         default=50.0,
         ge=1.0,
         le=1e9,
-        description="Group churn: mean rounds after which a member quits",
+        description="group-churn: mean number of rounds after which a member quits",
     )
     membership_seconds: Annotated[float | None, _OF_GROUP_CHURN] = _in_seconds(
-        "Group churn: the same in seconds, in place of membership; at least a round"
+        "group-churn: mean number of seconds after which a member quits, in place of membership; "
+        "at least one round"
     )
     detection: Annotated[int, _OF_FAILURES] = Field(
         default=1,
         ge=0,
         le=MOST_ROUNDS,
-        description="Rounds until other nodes notice the failure of a node",
+        description="Rounds between a node's failure and the time when other nodes notice it",
     )
     repair: Annotated[Literal["lazy", "none", "eager"], _OF_FAILURES] = Field(
         default="lazy",
-        description="Repair of routing tables: when a message meets a dead entry (lazy), never "
-        "(none), or one round after detection (eager)",
+        description="Dead entries of routing tables are replaced when a message meets them "
+        "(lazy), never (none), or one round after detection (eager)",
     )
     maintenance_period: Annotated[int, _OF_EVENTS] = Field(
         default=0,
         ge=0,
         le=MOST_ROUNDS,
-        description="Rounds between two maintenances of the routing tables; 0: never",
+        description="Rounds between two exchanges of routing table rows among nodes; 0: never",
     )
 
     @model_validator(mode="before")
@@ -252,28 +258,31 @@ class RoundsConfig(EventsConfig):
         default=1.0,
         ge=LEAST_PUBLISHED,
         le=MOST_PUBLISHED,
-        description="Publications of a group in a round; 0.1: one in ten rounds",
+        description="publications: number of publications of a group in a round; 0.1: one in ten "
+        "rounds",
     )
     publish_seconds: Annotated[float | None, _OF_PUBLICATIONS] = _in_seconds(
-        "Mean seconds between publications of a group, in place of publish_rate"
+        "publications: mean time between two publications of a group in seconds, in place of "
+        "publish_rate"
     )
     publish_source: Annotated[Literal["member", "root", "any"], _OF_PUBLICATIONS] = Field(
         default="member",
-        description="Nodes that the generator lets publish: members of the group, its root, "
-        "or any live nodes",
+        description="publications: nodes that publish: members of the group, its root, or any "
+        "live nodes",
     )
     publishers: Annotated[int, _OF_PUBLICATIONS] = Field(
         default=0,
         ge=0,
         le=MOST_NODES,
-        description="Number of publishers of a group; a dead one is replaced; 0: a random one"
-        " for each publication",
+        description="publications: number of publishers of a group; another node replaces a dead "
+        "one. 0: a random node for each publication",
     )
     lookups: int = Field(
         default=1_000,
         ge=0,
         le=MOST_LOOKUPS,
-        description="Lookups in each round, from random live nodes to random keys",
+        description="Number of lookups in each round: test messages from random live nodes to "
+        "random keys",
     )
 
     @property

@@ -96,16 +96,17 @@ class RunConfig(NetworkConfig):
     scribe: MaintenanceConfig = MaintenanceConfig()
     classes: Classes = NO_CLASSES
     write_routing_table: bool = Field(
-        default=False, description="Also write the table routing_table, which is large"
+        default=False,
+        description="Also write the nodes' routing tables, as the large table routing_table",
     )
     write_knowledge: bool = Field(
         default=False,
-        description="Also write leaf sets and routing tables for other runs",
+        description="Also write leaf sets and routing tables, for --knowledge of later runs",
     )
     knowledge: Location | None = Field(
         default=None,
-        description="Take leaf sets and routing tables from an earlier run's folder (same "
-        "overlay, topology and seed; written with write_knowledge)",
+        description="Folder of an earlier run with write_knowledge: take leaf sets and routing "
+        "tables from there. Overlay, topology and seed must be the same",
     )
 
     def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too

@@ -50,50 +50,52 @@ class MaintenanceConfig(Section):
 
     rejoin: Annotated[bool, _OF_RETURNS, _OF_GROUPS] = Field(
         default=True,
-        description="A node that a generator brings back joins its groups again; not with "
-        "group-churn",
+        description="A node that a generator brings back joins its former groups again; no effect "
+        "with group-churn",
     )
     access: Location | None = Field(
         default=None,
-        description="A CSV or Parquet table (group, node, right): the nodes that may create, join "
-        "or multicast; a right without rows belongs to all nodes",
+        description="CSV or Parquet table of rights (columns group, node, right): nodes that may "
+        "create, join or multicast; a right that no row names belongs to all nodes",
     )
     replicas: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
         default=5,
         ge=1,
         le=64,
-        description="Nodes with a group's state, k: the root and the k - 1 nodes nearest to the "
-        "groupId; at most half of leaf_set",
+        description="Number of nodes that store a group's state, k: the root and the k - 1 nodes "
+        "next closest to the groupId; at most half of leaf_set",
     )
     parent_timeout: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
         default=2,
         ge=1,
         le=MOST_ROUNDS,
-        description="Rounds without a message from its parent after which a child joins again",
+        description="Rounds without a message from the parent after which a child joins again",
     )
     refresh: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
         default=2,
         ge=1,
         le=MOST_ROUNDS,
-        description="Rounds between two refreshes of a child's entry in its parent's children "
-        "table",
+        description="Rounds between two messages by which a child keeps its entry in the parent's "
+        "children table",
     )
     child_timeout: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
         default=4,
         ge=1,
         le=MOST_ROUNDS,
-        description="Rounds without a refresh after which an entry is dropped; more than refresh",
+        description="Rounds after which a parent drops a child that did not refresh its entry; "
+        "more than refresh",
     )
     delivery: Annotated[Literal["best-effort", "reliable"], _OF_GROUPS] = Field(
         default="best-effort",
-        description="Send each publication once (best-effort), or number, buffer and send again "
-        "until it arrives in order (reliable)",
+        description="Send each publication once (best-effort), or number publications, buffer "
+        "them and send lost ones again, so that they arrive in order (reliable)",
     )
     buffer: Annotated[int, _OF_RELIABLE, _OF_GROUPS] = Field(
         default=64,
         ge=1,
         le=4_096,
-        description="Last publications of a group that a node buffers for reliable delivery, B",
+        description="Number of latest publications of a group that a node buffers with --delivery "
+        "reliable, B",
     )
 
     @property
@@ -122,35 +124,37 @@ class ScribeConfig(DrawnGroups, MaintenanceConfig):
         default=_DRAWN["count"],
         ge=0,
         le=MOST_WORLD_GROUPS,
-        description="Groups, G; a world with 0 has Pastry alone",
+        description="Number of groups, G; in a world, 0 simulates Pastry without Scribe",
     )
     size: Annotated[int | None, Flat("group_size"), _OF_GROUPS] = Field(
         default=None,
         ge=0,
         le=MOST_NODES,
-        description="Members of every group, in place of the Zipf-like sizes",
+        description="Number of members of every group, in place of Zipf-like sizes",
     )
     custody: Annotated[int | None, _OF_GROUPS] = Field(
         default=None,
         ge=0,
         le=MOST_WORLD_GROUPS,
-        description="Number of random groups that each node joins; a class of nodes may have "
-        "another number",
+        description="Number of random groups that each node joins, in place of group sizes; a "
+        "class of nodes may have its own number",
     )
     zipf_exponent: Annotated[float | None, _OF_GROUPS, _OF_DRAWN_SIZES] = Field(
         default=_DRAWN["zipf_exponent"],
         ge=0.0,
         le=100.0,
-        description="Group r has floor(n r^-zipf_exponent + 0.5) members of the n nodes",
+        description="Exponent of the Zipf-like group sizes: the r-th largest group has floor(N "
+        "r^-zipf_exponent + 0.5) members",
     )
     ids: Annotated[Literal["hash", "creator"], Flat("group_ids"), _OF_GROUPS] = Field(
         default="hash",
-        description="GroupId: hash of name and creator (hash), or the nodeId of the creator, "
-        "which becomes the root (creator)",
+        description="GroupId: a hash of the group's name and creator (hash), or the nodeId of the "
+        "creator, which thus is the root (creator)",
     )
     members: Location | None = Field(
         default=None,
-        description="Your own members: a CSV or Parquet table (group, node)",
+        description="CSV or Parquet table with your own members (columns group, node), in place "
+        "of random ones",
     )
     deadline: Annotated[int, _OF_GROUPS, _OF_PUBLICATIONS] = Field(
         default=5,
@@ -160,20 +164,21 @@ class ScribeConfig(DrawnGroups, MaintenanceConfig):
     )
     source: Annotated[Literal["root", "routed", "direct"], _OF_GROUPS] = Field(
         default="root",
-        description="Way of a publication to the tree: it begins at the root, is routed to "
-        "the root, or goes to the root's known address (direct)",
+        description="Start of a publication: the root (root), or another node that sends to the "
+        "root by routing (routed) or directly (direct)",
     )
     link_stress_period: Annotated[int, _OF_GROUPS] = Field(
         default=10,
         ge=0,
         le=MOST_ROUNDS,
-        description="Rounds between two measurements of link stress; 0: never",
+        description="Rounds between two measurements of link stress (packets per link); 0: never",
     )
 
     measures: Names = Field(
         default=(),
-        description="Measures of each round's multicasts, computed as in a run: delay (RAD, "
-        "RMD, RDP), node_stress, link_stress",
+        description="Measures of each round's publications, computed as in a run: delay (RAD, "
+        "RMD, RDP: delays relative to IP multicast), node_stress (children per node), "
+        "link_stress (packets per link)",
     )
 
     @field_validator("measures")

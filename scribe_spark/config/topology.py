@@ -64,41 +64,47 @@ class TopologyConfig(Section):
 
     kind: _Network = Field(
         default="transit-stub",
-        description="transit-stub, power-law, topohub:NAME (a real network), or a file: GML "
-        "(Shadow), GraphML (Topology Zoo), an edge list (src, dst, delay_ms[, "
-        "weight]; or two numbers a line); in Python also a GraphFrame, Topology "
-        "or DataFrames",
+        description="Network of routers: transit-stub, power-law, topohub:NAME (a real network of "
+        "the package topohub), or a file: GML (Shadow), GraphML (Topology Zoo), or an edge "
+        "list (columns src, dst, delay_ms[, weight]; or two routers per line); in Python also "
+        "a GraphFrame, Topology or DataFrames",
     )
     routes: Literal["shortest", "direct"] = Field(
         default="shortest",
-        description="Routes of least weight (shortest), or the direct link that each pair of "
-        "routers then needs (direct)",
+        description="Route between two routers: the one of least total weight (shortest), or the "
+        "direct link, which every pair must then have (direct)",
     )
     tie: Literal["delay", "seeded"] = Field(
         default="delay",
-        description="Among routes of equal weight: the one of least delay (delay), or a draw "
+        description="Choice among routes of equal weight: the least delay (delay), or at random "
         "(seeded)",
     )
     lan_delay_ms: float = Field(
-        default=1.0, ge=0.001, le=1e6, description="Delay of a node's LAN link, each way"
+        default=1.0,
+        ge=0.001,
+        le=1e6,
+        description="Delay of the LAN link between a node and its router, in ms in each direction",
     )
     transit_domains: Annotated[int, _OF_TRANSIT_STUB] = Field(
-        default=10, ge=1, le=MOST_DOMAINS, description="Transit domains, T"
+        default=10, ge=1, le=MOST_DOMAINS, description="Number of transit domains, T"
     )
     transit_size: Annotated[int, _OF_TRANSIT_STUB] = Field(
         default=5,
         ge=1,
         le=MOST_TRANSIT_STUB_ROUTERS,
-        description="Mean routers of a transit domain, N_T",
+        description="Mean number of routers in a transit domain, N_T",
     )
     stubs_per_transit: Annotated[int, _OF_TRANSIT_STUB] = Field(
         default=10,
         ge=1,
         le=MOST_TRANSIT_STUB_ROUTERS,
-        description="Mean stubs of a transit router, K",
+        description="Mean number of stubs at a transit router, K",
     )
     stub_size: Annotated[int, _OF_TRANSIT_STUB] = Field(
-        default=10, ge=1, le=MOST_TRANSIT_STUB_ROUTERS, description="Mean routers of a stub, N_S"
+        default=10,
+        ge=1,
+        le=MOST_TRANSIT_STUB_ROUTERS,
+        description="Mean number of routers in a stub, N_S",
     )
     p_top: Annotated[float, _OF_TRANSIT_STUB] = Field(
         default=1.0,
@@ -110,63 +116,63 @@ class TopologyConfig(Section):
         default=0.6,
         ge=LEAST_PROBABILITY,
         le=1.0,
-        description="Probability of a link inside a transit domain",
+        description="Probability of a link between two routers of a transit domain",
     )
     p_stub: Annotated[float, _OF_TRANSIT_STUB] = Field(
         default=0.5,
         ge=LEAST_PROBABILITY,
         le=1.0,
-        description="Probability of a link inside a stub",
+        description="Probability of a link between two routers of a stub",
     )
     extra_transit_stub: Annotated[int, _OF_TRANSIT_STUB] = Field(
         default=0,
         ge=0,
         le=MOST_EXTRA_LINKS,
-        description="Extra links between stubs and transit routers",
+        description="Number of extra links between stubs and transit routers",
     )
     extra_stub_stub: Annotated[int, _OF_TRANSIT_STUB] = Field(
         default=0,
         ge=0,
         le=MOST_EXTRA_LINKS,
-        description="Extra links between routers of different stubs",
+        description="Number of extra links between routers of different stubs",
     )
     gtitm_quirk: Annotated[bool, _OF_TRANSIT_STUB] = Field(
         default=True,
-        description="Draw only the first transit domain with the transit scale and probability, "
-        "as GT-ITM does",
+        description="Draw all transit domains but the first with p_stub and the extent of a stub, "
+        "as the generator GT-ITM does",
     )
     power_law_routers: Annotated[int, _OF_POWER_LAW] = Field(
         default=102_639,
         ge=1,
         le=MOST_POWER_LAW_ROUTERS,
-        description="Routers of the power-law graph",
+        description="Number of routers of a power-law network",
     )
     power_law_links: Annotated[int, _OF_POWER_LAW] = Field(
         default=142_303,
         ge=0,
         le=MOST_POWER_LAW_LINKS,
-        description="Undirected links of the power-law graph",
+        description="Number of undirected links of a power-law network",
     )
 
     regions: Annotated[Location, TakenAs("file")] | None = Field(
         default=None,
-        description="Regions as the network: a CSV or JSON matrix of latencies (from, to, ms; or "
-        "square), or the package's azure or continents",
+        description="Network of regions: CSV or JSON file with a matrix of latencies (columns "
+        "from, to, ms; or square), or azure or continents, which the package contains",
     )
     region_latency: Annotated[Literal["one-way", "round-trip"], _OF_REGIONS] = Field(
         default="one-way",
-        description="Regions: meaning of the matrix's numbers; columns one_way_ms and rtt_ms "
-        "state their own",
+        description="Numbers of the matrix are one-way delays (one-way) or round-trip times "
+        "(round-trip); columns named one_way_ms or rtt_ms override this",
     )
     region_shares: Annotated[Names, _OF_REGIONS] = Field(
         default=(),
-        description="Regions: shares of the nodes, REGION=SHARE,... [default: the file's column "
-        "share, or equal]",
+        description="Share of the nodes in each region, REGION=SHARE,... [default: the file's "
+        "column share, or equal]",
     )
     region_jitter: Annotated[Time | None, _OF_REGIONS] = Field(
         default=None,
-        description="Regions: greatest random extra delay between two sites; a region has up "
-        "to 16 sites",
+        description="Greatest random delay that is added between two sites; the nodes of a region "
+        "are spread over up to 16 sites",
     )
 
     @model_validator(mode="before")

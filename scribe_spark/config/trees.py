@@ -34,34 +34,39 @@ class LiveTreesConfig(Section):
 
     variants: Names = Field(
         default=(),
-        description="Changes of Scribe's trees in each round: bottleneck (JSAC, IV.E), "
-        "collapse, lazy (JSAC, IV.F)",
+        description="Variants of Scribe's trees, separated by commas: bottleneck, collapse, lazy",
     )
     limit: Annotated[int, _OF_LIMITS, _OF_ONE_LIMIT] = Field(
         default=64,
         ge=1,
         le=MOST_CHILDREN,
-        description="Most children of a node, over all groups; a node with more is overloaded",
+        description="Greatest number of children of a node, over all groups; a node with more is "
+        "overloaded",
     )
     capacities: Annotated[Location | None, _OF_LIMITS] = Field(
-        default=None, description="Limits of single nodes: a CSV or Parquet table (node, limit)"
+        default=None,
+        description="CSV or Parquet table with a limit for each node (columns node, limit), in "
+        "place of limit",
     )
     shed_group: Annotated[Literal["largest", "random"], _OF_REMOVER] = Field(
         default="largest",
-        description="An overloaded node drops a child from its largest table or from a random one",
+        description="Children table from which an overloaded node drops a child: its largest or a "
+        "random one",
     )
     shed_child: Annotated[Literal["farthest", "nearest", "random"], _OF_REMOVER] = Field(
-        default="farthest", description="Child that an overloaded node drops"
+        default="farthest",
+        description="Child that an overloaded node drops: by delay the farthest or nearest, or a "
+        "random one",
     )
     shed_table: Annotated[Literal["remaining", "whole"], _OF_REMOVER] = Field(
         default="remaining",
-        description="Siblings offered to a dropped child: the remaining children, or the "
-        "whole table at the round's start",
+        description="Siblings among which a dropped child finds a new parent: those that the node "
+        "still has (remaining), or all that it had at the round's start (whole)",
     )
 
     systems: Names = Field(
         default=(),
-        description="Systems of the world, under the same events",
+        description="Systems of the world beside Scribe, separated by commas",
     )
 
     @field_validator("systems")
@@ -85,21 +90,21 @@ class TreesConfig(LiveTreesConfig):
 
     variants: Names = Field(
         default=(),
-        description="Systems added to the default ones, separated by commas",
+        description="Systems to add to the default ones, separated by commas",
     )
     systems: Names = Field(
         default=(),
-        description="Systems of the run, separated by commas; ip_multicast is always added for "
-        "comparison; by default scribe, ip_multicast, naive_unicast",
+        description="Systems of the run, separated by commas; the baseline ip_multicast is always "
+        "added. By default scribe, ip_multicast, naive_unicast",
     )
     reference_children: Annotated[int, _OF_REFERENCE_TREE] = Field(
         default=2,
         ge=2,
         le=MOST_REFERENCE_CHILDREN,
-        description="Reference tree: most children of a key; 2 is the binary tree",
+        description="Reference tree: greatest number of children of a key; 2 is the binary tree",
     )
     reference_assignment: Annotated[Literal["pastry", "chord"], _OF_REFERENCE_TREE] = Field(
         default="pastry",
-        description="A node has the keys nearest to its nodeId (pastry), or those after its "
-        "predecessor (chord)",
+        description="Reference tree: a node holds the keys nearest to its nodeId (pastry), or the "
+        "keys after its predecessor's nodeId up to its own (chord)",
     )
