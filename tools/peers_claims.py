@@ -175,7 +175,7 @@ def _lists(peer: Peer) -> pd.DataFrame:
 
 
 def _root_lists_all(peers: Peers) -> list[Case]:
-    found = []
+    found: list[Case] = []
     for name in ("bayeux", "bayeux_partitions"):
         if name not in peers or not peers[name].is_there:
             continue
@@ -228,7 +228,7 @@ def _all_at_root(peers: Peers) -> list[Case]:
 def _partitioning(peers: Peers) -> list[Case]:
     one, several = peers["bayeux"], peers["bayeux_partitions"]
     k = int(several.manifest["resolved"]["bayeux_partitions"])
-    found = []
+    found: list[Case] = []
     for metric, what in (("join_messages.max", "messages"), ("state.max", "entries")):
         before, after = one.value(metric), several.value(metric)
         if before is not None and after:
@@ -267,7 +267,7 @@ def _joins_are_local(peers: Peers) -> list[Case]:
     edges = peer.table("tree_edges", ["group", "parent"], "scribe")
     at_root = edges["parent"] == edges["group"].map(roots["root"])
     taken = at_root.groupby(edges["group"]).sum().reindex(roots.index, fill_value=0)
-    found = []
+    found: list[Case] = []
     for low, high in ((2, 99), (100, 999), (1000, math.inf)):
         some = roots[(roots["size"] >= low) & (roots["size"] <= high)]
         if len(some):
