@@ -123,7 +123,7 @@ BAD = {
     "world --set lookups=1,x": "lookups = 'x': must be a whole number",
     "world --set b": "set = 'b': must be FIELD=VALUE,VALUE,..., such as b=1,2,4",
     "report --outt x": "flag = '--outt': is unknown; did you mean '--out'?",
-    "topology --capacities x.csv": "capacities = 'x.csv': has no effect on the network, which is all",
+    "topology --capacities x.csv": "capacities = 'x.csv': has no effect on the network, which is",
     "topology --no-introduce": "introduce = False: has no effect on the network",
     "verify --master local": "master = 'local': applies only if OUT is on another machine",
     "topology --seed x": "seed = 'x': must be a whole number",
