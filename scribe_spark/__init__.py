@@ -109,35 +109,39 @@ def run(
     progress: Progress | None = None,
     application: Callable[[int], Any] | None = None,
 ) -> Run:
-    """Run an experiment into a folder, as ``scribe-spark run`` does.
+    """Run an experiment into a folder, as the command ``scribe-spark run`` does.
 
     Parameters
     ----------
     config : RunConfig
+        The settings of the experiment.
     out : str
-        Folder or URL that Spark can write.
+        The output folder, or a URL to which Spark can write.
     spark : SparkSession, optional
         The session to use; by default the active session, or a new one that stays open.
     partitions : int, optional
-        Partitions of the node-level tables; by default chosen by cores and size.
+        The number of partitions of tables with a row per node; by default chosen by cores and
+        size.
     resume, overwrite : bool
-        Continue an existing `out` after its last complete phase, or replace it.  By default, an
-        existing `out` is refused.
+        Continue an earlier run in `out` after its last complete phase, or replace it.  By default,
+        a folder with an earlier run is refused.
     progress : Progress, optional
-        The object to which phases and rounds are reported; by default bars or lines on stderr.
+        The object to which phases and rounds are reported; by default a progress bar on a
+        terminal, else lines on stderr.
     application : callable, optional
-        ``application(nodes)`` makes your application on Scribe's upcalls
-        (`scribe.upcalls.Application`) for a number of nodes; picklable.
+        ``application(nodes)`` returns your own Scribe application
+        (`scribe_spark.scribe.upcalls.Application`) for a number of nodes.  It must be picklable.
 
     Returns
     -------
     Run
-        The finished run: its tables, ``metrics()``, ``manifest()`` and `simulation`.
+        The finished run, with its tables, metrics, manifest and `simulation`.
 
     Raises
     ------
     InputError
-        The topology, the members or `out` are bad; the message is one line with the field.
+        The topology, the table of members or `out` is bad; the message is one line that names the
+        setting.
     """
     from scribe_spark import experiments
     from scribe_spark.config import Execution

@@ -31,7 +31,17 @@ _LINE_BREAK = re.compile(r"[\r\n]+\s*")
 
 
 class InputError(ValueError):
-    """Bad input: one line that names the field, its value and a remedy."""
+    """Bad input: one line that names the field, its value and a remedy.
+
+    Attributes
+    ----------
+    field : str
+        The name of the setting, table or argument.
+    value : object
+        The bad value; secrets in it are not shown.
+    remedy : str
+        What is wrong or what to do, as the end of the line.
+    """
 
     def __init__(self, field: str, value: object, remedy: str) -> None:
         told = in_words(remedy, _LONGEST_MESSAGE)

@@ -88,18 +88,19 @@ Made = Table | Callable[[], Table]
 class Multicast:
     """The tables of a multicast system; all its measures are computed from these tables.
 
-    One message goes to each group, or several in a run with a schedule (`scheduled`).
+    Each group gets one message, or several in a run with a schedule (`scheduled`).  A table is a
+    DataFrame of Spark, `Batches` (Arrow batches), or a function without arguments that returns one
+    of these; delays are in microseconds.
 
     Attributes
     ----------
     system : str
-        ``scribe``, ``ip_multicast``, ``naive_unicast``, ...
+        The name of the system: ``scribe``, ``ip_multicast``, ``naive_unicast``, ...
     tree_edges : DataFrame, Batches, callable or None
-        :data:`EDGES`: one row per copy from node to node.  Other columns are ignored.  None if
-        copies form no trees.
+        One row for each copy from node to node: ``group, parent, child, parent_router,
+        child_router``.  Other columns are ignored.  None if copies form no trees.
     delivered : DataFrame, Batches or callable
-        :data:`DELIVERIES`, or a function that makes the table in supersteps, while the run writes
-        earlier tables.
+        One row for each member but the source: ``group, node, hops, delay_us``.
     merged : bool
         True if routers duplicate packets: the routes of a group's edges, all from one source, are
         merged, each link carries one packet per group, and nodes keep no children tables.
@@ -107,17 +108,25 @@ class Multicast:
         True if a member may get several copies: `delivered` has a row for each copy, and the first
         one counts.  Every copy counts in node stress and link stress.
     copies : DataFrame, Batches, callable or None
-        :data:`COPIES`, for a system whose copies form no trees.
+        One row for each copy of a system whose copies form no trees: ``group, sender, receiver,
+        sender_router, receiver_router, kind, hop, sent_us, first``.
     state : DataFrame, Batches, callable or None
-        :data:`STATE`.  None for a tree whose nodes keep only their children.
+        The number of entries that nodes keep: ``group, node, kind, entries``.  None for a tree
+        whose nodes keep only their children.
     control : DataFrame, Batches, callable or None
-        :data:`CONTROL`.  None if joining is not modelled, or follows from the trees
-        (`System.joins_by_edges`).
+        The number of control messages while members join: ``group, sender, receiver,
+        sender_router, receiver_router, kind, messages``.  None if joining is not modelled, or
+        follows from the trees (`System.joins_by_edges`).
     partial : bool
         True if members may get no copy, for example because nodes forward to a few peers only.
     scheduled : bool
         True in a run with a schedule: `delivered` and `copies` have a column ``publication``, and
-        trees have `copies`, too.
+        systems with trees have `copies`, too.
+
+    Raises
+    ------
+    InputError
+        A table is missing or superfluous, or lacks a column.
     """
 
     system: str
@@ -152,8 +161,8 @@ class Multicast:
     def of_tree(cls, system: str, edges: Any, stages: Any) -> Multicast:
         """Return a system whose copies go down trees of any depth, from the edges of the trees.
 
-        Hops and delays are sums from each group's source.  Members get a delivery; other nodes only
-        forward.  The run ends with an error if no path leads from the source to a member.
+        The hops and delay of a node are sums over the edges from its group's source.  Members get a
+        delivery; other nodes only forward.
 
         Parameters
         ----------
@@ -168,7 +177,8 @@ class Multicast:
         Raises
         ------
         InputError
-            A column is missing or does not contain whole numbers.
+            A column is missing or does not contain whole numbers.  Later, when the run reads the
+            tables: no path leads from the source to a member.
 
         Examples
         --------
@@ -192,16 +202,16 @@ class Multicast:
 
     @cached_property
     def deliveries(self) -> Table:
-        """The table `delivered`, computed at its first use."""
+        """The table `delivered`; if it is a function, its result, computed once."""
         return self._made("delivered")
 
     @cached_property
     def edges(self) -> Table | None:
-        """The table `tree_edges` with the columns and types of :data:`EDGES`."""
+        """The table `tree_edges` with its required columns and their types only."""
         return None if self.tree_edges is None else self._made("tree_edges")
 
     def handed_over(self, name: str) -> Table | None:
-        """Return the table ``copies``, ``state`` or ``control``, or None."""
+        """Return the table ``copies``, ``state`` or ``control`` by its name, or None."""
         return None if getattr(self, name) is None else self._made(name)
 
     def _made(self, name: str) -> Table:

@@ -32,15 +32,17 @@ class OverlayKind:
     Attributes
     ----------
     name : str
+        The name in ``--overlay NAME``.
     build : callable
-        ``build(nodes, underlay, config) -> Overlay``; `nodes` has the columns of `schemas.NODES`.
-        :meth:`PastryOverlay.of_knowledge` makes a Pastry from leaf sets and routing tables.
+        ``build(nodes, underlay, config)`` returns an :class:`Overlay`; `nodes` has the columns
+        ``node, id_hi, id_lo, router``.  :meth:`PastryOverlay.of_knowledge` makes a Pastry overlay
+        from leaf sets and routing tables.
     drawn : bool
         True if `build` also takes the run's seed and its progress report:
         ``build(nodes, underlay, config, seed, progress)``.
     randomised : bool
-        True if `build` returns a :class:`PastryOverlay`, whose nodes can draw the next hop: the
-        bottleneck remover needs this with ``shed_table = whole``.
+        True if `build` returns a :class:`PastryOverlay`, whose nodes can draw the next hop at
+        random: the bottleneck remover needs this with ``shed_table = whole``.
     """
 
     name: str
@@ -75,7 +77,7 @@ unregister_overlay = _KINDS.unregister
 
 
 def register_overlay(kind: OverlayKind) -> OverlayKind:
-    """Add a kind of overlay for this process.
+    """Add a kind of overlay to this process; configs can then name it.
 
     Raises
     ------

@@ -62,7 +62,7 @@ _OTHERS = frozenset(
 
 @dataclass(frozen=True)
 class System:
-    """A multicast system.
+    """A multicast system: its name, its properties, and the functions that build and play it.
 
     Attributes
     ----------
@@ -72,29 +72,29 @@ class System:
     label : str
         The system's name in figures.
     family : str
-        :data:`TREE`, :data:`MESH`, :data:`UNICAST` or :data:`IP`; decides which measures apply.
+        ``tree``, ``mesh``, ``unicast`` or ``ip``; decides which measures apply.
     build : callable, optional
-        ``build(stages) -> Multicast``.  `stages` is the run's
-        :class:`~scribe_spark.experiments.Simulation`: ``multicast_groups``, ``members``,
-        ``underlay`` and the others.
+        ``build(stages)`` returns the :class:`Multicast` of a run.  `stages` is the run's
+        :class:`~scribe_spark.experiments.Simulation`, with ``multicast_groups``, ``members``,
+        ``underlay`` and others.
     figures : tuple of str or None
         The figures of the paper that show the system; None: all figures of its measures.
     own_figures : mapping of str to str
-        Measure -> the figure or section of the paper with this measure of this system alone.
+        Measure -> the figure or section of the paper that shows this measure of this system only.
     requested : bool
         True if a run has the system only when ``systems`` or ``variants`` names it.
     variant : str or None
-        The system's name in ``variants``; a run has it only when that field names it.
+        The system's name in ``variants``; a run has it only when ``variants`` names it.
     trees : callable or None
-        ``trees(context) -> Variant`` builds the trees of a variant (:func:`tree_variant`).
+        ``trees(context)`` returns the :class:`Variant` with the trees of a variant of Scribe.
     section : str or None
-        The section of the config for this system alone.
+        The section of the config with the settings of this system.
     config : type, optional
-        The class of a user's section, a `config.section.Section`.  Its name in configs is `section`
-        or, by default, the system's name.
+        The class of a user's section, a subclass of `config.section.Section`.  Its name in configs
+        is `section` or, by default, the system's name.
     clock : str or callable
-        The clock of copies, `multicast.TIME` or `multicast.HOPS`, or ``clock(config)``.  Reports
-        show it beside the system's numbers.
+        How the first of several copies at a node is determined: ``time`` (by delays) or ``hops``
+        (by hops); or ``clock(config)``, which returns one of these.
     control : bool
         True if the system has a table of control messages.
     over_pastry : bool
@@ -112,16 +112,17 @@ class System:
     limited : bool
         True if nodes have a limit of children, which they may exceed.
     world : callable or None
-        ``world(config)`` returns the `living.SystemOnBuckets` that plays in a world of the config.
+        ``world(config)`` returns the `living.SystemOnBuckets` that plays the system in a world.
         None: worlds cannot have the system.
     round_seconds : float or callable, optional
-        The length of the system's own rounds in a world, or ``round_seconds(config)``.  A round of
-        the world plays all own rounds that begin in it.  None: one own round in each.
+        The length in seconds of the system's own rounds in a world, or ``round_seconds(config)``.
+        A round of the world plays all own rounds that begin in it.  None: one own round in each.
     world_measures : mapping of str to str
-        Measures of each round of a world -> unit; the world counts messages by kind itself.
+        The measures of each round of a world -> their units.  The world itself counts messages by
+        kind; these need no entry.
     failure_costs : callable or None
-        ``failure_costs(run)`` returns the costs of failures, `multicast.FAILURES`; `run` has the
-        tables and the config of the run.
+        ``failure_costs(run)`` returns the costs of node failures by depth (the columns of
+        `multicast.FAILURES`), from the tables and the config of the run.
     failures_beside : str or None
         The system beside which the report shows the costs of failures.
     """
@@ -175,7 +176,7 @@ class System:
         return self.requested or self.variant is not None
 
     def clock_of(self, config: Any) -> str:
-        """Return the clock by which copies arrive in a run."""
+        """Return the clock that orders copies in a run: ``time`` or ``hops``."""
         found = self.clock(config) if callable(self.clock) else self.clock
         if found not in _CLOCKS:
             raise InputError(
@@ -184,9 +185,10 @@ class System:
         return found
 
     def clock_in_words(self, config: Any) -> str:
-        """Return the clock in words and, with message sizes, how links are shared.
+        """Return a description of the clock for reports.
 
-        IP multicast and a user's mesh have no shared links.
+        With message sizes, it also describes how groups share links; IP multicast and users'
+        systems of the family ``mesh`` do not share links.
         """
         found, bandwidth = self.clock_of(config), getattr(config, "bandwidth", None)
         own_times = self.family == IP or (self.family == MESH and not is_built_in(self))
@@ -196,16 +198,16 @@ class System:
 
     @property
     def may_go_by_hops(self) -> bool:
-        """True if some config gives the system the clock of hops."""
+        """True if there is a config in which hops order the copies of the system."""
         return callable(self.clock) or self.clock == _HOPS
 
     def live(self, config: Any) -> SystemOnBuckets:
-        """Return the system as a world plays it; the rounds of a user's system are checked.
+        """Return the object that plays the system in a world; a user's object is checked.
 
         Raises
         ------
         InputError
-            Worlds cannot have the system, or the result of `world` cannot be played.
+            Worlds cannot have the system, or the result of :attr:`world` is not such an object.
         """
         from scribe_spark.living_checks import CheckedSystem
 
@@ -361,16 +363,17 @@ def tree_variant(
     """Return a system with other trees than Scribe's for the same groups and members.
 
     Messages go down these trees as down Scribe's.  A run has the system, ``scribe_NAME``, if its
-    config names it in ``variants``.
+    config names it in ``variants``.  Add it by :func:`register_system`.
 
     Parameters
     ----------
     name : str
-        Lower-case letters, digits and underscores.
+        The name in ``variants``: lower-case letters, digits and underscores.
     label : str
         The system's name in figures.
     trees : callable
-        ``trees(context) -> Variant``; see `scribe.VariantContext` and `scribe.Variant`.
+        ``trees(context)`` returns a :class:`Variant`; `context` is a
+        `scribe_spark.scribe.VariantContext` with Scribe's own trees.
     **more
         Other attributes of :class:`System`.
     """
@@ -494,13 +497,13 @@ _SYSTEMS: Registry[System] = Registry(
 
 
 def register_system(system: System) -> System:
-    """Add a system to all later runs, or to those that name it.
+    """Add a system to all later runs of this process, or to those that name it.
 
     Raises
     ------
     ValueError
         The package has a system of that name, another system has the label, or a second system has
-        the family :data:`IP`.
+        the family ``ip``.
     """
     if system.family == IP:
         raise ValueError(f"{baseline().name} is what delays are compared with; it is the only one")

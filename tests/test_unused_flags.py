@@ -43,7 +43,7 @@ OF_WORLDS = ALWAYS | {
     *("events", "generator", "initial", "lookups", "groups", "members", "classes"),
     # the config refuses these itself
     *("reference_tree", "reference_children", "reference_assignment", "access"),
-    *("measures", "variants", "systems"),
+    *("measures", "variants", "systems", "message_size"),
 }
 #: The config refuses those of the network itself.
 OF_REFERENCE_TREES = ALWAYS | {"hosts", "children", "assignment", "scaling", "dht"}

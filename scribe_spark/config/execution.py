@@ -22,7 +22,15 @@ COMPARE_OUT = "out/compare"
 
 
 class Execution(Section):
-    """Settings that do not change results: the Spark master, the folder, partitions, ..."""
+    """Settings that do not change results: the Spark master, the output folder, partitions, ...
+
+    `docs/configuration.md` lists them in the section ``execution``.
+
+    Raises
+    ------
+    InputError
+        A setting is unknown or has an impossible value, or two settings exclude each other.
+    """
 
     out: Location = Field(description="Output folder, or a URL to which Spark can write")
     master: Text = Field(default="local[*]", description="URL of the Spark master")

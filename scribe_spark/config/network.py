@@ -1,4 +1,4 @@
-"""The part of every config that simulates an overlay: seed, network, nodes of the overlay."""
+"""The settings of every config that simulates an overlay: seed, network and nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scribe_spark.config.topology import TopologyConfig
 
 
 class NetworkConfig(Sectioned):
-    """The seed, the network of routers and the overlay on it."""
+    """The seed, the network of routers, and the overlay."""
 
     seed: int = Field(
         default=1,
@@ -25,10 +25,12 @@ class NetworkConfig(Sectioned):
 
     @property
     def has_rounds(self) -> bool:
-        """Return True if rounds are played."""
+        """True if rounds are played."""
         return self.is_world
 
     @property
     def network_key(self) -> Hashable:
-        """The fields on which the routers, the links and the routes between them depend."""
+        """The settings on which routers, links and routes depend; equal keys give equal
+        networks.
+        """
         return self.topology, self.seed

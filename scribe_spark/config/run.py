@@ -62,9 +62,15 @@ _OF_WORLDS: dict[str, str] = {
 
 
 class RunConfig(NetworkConfig):
-    """One experiment; the defaults are those of JSAC 2002, Section IV.A to IV.D.
+    """The settings of a run; the defaults are the experiment of JSAC 2002, Section IV.A to IV.D.
 
-    Fields have flat names (``nodes=9``), or names in sections (``overlay={"nodes": 9}``).
+    Each setting is an argument by its own name (``nodes=9``) or in its section
+    (``overlay={"nodes": 9}``).  `docs/configuration.md` lists all settings.
+
+    Raises
+    ------
+    InputError
+        A setting is unknown, or its value is impossible, alone or together with another one.
 
     Examples
     --------
@@ -127,16 +133,19 @@ class RunConfig(NetworkConfig):
         return self
 
     def refuse_publications(self, groups: int, memberships: int) -> None:
-        """Refuse more publications than a run has room for.
+        """Refuse more publications than a run can simulate.
 
         Parameters
         ----------
-        groups, memberships : int
-            How many groups, and members of all groups, there are.
+        groups : int
+            The number of groups.
+        memberships : int
+            The number of members, summed over all groups.
 
         Raises
         ------
         InputError
+            There are too many publications.
         """
         each, who = self.bandwidth.publications, self.bandwidth.published_by
         total = (each or 0) * (memberships if who == "everyone" else groups)
@@ -166,18 +175,21 @@ class RunConfig(NetworkConfig):
         return self
 
     def refuse_groups(self, groups: int, memberships: int, members: str | None = None) -> None:
-        """Refuse more groups than the keys of the run's systems have room for.
+        """Refuse more groups than the 64-bit keys of the run's systems can number.
 
         Parameters
         ----------
-        groups, memberships : int
-            How many groups, and members of all groups, there are.
+        groups : int
+            The number of groups.
+        memberships : int
+            The number of members, summed over all groups.
         members : str, optional
-            The table of members that says so.
+            The path of the user's table of members, if the groups come from it.
 
         Raises
         ------
         InputError
+            There are too many groups.
         """
         nodes = self.overlay.nodes
         refuse_groups(groups, nodes, members)
@@ -192,7 +204,7 @@ class RunConfig(NetworkConfig):
             refuse_places("flooding", groups, memberships, nodes)
 
     def has_system(self, name: str) -> bool:
-        """Return whether the run asks for a system by its name."""
+        """Return True if `systems` or `variants` contains the name of a system."""
         return name in {*self.trees.systems, *self.trees.variants}
 
     @model_validator(mode="after")
@@ -220,12 +232,12 @@ class RunConfig(NetworkConfig):
 
     @property
     def has_rounds(self) -> bool:
-        """Return whether the trees are those of a world: played in rounds before the multicasts."""
+        """True if the run first plays rounds, as a world does, and publishes after them."""
         events, scribe = self.world, self.scribe
         asked = events.events, events.generator, events.initial, scribe.access
         return any(one is not None for one in asked) or scribe.delivery == "reliable"
 
     @property
     def estimated_work(self) -> int:
-        """Return the cost of a run, roughly: nodes times the systems that are built."""
+        """A rough cost of the run, to choose the number of partitions: nodes times systems."""
         return self.overlay.nodes * (1 + len(self.trees.variants) + len(self.trees.systems))

@@ -1,7 +1,7 @@
-"""The base of all sections of a config: frozen, strictly typed, refused in one line.
+"""The base of all sections of a config: frozen, strictly typed, with one-line errors.
 
 A section is a pydantic model.  A field has a name in its section (``count`` in `groups`) and a flat
-name, which is also its flag's (``groups``); where they differ, the field is marked with `Flat`.
+name, which is also the name of its flag (``groups``); if they differ, the field has a `Flat` mark.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scribe_spark.errors import check_names
 
 @dataclass(frozen=True)
 class Flat:
-    """Marks a field whose flat name is not its own."""
+    """Mark of a field whose flat name differs from its name."""
 
     name: str
 
@@ -41,14 +41,14 @@ def _check_whole(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON and TOML can have it: of a graph that was given, its digest."""
+    """Return a value as JSON and TOML can write it; a graph becomes its digest."""
     if isinstance(value, tuple):
         return [_entry(one) if isinstance(one, Section) else one for one in value]
     return str(value) if isinstance(value, GivenGraph) else value
 
 
 def _entry(section: Section) -> dict[str, Any]:
-    """A section in a list, without the fields that are unset."""
+    """Return a section of a list as a dict without the unset fields."""
     return {name: value for name, value in section.flat().items() if value is not None}
 
 
@@ -58,7 +58,7 @@ def _split(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-#: A text that is not empty.
+#: A non-empty text.
 Text = Annotated[str, AfterValidator(_check_text)]
 
 #: A path or a URL; a path may begin with ``~``, the user's home.
@@ -67,20 +67,20 @@ Location = Annotated[Text, AfterValidator(os.path.expanduser)]
 #: Names in a list, or in one text, separated by commas.
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
-#: For a choice of whole numbers: True equals 1 and 4.0 equals 4, but are none of them.
+#: For a choice of whole numbers: refuses True and 4.0, which equal 1 and 4.
 Whole = BeforeValidator(_check_whole)
 
 
 class Section(BaseModel):
-    """Some fields of a config, checked when they are given.
+    """A group of settings, which are checked when it is made.
 
     Raises
     ------
     InputError
-        For an unknown field, a missing one, or a value that it cannot have.
+        A field is unknown or missing, or its value is impossible.
     """
 
-    #: When all its fields may change anything; None: always.
+    #: The configs in which the section has an effect; None: all configs.
     all_used_when: ClassVar[UsedWhen | None] = None
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
@@ -95,23 +95,25 @@ class Section(BaseModel):
     @classmethod
     @cache
     def flat_names(cls) -> dict[str, str]:
-        """Field name -> flat name, in order."""
+        """Return the flat name of each field, in order."""
         return {
             name: next((mark.name for mark in field.metadata if isinstance(mark, Flat)), name)
             for name, field in cls.model_fields.items()
         }
 
     def flat(self) -> dict[str, Any]:
-        """Flat name -> value of every field, in order; lists are lists."""
+        """Return the values of all fields by flat name, in order, in types that JSON can write."""
         values = {flat: getattr(self, name) for name, flat in self.flat_names().items()}
         return {name: _plain(value) for name, value in values.items()}
 
     def given(self) -> dict[str, Any]:
-        """Field name -> value of the fields that were given when this was made."""
+        """Return the values of the fields that were set explicitly, by field name."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
     def for_tasks(self) -> Self:
-        """Return the fields and properties alone, which executors read without pydantic."""
+        """Return an object with the fields and properties only, which executors read without
+        pydantic.
+        """
         kinds = (kind for kind in type(self).__mro__ if issubclass(kind, Section))
         derived = [
             name for kind in kinds for name, one in vars(kind).items() if isinstance(one, property)
@@ -120,5 +122,5 @@ class Section(BaseModel):
         return cast(Self, FrozenFields(**{name: getattr(self, name) for name in names}))
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy with other values, checked again."""
+        """Return a copy with other values, which are checked again."""
         return type(self)(**{**self.given(), **changes})

@@ -1,4 +1,4 @@
-"""A config of several sections, whose fields are given by flat names, by section, or both."""
+"""A config of several sections, whose fields are set by flat name, by section, or both."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from scribe_spark.config.section import Section
 
 
 class Sectioned(Section):
-    """Sections of fields, and fields that are in none.
+    """A config with sections of fields, and own fields that belong to no section.
 
     Attributes
     ----------
     sections : dict of str to type
-        Of the class: the sections by name, in the order of flags and docs.  Those of users' systems
-        (`outside.add_section`) are no fields of the model; they are attributes all the same.
+        Class attribute: the sections by name, in the order of flags and docs.  Sections of users'
+        systems (`outside.add_section`) are attributes, but not fields of the model.
     elsewhere : dict of str to str
-        Of the class: names that another kind of config has -> why this one has none.
+        Class attribute: the name of each setting that only another kind of config has -> the
+        reason, as the end of an error message.
     is_world : bool
-        Of the class: whether it is a world's.
+        Class attribute: True for the config of a world.
     """
 
     sections: ClassVar[dict[str, type[Section]]] = {}
@@ -31,7 +32,7 @@ class Sectioned(Section):
     _outside: dict[str, Section] = PrivateAttr(default_factory=dict)
 
     def __init__(self, **given: Any) -> None:
-        flat = self.flat_values(given)  # field name = flat name for what is in no section
+        flat = self.flat_values(given)  # fields outside of sections have one name
         made = {
             section: model(**{n: flat.pop(f) for n, f in model.flat_names().items() if f in flat})
             for section, model in self.sections.items()
@@ -47,12 +48,12 @@ class Sectioned(Section):
 
     @classmethod
     def of(cls, *sources: Mapping[str, Any]) -> Self:
-        """A config from mappings of fields, later ones winning (a TOML file, then flags).
+        """Return a config from mappings of fields; later mappings override earlier ones.
 
         Raises
         ------
         InputError
-            Unknown field (with the nearest right one) or bad value.
+            A field is unknown or has a bad value.
         """
         merged: dict[str, Any] = {}
         for source in sources:
@@ -61,22 +62,29 @@ class Sectioned(Section):
 
     @classmethod
     def own_fields(cls) -> list[str]:
-        """The fields that are in no section."""
+        """Return the names of the fields that belong to no section."""
         return [name for name in cls.model_fields if name not in cls.sections]
 
     @classmethod
     def flat_values(cls, given: Mapping[str, Any], what: str = "config key") -> dict[str, Any]:
-        """Fields by their flat names, however they were given.
+        """Return fields by flat name, from fields by flat name, by dotted name or in sections.
+
+        Parameters
+        ----------
+        given : mapping
+            The fields.
+        what : str
+            What the names are, for the message about an unknown name.
 
         Raises
         ------
         InputError
-            For an unknown name (`what` says what the names are), or a field that is given twice.
+            A name is unknown, or a field is set twice.
         """
         return flatten(given, cls.sections, cls.own_fields(), what, cls.elsewhere)
 
     def flat(self) -> dict[str, Any]:
-        """Flat name -> value of every field, in order; lists are lists."""
+        """Return the values of all fields by flat name, in order, in types that JSON can write."""
         own = super().flat()
         outside = {name: getattr(self, name) for name in self.sections if name not in own}
         return {
@@ -88,7 +96,7 @@ class Sectioned(Section):
         }
 
     def given(self) -> dict[str, Any]:
-        """Flat name -> value of the fields that were given when this was made."""
+        """Return the values of the fields that were set explicitly, by flat name."""
         own = {n: value for n, value in super().given().items() if n not in self.sections}
         return own | {
             flat[name]: value
@@ -98,5 +106,5 @@ class Sectioned(Section):
         }
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy with other values, given flat or by section, checked again."""
+        """Return a copy with other values, by flat name or by section, which are checked again."""
         return self.of(self.given(), changes)

@@ -58,7 +58,13 @@ SECTIONS: dict[str, type[Section]] = {
 class WorldConfig(NetworkConfig):
     """The settings of a world: its overlay, groups, events and rounds.
 
-    Fields have flat names or names in sections, as in :class:`~scribe_spark.config.RunConfig`.
+    Each setting is an argument by its own name (``nodes=9``) or in its section, as in
+    :class:`~scribe_spark.config.RunConfig`.
+
+    Raises
+    ------
+    InputError
+        A setting is unknown, or its value is impossible, alone or together with another one.
 
     Examples
     --------
@@ -109,12 +115,14 @@ class WorldConfig(NetworkConfig):
 
     @classmethod
     def of_run(cls, config: run.RunConfig, variant: str | None = None) -> WorldConfig:
-        """The world in which the trees of a run with rounds grow.
+        """Return the config of the world that plays the rounds of a run.
 
         Parameters
         ----------
+        config : RunConfig
+            A run with rounds.
         variant : str, optional
-            Of its trees; Scribe's own without one.
+            The variant of Scribe's trees in the world; by default Scribe's own trees.
         """
         sections = TopologyConfig, OverlayConfig, EventsConfig, MaintenanceConfig, GroupsConfig
         shared = {
@@ -184,18 +192,19 @@ class WorldConfig(NetworkConfig):
         return self
 
     def refuse_groups(self, groups: int, members: str | None = None) -> None:
-        """Refuse more groups than keys have room for.
+        """Refuse more groups than the 64-bit keys of the world's systems can number.
 
         Parameters
         ----------
         groups : int
-            How many there are.
+            The number of groups.
         members : str, optional
-            The table of members that says so.
+            The path of the user's table of members, if the groups come from it.
 
         Raises
         ------
         InputError
+            There are too many groups.
         """
         deadline, rounds = self.scribe.deadline, self.world.rounds
         refuse_groups_of_world(groups, self.overlay.nodes, deadline, rounds, members)
@@ -204,5 +213,7 @@ class WorldConfig(NetworkConfig):
 
     @property
     def estimated_work(self) -> int:
-        """Return the cost of a world, roughly: nodes and lookups times rounds."""
+        """A rough cost of the world, to choose the number of partitions: (nodes + lookups) *
+        rounds.
+        """
         return self.world.rounds * (self.overlay.nodes + self.world.lookups)

@@ -1,4 +1,4 @@
-"""A finished run: its folder, and its stages for further questions."""
+"""A finished run: its folder, and the simulation for further queries."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from scribe_spark.schemas import MICROSECONDS
 
 @dataclass(frozen=True)
 class Run:
-    """The folder of a finished run.
+    """A finished run: its folder, and the simulation that wrote it.
+
+    Used in a ``with`` statement, a run is closed at the end of it.
 
     Attributes
     ----------
     out : str
+        The output folder, or its URL.
     simulation : Simulation
-        The run's stages as DataFrames, computed on demand, until :meth:`close`.
+        The intermediate results of the run as DataFrames, which can be queried until
+        :meth:`close`.
     """
 
     out: str
@@ -35,18 +39,23 @@ class Run:
         self.close()
 
     def table(self, name: str) -> DataFrame:
-        """Return a table of the run by its name in `schemas`."""
+        """Return a table of the run, for example ``deliveries``.
+
+        `docs/tables.md` lists all tables and their columns.
+        """
         with self._folder() as folder:
             return folder.read_table(name)
 
     def arrivals(self) -> DataFrame:
-        """Return the first copy of each member, from `deliveries` and the copies that nodes sent.
+        """Return the time and the sender of the first copy at each member.
 
         Returns
         -------
         DataFrame
-            ``system, group, publication, node, arrival_us, hops, from``; ``from`` is NULL where the
-            copy came on the way from a source to the root.  Times count from the start of the run.
+            The columns ``system, group, publication, node, arrival_us, hops, from``, with a row for
+            each system, publication and member.  ``arrival_us`` is the time from the start of the
+            run in microseconds.  ``from`` is the node that sent the copy; it is NULL for a node on
+            the way from a source to the root of its group.
         """
         scheduled = "schedule" in self._tables()
         keys = ["system", "group", "node", *(["publication"] if scheduled else [])]
@@ -64,7 +73,7 @@ class Run:
         )
 
     def _senders(self, keys: list[str]) -> DataFrame:
-        """Return the sender of each first copy, ``from``, with some keys of the copy."""
+        """Return the sender (``from``) of each first copy, with the columns `keys` of the copy."""
         renamed = {"child": "node", "parent": "from", "receiver": "node", "sender": "from"}
         edges = self.table("tree_edges").withColumnsRenamed(renamed)
         if "copies" not in self._tables():
@@ -83,17 +92,19 @@ class Run:
             return folder.read_text(name)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return the contents of `metrics.json`."""
+        """Return the contents of ``metrics.json``: a dict for each number, with its name."""
         with self._folder() as folder:
             return folder.read_json("metrics.json")
 
     def manifest(self) -> dict[str, Any]:
-        """Return the contents of `manifest.json`."""
+        """Return the contents of ``manifest.json``: the settings, versions, phases and table
+        digests.
+        """
         with self._folder() as folder:
             return folder.read_json(MANIFEST)
 
     def close(self) -> None:
-        """Free the memory and the temporary files of the simulation; the folder stays."""
+        """Free the memory and the temporary files of the simulation; the output folder stays."""
         self.simulation.close()
 
     def _folder(self) -> Folder:

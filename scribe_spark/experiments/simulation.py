@@ -1,4 +1,4 @@
-"""One experiment as a chain of stages, each made from those before it when it is asked for."""
+"""A run as a chain of stages; each stage is computed from earlier ones at its first use."""
 
 from __future__ import annotations
 
@@ -45,39 +45,49 @@ from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import check_start
 
-#: Makes an application of the user's on Scribe's upcalls, given the number of nodes.
+#: A function that returns the user's Scribe application for a number of nodes.
 MakeApplication = Callable[[int], Application]
 
 
 class Simulation:
     """The stages of a run as properties; each stage is computed once, when it is first read.
 
-    A stage on the driver or in files (`graph`, `underlay`) is kept until :meth:`close`, a stage in
-    the executors' memory until :meth:`release`.  A table may be read from a saved file (`nodes`).
+    Stages on the driver or in files (`graph`, `underlay`) are kept until :meth:`close`, stages in
+    the executors' memory until :meth:`release`.  If a table is already saved, it is read.
 
     Parameters
     ----------
     spark : SparkSession
+        The session in which the stages are computed.
     config : RunConfig
-    saved : mapping of DataFrame, optional
-        Tables that were written before, by their names in `schemas`; they are read, not computed.
+        The settings of the run.
+    saved : mapping of str to DataFrame, optional
+        Tables of the run that are already saved, by name; these are read, not computed.
     progress : Progress, optional
+        The object to which progress is reported; by default no object.
     most_routers : int
-        With more routers than this, routes are searched on demand, not kept as matrices.
+        The largest network for which routes between all pairs of routers are kept as matrices; in
+        larger networks, routes are computed on demand.
     shares : Simulation, optional
-        A simulation of the same session, whose graph and routes are used if the network is equal.
+        A simulation in the same session; its graph and routes are used if its network is equal.
     engine : str
-        ``auto``, ``tasks`` or ``jobs``: the way to play rounds, see `engine_of`.  Trees of a run
-        without rounds are played in tasks with ``tasks``, otherwise as jobs.
+        The way to simulate rounds: ``tasks`` (long Spark tasks), ``jobs`` (a Spark job for each
+        superstep) or ``auto``.  A run without rounds uses tasks only with ``tasks``.
     application : callable, optional
-        See `make_world`; a run with an application has rounds.
+        ``application(nodes)`` returns the user's Scribe application; a run with an application has
+        rounds.
     buckets : int, optional
         The number of buckets in rounds; by default chosen by the number of nodes.
+
+    Attributes
+    ----------
+    has_rounds : bool
+        True if rounds of events are played before the sources publish.
 
     Raises
     ------
     InputError
-        The run has rounds, and its overlay cannot start a world.
+        The run has rounds, and rounds cannot start from the overlay of the config.
     """
 
     def __init__(
@@ -116,12 +126,18 @@ class Simulation:
         self.close()
 
     def release(self) -> None:
-        """Free the executors' memory; the stages there are computed again at their next use."""
+        """Free the executors' memory; stages there are computed again at their next use."""
         self.stages.clear()
         self.memory.close()
 
     def note_clock(self, player: dict[str, str]) -> None:
-        """Note where the clock with bandwidth is played."""
+        """Report once where publications with sizes or times are simulated.
+
+        Parameters
+        ----------
+        player : dict of str to str
+            ``name``: the driver or the tasks; ``why``: the reason for this choice.
+        """
         if self.clock_player is None:
             self.clock_player = player
             self.progress.note("clock with bandwidth: in {name} ({why})".format(**player))
@@ -142,7 +158,8 @@ class Simulation:
         Raises
         ------
         InputError
-            A table cannot be read or has impossible rows, or the engine cannot keep its tasks.
+            A table cannot be read or has impossible rows, or the cluster cannot keep the tasks that
+            the engine ``tasks`` needs.
         """
         if self.config.knowledge is not None:
             verify_saved_knowledge(self.spark, self.config)
@@ -154,7 +171,13 @@ class Simulation:
 
     @cached_property
     def given_members(self) -> DataFrame:
-        """The user's table of members: `schemas.MEMBERS`."""
+        """The user's table of members: ``group, node``.
+
+        Raises
+        ------
+        InputError
+            The table cannot be read or has impossible rows.
+        """
         config, path = self.config, str(self.config.groups.members)
         members = scribe.read_members(self.spark, path, config.overlay.nodes)
         if not is_local(path):  # `checks.check` has counted those of this machine
@@ -165,14 +188,20 @@ class Simulation:
 
     @cached_property
     def given_capacities(self) -> DataFrame:
-        """The user's table of limits: ``node, limit``."""
+        """The user's table of limits on children: ``node, limit``.
+
+        Raises
+        ------
+        InputError
+            The table cannot be read or has impossible rows.
+        """
         return scribe.read_capacities(
             self.spark, str(self.config.trees.capacities), self.config.overlay.nodes
         )
 
     @property
     def memberships(self) -> Table:
-        """`schemas.MEMBERS`, as a DataFrame and in batches for kernels."""
+        """The members of all groups, as batches: ``group, node``."""
         if "members" in self.saved:
             return self.saved.batches("members", schemas.MEMBERS.names)
         return self.grown.memberships
@@ -188,12 +217,12 @@ class Simulation:
 
     @cached_property
     def topology(self) -> Topology:
-        """The graph of routers and links in GraphFrames' form."""
+        """The graph of routers and links as DataFrames of vertices and edges."""
         return Topology.from_graph(self.spark, self.graph)
 
     @cached_property
     def underlay(self) -> Underlay:
-        """Routes between routers, available on every executor."""
+        """The routes between routers, with delays, available on every executor."""
         if self._shares is not None:
             return self._shares.underlay
         graph, config = self.graph, self.config
@@ -213,48 +242,58 @@ class Simulation:
 
     @stage
     def grown(self) -> GrownTrees:
-        """The nodes, groups and trees when the sources multicast."""
+        """The nodes, groups and trees at the time when the sources publish."""
         return RoundsOfRun(self) if self.has_rounds else SettledTrees(self)
 
     @property
     def events(self) -> DataFrame | None:
-        """`schemas.WORLD_EVENTS` of a run with rounds; None for other runs."""
+        """The events of a run with rounds: ``round, node, event, group``; None for other runs."""
         return self.grown.events
 
     @property
     def node_count(self) -> int:
-        """Return the number of :attr:`nodes`, N."""
+        """The number of :attr:`nodes`, N."""
         return self.grown.node_count
 
     @property
     def made_nodes(self) -> Table:
-        """`schemas.NODES`, computed even if the table was saved."""
+        """The table :attr:`nodes`, computed even if it is already saved."""
         return self.grown.nodes
 
     @property
     def node_parts(self) -> tuple[NodeParts, ...]:
-        """The classes and the regions of the nodes, if the config has any."""
+        """The division of the nodes into classes and into regions; empty without either."""
         return node_parts(self.config, self.graph.hosts)
 
     @property
     def written_nodes(self) -> Table:
-        """The table `nodes` for the folder, with a column for classes and one for regions."""
+        """The table `nodes` of the output folder: :attr:`nodes` with columns ``class`` and
+        ``region``.
+
+        Each of these two columns exists only if the config has classes or regions.
+        """
         return with_parts(self.made_nodes, self.node_parts)
 
     @property
     def nodes(self) -> DataFrame:
-        """The nodes: `schemas.NODES`."""
+        """The nodes of the overlay: ``node, id_hi, id_lo, router``.
+
+        ``id_hi`` and ``id_lo`` are the halves of the 128-bit nodeId.
+        """
         # to draw them takes less time than to wait until they have been written
         return self.saved["nodes"] if self.saved.has("nodes") else Batches.of(self.made_nodes).frame
 
     @stage
     def overlay(self) -> Overlay:
-        """The overlay that the config names; after rounds, of the live nodes."""
+        """The overlay of the config; in a run with rounds, the live nodes after the last round."""
         return self.memory.own(self.grown.overlay())
 
     @property
     def leaf_sets(self) -> DataFrame:
-        """`schemas.LEAF_SETS` of all nodes.
+        """The leaf sets of all nodes: ``node, leaf, place``.
+
+        ``place`` is 1, 2, ... for the next larger nodeIds and -1, -2, ... for the next smaller
+        ones.
 
         Raises
         ------
@@ -265,14 +304,14 @@ class Simulation:
 
     @property
     def routing_table(self) -> DataFrame:
-        """`schemas.ROUTING_TABLE`: the filled cells of all nodes' tables."""
+        """The filled cells of all nodes' routing tables: ``node, row, col, entry``."""
         return self.overlay.routing_table()
 
     # --- systems
 
     @property
     def takes_part(self) -> dict[str, list[str]]:
-        """The names of the systems and of the application."""
+        """The names of the multicast systems and of the user's application, for the manifest."""
         names = [getattr(self.application, "__qualname__", repr(self.application))]
         return {
             "systems": [system.name for system in self.asked_for],
@@ -285,32 +324,36 @@ class Simulation:
         return systems_of_run(self.config.trees.variants, self.config.trees.systems)
 
     def own(self, resource: R) -> R:
-        """Register a resource that :meth:`release` frees."""
+        """Register a resource that :meth:`release` frees, and return it."""
         return self.memory.own(resource)
 
     # --- trees
 
     @stage
     def members(self) -> DataFrame:
-        """`schemas.MEMBERS`, and the router of each."""
+        """The members of all groups with their routers: ``group, node, router``."""
         members = Batches.of(self.memberships).frame
         return self.memory.persist(self.overlay.with_router(members.select("group", "node")))
 
     @stage
     def create_routes(self) -> DataFrame:
-        """Each group's CREATE where it was delivered, with the hops and delay of its path."""
+        """The route of each group's CREATE message: creator, root, hops and delay."""
         return self.grown.create_routes()
 
     @stage
     def groups_with_root(self) -> DataFrame:
-        """``group, key_hi, key_lo, size, root, root_router``: groups that have a root."""
+        """The groups that have a root: ``group, key_hi, key_lo, size, root, root_router``.
+
+        ``key_hi`` and ``key_lo`` are the halves of the 128-bit groupId.
+        """
         return self.grown.groups_with_root()
 
     @stage
     def multicast_groups(self) -> DataFrame:
-        """Groups that have a source: as `groups_with_root`, and ``source, source_router``.
+        """The groups that have a source: the columns of `groups_with_root`, ``source,
+        source_router``.
 
-        With a schedule the source is that of a group's first publication.
+        With several publications of a group, the source is that of the first one.
         """
         if self.schedule is not None:
             found = scheduled.groups_with_publications(self, self.schedule)
@@ -319,49 +362,52 @@ class Simulation:
 
     @stage
     def schedule(self) -> Schedule | None:
-        """The publications where a group may have several; None of other runs.
+        """The publications of a run in which a group may have several; None for other runs.
 
         Raises
         ------
         InputError
-            A publication to a group that is not there.
+            The user's schedule has a publication to a group that does not exist.
         """
         return scheduled.schedule_of(self)
 
     @stage
     def publications(self) -> Schedule:
-        """The publications of the run: `schedule`, or one of each group at time 0."""
+        """The publications of the run: `schedule`, or one publication of each group at time 0."""
         return scheduled.once(self) if self.schedule is None else self.schedule
 
     @property
     def children(self) -> DataFrame:
-        """Scribe's tree edges: `schemas.CHILDREN` with routers and delays of both ends."""
+        """The edges of Scribe's trees, with routers and delays of both ends.
+
+        The columns are ``group, parent, child, parent_router, child_router`` and others.
+        """
         return self.scribe_edges.frame
 
     @property
     def messages(self) -> DataFrame:
-        """The payloads that go down Scribe's trees: `schemas.MESSAGES`."""
+        """The copies that go down Scribe's trees: ``kind, sender, receiver``."""
         sent = F.lit("payload").alias("kind"), F.col("parent").alias("sender")
         return self.children.select(*sent, F.col("child").alias("receiver"))
 
     @property
     def scribe_edges(self) -> Batches:
-        """The rows of `children` in batches for kernels."""
+        """The rows of :attr:`children` in batches for kernels."""
         return self.grown.edges
 
     @property
     def _members(self) -> Table:
-        """The rows of `members`, for kernels."""
+        """Return the rows of :attr:`members` for kernels."""
         return self.grown.members
 
     @stage
     def variants(self) -> dict[str, scribe.Variant]:
-        """The trees of each other way to build them, by its name in `RunConfig.variants`.
+        """The trees of each variant of the run, by the variant's name.
 
         Raises
         ------
         InputError
-            There is no such variant.
+            A variant is unknown, or a user's variant returns bad trees.
         """
         return {
             system.variant: self.memory.own(self._trees_of(system))
@@ -381,7 +427,7 @@ class Simulation:
 
     @stage
     def _variant_context(self) -> scribe.VariantContext:
-        """Scribe's own trees, and what they were built from."""
+        """Return Scribe's own trees and the inputs from which variants are built."""
         trees = self.config.trees
         capacities = None
         if trees.capacities is not None:  # two variants read them
@@ -393,12 +439,12 @@ class Simulation:
 
     @stage
     def unicasts(self) -> Batches:
-        """The unicast routes from each group's source to its members, with delays."""
+        """The routes of copies from each group's source directly to its members, with delays."""
         return baselines.unicasts(self.multicast_groups, self._members, self.underlay)
 
     @stage
     def reference_tree_copies(self) -> DataFrame:
-        """Every copy of each group's message over the one tree of all nodes."""
+        """The copies of each group's message along the reference tree of all nodes."""
         trees = self.config.trees
         made = copies(
             *(self.nodes, self.multicast_groups, self.members, self.underlay),
@@ -424,12 +470,12 @@ class Simulation:
     def systems(self) -> list[Multicast]:
         """The tables of every multicast system, in the order of the registry.
 
-        Those of users are built first, so that a fault is found before the others work.
+        Users' systems are built first, so that their errors appear early.
 
         Raises
         ------
         InputError
-            A system hands over what cannot be measured, or in the name of another one.
+            A user's system returns tables that cannot be measured, or the name of another system.
         """
         users_first = sorted(self.asked_for, key=is_built_in)
         made = {system.name: scheduled.timed(self, system) for system in users_first}
@@ -437,21 +483,21 @@ class Simulation:
 
     @property
     def trees(self) -> TreeGraph:
-        """The trees of all systems and all nodes as one graph, from saved tables if any exist."""
+        """The trees of all systems as one graph, whose vertices are all nodes."""
         edges = self._saved_or("tree_edges", lambda: tree_edges(self.systems).frame)
         return TreeGraph.of(self.nodes, edges)
 
     def multicast(self, system: str, edges: Table, built: scribe.Trees | None = None) -> Multicast:
-        """Return the multicasts of all groups' sources along trees like Scribe's.
+        """Return the publications of all groups' sources along trees that work like Scribe's.
 
         Parameters
         ----------
         system : str
-            The name of the trees in measures.
+            The name of the system in measures and tables.
         edges : DataFrame or Batches
-            A table with the columns of :attr:`children`.
+            The edges of the trees, with the columns of :attr:`children`.
         built : Trees, optional
-            The same trees in the buckets of the ring, if they exist.
+            The same trees in the buckets of the ring; without them they are built from `edges`.
         """
 
         def deliver() -> Table:
@@ -463,14 +509,21 @@ class Simulation:
         return Multicast(system, edges, deliver)
 
     def multicast_along(self, trees: scribe.Trees) -> Batches:
-        """Return `multicast.DELIVERIES` of one message from each group's source."""
+        """Return the deliveries of one message from each group's source: ``group, node, hops,
+        delay_us``.
+
+        Parameters
+        ----------
+        trees : Trees
+            Trees in the buckets of the ring.
+        """
         source = self.config.groups.source
         delivered, tables = scribe.multicast(trees, self.multicast_groups, source, self.progress)
         self.memory.own(tables)
         return delivered
 
     def _planted(self, edges: DataFrame) -> scribe.Trees:
-        """Return the trees of edges that no program of Scribe has made."""
+        """Return trees that are made from edges, not by Scribe's JOINs."""
         planted = scribe.plant_trees(self.overlay, self.groups_with_root, self.members, edges)
         return self.memory.own(planted)
 

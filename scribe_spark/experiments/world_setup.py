@@ -69,22 +69,25 @@ def make_world(
     Parameters
     ----------
     simulation : Simulation
-        The simulation of ``network_of(config)``.
+        The simulation ``Simulation(spark, network_of(config))``, which has the network and the
+        nodes.
+    config : WorldConfig
+        The settings of the world.
     events : DataFrame, optional
-        The events, if they exist already: `schemas.EVENTS`.
+        The events, ``round, node, event, group``; by default they are made from the config.
     application : callable, optional
-        ``application(nodes)`` makes your application on Scribe's upcalls for a number of nodes;
-        picklable (for example the class of the application).
+        ``application(nodes)`` returns your own Scribe application for a number of nodes, for
+        example the class of the application.  It must be picklable.
     buckets : int
         The number of buckets.
     engine : str, optional
-        ``tasks`` or ``jobs``, see `World`; by default ``tasks`` for one bucket.
+        ``tasks`` or ``jobs``, as in :class:`World`; by default ``tasks`` for one bucket.
 
     Raises
     ------
     InputError
-        There is an application but no group, or an application and reliable delivery, which is
-        an application itself.
+        An application is used without groups, or together with reliable delivery, which is itself
+        an application.
 
     Examples
     --------

@@ -125,20 +125,21 @@ Value = Callable[..., float | None]
 
 @dataclass(frozen=True)
 class Metric:
-    """One number of `metrics.json`, or one number for each system.
+    """One number of ``metrics.json``, or one number for each system.
 
     Attributes
     ----------
     name : str
-        The name in `metrics.json`; for a system's metric, the part after ``SYSTEM.``.
+        The name in ``metrics.json``; for a system's metric, the part after ``SYSTEM.``.
     unit : str
+        The unit, such as ``ms``; empty for a ratio.
     figure : str or None
-        The figure or section of the JSAC paper with this number.
+        The figure or section of the JSAC 2002 paper with this number.
     definition : str
         An exact definition in one sentence.
     value : callable
-        ``value(found)``, or ``value(found, system_name)`` for a system's metric; None means no
-        value.
+        ``value(found)``, or ``value(found, system_name)`` for a system's metric, returns the
+        number from the collected results; None means no value.
     systems : callable or None
         ``systems(system)`` is True for systems with this metric; None for a metric of the run.
     note : str or None
@@ -154,7 +155,7 @@ class Metric:
     note: str | None = None
 
     def name_of(self, system: System) -> str:
-        """Return the name of a system's metric in `metrics.json`."""
+        """Return the name of the metric of a system in ``metrics.json``: ``SYSTEM.name``."""
         return f"{system.name}.{self.name}"
 
 
@@ -181,21 +182,23 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Measure:
-    """Metrics and distributions that every run measures.
+    """A group of metrics and distributions that are computed together, from one collected result.
 
     Attributes
     ----------
     name : str
-        The key of the collected results in `Found.collected`.
+        The key of the collected result in `Found.collected`.
     metrics : tuple of Metric
+        The numbers in ``metrics.json``.
     distributions : tuple of Distribution
+        The histograms behind figures.
     collect : callable or None
         ``collect(run)`` runs Spark jobs and returns a small result.
     early : bool
-        True if `collect` only reads tables of the phases topology, overlay and trees, and can run
-        in parallel to the jobs of the phase measures.
+        True if `collect` only reads tables of the phases topology, overlay and trees, so that it
+        can run in parallel with the jobs of the phase measures.
     used_when : callable or None
-        ``used_when(config)`` is True for runs with the metrics; by default all runs.
+        ``used_when(config)`` is True for runs that have the measure; by default all runs.
     """
 
     name: str

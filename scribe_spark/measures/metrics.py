@@ -42,7 +42,7 @@ _MEASURES: Registry[Measure] = Registry(
 
 
 def register_measure(measure: Measure) -> Measure:
-    """Add a measure to all later runs.
+    """Add a measure to all later runs of this process.
 
     Raises
     ------

@@ -49,7 +49,7 @@ class Routed:
     Attributes
     ----------
     messages : tuple of int
-        The number of messages of each superstep.
+        The number of messages in each superstep.
     """
 
     messages: tuple[int, ...]
@@ -59,11 +59,15 @@ class Routed:
     _state: Mapping[str, StructType]
 
     def outcomes(self) -> DataFrame:
-        """Return the outcomes of the application; read them before `release`.
+        """Return the outcomes of the application; read them before :meth:`release`.
 
-        `route` gives ``node``, ``next`` (may be NULL), ``key_hi, key_lo``, the payload,
-        ``start, hops, delay_us`` (the way so far) and ``direct_us`` (the delay between both ends in
-        the underlay).  `send` gives ``node`` and the payload.
+        Returns
+        -------
+        DataFrame
+            After `Overlay.route`: ``node``, ``next`` (may be NULL), ``key_hi, key_lo``, the
+            payload, ``start, hops, delay_us`` (the message's first node, and its hops and delay so
+            far) and ``direct_us`` (the delay of the direct route from ``start`` to ``node``).
+            After `Overlay.send`: ``node`` and the payload.
         """
         names = [f"{OUTCOMES} {superstep}" for superstep in range(len(self.messages))]
         facts, underlay = self._overlay.ring.facts, self._overlay.underlay
@@ -84,7 +88,7 @@ class Routed:
         return typed(self._tables.rows(*names), rows, self._schema)
 
     def state(self, name: str) -> DataFrame:
-        """Return a table of the application's state; read it before `release`."""
+        """Return a table of the application's state by its name; read it before :meth:`release`."""
         wanted = to_arrow_schema(self._state[name])
 
         def rows(bucket: int, table: dict[str, np.ndarray]) -> Iterator[pa.RecordBatch]:
@@ -107,28 +111,31 @@ def _batch(table: Columns, wanted: pa.Schema) -> pa.RecordBatch:
 
 
 class Overlay(ABC):
-    """Nodes that route messages to keys over an underlay.
+    """Nodes that route messages to keys over a network of routers.
 
-    A kind of overlay, such as Pastry, defines its routing by :attr:`rule`, and its knowledge by
-    :meth:`routing_table`.
+    A kind of overlay, such as Pastry, defines the next hop of a message by :attr:`rule`, and the
+    knowledge of its nodes by :meth:`routing_table`.
 
     Parameters
     ----------
     nodes : DataFrame
-        `schemas.NODES`.
+        The nodes: ``node, id_hi, id_lo, router``.
     underlay : Underlay
+        The routes between routers.
     bits : callable, optional
-        ``bits(n)``: nodes that share this number of first bits are in one bucket, for n nodes.
+        ``bits(n)``, for n nodes, is the number of first bits of a nodeId that decide its bucket.
 
     Attributes
     ----------
     nodes : DataFrame
+        The nodes: ``node, id_hi, id_lo, router``.
     underlay : Underlay
+        The routes between routers.
     ring : BucketRing
-        The buckets of the nodes.
+        The nodes in the order of nodeIds, divided into buckets.
     known : sequence of DataFrame
-        The knowledge of the nodes in each bucket, as tables of the engine (`engine.on_spark.ROWS`)
-        that the rule of routing reads.
+        The knowledge of the nodes in each bucket, in the engine's packed form (`schemas.ROWS`);
+        the rule of routing reads it.
     """
 
     def __init__(
@@ -141,16 +148,16 @@ class Overlay(ABC):
     @property
     @abstractmethod
     def rule(self) -> NextHop:
-        """The rule of routing."""
+        """The rule by which a node chooses the next hop of a message."""
 
     @abstractmethod
     def routing_table(self) -> DataFrame:
-        """Return the entries of all routing tables: `schemas.ROUTING_TABLE`."""
+        """Return the entries of all nodes' routing tables: ``node, row, col, entry``."""
 
     def with_router(self, frame: DataFrame) -> DataFrame:
-        """Return `frame` with the column ``router`` of its column ``node``.
+        """Return `frame` with a column ``router``: the router of each row's ``node``.
 
-        Looked up in the facts: a join would shuffle both.
+        The routers are looked up in memory, without a join, which would shuffle both tables.
         """
         facts, kernel = self.ring.facts, self.underlay.kernel
 
@@ -164,17 +171,25 @@ class Overlay(ABC):
         return frame.mapInArrow(add, StructType(fields))
 
     def table_entries(self) -> DataFrame:
-        """Return the numbers of nodes and of entries in their tables: `schemas.TABLE_ENTRIES`."""
+        """Return one row: ``nodes, entries``, the numbers of nodes and of entries in
+        their tables.
+        """
         entries = self.routing_table().agg(F.count("*").alias("entries"))
         nodes = self.nodes.agg(F.count("*").alias("nodes"))
         return schemas.conform(nodes.crossJoin(entries), schemas.TABLE_ENTRIES)
 
     def arrival_messages(self) -> DataFrame | None:
-        """Return `schemas.ARRIVAL_MESSAGES`; None if the nodes did not arrive by a protocol."""
+        """Return the number of messages of each kind that nodes sent to arrive: ``kind, messages``.
+
+        Returns
+        -------
+        DataFrame or None
+            None if the nodes did not arrive by a protocol.
+        """
         return None
 
     def release(self) -> None:
-        """Free the memory of the nodes' knowledge."""
+        """Free the memory of the nodes' knowledge; the overlay cannot be used afterwards."""
         for table in self.known:
             release(table)
         self.ring.release()
@@ -188,10 +203,12 @@ class Overlay(ABC):
 
         Parameters
         ----------
+        application : Application
+            The application whose upcalls the program calls.
         payload : sequence of str
-            The message columns of the application.
+            The columns of the application's messages, besides those of the overlay.
         rule : NextHop, optional
-            A rule of routing in place of the overlay's.
+            A rule of routing in place of :attr:`rule`.
         """
         ring, underlay = self.ring, self.underlay
         return Route(
@@ -200,7 +217,9 @@ class Overlay(ABC):
         )
 
     def starting(self, messages: DataFrame, payload: Sequence[str] = ()) -> DataFrame:
-        """Return the messages of a table in the packed form of that program; computed when read.
+        """Return the messages of a table in the packed form that :meth:`routing` reads.
+
+        The result is computed when it is read.
 
         Parameters
         ----------
@@ -229,19 +248,25 @@ class Overlay(ABC):
         Parameters
         ----------
         application : Application
+            The program on every node.
         messages : DataFrame
-            ``node, key_hi, key_lo`` and payload: numbers, BOOLEANs and STRINGs, without NULLs.
-        state : mapping of DataFrame, optional
+            ``node, key_hi, key_lo`` and payload columns: numbers, BOOLEANs and STRINGs, without
+            NULLs.
+        state : mapping of str to DataFrame, optional
             The tables of the application's state at the start, by name; rows of unknown nodes are
             lost.
+        name : str
+            The name of the Spark jobs.
+        progress : Progress, optional
+            The object to which supersteps are reported; by default no object.
         rule : NextHop, optional
-            A rule of routing in place of the overlay's.
+            A rule of routing in place of :attr:`rule`.
 
         Returns
         -------
         Routed
-            The application's outcomes; by default every delivered message.  Messages to unknown
-            nodes are lost.
+            The outcomes of the application; by default every delivered message.  Messages to
+            unknown nodes are lost.
 
         Raises
         ------
@@ -267,15 +292,22 @@ class Overlay(ABC):
         name: str = "send",
         progress: Progress | None = None,
     ) -> Routed:
-        """Deliver messages to their nodes, and all messages that the application then sends.
+        """Deliver messages directly to their nodes, and then all messages that the application
+        sends.
 
         Parameters
         ----------
         application : Application
+            The program on every node.
         messages : DataFrame
-            ``node`` and payload.
+            ``node``, the receiver of each message, and payload columns.
         state, name, progress
-            See :meth:`route`.
+            The same arguments as in :meth:`route`.
+
+        Returns
+        -------
+        Routed
+            The outcomes of the application; by default every delivered message.
         """
         payload = tuple(_payload(messages, ["node"]))
         ring = self.ring

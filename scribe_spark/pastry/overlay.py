@@ -49,27 +49,32 @@ class PastryNextHop:
 
 
 class PastryOverlay(Overlay, GraphTables):
-    """A Pastry network, whose nodes at first know no other node.
+    """A Pastry network; its nodes know no other node until their tables are filled.
+
+    :meth:`perfect` and :meth:`of_knowledge` return networks with filled tables.
 
     Parameters
     ----------
     nodes : DataFrame
-        `schemas.NODES`.
+        The nodes: ``node, id_hi, id_lo, router``.
     underlay : Underlay
-    b, leaf_set
-        See the attributes.
+        The routes between routers.
+    b : int
+        Digits of nodeIds have b bits.
+    leaf_set : int
+        The number of nodes in a leaf set, l; even.
     digits : int, optional
-        Nodes that share this number of first digits are in one bucket; by default chosen so that
+        The number of first digits of a nodeId that decide its bucket; by default chosen so that
         every core has work.
 
     Attributes
     ----------
     b : int
-        The base of digits is 2**b.
+        Digits of nodeIds have b bits, so their base is 2**b.
     leaf_set : int
         The number of nodes in a leaf set, l.
     arrived : DataFrame or None
-        Messages of nodes that arrived by the protocol: `schemas.ARRIVAL_MESSAGES`.
+        The messages of nodes that arrived by the protocol: ``kind, messages``.
     """
 
     def __init__(
@@ -92,13 +97,16 @@ class PastryOverlay(Overlay, GraphTables):
 
     @classmethod
     def perfect(cls, nodes: DataFrame, underlay: Underlay, b: int, leaf_set: int) -> PastryOverlay:
-        """Return a Pastry with perfect tables; free it by :meth:`release`."""
+        """Return a Pastry network whose tables are perfect: each entry is the nearest fitting node.
+
+        Free it by :meth:`release`.
+        """
         made = cls(nodes, underlay, b, leaf_set)
         made.fill_perfectly()
         return made
 
     def fill_perfectly(self) -> None:
-        """Fill the leaf sets and routing tables of all nodes perfectly."""
+        """Fill all leaf sets, and each cell of all routing tables with the nearest fitting node."""
         tables = perfect_tables(self.ring, self.underlay, self.b, self.leaf_set, self.digits)
         self.known = [materialise(as_constant(tables))[0]]
 
@@ -110,10 +118,18 @@ class PastryOverlay(Overlay, GraphTables):
         b: int,
         leaf_set: int,
     ) -> PastryOverlay:
-        """Return a Pastry with the leaf sets and tables of `knowledge` (`schemas.KNOWLEDGE`).
+        """Return a Pastry network with the leaf sets and routing tables of a saved table.
 
         Leaf sets may have any length, and entries may be missing, but every known node must exist.
-        Free it by :meth:`release`.
+        Free the network by :meth:`release`.
+
+        Parameters
+        ----------
+        knowledge : DataFrame
+            A row for each node, with the columns of the table ``knowledge`` of a run
+            (``--write-knowledge``).
+        underlay, b, leaf_set
+            The same arguments as in :class:`PastryOverlay`.
         """
         made = cls(knowledge.select(schemas.NODES.names), underlay, b, leaf_set)
         made.known = [tables_of_knowledge(knowledge, made.ring, b, leaf_set)]
@@ -124,7 +140,13 @@ class PastryOverlay(Overlay, GraphTables):
         self._owned.append(release)
 
     def arrival_messages(self) -> DataFrame | None:
-        """See :meth:`Overlay.arrival_messages`."""
+        """Return the number of messages of each kind that nodes sent to arrive: ``kind, messages``.
+
+        Returns
+        -------
+        DataFrame or None
+            None if the nodes did not arrive by the protocol.
+        """
         return self.arrived
 
     def release(self) -> None:
@@ -135,12 +157,16 @@ class PastryOverlay(Overlay, GraphTables):
 
     @property
     def rule(self) -> PastryNextHop:
-        """See :attr:`Overlay.rule`."""
+        """Pastry's rule for the next hop of a message."""
         return PastryNextHop(self.ring.facts)
 
     @property
     def knowledge(self) -> DataFrame:
-        """`schemas.KNOWLEDGE`; each query computes the table again."""
+        """The leaf set and the routing table of each node, as arrays; each query computes them
+        again.
+
+        It has a row for each node, with the columns of the table ``knowledge`` of a run.
+        """
         return to_knowledge(self.known[0], self.ring, self.underlay.kernel)
 
     @property
@@ -150,26 +176,38 @@ class PastryOverlay(Overlay, GraphTables):
 
     @property
     def leaf_sets(self) -> DataFrame:
-        """The nodes in each leaf set, in clockwise order: `schemas.LEAF_SETS`."""
+        """The nodes in each leaf set, in clockwise order: ``node, leaf, place``.
+
+        ``place`` is 1, 2, ... for the next larger nodeIds and -1, -2, ... for the next smaller
+        ones.
+        """
         edges = self.edges.where(F.col("kind") == schemas.LEAF_SET)
         return edges.select(F.col("src").alias("node"), F.col("dst").alias("leaf"), "place")
 
     @property
     def vertices(self) -> DataFrame:  # type: ignore[override]
-        """The nodes as vertices of a graph: `schemas.NODE_VERTICES`."""
+        """The nodes as vertices of a graph: ``id, id_hi, id_lo, router``."""
         return node_vertices(self.nodes)
 
     @property
     def edges(self) -> DataFrame:  # type: ignore[override]
-        """The links of the overlay: `schemas.OVERLAY_EDGES`; each query computes it again."""
+        """The links of the overlay: ``src, dst, kind, row, col, place``; each query computes them
+        again.
+
+        ``kind`` is ``leaf_set`` (with ``place``) or ``routing_table`` (with ``row`` and ``col``).
+        """
         return overlay_edges(self.knowledge, self.nodes)
 
     def routing_table(self) -> DataFrame:
-        """See :meth:`Overlay.routing_table`; the table does not contain leaf sets."""
+        """Return the entries of all nodes' routing tables, without leaf sets: ``node, row, col,
+        entry``.
+        """
         return routing_table(self._cells, self.ring)
 
     def table_entries(self) -> DataFrame:
-        """See :meth:`Overlay.table_entries`."""
+        """Return one row: ``nodes, entries``, the numbers of nodes and of entries in routing
+        tables.
+        """
         return table_entries(self._cells)
 
 

@@ -76,12 +76,12 @@ class GraphTables:
     edges: DataFrame
 
     def graphframe(self) -> GraphFrame:
-        """The graph as a GraphFrame, for the user's own analyses.
+        """Return a GraphFrame of `vertices` and `edges`, for your own analyses.
 
         Raises
         ------
         GraphFramesMissing
-            Where GraphFrames' Python or JVM half is absent.
+            The Python package GraphFrames or its Java archive is not installed.
         """
         return graph_frame(self.vertices, self.edges)
 

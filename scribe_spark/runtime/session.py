@@ -66,21 +66,25 @@ def session(
     *,
     worlds: bool = False,
 ) -> SparkSession:
-    """Return the active SparkSession, or a new one on `execution`'s master.
+    """Return the active SparkSession, or start one on the master of `execution`.
 
     Parameters
     ----------
+    execution : Execution, optional
+        The master (or Spark Connect server), the output folder and the number of partitions.
     nodes : int
-        The number of nodes that the Java heap has to hold.
+        The number of simulated nodes, which decides the size of the Java heap.
     estimated_work : int, optional
-        The cost of all work of the session (`RunConfig.estimated_work`); by default `nodes`.
+        The cost of all runs in the session (`RunConfig.estimated_work`), which decides the number
+        of partitions; by default `nodes`.
     worlds : bool
-        True for a session that plays worlds only: its Java heap can be smaller.
+        True for a session that plays worlds only; its Java heap can be smaller.
 
     Raises
     ------
     InputError
-        The master or an environment variable is bad, or Java cannot write the name of OUT.
+        The master or an environment variable is bad, or the name of the output folder has
+        characters that Java cannot write.
     RunError
         Spark cannot start on this machine.
     """

@@ -52,14 +52,16 @@ _EDGES = pa.schema(
 
 @dataclass(frozen=True)
 class Topology(GraphTables):
-    """A router graph as DataFrames, in GraphFrames' form.
+    """A graph of routers as two DataFrames, in the form that GraphFrames needs.
 
     Attributes
     ----------
     vertices : DataFrame
-        ``id`` BIGINT, ``kind`` STRING, ``domain`` BIGINT, ``x``, ``y`` DOUBLE; NULL where unknown.
+        ``id`` BIGINT (router), ``kind`` STRING, ``domain`` BIGINT, ``x``, ``y`` DOUBLE; the last
+        four are NULL if the topology does not have them.
     edges : DataFrame
-        ``src``, ``dst`` BIGINT, ``delay_ms`` DOUBLE (ms), ``weight`` DOUBLE; one row per direction.
+        ``src``, ``dst`` BIGINT, ``delay_ms`` DOUBLE (milliseconds), ``weight`` DOUBLE (for the
+        choice of routes); two rows for each link, one per direction.
     """
 
     vertices: DataFrame
@@ -67,7 +69,7 @@ class Topology(GraphTables):
 
     @classmethod
     def from_graph(cls, spark: SparkSession, graph: Graph) -> Topology:
-        """Return the DataFrames of a graph."""
+        """Return the DataFrames of a graph that is on the driver."""
 
         def frame(rows: pd.DataFrame, schema: pa.Schema) -> DataFrame:
             table = pa.Table.from_pandas(rows, schema=schema, preserve_index=False)
@@ -76,11 +78,15 @@ class Topology(GraphTables):
         return cls(frame(graph.vertices, _VERTICES), frame(graph.edges, _EDGES))
 
     def routers(self) -> DataFrame:
-        """Return the table ``routers`` of a run."""
+        """Return the vertices in the columns of a run's table ``routers``: ``router, kind, domain,
+        x, y``.
+        """
         return conform(self.vertices.withColumn("router", F.col("id")), ROUTERS)
 
     def links(self) -> DataFrame:
-        """Return the table ``links`` of a run."""
+        """Return the edges in the columns of a run's table ``links``: ``src, dst, delay_ms,
+        weight``.
+        """
         return conform(self.edges, LINKS)
 
 

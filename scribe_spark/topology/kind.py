@@ -16,10 +16,12 @@ class TopologyKind:
     Attributes
     ----------
     name : str
+        The name in ``--topology NAME``.
     make : callable
-        ``make(argument, config, seed) -> Graph``, without Spark; every draw depends on the seed.
+        ``make(argument, config, seed)`` returns a `Graph`, without Spark; random values in it must
+        depend on the seed only.
     argument : str
-        A name for the argument, in capitals; empty for a kind without argument.
+        A word for the argument in messages, in capitals; empty for a kind without argument.
     is_kept : bool
         True if `make` gives the same graph for the same arguments, because it reads no file of a
         user; such a graph is kept and not made again.
@@ -32,5 +34,5 @@ class TopologyKind:
 
     @property
     def spelling(self) -> str:
-        """The form in which a user writes the kind: ``topohub:NAME``."""
+        """The form in which a user writes the kind, for example ``topohub:NAME``."""
         return f"{self.name}:{self.argument}" if self.argument else self.name

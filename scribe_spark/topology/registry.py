@@ -35,7 +35,7 @@ unregister_topology = _KINDS.unregister
 
 
 def register_topology(kind: TopologyKind) -> TopologyKind:
-    """Add a kind of topology for this process.
+    """Add a kind of topology to this process; configs can then name it.
 
     Raises
     ------

@@ -37,43 +37,49 @@ _OF_ROUNDS = (*LEFT_BY_ROUNDS, "publications_of_systems")
 
 
 class World:
-    """An overlay between two rounds; :meth:`step` plays the next one, :meth:`play` several.
+    """An overlay with groups between two rounds; :meth:`step` plays a round, :meth:`play` several.
+
+    `make_world` returns a world of a config.
 
     Parameters
     ----------
     rows : DataFrame
-        The state of all buckets: `schemas.ROWS`; the world frees it.
+        The state of all buckets in the engine's packed form; the world frees it.
     ring : BucketRing
-        All nodes, those that may arrive and dead ones included; the world frees it.
+        All nodes in the order of nodeIds, also dead ones and nodes that may arrive later; the
+        world frees it.
     number : int
-        The round that is played next.
+        The number of the next round.
     events : DataFrame
-        `schemas.EVENTS`, checked.
+        Checked events: ``round, node, event, group``.
     underlay : Underlay
+        The routes between routers.
     protocols : Protocols
         The protocols that each round plays.
     engine : str
-        ``tasks`` keep their buckets for many rounds in one Spark job; with ``jobs``, each superstep
-        is a Spark job.
+        ``tasks``: Spark tasks that keep their buckets for many rounds; ``jobs``: a Spark job for
+        each superstep.
 
     Attributes
     ----------
     number : int
-        The round that is played next.
+        The number of the next round.
     scribe : Operations
-        Scribe's operations; they happen in the next round.
+        Scribe's operations for the user's code (create, join, ...); they happen in the next round.
     publications : pandas.DataFrame
-        ``round, group, expected, in_time, late, lost, duplicates`` of the publications whose
-        deadline was in the rounds of the last :meth:`step` or :meth:`play`.
+        The results of publications whose deadline was in the rounds of the last :meth:`step` or
+        :meth:`play`: ``round, group, expected, in_time, late, lost, duplicates``.
     publications_of_systems : pandas.DataFrame
-        The same for the systems beside Scribe, with a column ``system``.
+        The same for other systems than Scribe, with a column ``system``.
     watched_trees : pandas.DataFrame
-        `schemas.WATCHED_TREES` of the same rounds.
+        Small trees before and after failures in these rounds: ``round, moment, group, node,
+        parent, member, root, orphan, alive``.
     by_part : pandas.DataFrame
-        `schemas.ROUNDS_BY_PART` of the same rounds, where publications have a size.
+        Measures of the nodes of each class or region in these rounds, if publications have a size:
+        the columns of the table ``rounds_by_part``.
     extra_joins : pandas.DataFrame
-        JOINs that the bottleneck remover added in these rounds: `schemas.EXTRA_JOINS` without the
-        column `system`.
+        The JOINs that the bottleneck remover added in these rounds: ``group, parent, child,
+        parent_router, child_router, probes``.
     """
 
     def __init__(
@@ -114,25 +120,26 @@ class World:
         buckets: int = 1,
         engine: str | None = None,
     ) -> World:
-        """Return a saved world.
+        """Return a world from a saved state.
 
         Parameters
         ----------
         rows : DataFrame
-            A table of :attr:`saved`.
+            The saved table :attr:`saved` of a world.
         nodes : DataFrame
-            All nodes, those that may arrive and dead ones included: `schemas.NODES`.
+            All nodes, also dead ones and nodes that may arrive later: ``node, id_hi, id_lo,
+            router``.
         events, underlay, protocols
             See :class:`World`.
         buckets : int
-            The number of buckets.
+            The number of buckets with which the state was saved.
         engine : str, optional
-            See :class:`World`; by default ``tasks`` for one bucket.
+            ``tasks`` or ``jobs``, as in :class:`World`; by default ``tasks`` for one bucket.
 
         Raises
         ------
         InputError
-            The rows belong to another number of buckets.
+            The state was saved with another number of buckets.
         """
         with describe_jobs(nodes.sparkSession, "start of the world"):
             header = read_header(rows)
@@ -153,23 +160,23 @@ class World:
         buckets: int = 1,
         engine: str | None = None,
     ) -> World:
-        """Return the world before its first round.
+        """Return a world before its first round.
 
         Parameters
         ----------
         nodes : DataFrame
-            The nodes that live at the start or may arrive: `schemas.NODES`.
+            The nodes that live at the start or may arrive: ``node, id_hi, id_lo, router``.
         initial : int
             The number of nodes that live at the start: those with the smallest numbers.
         overlay : str
             The way to fill tables at the start: ``perfect`` or ``arrivals``.
         events, underlay, protocols, buckets, engine
-            See :meth:`of_save`.
+            The same arguments as in :meth:`of_save`.
 
         Raises
         ------
         InputError
-            The overlay cannot start a world.
+            Worlds cannot start from this overlay.
         """
         check_start(overlay)
         with describe_jobs(nodes.sparkSession, "start of the world"):
@@ -178,14 +185,14 @@ class World:
             return cls(rows, ring, 0, events, underlay, protocols, engine or _engine_of(buckets))
 
     def step(self, *, messages: bool = False) -> dict[str, float]:
-        """Play the next round and return its measures by name.
+        """Play the next round and return its measures, by name.
 
-        See :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.live_tree`.
+        `docs/measures_reference.md` lists the measures of rounds.
 
         Parameters
         ----------
         messages : bool
-            Keep the round's messages for :attr:`messages`.
+            True to keep the round's messages for :attr:`messages`.
 
         Raises
         ------
@@ -199,29 +206,31 @@ class World:
     def play(
         self, until: int, seconds: float, tell: Callable[[int, Played], None] | None = None
     ) -> dict[int, Played]:
-        """Play the next round, and later ones that begin within the same few seconds.
+        """Play the next round and, while time is left, later rounds before `until`.
 
-        One Spark job plays all of them, which is several times faster for short rounds.  Results do
-        not depend on the number of rounds in a job.
+        One Spark job plays all of these rounds, which is faster for short rounds.  Results do not
+        depend on the number of rounds in a job.
 
         Parameters
         ----------
         until : int
-            The round before which the world stops.
+            The number of the round before which the world stops.
+        seconds : float
+            No round begins when this time of the job, in seconds, has passed.
         tell : callable, optional
-            Called once for each round, in order, with its number and its results: from another
-            thread while the job runs, or after the job if tasks cannot report to the driver.
+            ``tell(number, results)`` is called for each round, in order: from another thread while
+            the job runs, or after the job if tasks cannot report to the driver.
 
         Returns
         -------
         dict
-            Round -> its results.
+            The number of each round that was played -> its results.
 
         Raises
         ------
         InputError
             The next round has an impossible event or leaves no live node; the world does not
-            change.  A later round of this kind is not played.
+            change.  If a later round is impossible, `play` stops before it.
         """
         rounds = range(self.number, min(until, self.number + self._most))
         done = dict(zip(rounds, self._play(rounds, seconds, tell), strict=False))
@@ -261,62 +270,74 @@ class World:
 
     @property
     def saved(self) -> DataFrame:
-        """All that the next round needs: `schemas.ROWS`; computed when it is read."""
+        """The complete state between two rounds in packed form; :meth:`of_save` resumes from it."""
         return saved_rows(self._driver.rows)
 
     @property
     def state(self) -> DataFrame:
-        """All nodes, those that may arrive and dead ones included: `schemas.WORLD_STATE`."""
+        """All nodes with their tables, also dead nodes and nodes that may arrive later.
+
+        The columns are ``node, id_hi, id_lo, router, alive, died, wait, entered`` and, in packed
+        form, ``leaves, cells, entries`` (leaf set and routing table).
+        """
         return self._view(views.STATE)
 
     @property
     def nodes(self) -> DataFrame:
-        """The live nodes: `schemas.NODES`."""
+        """The live nodes: ``node, id_hi, id_lo, router``."""
         return self.state.where("alive").select(schemas.NODES.names)
 
     @property
     def leaf_sets(self) -> DataFrame:
-        """The leaf sets of all nodes, dead ones included: `schemas.LEAF_SETS`."""
+        """The leaf sets of all nodes, also of dead ones: ``node, leaf, place``.
+
+        ``place`` is 1, 2, ... for the next larger nodeIds and -1, -2, ... for the next smaller
+        ones.
+        """
         return self._view(views.LEAF_SETS)
 
     @property
     def routing_table(self) -> DataFrame:
-        """All filled cells of routing tables, dead entries included: `schemas.ROUTING_TABLE`."""
+        """All filled cells of routing tables, also with dead nodes: ``node, row, col, entry``."""
         return self._view(views.ROUTING_TABLE)
 
     @property
     def messages(self) -> DataFrame:
-        """The messages of the last round, if :meth:`step` kept them: `schemas.MESSAGES`."""
+        """The messages of the last round, if :meth:`step` kept them: ``kind, sender, receiver``."""
         if not self._keeps_messages:
             raise ValueError("the last round has not kept its messages: step(messages=True)")
         return self._view(views.messages_view(kinds_of(self._protocols)))
 
     @property
     def memberships(self) -> DataFrame:
-        """The nodes of each group's tree: `schemas.MEMBERSHIPS`."""
+        """The nodes in the tree of each group: ``group, node, parent, member, root``."""
         return self._of_groups(views.MEMBERSHIPS)
 
     @property
     def children(self) -> DataFrame:
-        """The children tables: `schemas.CHILDREN`."""
+        """The children tables of all nodes: ``group, parent, child``."""
         return self._of_groups(views.CHILDREN)
 
     @property
     def tree_edges(self) -> DataFrame:
-        """The edges of the last round's multicasts, if the world measures them.
+        """The tree edges that the publications of the last round used.
 
-        ``system, group, parent, child, parent_router, child_router, merged``.
+        They exist if :attr:`measures_ways` is True.  The columns are ``system, group, parent,
+        child, parent_router, child_router, merged``.
         """
         return self._multicasts("tree_edges", schemas.WRITTEN["tree_edges"])
 
     @property
     def deliveries(self) -> DataFrame:
-        """The deliveries of the last round's multicasts, if the world measures them."""
+        """The deliveries of the last round's publications: ``system, group, node, hops, delay_ms``.
+
+        They exist if :attr:`measures_ways` is True.
+        """
         return self._multicasts("deliveries", schemas.DELIVERIES)
 
     @property
     def measures_ways(self) -> bool:
-        """True if the world has :attr:`tree_edges` and :attr:`deliveries`."""
+        """True if the config measures delays or link stress in each round."""
         groups = self._protocols.groups
         return groups is not None and groups.multicasts.of_ways
 
@@ -337,23 +358,30 @@ class World:
         return views.view(self._driver.rows, self._ring, kernel, wanted, self._groups)
 
     def route(self, messages: DataFrame) -> DataFrame:
-        """Route messages by the nodes' present tables; return `schemas.LOOKUPS`, a row for each.
+        """Route messages by the nodes' present tables, and return their results.
 
         The tables do not change, even if a message meets a dead node.
 
         Parameters
         ----------
         messages : DataFrame
-            ``node, key_hi, key_lo``: the node of this world at which each starts, and its key.  A
-            message of a dead node is not delivered.
+            ``node, key_hi, key_lo``: the node at which each message starts, and its 128-bit key.
+
+        Returns
+        -------
+        DataFrame
+            ``source, key_hi, key_lo, at, delivered, right, hops, lost``, a row for each message.
+            ``right`` is True if the message ended at the root of its key.  A message from a dead
+            node is not delivered.
         """
         return self._driver.route(messages.select("node", "key_hi", "key_lo").toArrow())
 
     def overlay(self) -> PastryOverlay:
-        """Return an overlay of the live nodes; free it by its ``release``.
+        """Return an overlay of the live nodes with their present tables; free it by its
+        ``release``.
 
-        It contains no dead leaves and entries.  Everything that runs on an overlay (Scribe's
-        `build_trees`, GraphFrames, ...) runs on it.
+        It contains no dead nodes.  It can be used like the overlay of a run, for example to build
+        Scribe's trees or a graph.
         """
         rules, partitions = self._protocols.rules, parallelism(self._events.sparkSession)
         known = self._view(views.live_knowledge_view(read_lives(self._driver.rows)))
@@ -362,12 +390,14 @@ class World:
 
     @property
     def lookups(self) -> DataFrame:
-        """The lookups of the last round: `schemas.LOOKUPS`."""
+        """The lookups of the last round, with the columns that :meth:`route` returns."""
         return local_frame(self._events.sparkSession, self._left.lookups)
 
     @property
     def new_leafs(self) -> DataFrame:
-        """``node``: the nodes with a new leaf set in the last round (the upcall ``newLeafs``)."""
+        """The nodes whose leaf set changed in the last round (Pastry's upcall ``newLeafs``):
+        ``node``.
+        """
         _ = self._left
         return self._view(views.NEW_LEAF_SETS)
 
@@ -378,7 +408,7 @@ class World:
         return self._last
 
     def release(self) -> None:
-        """Free the nodes' memory."""
+        """Free the memory of the world's nodes; the world cannot be used afterwards."""
         self._driver.release()
         self._ring.release()
 

@@ -58,7 +58,7 @@ class VariantContext:
 
 @dataclass(frozen=True)
 class Variant:
-    """The trees that a variant has built.
+    """The trees that a variant of Scribe has built.
 
     Attributes
     ----------
