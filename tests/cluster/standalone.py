@@ -92,8 +92,16 @@ class Cluster:
     def kill_an_executor(self) -> None:
         """End an executor of the first worker as if its machine had gone."""
         below = psutil.Process(self.workers[0].process.pid).children(recursive=True)
-        (executor,) = [p for p in below if _EXECUTOR in p.cmdline()]
+        (executor,) = [process for process in below if _EXECUTOR in _command_line(process)]
         executor.kill()
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    """Return the command line of a process; an empty one if the process has ended."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # a zombie, too
+        return []
 
 
 @functools.cache
