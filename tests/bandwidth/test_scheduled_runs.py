@@ -28,7 +28,8 @@ NODES, SEED = 60, 4
 GIVEN = {
     "nodes": NODES, "overlay": "perfect", "groups": 2, "transit_domains": 2, "transit_size": 2,
     "stubs_per_transit": 2, "stub_size": 3, "source": "direct", "lan_delay_ms": 0.5, "seed": SEED,
-    "gossipsub_flood_publish": False, "gossipsub_d": 4, "gossipsub_heartbeats": 3, "systems": ",".join(SYSTEMS[:-1]),
+    "gossipsub_flood_publish": False, "gossipsub_d": 4, "gossipsub_heartbeats": 3,
+    "systems": ",".join(SYSTEMS[:-1]),
 }  # fmt: skip
 RATES = {"uplink": "10Mbit/s", "downlink": "16Mbit/s", "validation": "3ms"}
 UP, DOWN, VALIDATION = 10_000_000, 16_000_000, 3_000
