@@ -55,7 +55,8 @@ def network(spark) -> Iterator[Simulation]:
 #: Trees, a flood, a mesh and links of their own; `test_scheduled_runs` has all systems.
 ALL = {
     "systems": "scribe,can,gossipsub,naive_unicast", "variants": "lazy", "source": "direct",
-    "gossipsub_heartbeats": 3, "gossipsub_processing_ms": 20.0, "can_processing_ms": 3.0, "groups": 3,
+    "gossipsub_heartbeats": 3, "gossipsub_processing_ms": 20.0, "can_processing_ms": 3.0,
+    "groups": 3,
 }  # fmt: skip
 
 
