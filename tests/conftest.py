@@ -17,11 +17,16 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 from xdist.scheduler import LoadFileScheduling
 
-from scribe_spark import cli
+from scribe_spark import cli, overlays
+from scribe_spark.cli import commands
 from scribe_spark.config import Execution
+from scribe_spark.measures.metrics import _MEASURES
 from scribe_spark.report.svg import Drawn
 from scribe_spark.runtime import interrupts
 from scribe_spark.runtime.session import session as make_session
+from scribe_spark.systems import _SYSTEMS
+from scribe_spark.topology import registry as topologies
+from scribe_spark.worlds.registry import _GENERATORS
 
 # on a busy machine a case takes as long as it takes
 settings.register_profile("tests", settings.default, deadline=None)
@@ -36,10 +41,12 @@ MASTER, PARTITIONS = "local[2]", 2
 #: What takes longest is begun first, so that the workers end together.
 SLOW = (
     "test_extending",
+    "test_scheduled_runs",
     "test_living_run",
     "test_world_on_buckets",
     "test_connect",
     "test_runs",
+    "test_tutorials",
     "test_interrupts",
     "test_scribe_round",
     "test_world_groups",
@@ -53,7 +60,7 @@ SLOW = (
     "test_live_systems",
     "test_rounds_together",
     "test_users_system",
-    "test_parts",
+    "test_reference_tree_run",
     "test_group_generators",
     "test_in_turn",
     "test_reference_multicast",
@@ -128,6 +135,21 @@ def empty_working_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield
     left = sorted(path.name for path in folder.iterdir())
     assert not left, f"tests have left {', '.join(left)} in the working directory"
+
+
+def extensions() -> list[list[str]]:
+    """Return the names of all that is registered in this process, and the flags of commands."""
+    kinds = _SYSTEMS, _MEASURES, overlays._KINDS, topologies._KINDS, _GENERATORS
+    flags = ([flag.name for flag in one.params] for one in (commands.run, commands.world))
+    return [*map(list, kinds), *flags]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_extension_stays() -> Iterator[None]:
+    """See that a file of tests leaves no extension, which a later file would find."""
+    before = extensions()
+    yield
+    assert extensions() == before
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ import tomllib
 import types
 from pathlib import Path
 
+import psutil
 import pytest
 
 from scribe_spark.cli import commands
@@ -211,9 +212,9 @@ def test_a_sweep_of_millions_of_points_is_refused_at_once(call, tmp_path):
         ("sweep", "--set", "seed=" + ",".join(map(str, range(10_001)))),
         ("world", "--set", f"seed={values}", "--set", f"lookups={values}1"),
     ):
-        began = time.perf_counter()
+        began = time.process_time()
         code, _, err = call(command, *given)
-        assert time.perf_counter() - began < 1
+        assert time.process_time() - began < 1
         assert code == 2
         assert err.startswith("scribe-spark: error: sweep = ")
         assert err.endswith(": points are too many; must be at most 10,000\n")
@@ -650,7 +651,9 @@ def test_ctrl_c_in_a_shell(tmp_path):
         [sys.executable, "-m", "scribe_spark.cli", "topology", "--stub-size", "19"],
         stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
-    time.sleep(4)
+    used = psutil.Process(program.pid).cpu_times  # not seconds: other programs may be busy, too
+    while used().user < 2:
+        time.sleep(0.05)
     program.send_signal(signal.SIGINT)
     _, err = program.communicate(timeout=60)
     assert program.returncode == 130

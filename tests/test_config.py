@@ -288,10 +288,10 @@ def test_leave_to_overwrite_is_true_or_false_and_nothing_else(field, value):
     ],
 )  # fmt: skip
 def test_sizes_are_bounded(given, field, bound):
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(InputError) as refused:
         RunConfig(**given)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     assert str(refused.value).startswith(f"{field} = ")
     assert bound in str(refused.value)
 

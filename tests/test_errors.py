@@ -42,7 +42,7 @@ def test_control_characters_are_escaped(text):
     assert shown(Odd()) == "<odd \\x07 object>"
 
 
-@pytest.mark.parametrize("text", ["x" * 10**7, "\x1b" * 10**6, "\n" * 10**6 + "end"])
+@pytest.mark.parametrize("text", ["x" * 10**6, "\x1b" * 10**5, "\n" * 10**5 + "end"])
 def test_long_texts_are_cut(text):
     assert len(shown(text)) <= 200
     assert len(listed([text])) <= 60

@@ -20,7 +20,7 @@ from scribe_spark.multicast import Multicast
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import unregister_system
 
-NODES, SEEDS, PEERS = 10_000, 10, 8
+NODES, SEEDS, PEERS = 10_000, 3, 8
 NETWORK = {"transit_domains": 3, "transit_size": 3, "stubs_per_transit": 3, "stub_size": 4}
 
 #: Nodes that have the message after 0, 1, ... rounds of a push to eight random nodes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -105,9 +106,8 @@ root failover heartbeat replicas upcalls reliable"""
 
 def test_words_of_the_papers_are_files_or_names():
     files = list(Path(scribe_spark.__file__).parent.rglob("*.py"))
-    trees = [ast.parse(file.read_text()) for file in files]
-    defined = (ast.FunctionDef, ast.ClassDef)
-    names = {one.name for tree in trees for one in ast.walk(tree) if isinstance(one, defined)}
+    defined = re.compile(r"^ *(?:def|class) (\w+)", re.MULTILINE)
+    names = {name for file in files for name in defined.findall(file.read_text())}
     names |= {file.stem for file in files}
     assert [word for word in WORDS.split() if not {word, word.title()} & names] == []
 
@@ -135,20 +135,6 @@ def test_no_assert_checks_input():
         if isinstance(node, ast.Assert) and not _narrows(node.test)
     }
     assert not found
-
-
-def test_python_without_asserts_refuses_the_same():
-    program = """
-from scribe_spark.config import RunConfig
-from scribe_spark.errors import InputError
-from scribe_spark.experiments import Sweep
-try:
-    Sweep(RunConfig(), {"b": (2, 99)})
-except InputError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("b = 99: must be one of 1, 2, 4, 8\n", "")
 
 
 def test_no_name_of_a_package_is_that_of_a_module_of_it():

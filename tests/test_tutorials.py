@@ -93,6 +93,27 @@ def first_words(output: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", tutorials.PAGES)
+def test_commands_of_a_tutorial_are_accepted(name, call, tmp_path):
+    """No block of Python is played: a run or a world that is only checked leaves nothing."""
+    checked = []
+
+    def check(words: list[str]) -> str:
+        if words[0] in ("run", "world"):
+            checked.append(call(*words, "--dry-run"))
+        return ""
+
+    text = tutorials.page_of(name).read_text("utf-8")
+    shells = [block for block in tutorials.blocks_of(text) if block.language == "sh"]
+    page = "".join(f"```sh\n{block.code}```\n" for block in shells)
+    assert len(list(tutorials.play(page, tmp_path, check))) == len(shells)
+    assert checked
+    assert [err for code, _, err in checked if code] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [tutorials.PAGES[0], *(pytest.param(n, marks=pytest.mark.slow) for n in tutorials.PAGES[1:])],
+)
 def test_a_tutorial_runs_at_a_small_size(name, spark, call, monkeypatch, tmp_path):
     """The blocks are the page's, the sizes are those that it has for this."""
     monkeypatch.setattr(

@@ -14,14 +14,12 @@ from scribe_spark.config import Execution
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.run import run
 from scribe_spark.progress import Lines
-from scribe_spark.runtime import settings
 from scribe_spark.runtime.batches import Batches
 
 NETWORK = {
     "nodes": 80, "overlay": "perfect", "groups": 6, "transit_domains": 2, "transit_size": 2,
     "stubs_per_transit": 2, "stub_size": 3,
 }  # fmt: skip
-SYSTEMS = "scribe,bayeux,flooding,can,gossipsub,naive_unicast"
 
 DELIVERIES = ("group", "node", "hops", "delay_us")
 COPIES = ("group", "sender", "receiver", "kind", "hop", "sent_us", "first")
@@ -29,16 +27,9 @@ COPIES = ("group", "sender", "receiver", "kind", "hop", "sent_us", "first")
 
 def tables(spark, shares: Simulation | None = None, **given) -> dict[str, Counter]:
     """Return the rows of deliveries and copies of each system."""
-    return tables_and_player(spark, "tasks", shares, **given)[0]
-
-
-def tables_and_player(
-    spark, engine: str, shares: Simulation | None = None, **given
-) -> tuple[dict[str, Counter], dict | None]:
-    """Return the tables, and where the clock was played."""
     config = RunConfig(**NETWORK | given)
-    with Simulation(spark, config, shares=shares, engine=engine) as stages:
-        rows = {
+    with Simulation(spark, config, shares=shares, engine="tasks") as stages:
+        return {
             f"{made.system} {name}": Counter(zip(*rows_of(table, columns), strict=True))
             for made in stages.systems
             for name, columns in (("deliveries", DELIVERIES), ("copies", COPIES))
@@ -46,7 +37,6 @@ def tables_and_player(
             if (table := getattr(made, name) if name == "deliveries" else made.handed_over(name))
             is not None
         }
-        return rows, stages.clock_player
 
 
 def rows_of(table, columns) -> list[list]:
@@ -62,10 +52,11 @@ def network(spark) -> Iterator[Simulation]:
         yield stages
 
 
-#: Systems of any kind.
+#: Trees, a flood, a mesh and links of their own; `test_scheduled_runs` has all systems.
 ALL = {
-    "systems": SYSTEMS, "variants": "lazy", "source": "direct", "gossipsub_heartbeats": 3,
-    "gossipsub_processing_ms": 20.0, "can_processing_ms": 3.0, "groups": 3,
+    "systems": "scribe,can,gossipsub,naive_unicast", "variants": "lazy", "source": "direct",
+    "gossipsub_heartbeats": 3, "gossipsub_processing_ms": 20.0, "can_processing_ms": 3.0,
+    "groups": 3,
 }  # fmt: skip
 
 
@@ -108,25 +99,6 @@ def test_trees_wait_for_uplinks(spark, network):
     assert waits == [1000 * (place + 1) for place in range(len(before))]
 
 
-def test_all_engines_and_buckets_play_alike(spark, network):
-    """The clock is played in tasks, or in one task, never as jobs."""
-    given = {"systems": "gossipsub", "groups": 2, "message_size": "100KB"}
-    given |= {"uplink": "10Mbit/s", "downlink": "20Mbit/s", "validation": "5ms"}
-    given |= {"gossipsub_heartbeats": 3}
-    before = spark.conf.get(settings._PARTITIONS)
-    found = {}
-    try:
-        for engine, buckets in (("jobs", 2), ("tasks", 2), ("jobs", 1), ("jobs", 7)):
-            spark.conf.set(settings._PARTITIONS, str(buckets))
-            found[engine, buckets] = tables_and_player(spark, engine, network, **given)
-    finally:
-        spark.conf.set(settings._PARTITIONS, before)
-    players = {key: player["name"] for key, (_, player) in found.items()}
-    assert players["jobs", 2] == players["tasks", 2] == "tasks"
-    assert players["jobs", 1] == players["jobs", 7] == "one task"
-    assert all(rows == found["tasks", 2][0] for rows, _ in found.values())
-
-
 def test_a_run_says_where_the_clock_is_played(spark, tmp_path):
     lines = io.StringIO()
     config = RunConfig(**NETWORK | {"systems": "gossipsub", "groups": 1, "message_size": "1KB"})
@@ -136,4 +108,5 @@ def test_a_run_says_where_the_clock_is_played(spark, tmp_path):
     clocks = [entry.get("clock") for entry in manifest["phases"]]
     assert clocks[:2] == [None, None]
     assert set(clocks[2]) == {"name", "why"}
+    assert clocks[2]["name"] == "tasks"  # though all else is played as jobs
     assert "clock with bandwidth: in {name} ({why})".format(**clocks[2]) in lines.getvalue()

@@ -28,7 +28,8 @@ NODES, SEED = 60, 4
 GIVEN = {
     "nodes": NODES, "overlay": "perfect", "groups": 2, "transit_domains": 2, "transit_size": 2,
     "stubs_per_transit": 2, "stub_size": 3, "source": "direct", "lan_delay_ms": 0.5, "seed": SEED,
-    "gossipsub_flood_publish": False, "gossipsub_d": 4, "systems": ",".join(SYSTEMS[:-1]),
+    "gossipsub_flood_publish": False, "gossipsub_d": 4, "gossipsub_heartbeats": 3,
+    "systems": ",".join(SYSTEMS[:-1]),
 }  # fmt: skip
 RATES = {"uplink": "10Mbit/s", "downlink": "16Mbit/s", "validation": "3ms"}
 UP, DOWN, VALIDATION = 10_000_000, 16_000_000, 3_000
@@ -147,9 +148,9 @@ def done(spark, given, tmp_path_factory):
     try:
         config = RunConfig(**given | {"variants": "lazy,reference_tree"})
         out = str(tmp_path_factory.mktemp("scheduled") / "out")
-        execution = Execution(out=out, master="local[2]", partitions=2)
+        execution = Execution(out=out, master="local[2]", partitions=2, engine="tasks")
         experiments.check(config, execution)
-        with experiments.run(spark, config, execution) as found:
+        with experiments.run(spark, config, execution, experiments.PHASES[:-1]) as found:
             yield found
     finally:
         unregister_system("chain")
@@ -196,11 +197,11 @@ def test_trees_of_sources_are_the_event_queue(run, system):
     assert edges == {*run.rows("tree_edges", system, "group", "parent", "child")}
 
 
-def test_gossipsub_is_the_event_queue(spark, run, given):
+def test_gossipsub_is_the_event_queue(spark, done, run, given):
     """Meshes are those of a run in which each link carries a copy."""
     one = {name: value for name, value in given.items() if name not in RATES}
     one |= {"systems": "gossipsub", "gossipsub_idontwant": False}
-    with Simulation(spark, RunConfig(**one)) as stages:
+    with Simulation(spark, RunConfig(**one), shares=done.simulation, engine="tasks") as stages:
         (made,) = [system for system in stages.systems if system.system == "gossipsub"]
         copies = made.handed_over("copies").frame.where("kind = 'payload'").toPandas()
     ends = [*copies[["group", "sender", "receiver"]].itertuples(False, None)]
@@ -222,20 +223,21 @@ def test_routers_delay_ip_multicast_alone(run):
         assert delay_us == run.delays[SCHEDULE[p][2], node]
 
 
-@pytest.mark.parametrize("buckets", [1, 7])
-def test_buckets_change_nothing(spark, run, given, buckets):
+@pytest.mark.parametrize(("buckets", "engine"), [(1, "tasks"), (7, "jobs")])
+def test_buckets_and_engines_change_nothing(spark, done, run, given, buckets, engine):
     before = spark.conf.get(settings._PARTITIONS)
     spark.conf.set(settings._PARTITIONS, str(buckets))
     try:
         config = RunConfig(**given | {"systems": "scribe,gossipsub"})
-        with Simulation(spark, config) as stages:
+        with Simulation(spark, config, shares=done.simulation, engine=engine) as stages:
             for made in stages.systems:
                 for name, of in (("deliveries", made.deliveries), ("copies", made.copies)):
-                    table = of if hasattr(of, "frame") else of()
-                    mine = Counter(table.frame.toPandas()["publication"])
+                    table = (of if hasattr(of, "frame") else of()).frame.toPandas()
                     theirs = run.rows(name, made.system, "publication")
-                    assert mine == Counter(p for (p,) in theirs)
-                    self_rows(run, made.system, name, table.frame.toPandas())
+                    assert Counter(table["publication"]) == Counter(p for (p,) in theirs)
+                    self_rows(run, made.system, name, table)
+            assert stages.clock_player["name"] == "one task"
+        assert done.simulation.clock_player["name"] == "tasks"
     finally:
         spark.conf.set(settings._PARTITIONS, before)
 

@@ -44,7 +44,9 @@ def test_what_they_ask(name, groups, size, topic_of_all, monkeypatch):
 def test_columns_reach_their_custodians(spark, tmp_path):
     """Of 16 columns a class of 300 nodes keeps all; peers of one graph serve all topics."""
     config = question("peerdas.toml", nodes=300, groups=16, systems="gossipsub")
-    execution = Execution(out=str(tmp_path / "out"), master="local[2]", partitions=2)
+    execution = Execution(
+        out=str(tmp_path / "out"), master="local[2]", partitions=2, engine="tasks"
+    )
     with experiments.run(spark, config, execution, experiments.PHASES[:3]) as done:
         kept = done.table("members").toPandas().groupby("node")["group"].count()
         heard = done.table("deliveries").where("system = 'gossipsub'").toPandas()

@@ -17,7 +17,7 @@ def slow(seeds: range) -> list:
 
 
 #: Besides, worlds of what is rare: messages in circles, waves after a recovery that is an arrival.
-SEEDS = [*range(100), *slow(range(100, 240)), 399, 669, 696, 957]
+SEEDS = [*range(48), *slow(range(48, 240)), 399, 669, 696, 957]
 
 
 def counted(snapshot: Snapshot) -> Snapshot:

@@ -22,7 +22,7 @@ CONFIG = RunConfig(**PERFECT, nodes=150, groups=6, variants="reference_tree")
 
 @pytest.fixture(scope="module")
 def simulation(spark):
-    with Simulation(spark, CONFIG) as made:
+    with Simulation(spark, CONFIG, engine="tasks") as made:
         yield made
 
 
@@ -55,7 +55,7 @@ def path(parent: dict[int, int | None], a: int, b: int) -> list[int]:
 def test_messages_go_over_the_tree_to_the_members(simulation, children, assignment, source):
     changes = {"reference_children": children, "reference_assignment": assignment}
     config = CONFIG.replace(source=source, **changes)
-    with Simulation(simulation.spark, config, shares=simulation) as ours:
+    with Simulation(simulation.spark, config, shares=simulation, engine="tasks") as ours:
         (made,) = [s for s in ours.systems if s.system == "reference_tree"]
         parent = neighbours_of(ours, children, assignment)
         groups = {row["group"]: row["source"] for row in ours.multicast_groups.collect()}
@@ -100,7 +100,7 @@ def test_supersteps_of_multicast_deliver_the_same(simulation):
 @pytest.mark.parametrize(("nodes", "groups"), [(30, 0), (1, 2)])
 def test_where_nobody_hears_anything(simulation, nodes, groups):
     config = RunConfig(**PERFECT, nodes=nodes, groups=groups, variants="reference_tree")
-    with Simulation(simulation.spark, config) as ours:
+    with Simulation(simulation.spark, config, engine="tasks") as ours:
         assert all(Batches.of(s.tree_edges).frame.count() == 0 for s in ours.systems)
 
 

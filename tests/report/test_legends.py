@@ -144,7 +144,9 @@ def test_lines_have_their_labels_at_their_ends_where_there_is_room(figures, ends
     assert list(check(figure)) == list(ends)
 
 
-@pytest.mark.parametrize("count", [2, 5, pytest.param(11, marks=pytest.mark.slow), EVERY])
+@pytest.mark.parametrize(
+    "count", [2, EVERY, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 11))]
+)
 def test_figures_of_runs(figures, count):
     """Of two systems and of all; a system has one colour and one spelling in all of them."""
     systems = names(count)

@@ -52,10 +52,9 @@ def test_what_has_not_begun_is_dropped_where_the_caller_raises(spark):
 
 def test_a_running_job_is_cancelled_where_the_caller_raises(spark):
     """Not waited for, which can take minutes; and no job of anybody else."""
-    running, failed = threading.Event(), []
+    failed = []
 
     def compute() -> None:
-        running.set()
         try:
             spark.range(10**12).selectExpr("sum(id % 7)").collect()
         except Exception as error:
@@ -64,8 +63,8 @@ def test_a_running_job_is_cancelled_where_the_caller_raises(spark):
     def interrupted() -> None:
         with concurrent_jobs(spark) as submit:
             submit(compute)
-            running.wait(10)
-            time.sleep(1)
+            while not spark.sparkContext.statusTracker().getActiveJobsIds():
+                time.sleep(0.05)
             raise KeyboardInterrupt
 
     started = time.perf_counter()

@@ -24,6 +24,12 @@ def ctrl_c(after: float) -> None:
     threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
+def ctrl_c_in_a_job(spark) -> None:
+    while not spark.sparkContext.statusTracker().getActiveJobsIds():
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_a_job_is_cancelled_and_the_session_still_answers(spark):
     cleaned = []
 
@@ -33,7 +39,7 @@ def test_a_job_is_cancelled_and_the_session_still_answers(spark):
         finally:
             cleaned.extend(spark.range(5).count() for _ in range(5))
 
-    ctrl_c(2)
+    threading.Thread(target=ctrl_c_in_a_job, args=(spark,)).start()
     with pytest.raises(KeyboardInterrupt), interruptible(abilities(spark).cancel_all):
         work()
     assert cleaned == [5] * 5
@@ -242,7 +248,7 @@ def tells(line: str) -> Callable[[psutil.Process, str], bool]:
     [
         pytest.param(is_starting, False, id="spark-submit starts", marks=pytest.mark.slow),
         pytest.param(has_java, True, id="java starts"),
-        pytest.param(tells("Using incubator"), True, id="java has started"),
+        pytest.param(tells("Using incubator"), True, id="java has started", marks=pytest.mark.slow),
         pytest.param(tells("topology: started"), True, id="topology", marks=pytest.mark.slow),
         pytest.param(tells("overlay: started"), True, id="overlay"),
         pytest.param(tells("report: done"), True, id="end", marks=pytest.mark.slow),
@@ -297,7 +303,7 @@ def check_ctrl_c(
     process = psutil.Process(run.pid)
     while not moment(process, (tmp_path / "told").read_text()):
         assert run.poll() is None, (tmp_path / "told").read_text()
-        time.sleep(0.005)
+        time.sleep(0.02)
     (os.killpg if whole_group else os.kill)(run.pid, signal.SIGINT)
     code = run.wait(120)
     left = of_session(run.pid)

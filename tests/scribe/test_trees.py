@@ -91,7 +91,9 @@ def test_messages_between_buckets_are_few_and_counted():
     assert trees.player.sent >= 2 * children
 
 
-@pytest.mark.parametrize("b", worlds.BS)
+@pytest.mark.parametrize(
+    "b", [1, 4, *(pytest.param(b, marks=pytest.mark.slow) for b in worlds.BS if b in (2, 8))]
+)
 def test_create_is_delivered_at_the_root(spark, b):
     overlay = worlds.overlay(spark, b)
     groups = worlds.groups(spark, b)

@@ -49,15 +49,16 @@ def limits(one: worlds.World) -> dict[int, int]:
     return {node: rng.randint(least, most) for node in one.case.ids}
 
 
-def forest(spark, b: int, but: int | None = None, **changes) -> scribe.VariantContext:
-    """All cases of one b, but perhaps one of them, with their limits, as a variant gets them."""
+def forest(spark, b: int, in_tasks: bool, **changes) -> scribe.VariantContext:
+    """All cases of one b with their limits, as a variant gets them."""
     cases = worlds.of_b(b)
     rows = [(one.base + node, most) for one in cases for node, most in limits(one).items()]
     capacities = spark.createDataFrame(rows, "node bigint, limit bigint").repartition("node")
-    taken = "true" if but is None else f"group div {worlds.STRIDE} <> {but}"
-    groups, edges = (made(spark, b).where(taken) for made in (worlds.groups, worlds.edges))
-    members = worlds.members(spark, b).where(taken).repartition("node")
+    groups, edges = worlds.groups(spark, b), worlds.edges(spark, b)
+    members = worlds.members(spark, b).repartition("node")
     overlay = worlds.overlay(spark, b)
+    trees = scribe.plant_trees(overlay, groups, members, edges)
+    trees.in_tasks = in_tasks
     return scribe.VariantContext(
         overlay,
         groups,
@@ -67,7 +68,7 @@ def forest(spark, b: int, but: int | None = None, **changes) -> scribe.VariantCo
         SEED,
         Silent(),
         capacities,
-        scribe.plant_trees(overlay, groups, members, edges),
+        trees,
     )
 
 
@@ -167,7 +168,7 @@ def assert_trees(one: worlds.World, edges: list[tuple]) -> None:
     "b", [4, *(pytest.param(b, marks=pytest.mark.slow) for b in worlds.BS if b != 4)]
 )
 def test_collapse_equals_the_oracle(spark, b):
-    variant = variants.collapse(forest(spark, b))
+    variant = variants.collapse(forest(spark, b, in_tasks=False))
     found = edges_of(variant)
     shorter = 0
     for one in worlds.of_b(b):
@@ -183,7 +184,7 @@ def test_collapse_equals_the_oracle(spark, b):
     "b", [4, *(pytest.param(b, marks=pytest.mark.slow) for b in worlds.BS if b != 4)]
 )
 def test_lazy_growth_equals_the_oracle(spark, b):
-    variant = variants.grow_lazily(forest(spark, b))
+    variant = variants.grow_lazily(forest(spark, b, in_tasks=b == 4))
     found = edges_of(variant)
     adopted = 0
     for one in worlds.of_b(b):
@@ -195,23 +196,27 @@ def test_lazy_growth_equals_the_oracle(spark, b):
     variant.release()
 
 
-#: The seed of a case for which the remover takes three times as many supersteps as for any other;
-#: it is always played in process.
+#: The seed of a case for which the remover takes three times as many supersteps as for any other.
 LONG = 2
 
 
 @pytest.mark.parametrize(
-    ("b", "changes"),
+    ("b", "in_tasks", "changes"),
     [
-        (4, {"but": LONG}),
-        *(pytest.param(b, {}, marks=pytest.mark.slow) for b in worlds.BS),
-        pytest.param(4, {"shed_group": "random", "shed_child": "nearest"}, marks=pytest.mark.slow),
-        pytest.param(2, {"shed_table": "whole"}, marks=pytest.mark.slow),
+        (4, True, {}),
+        *(pytest.param(b, False, {}, marks=pytest.mark.slow) for b in worlds.BS),
+        *(
+            pytest.param(b, False, changes, marks=pytest.mark.slow)
+            for b, changes in (
+                (4, {"shed_group": "random", "shed_child": "nearest"}),
+                (2, {"shed_table": "whole"}),
+            )
+        ),
     ],
     ids=str,
 )
-def test_bottleneck_remover_equals_the_oracle(spark, b, changes):
-    start = forest(spark, b, **changes)
+def test_bottleneck_remover_equals_the_oracle(spark, b, in_tasks, changes):
+    start = forest(spark, b, in_tasks, **changes)
     shed = start.rules.shed_group, start.rules.shed_child, start.rules.shed_table
     variant = variants.remove_bottlenecks(start)
     found = edges_of(variant)
@@ -219,8 +224,6 @@ def test_bottleneck_remover_equals_the_oracle(spark, b, changes):
     joins = worlds.by_seed(map(tuple, sent), 0, 1, 2)
     above, rejoined, acted = 0, 0, 0
     for one in worlds.of_b(b):
-        if one.case.seed == changes.get("but"):
-            continue
         ours = removed(one.case.seed, *shed)
         assert found[one.case.seed] == ours.edges, one.case.seed
         assert_trees(one, found[one.case.seed])

@@ -102,17 +102,17 @@ def test_buckets_play_best_effort(seed: int, buckets: int) -> None:
     check(world_of(replace(random_world(seed), buffer=None)).in_buckets(buckets))
 
 
-@pytest.mark.parametrize("seed", seeds(QUICK, in_each_run=14))
+@pytest.mark.parametrize("seed", seeds(QUICK, in_each_run=9))
 def test_best_effort_is_the_oracles_after_every_round(seed: int) -> None:
     check(world_of(replace(random_world(seed), buffer=None)))
 
 
-@pytest.mark.parametrize("seed", seeds(range(120), in_each_run=8))
+@pytest.mark.parametrize("seed", seeds(range(120), in_each_run=6))
 def test_the_bottleneck_remover_is_the_oracles_after_every_round(seed: int) -> None:
     check(world_of(with_limit(seed)))
 
 
-@pytest.mark.parametrize("seed", seeds(range(80), in_each_run=6))
+@pytest.mark.parametrize("seed", seeds(range(80), in_each_run=4))
 def test_collapse_is_the_oracles_after_every_round(seed: int) -> None:
     """Every second with limits, too; every third with reliable delivery."""
     case = with_limit(seed) if seed % 2 else random_world(seed)

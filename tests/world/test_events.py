@@ -210,9 +210,9 @@ def test_a_million_rows_are_checked_without_a_loop_over_them():
     possible = np.flatnonzero((at > 0) | (event == FAIL))  # half of the nodes go, then the others
     shuffled = np.argsort(draws.stream(1, "test").random_raw(len(possible)))
     rows = EventRows(at, node, event).take(possible[shuffled])
-    began = time.perf_counter()
+    began = time.process_time()
     check_rows(rows, Extent(nodes, rounds, nodes), "events", "x")
-    assert time.perf_counter() - began < 20
+    assert time.process_time() - began < 10
 
 
 # --- by Spark

@@ -57,7 +57,7 @@ def page_of(job, out):
 
 def test_commands_are_of_worlds(job, monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[2])  # their configs are the checkout's
-    graphs, load = {}, world_setup.load  # many have the same network
+    graphs, load = {}, world_setup.load  # most have the same network
 
     def load_once(config):
         network = repr((config.topology, config.seed))
@@ -69,7 +69,8 @@ def test_commands_are_of_worlds(job, monkeypatch):
     monkeypatch.setattr(world_setup, "load", load_once)
     monkeypatch.setattr(world_setup, "check_routes", lambda *_: None)
     for name, command in job.EXPERIMENTS.items():
-        if command:
+        one_of_many = "--seed" in command and command[command.index("--seed") + 1] != "1"
+        if command and not one_of_many:
             with pytest.raises(SystemExit) as end:
                 main([*command, "--dry-run"])
             assert end.value.code == 0, name

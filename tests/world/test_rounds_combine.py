@@ -145,9 +145,8 @@ def _missing(system: str, names: set[str]) -> list[str]:
 
 
 def is_slow(cell: tuple[str, str, str]) -> bool:
-    """Variants with best effort, and routed sources, are tried when there is time."""
-    variant, delivery, source = cell
-    return (delivery == "best-effort" and variant != "plain") or source == "routed"
+    """Return whether a cell is played in slow tests alone: what others have, too."""
+    return cell not in (CELLS[0], ("lazy", "reliable", "root"), CELLS[-1])
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,6 @@ from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
 from scribe_spark.worlds import World
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
-CONFIG = WorldConfig(
-    **NETWORK, nodes=40, leaf_set=4, initial=30, generator="churn+mass-failure", lifetime=4.0,
-    replacement="recover", rounds=3, event_round=0, share=0.2, lookups=10, maintenance_period=1,
-)  # fmt: skip
 
 
 def state_of(world: World) -> list[dict]:
@@ -29,28 +25,6 @@ def state_of(world: World) -> list[dict]:
 
 def rows_of(table: pa.Table) -> list[tuple]:
     return sorted(tuple(row.values()) for row in table.to_pylist())
-
-
-def test_rounds_are_those_of_one_task_and_a_save_goes_on(spark):
-    with Simulation(spark, experiments.network_of(CONFIG)) as simulation:
-        one = make_world(simulation, CONFIG)
-        many = make_world(simulation, CONFIG, one._events, buckets=3)
-        measured = one.step(messages=True)
-        assert many.step(messages=True) == measured
-        assert measured["messages.repair"] > 0
-        for table in ("lookups", "new_leafs", "messages"):
-            theirs = getattr(many, table).toArrow()
-            assert rows_of(theirs) == rows_of(getattr(one, table).toArrow())
-        assert state_of(many) == state_of(one)
-        sent = one.lookups.selectExpr("source AS node", "key_hi", "key_lo")
-        assert rows_of(many.route(sent).toArrow()) == rows_of(one.route(sent).toArrow())
-        saved, nodes = many.saved.localCheckpoint(), simulation.nodes
-        again = World.of_save(saved, nodes, one._events, simulation.underlay, many._protocols, 3)
-        refused_as_it_was(again)
-        assert again.step() == one.step()
-        assert state_of(again) == state_of(one)
-        for world in (many, again, one):
-            world.release()
 
 
 def test_a_start_by_arrivals_is_that_of_one_task(spark, monkeypatch):
@@ -69,7 +43,7 @@ def test_a_start_by_arrivals_is_that_of_one_task(spark, monkeypatch):
 
 
 def refused_as_it_was(world: World) -> None:
-    """An event that cannot be: the world stays as it was."""
+    """Play an event that cannot be: the world stays as it was."""
     before = state_of(world)
     alive = next(row["node"] for row in before if row["alive"])
     with pytest.raises(InputError, match=rf"round = 1: cannot be played: node {alive} cannot"):
@@ -90,60 +64,66 @@ def played_with(world: World, node: int, event: str) -> None:
 @pytest.mark.parametrize(
     "variants", [("bottleneck",), pytest.param(("lazy", "collapse"), marks=pytest.mark.slow)]
 )
-def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, variants):
+def test_rounds_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, variants):
     """Joins go to the buckets of their nodes, not to the driver."""
     monkeypatch.setattr(scribe_spark.worlds.on_driver, "MANY", 0)
     config = WorldConfig(
-        **NETWORK, nodes=60, groups=3, group_size=20, rounds=4, lookups=0,
-        generator="mass-failure+publications", event_round=1, share=0.2, delivery="reliable",
+        **NETWORK, nodes=60, initial=50, groups=3, group_size=20, rounds=4, lookups=10,
+        generator="churn+mass-failure+publications", event_round=1, share=0.2, lifetime=8.0,
+        replacement="recover", maintenance_period=1, delivery="reliable",
         variants=variants, limit=3, **({"shed_table": "whole"} if "bottleneck" in variants else {}),
         measures=("delay", "link_stress", "node_stress"), link_stress_period=2,
     )  # fmt: skip
     with Simulation(spark, experiments.network_of(config)) as simulation:
         one = make_world(simulation, config)
-        many = make_world(simulation, config, one._events, buckets=2)
-        dropped = 0.0
-        for number in range(2):
-            keeps = number == 1  # link stress is measured, and messages stay until the next round
-            measured = one.step(messages=keeps)
-            assert many.step(messages=keeps) == measured
-            assert ("link_stress.maintenance.max" in measured) == keeps
-            if keeps:
-                assert rows_of(many.messages.toArrow()) == rows_of(one.messages.toArrow())
-            else:
-                assert not many._driver._state.player.has("traffic 0")  # nor on the driver
-                with pytest.raises(ValueError, match="has not kept its messages"):
-                    many.messages  # noqa: B018
-            dropped += measured.get("messages.shed", 0)
-            assert many.publications.equals(one.publications)
-            assert many.watched_trees.equals(one.watched_trees)
-            for table in ("tree_edges", "deliveries", "new_leafs"):
-                theirs = getattr(many, table).toArrow()
-                assert rows_of(theirs) == rows_of(getattr(one, table).toArrow())
-        assert state_of(many) == state_of(one)
-        for table in ("memberships", "children"):
+        first = make_world(simulation, config, one._events, buckets=2, engine="tasks")
+        rest = simulation.nodes, one._events, simulation.underlay, first._protocols
+        measured = one.step()
+        assert first.step() == measured
+        assert "link_stress.maintenance.max" not in measured
+        with pytest.raises(ValueError, match="has not kept its messages"):
+            first.messages  # noqa: B018
+        have_the_same_tables(first, one)
+        many = World.of_save(first.saved.localCheckpoint(), *rest, 2)  # by jobs
+        refused_as_it_was(many)
+        dropped = measured.get("messages.shed", 0)
+        # link stress is measured, and messages stay until the next round
+        measured = one.step(messages=True)
+        assert many.step(messages=True) == measured
+        assert "link_stress.maintenance.max" in measured
+        assert measured["messages.repair"] > 0
+        dropped += measured.get("messages.shed", 0)
+        assert (dropped > 0) == ("bottleneck" in variants)
+        have_the_same_tables(many, one)
+        for table in ("memberships", "children", "messages"):
             assert rows_of(getattr(many, table).toArrow()) == rows_of(getattr(one, table).toArrow())
         saved = many.saved.localCheckpoint()
-        rest = simulation.nodes, one._events, simulation.underlay, many._protocols
         for buckets, rows, was in ((1, saved, 2), (3, saved, 2), (2, one.saved, 1)):
             with pytest.raises(InputError, match=f"buckets = {buckets}: differs .*; give {was}"):
                 World.of_save(rows, *rest, buckets)
-        again = World.of_save(saved, *rest, 2, engine="tasks")  # in two tasks that exchange
-        assert (dropped > 0) == ("bottleneck" in variants)
+        again = World.of_save(saved, *rest, 2, engine="tasks")
         measured = one.step()
         assert measured["scribe.deliveries.late"] >= 0
         assert again.step(messages=True) == measured
-        assert rows_of(again.new_leafs.toArrow()) == rows_of(one.new_leafs.toArrow())
-        assert state_of(again) == state_of(one)
+        have_the_same_tables(again, one)
         assert again.messages.count() > 100
         sent = one.nodes.selectExpr("node", "id_hi AS key_hi", "id_lo AS key_lo")
         assert rows_of(again.route(sent).toArrow()) == rows_of(one.route(sent).toArrow())
         assert again.step() == one.step()  # in a further job of tasks
         assert len(one.publications)
-        assert again.publications.equals(one.publications)
+        have_the_same_tables(again, one)
         assert rows_of(again.memberships.toArrow()) == rows_of(one.memberships.toArrow())
-        for world in (many, again, one):
+        for world in (first, many, again, one):
             world.release()
+
+
+def have_the_same_tables(ours: World, theirs: World) -> None:
+    """Compare what a round of two worlds has left."""
+    assert ours.publications.equals(theirs.publications)
+    assert ours.watched_trees.equals(theirs.watched_trees)
+    for table in ("tree_edges", "deliveries", "new_leafs", "lookups"):
+        assert rows_of(getattr(ours, table).toArrow()) == rows_of(getattr(theirs, table).toArrow())
+    assert state_of(ours) == state_of(theirs)
 
 
 @pytest.mark.slow

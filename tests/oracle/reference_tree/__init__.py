@@ -13,7 +13,6 @@ with ``scribe_spark``.
 ``reconfiguration``  hosts join, leave and fail: rounds of computing and notices (3.4)
 ``paths``            reconfiguration area (4.2.2), edges of a multicast
 ``cases``            ``random_case(seed)``
-``experiment``       the paper's experiment (4), by hand
 ===================  ===========================================================================
 
 Hosts are named by their ids. Keys and ids are Python ints.
