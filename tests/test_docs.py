@@ -94,10 +94,8 @@ def test_results_are_written_from_metrics(tmp_path):
 
 
 def test_timings_are_written_from_benchmarks(tmp_path):
-    step = {"seconds": 0.25, "rows": 5, "jobs": 2, "shuffle_written": 3 * 2**20}
     size = {"nodes": 1000, "groups": 15, "seconds": 12.4, "calibration": 2.5, "calibrations": 4.96,
-            "peak_rss": 2**31, "peak_pss": 3 * 2**29, "peak_disk": 2**30,
-            "phases": [{"name": "trees", **step}]}  # fmt: skip
+            "peak_rss": 2**31, "peak_pss": 3 * 2**29, "peak_disk": 2**30}  # fmt: skip
     sizes = [size | {"engine": engine} for engine in ("jobs", "tasks")]
     bench = {"config": {"master": "local[2]"}, "sizes": sizes, "growth_exponent": None}
     (tmp_path / "bench.json").write_text(json.dumps(bench))
@@ -108,8 +106,6 @@ def test_timings_are_written_from_benchmarks(tmp_path):
     made = pages[page]
     for engine in ("jobs", "tasks"):
         assert f"| 1,000 | 15 | {engine} | `local[2]` | 12 | 2.50 | 5.0 | 2.0 | 1.5 | 1.0 |" in made
-    heads = "| phase, seconds | 1,000 (jobs) | 1,000 (tasks) |"
-    assert f"{heads}\n|---|---|---|\n| trees | 0.2 | 0.2 |" in made
     assert made.splitlines()[:3] == page.read_text().splitlines()[:3]
 
 

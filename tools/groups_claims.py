@@ -37,8 +37,8 @@ def claims(out: Path) -> list[str]:
     if not rows:
         return []
     return [
-        *("", "## What each claim of III.B came to", ""),
-        *table(["JSAC 2002, III.B", "measured"], rows),
+        *("", "## The claims of JSAC III.B", ""),
+        *table(["claim", "measured"], rows),
     ]
 
 
@@ -48,10 +48,10 @@ def _best_effort(out: Path) -> str | None:
     table_ = publications(out / "mass-best-effort")
     alive = table_[~is_lost(table_)]
     lost, disorder = alive["lost"].sum(), rounds(out / "mass-best-effort")
-    words = f"{_yes(lost > 0)}: {per_cent(lost, alive['expected'].sum())} of deliveries were lost"
+    words = f"{_yes(lost > 0)}: {per_cent(lost, alive['expected'].sum())} of deliveries lost"
     if "scribe.deliveries.out_of_order" in disorder:
         words += f", {number(total(disorder, 'scribe.deliveries.out_of_order'))} out of order"
-    return f"{words}."
+    return words
 
 
 def _yes(is_so: bool) -> str:
@@ -74,8 +74,8 @@ def _repaired(out: Path) -> str | None:
     else:
         words += " failures"
     return (
-        f"{words} were repaired, {per_cent(waits[first], all_)} of them after {first} rounds, the "
-        f"last after {max(waits)}."
+        f"{words} repaired, {per_cent(waits[first], all_)} after {first} rounds, the last after "
+        f"{max(waits)}"
     )
 
 
@@ -86,11 +86,10 @@ def _implicit(out: Path) -> str | None:
     one = rounds(out / names[0])
     before, after = (of(one, "messages.heartbeat")[n] for n in (4, one.index.max()))
     words = (
-        f"{_yes(not before)}: with a publication in each round, {number(before)} explicit "
-        "heartbeats a round "
-        f"beside {number(of(one, 'messages.payload')[4])} payloads"
+        f"{_yes(not before)}: {number(before)} explicit heartbeats and "
+        f"{number(of(one, 'messages.payload')[4])} payloads in a round"
     )
-    return words + (f"; {number(after)} where a group's state is lost." if after else ".")
+    return words + (f"; {number(after)} heartbeats in lost groups" if after else "")
 
 
 def _holders(out: Path) -> str | None:
@@ -99,8 +98,8 @@ def _holders(out: Path) -> str | None:
         return None
     four, five = (of(rounds(out / n), "scribe.groups.lost").max() for n in names)
     return (
-        f"{_yes(not four)}, while one of the k is alive: 4 of 5 failed around each of ten groupIds "
-        f"and {number(four)} groups were lost; all 5 failed: {number(five)}."
+        f"{_yes(not four)}: {number(four)} of 10 groups are lost if 4 of 5 holders fail, "
+        f"{number(five)} if all fail"
     )
 
 
@@ -110,8 +109,8 @@ def _children_join(out: Path) -> str | None:
         return None
     exact = not found["children_not_rejoined"] and not found["rejoined_no_children"]
     return (
-        f"{'Yes' if exact else 'Not exactly'}: {number(found['rejoined'])} nodes joined again, of "
-        f"{number(found['members'])} members; the root had {number(found['children'])} children."
+        f"{'Yes' if exact else 'Not exactly'}: {number(found['rejoined'])} of "
+        f"{number(found['members'])} members; the root had {number(found['children'])} children"
     )
 
 
@@ -123,7 +122,7 @@ def _new_root(out: Path) -> str | None:
     kinds = " and ".join(
         f"{number(count)} {kind}s" for kind, count in sorted(found["refused"].items())
     )
-    return f"{is_nearest}; it goes on from its copy: {kinds} by others than the list's refused."
+    return f"{is_nearest}: it refused {kinds} of nodes that are not on the access list"
 
 
 def _result(out: Path) -> dict | None:
@@ -139,9 +138,8 @@ def _senders(out: Path) -> str | None:
     lost = of(rounds(out / "holders-1"), "messages.lost MULTICAST")
     in_time, expected = ten["in_time"].sum(), ten["expected"].sum()
     return (
-        f"{_yes(in_time == expected)}: from round 8 on {per_cent(in_time, expected)} in time "
-        f"in the groups whose root failed in round 5; {number(lost.sum())} MULTICASTs met a dead "
-        "node before."
+        f"{_yes(in_time == expected)}: {per_cent(in_time, expected)} in time from 3 rounds after "
+        f"the failure; {number(lost.sum())} MULTICASTs met a dead node before"
     )
 
 
@@ -154,8 +152,8 @@ def _discarded(out: Path) -> str | None:
     children = sum(tree["parent"].notna().sum() for tree in trees)
     words = "Yes" if entries == children else "Not all"
     return (
-        f"{words}: 14 rounds after a quarter of the nodes failed, children tables had "
-        f"{number(entries)} entries, and {number(children)} nodes had a parent."
+        f"{words}: {number(entries)} entries and {number(children)} children 14 rounds after a "
+        "quarter of the nodes failed"
     )
 
 
@@ -165,7 +163,7 @@ def _detection(out: Path) -> str | None:
     ]
     if not parts:
         return None
-    return "Explicit heartbeats and refreshes per live node and second: " + ", ".join(parts) + "."
+    return "Heartbeats and refreshes per live node and second: " + ", ".join(parts)
 
 
 def _local(out: Path) -> str | None:
@@ -176,7 +174,7 @@ def _local(out: Path) -> str | None:
             involved = total(world, "scribe.repair.nodes") / total(world, "scribe.failures")
             per_log = involved / log(nodes, 16)
             parts.append(f"{number(involved)} of {nodes:,} ({number(per_log)} log_16 N)")
-    return "Nodes involved per failure: " + ", ".join(parts) + "." if parts else None
+    return "Nodes per failure: " + ", ".join(parts) if parts else None
 
 
 def _reliable(out: Path) -> str | None:
@@ -194,7 +192,7 @@ def _reliable(out: Path) -> str | None:
     if all("scribe.deliveries.out_of_order" in one for one in disorder):
         count = sum(total(one, "scribe.deliveries.out_of_order") for one in disorder)
         words += f", {number(count)} out of order"
-    return f"{words}, {number(late)} late in {len(names)} seeds, where a group's state survived."
+    return f"{words}, {number(late)} late"
 
 
 def _replicated(out: Path) -> str | None:
@@ -204,7 +202,7 @@ def _replicated(out: Path) -> str | None:
     ten = table_[table_["group"] <= 10]
     parts = [ten[ten["round"].between(*ends)] for ends in ((8, 11), (14, 19))]
     shares = [per_cent(part["in_time"].sum(), part["expected"].sum()) for part in parts]
-    return f"Yes: with all k gone, {shares[0]} of the deliveries; once created again, {shares[1]}."
+    return f"Yes: {shares[0]} delivered without holders, {shares[1]} after a new CREATE"
 
 
 _CLAIMS: tuple[tuple[str, Callable[[Path], str | None]], ...] = (
@@ -225,8 +223,7 @@ _CLAIMS: tuple[tuple[str, Callable[[Path], str | None]], ...] = (
         _children_join,
     ),
     (
-        "Pastry routes the join messages to a new root [...], which takes over the role of the "
-        "rendez-vous point",
+        "Pastry routes the join messages to a new root [...]",
         _new_root,
     ),
     (

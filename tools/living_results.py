@@ -182,7 +182,7 @@ def _adjacent(out: Path) -> list[str]:
     text = [
         *("", "## Nodes with adjacent nodeIds fail at once", ""),
         "10,000 nodes, leaf sets of 16, 50,000 lookups in a round. The nodes fail in round 1, and "
-        "their neighbours detect this in round 2. The last three columns are shares.",
+        "their neighbours detect this in round 2.",
         "",
     ]
     header = ["failed nodes", "round", "delivered", "at the right root", "correct leaf sets"]

@@ -51,7 +51,8 @@ def _field_row(first: FieldRecord, by_command: Mapping[str, FieldRecord]) -> lis
     """Return the row of a field."""
     marks = [_mark(first, by_command.get(command)) for command in COMMANDS]
     texts = list(dict.fromkeys(field.description for field in by_command.values()))
-    text = ". ".join([described(first), *(f"In a world: {other}" for other in texts[1:])])
+    named = first.description if first.flat == "variants" else described(first)
+    text = ". ".join([named, *(f"In a world: {other}" for other in texts[1:])])
     default = _defaults(by_command)
     values = "" if first.values == "BOOL" else first.values
     return [f"`{first.flat}`", *marks, values, default, unit_of(first), text]
@@ -82,7 +83,7 @@ def _code(value: str) -> str:
 _ABOUT_MEASURES = """\
 # All measures
 
-The numbers of `metrics.json` and of a world's rounds. `SYSTEM` is a multicast system, such as `scribe`. A number's name is a measure and a statistic: `scribe.rad.median`.
+The numbers in a run's `metrics.json` and in a world's table `rounds`. `SYSTEM` stands for the name of a system. The name of a number ends with a statistic, if the measure has several: `scribe.rad.median`.
 
 | statistic | value |
 |---|---|
@@ -92,7 +93,7 @@ The numbers of `metrics.json` and of a world's rounds. `SYSTEM` is a multicast s
 | `mean`, `median` of a stress | over the paper's link slots: core links, and 100 LAN slots a router in both directions; absent with fewer slots than links |
 | `mean_existing`, `median_existing` | over all directed links |
 
-*Figure* is the figure or section of the JSAC 2002 paper; P is 50, 90, 95, 99 or 100. [Concepts](concepts.md) explains the main measures.
+*Figure*: the figure or section of JSAC 2002. P is 50, 90, 95, 99 or 100. [concepts.md](concepts.md#the-measures) explains the main measures.
 """
 
 _STATISTICS = (

@@ -16,7 +16,10 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[1]
 
 #: Pages beside docs/ that become pages of the site.
-PAGES = ("DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENCES.md")
+PAGES = ("README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENCES.md")
+
+#: The site's page of README: its home.
+_HOME = "index.md"
 
 #: The folders of runs, worlds and comparisons that `python -m tools.gallery` leaves.
 GALLERY = ROOT / "out" / "gallery"
@@ -42,9 +45,10 @@ _ROLE = re.compile(r"(?::(?:class|func|meth|mod|data|attr):)?(<code>)(?:~[\w.]*\
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages beside docs/, the files that pages link to, and the gallery's pages."""
-    sources = {page: ROOT / page for page in PAGES if (ROOT / page).exists()}
+    paths = [ROOT / page for page in PAGES if (ROOT / page).exists()]
+    sources = {_address(path): path for path in paths}
     texts = [(file.src_uri, file.content_string) for file in files.documentation_pages()]
-    texts += [(f"../{page}", path.read_text("utf-8")) for page, path in sources.items()]
+    texts += [(f"../{path.name}", path.read_text("utf-8")) for path in paths]
     for name, text in texts:
         for _, target, _ in _LINK.findall(text):
             path = _in_repository(name, target)
@@ -62,7 +66,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Return a page whose links to files outside of docs/ lead to their copies."""
-    name = f"../{page.file.src_uri}" if page.file.src_uri in PAGES else page.file.src_uri
+    name = "README.md" if page.file.src_uri == _HOME else page.file.src_uri
+    name = f"../{name}" if name in PAGES else name
 
     def turned(found: re.Match[str]) -> str:
         text, target, anchor = found.groups()
@@ -71,8 +76,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
             return found[0]
         if path.is_dir():
             return text[1:-1]
-        # the home page stands for README, whose sections it does not have
-        return f"{text}({_address(path)}{'' if path.name == 'README.md' else anchor})"
+        return f"{text}({_address(path)}{anchor})"
 
     return _LINK.sub(turned, markdown)
 
@@ -94,7 +98,7 @@ def _address(path: Path) -> str:
     """Return where the site has a file or a page of the repository."""
     name = path.relative_to(ROOT).as_posix()
     if name == "README.md":
-        return "index.md"
+        return _HOME
     if name in PAGES:
         return name
     return name.removeprefix("docs/") if name.startswith("docs/") else f"files/{name}"

@@ -107,8 +107,8 @@ def results_page(metrics: Sequence[Mapping[str, Any]]) -> str:
             "deviation between topologies. *Difference* is relative to the published number; "
             "[differences.md](differences.md) explains the differences, and "
             "[measures_reference.md](measures_reference.md) the metrics. `make docs "
-            "PAPER=out/paper` writes this page, and [results.csv](results.csv) with every metric "
-            "of every experiment.\n",
+            "PAPER=out/paper` writes this page and [results.csv](results.csv), which has all "
+            "metrics of all experiments.\n",
             *_overlays(metrics),
             "\n## Other published numbers\n\n"
             "Numbers that are equal to the published ones with every seed are left out.\n\n",
@@ -216,7 +216,7 @@ def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
         "| memory (RSS), GiB | memory (PSS), GiB | disk, GiB |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    steps = _phases([size for bench in benches for size in bench["sizes"]])
+    more: list[str] = []
     for bench in benches:
         master = bench["config"]["master"]
         for size in bench["sizes"]:
@@ -228,8 +228,8 @@ def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
             )
             lines.append("| " + " | ".join(cells) + " |")
         if bench["growth_exponent"] is not None:
-            steps += ["", f"Growth exponent of the seconds in N: {bench['growth_exponent']:.2f}."]
-    return with_lines(text, _BENCHES, lines + steps)
+            more += ["", f"Time grows as nodes to the power {bench['growth_exponent']:.2f}."]
+    return with_lines(text, _BENCHES, lines + more)
 
 
 def engines_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
@@ -251,16 +251,6 @@ def engines_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
 def _seconds(size: Mapping[str, Any] | None) -> str:
     """Return the seconds of a run and their number of calibrations; empty where it is not there."""
     return "" if size is None else f"{size['seconds']:.0f} s ({size['calibrations']:.1f})"
-
-
-def _phases(sizes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the seconds of each phase, side by side for all sizes and engines."""
-    heads = [f"{size['nodes']:,} ({size['engine']})" for size in sizes]
-    lines = ["", "| phase, seconds | " + " | ".join(heads) + " |", "|---" * (1 + len(sizes)) + "|"]
-    for phases in zip(*[size["phases"] for size in sizes], strict=True):
-        cells = [phases[0]["name"], *(f"{phase['seconds']:.1f}" for phase in phases)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
 
 
 def measured(row: Mapping[str, Any]) -> tuple[str, str, str]:

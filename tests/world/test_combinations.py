@@ -37,7 +37,7 @@ ABOUT = f"""\
 
 Which options of a run or a world work together? A test tries each combination on a small case and writes this page. {YES}: works, with RAD, RMD, RDP, node stress and link stress, beside IP multicast and unicast; in a world also with failures, repairs, late and lost publications. {REFUSED}: refused, with a message of the table [below](#refusals). Empty: not tried. A row stands for all combinations of the values that it lists.
 
-A run with reliable delivery, events, access lists or an application is played in rounds (rule [S33](rules.md#S33)). Sweeps and `scribe-spark paper` consist of runs.
+A run with reliable delivery, events, access lists or an application is played in rounds (rule [S33](rules.md#S33)).
 """  # noqa: E501
 
 SMALL: dict[str, Any] = {
