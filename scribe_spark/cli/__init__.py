@@ -1,8 +1,8 @@
-"""The command line: flags and a TOML file in, one call out.
+"""The command line: it turns flags and a TOML file into one call.
 
-Flags are made from the fields of the config, so a field is described once.  Bad input is one line
-on stderr and exit code 2, before Spark starts; nothing here imports pyspark until a run begins, so
-``--help`` is quick.
+Flags are made from the fields of the config, so each field is described once.  Bad input gives one
+line on stderr and exit code 2, before Spark starts.  Nothing here imports pyspark until a run
+begins, so ``--help`` is quick.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ __all__ = ["PROGRAM", "last_words", "main"]
 
 PROGRAM = "scribe-spark"
 
-#: Commands that leave nothing to go on with.
+#: Commands without ``--resume``.
 _AT_ONCE = ("compare", "completion", "doctor", "report", "topology")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The console script ``scribe-spark``, and ``jobs/submit.py``."""
+    """Run the command line: the entry point of ``scribe-spark`` and of ``jobs/submit.py``."""
     given = sys.argv[1:] if arguments is None else arguments
     end_on_signals(lambda: last_words(given))
-    # what reads flags takes a while to load: Ctrl-C may come before
+    # the import of the parser takes a while, and Ctrl-C may come before
     from scribe_spark.cli.program import start
 
     start(given)
 
 
 def last_words(arguments: Sequence[str]) -> str:
-    """The line that an interrupted command ends with."""
+    """Return the last line of an interrupted command."""
     if not arguments or arguments[0] in _AT_ONCE:
         return f"{PROGRAM}: interrupted"
     return (

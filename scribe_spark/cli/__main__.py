@@ -1,8 +1,8 @@
-"""``python -m scribe_spark.cli``."""
+"""The entry point of ``python -m scribe_spark.cli``."""
 
 import sys
 
-if not sys.flags.safe_path:  # what lies in the working directory replaces no module
+if not sys.flags.safe_path:  # a file in the working directory must not replace a module
     sys.path.append(sys.path.pop(0))
 
 from scribe_spark.cli import main

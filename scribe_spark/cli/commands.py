@@ -1,4 +1,4 @@
-"""The commands: what each flag and file amounts to, then one call.
+"""The commands: each reads its flags and its file, then makes one call.
 
 Spark, pandas and numpy are imported by the call, so that ``--help`` and bad input do not wait for
 them.
@@ -78,7 +78,7 @@ _REMEDY = "make them again by their command with --resume"
 def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
     check_names(phases, PHASES, "phase")
     config, execution = resolve(given)
-    # a later phase goes on with what is in OUT, unless OUT is to be replaced
+    # a later phase continues the run in OUT, unless --overwrite replaces it
     if phases and PHASES[0] not in phases and not execution.overwrite:
         execution = execution.replace(resume=True)
     from scribe_spark import experiments, progress
@@ -229,7 +229,7 @@ def _topology(file: str | None = None, out: str | None = None, **given: Any) -> 
 def _session(
     execution: Execution, *configs: RunConfig | WorldConfig
 ) -> AbstractContextManager[Any]:
-    """A session for `configs`, for the time of a ``with``."""
+    """Return a context manager with a session for `configs`."""
     nodes = max([config.overlay.nodes for config in configs], default=1)
     worlds = bool(configs) and all(isinstance(config, WorldConfig) for config in configs)
     work = sum(config.estimated_work for config in configs)
@@ -311,7 +311,7 @@ report = Command(
 
 
 def _of_network() -> list[FieldRecord]:
-    """The fields that routers and links depend on."""
+    """Return the fields that decide about routers and links."""
     return [RUN_FIELDS["seed"], *fields_of(TopologyConfig, "topology").values()]
 
 

@@ -1,4 +1,4 @@
-"""Completion of commands and flags in shells: click's own, which the command line is built on."""
+"""Completion of commands and flags in shells, by the library click."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from scribe_spark.cli.output import tell
 from scribe_spark.cli.parsing import Command
 from scribe_spark.errors import check_names
 
-#: The variable by which a shell asks for what may come next.
+#: The environment variable by which a shell asks for possible next words.
 VARIABLE = "_SCRIBE_SPARK_COMPLETE"
 
 _SHELLS = ("bash", "zsh", "fish")
 
 
 def answer_shell(program: click.Group) -> None:
-    """Answer a shell that asks for what may come next, and end; else do nothing."""
+    """Answer a shell that asks for possible next words, and exit; otherwise do nothing."""
     asked = os.environ.get(VARIABLE)
     if asked:
         sys.exit(shell_complete(program, {}, PROGRAM, VARIABLE, asked))

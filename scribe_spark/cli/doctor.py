@@ -1,4 +1,6 @@
-"""The command ``doctor``: what a run needs, what is there, and how to get what is missing."""
+"""The command ``doctor``: it checks the needs of a run, and names a remedy for each that is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,18 @@ from scribe_spark.runtime.memory import heap_mib, memory_limit
 from scribe_spark.runtime.remote import missing_libraries
 from scribe_spark.runtime.scratch import SCRATCH
 
-#: The oldest Spark that works, and the first that does not; setup.cfg asks for the same.
+#: The oldest Spark that works, and the first later one that does not; setup.cfg has the same.
 SPARK, NOT_SPARK = "4.1.1", "4.2"
 
-#: Python, as setup.cfg asks for.
+#: The oldest Python that works, as in setup.cfg.
 _PYTHON = (3, 11)
 
 _GIB = 2**30
 
-#: Less memory is not enough for a run of 2,000 nodes, less free disk not for its tables.
+#: The memory that a run of 2,000 nodes needs, and the free disk that its tables need.
 _LEAST_MEMORY, _LEAST_DISK = 3 * _GIB, 1 * _GIB
 
-#: Nodes of the paper's experiment.
+#: The number of nodes in the paper's experiment.
 _NODES = 100_000
 
 _GET_SPARK = "pip install 'scribe-spark[spark]', or use the cluster's own pyspark"
@@ -41,17 +43,18 @@ _GET_SPARK = "pip install 'scribe-spark[spark]', or use the cluster's own pyspar
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a run needs, or can use.
+    """The result of one check: something that a run needs or can use.
 
     Attributes
     ----------
     what : str
+        The name of the checked thing.
     found : str
-        What is there.
+        Its version, size or state.
     remedy : str
-        How to get it; empty where it is there.
+        The way to get it; empty if it is there.
     needed : bool
-        Whether no run works without it.
+        True if no run works without it.
     """
 
     what: str
@@ -65,7 +68,7 @@ class Finding:
 
 
 def findings() -> Iterator[Finding]:
-    """Yield what is found of everything that a run needs or can use."""
+    """Yield the results of all checks."""
     yield Finding("scribe_spark", __version__)
     yield _python()
     yield _java()
@@ -95,7 +98,7 @@ def _after(error: InputError) -> str:
 
 
 def _spark() -> Finding:
-    """Find pyspark as a package, or beside Spark on a cluster."""
+    """Find pyspark as a package, or as a part of Spark on a cluster."""
     try:
         found = version("pyspark")
     except PackageNotFoundError:
@@ -110,7 +113,7 @@ def _spark() -> Finding:
 
 
 def _parts(text: str) -> tuple[int, ...]:
-    """Return the numbers of a version; 4.1.0.dev1 is before 4.1.0.1."""
+    """Return the numbers of a version, for comparison: (4, 1, 0) for ``4.1.0.dev1``."""
     return tuple(int(part) for part in text.split(".") if part.isdigit())
 
 

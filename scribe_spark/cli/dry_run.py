@@ -1,4 +1,4 @@
-"""The flag ``--dry-run``: all that a command does before it starts Spark, and the config."""
+"""The flag ``--dry-run``: make all checks before Spark starts, and print the settings."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from scribe_spark.runtime.master import check_master
 def dry_run(
     check: Callable[[Execution], None], execution: Execution, resolved: Mapping[str, Any]
 ) -> None:
-    """Check as the command does, then print what it would be run with.
+    """Make the checks of a command, then print its settings as TOML.
 
-    A folder that a former run of the command has left is no fault: a line says which flag it takes.
+    If the output folder has an earlier run, a line names the flags that the command would need.
 
     Parameters
     ----------
     check : callable
-        The command's own check, of what it is to do, in a folder.
+        ``check(execution)`` makes the command's own checks.
+    execution : Execution
+        The output folder and other settings of the execution.
     resolved : mapping
-        What is printed: the config's fields, and others.
+        The settings to print, by name.
 
     Raises
     ------
     InputError
-        What the command refuses before it starts Spark.
+        A check fails.
     """
     check_master(execution.master)
     check_where(execution)
@@ -43,6 +45,6 @@ def dry_run(
 
 
 def _is_there(out: str) -> bool:
-    """Return True if a folder of this machine has files that are not hidden or half-written."""
+    """Return True if a local folder has files other than hidden or incomplete ones."""
     names = local_contents(out)[0] if is_local(out) else []
     return any(not name.startswith(".") and not name.endswith(".tmp") for name in names)

@@ -1,4 +1,4 @@
-"""Flags out of the config's fields, and what they amount to over a TOML file."""
+"""Flags from the fields of configs, and the settings that flags and a TOML file give together."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ PAPER_FIELDS = fields_of(Paper, "paper")
 
 
 class _Value(click.ParamType):
-    """A flag's text as a field's type; range and meaning are the config's to check."""
+    """The type of a flag: it turns a text into a field's type; the config checks range
+    and meaning.
+    """
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -52,7 +54,9 @@ class _Value(click.ParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the choices that begin with what was typed; a shell looks for files else."""
+        """Return the choices that begin with the typed text; without choices the shell offers
+        files.
+        """
         choices = list(map(str, self.kind.choices))
         before = ""
         if param.name in ("systems", "variants"):
@@ -68,28 +72,32 @@ TEXT = _Value(Kind("str"))
 
 
 def options(fields: Iterable[FieldRecord], out: str = RUN_OUT) -> list[Flag]:
-    """One option a field; None means that it was not given.
+    """Return one option for each field; its value is None if the flag is not used.
 
     Parameters
     ----------
+    fields : iterable of FieldRecord
+        The fields.
     out : str
-        The default of ``--out``, which the field itself has none of.
+        The default of ``--out``; the field itself has no default.
     """
     return [_option(field, out if field.flat == "out" else field.typical) for field in fields]
 
 
 def refused(names: Iterable[str]) -> list[Flag]:
-    """Options that are not listed, for fields that only another kind of config has."""
+    """Return hidden options for fields that only another kind of config has."""
     return [Flag(["--" + name.replace("_", "-")], type=TEXT, hidden=True) for name in names]
 
 
 def ignored(fields: Iterable[FieldRecord], why: str) -> list[Flag]:
-    """Options that are not listed, for fields of a config that a command does not look at.
+    """Return hidden options for fields that a command does not use; each raises an error.
 
     Parameters
     ----------
+    fields : iterable of FieldRecord
+        The fields.
     why : str
-        Why they are refused.
+        The end of the error message.
     """
 
     def refuse(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
@@ -106,7 +114,7 @@ def ignored(fields: Iterable[FieldRecord], why: str) -> list[Flag]:
 def _option(field: FieldRecord, default: str) -> Flag:
     flag, text = "--" + field.flat.replace("_", "-"), described(field)
     if field.kind.name == "bool":
-        # a config's field may be true in the file that a flag wins over
+        # --no-... overrides a field that is true in the TOML file
         spelling = flag if field.section == "execution" else f"{flag}/--no-{flag[2:]}"
         text += "  [default: on]" if field.default is True else ""
         return Flag([spelling], default=None, help=text, is_flag=True, section=field.section)
@@ -147,7 +155,7 @@ PHASE = Flag(
 )
 
 
-#: The key of a TOML file that lists modules, beside the flag.
+#: The key of a TOML file with the same meaning as the flag ``--import``.
 _IMPORT = "import"
 
 IMPORT = Flag(
@@ -162,11 +170,13 @@ IMPORT = Flag(
 
 
 def import_first(arguments: Sequence[str]) -> None:
-    """Import the modules of ``--import`` before flags are made: they may add sections of fields.
+    """Import the modules of ``--import`` before flags are made, as modules may add sections of
+    fields.
 
     Raises
     ------
     InputError
+        A module cannot be imported.
     """
     pairs = itertools.pairwise(arguments)
     names = [name for flag, name in pairs if flag == "--import" and not name.startswith("--")]
@@ -176,7 +186,7 @@ def import_first(arguments: Sequence[str]) -> None:
 
 
 def with_added(command: click.Command, name: str) -> click.Command:
-    """Return a command of runs or worlds with the flags of fields that extensions have added."""
+    """Return a command with additional flags for the fields that extensions have added."""
     if name not in ("run", "sweep", "world"):
         return command
     extended = copy.copy(command)
@@ -189,7 +199,7 @@ def with_added(command: click.Command, name: str) -> click.Command:
 
 
 def _names(value: Any) -> list[str]:
-    """Return the modules that a file lists."""
+    """Return the modules that the key ``import`` of a file lists."""
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InputError(_IMPORT, value, "must be a list of names of modules")
@@ -197,12 +207,12 @@ def _names(value: Any) -> list[str]:
 
 
 def given_only(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags that were given."""
+    """Return the flags that were used, without those that are None."""
     return {name: value for name, value in flags.items() if value is not None}
 
 
 def resolve(given: Mapping[str, Any]) -> tuple[RunConfig, Execution]:
-    """The config and the execution out of flags, over the TOML file that they may name."""
+    """Return the config and the execution from flags and the TOML file that they may name."""
     file, flags, execution = sources(given)
     config = RunConfig.of(file, flags)
     check_systems(config.trees.variants, config.trees.systems)
@@ -216,23 +226,23 @@ def sources(
     config: type[Sectioned] = RunConfig,
     out: str = RUN_OUT,
 ) -> tuple[dict[str, Any], dict[str, Any], Execution]:
-    """Read what a file and flags say of the config, by flat names, and of the execution.
+    """Return the settings of the file, the settings of the flags, and the execution.
 
     Parameters
     ----------
     given : mapping
-        Flags by flat name, None where one was not given; ``config`` names the file.
+        The value of each flag by flat name, None if it was not used; ``config`` is the file.
     *tables : str
-        Names of tables that the file may have beside the config's sections.
+        Names of tables that the file may have besides the sections of the config.
     config : type
-        What is to be configured.
+        The class of the config.
     out : str
-        Where it is written unless the flags say it.
+        The output folder if neither flags nor file name one.
     """
     flags = given_only(given)
     path, modules = flags.pop("config", None), flags.pop("imports", ())
     read = {} if path is None else dict(read_toml(path))
-    # extensions may add sections
+    # first, as extensions may add sections
     import_extensions([*_names(read.pop(_IMPORT, [])), *modules])
     sections: dict[str, type[Section]] = {**config.sections, "execution": Execution}
     own = [*config.own_fields(), *EXECUTION_FIELDS, *tables]

@@ -1,4 +1,4 @@
-"""The routers and links of a network as Parquet."""
+"""The routers and links of a network as Parquet files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scribe_spark.errors import InputError
 
 
 def write_network(tables: Mapping[str, Any], out: Path) -> None:
-    """Each pandas frame as a Parquet folder under `out`, which must not hold one yet."""
+    """Write each pandas frame as a Parquet folder in `out`; these folders must not exist yet."""
     for name, frame in tables.items():
         try:
             folder = out / name

@@ -1,4 +1,4 @@
-"""The output of commands, without secrets."""
+"""The output of commands, with secrets removed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from scribe_spark.redaction import redacted
 
 
 def tell(line: str, *, err: bool = False) -> None:
-    """Print a line on stdout, or stderr."""
+    """Print a line on stdout or stderr."""
     with _nobody_may_read(err=err):
         click.echo(redacted(line), err=err)
 
 
 def tell_toml(fields: Mapping[str, Any]) -> None:
     """Print a config as a TOML file."""
-    from scribe_spark.config import write_toml  # which takes a while to load
+    from scribe_spark.config import write_toml  # loaded here, as it takes a while
 
     with _nobody_may_read():
         click.echo(write_toml(redacted(dict(fields))), nl=False)
@@ -29,7 +29,7 @@ def tell_toml(fields: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _nobody_may_read(*, err: bool = False) -> Iterator[None]:
-    """Within it, and from then on, a reader that has gone (``| head``) is no error."""
+    """Ignore, from now on, that the reader of the output has ended (as in ``| head``)."""
     try:
         yield
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""click's commands, refusing bad flags and arguments like any other bad input."""
+"""Commands of click, with errors for bad flags and arguments in the form of other bad input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scribe_spark.errors import InputError, check_names
 
 @contextmanager
 def refuse_unknown_flags(command: click.Command, ctx: click.Context) -> Iterator[None]:
-    """Refuse an unknown flag with the nearest one, however far: click names only close ones."""
+    """Raise for an unknown flag; the error names the nearest flag, however different."""
     try:
         yield
     except click.NoSuchOption as error:
@@ -26,7 +26,7 @@ def refuse_unknown_flags(command: click.Command, ctx: click.Context) -> Iterator
 
 
 class Flag(click.Option):
-    """An option that ``--help`` lists with others of its section."""
+    """An option that ``--help`` lists in a section."""
 
     def __init__(self, *args: Any, section: str = "options", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -34,7 +34,7 @@ class Flag(click.Option):
 
 
 class Command(click.Command):
-    """A command that tells of unknown flags and stray arguments like of any other bad input."""
+    """A command that reports unknown flags and unexpected arguments as InputErrors."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

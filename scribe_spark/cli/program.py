@@ -1,4 +1,4 @@
-"""The console script: commands by name, and one line for whatever is wrong with the input."""
+"""The console script: it finds commands by name, and reports bad input in one line."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from scribe_spark.runtime.interrupts import end_processes, exit_code, interrupte
 
 _FAILED, _BAD_INPUT = 1, 2
 
-#: The purpose of each command; the command itself is in `commands`, by the same name
-#: with underscores.
+#: The purpose of each command; `commands` has the command under the same name, with underscores.
 PURPOSES = {
     "compare": "Compare runs or worlds; exit with 1 if they differ too much.",
     "completion": "Print the completion script of your shell.",
@@ -51,7 +50,9 @@ Each command has its own --help."""
 
 
 class Program(click.Group):
-    """All commands, each loaded when it is asked for: the list of them needs no config."""
+    """The group of all commands; a command is imported at its use, so their list needs
+    no config.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(PURPOSES)
@@ -88,7 +89,7 @@ def start(arguments: Sequence[str]) -> NoReturn:
     program = version(Program(PROGRAM, help=text, epilog=_EXAMPLES))
     try:
         answer_shell(program)
-        # not program.main(), which has words of its own for an interrupt
+        # not program.main(), which reports an interrupt in another way
         with program.make_context(PROGRAM, list(arguments) or ["--help"]) as context:
             program.invoke(context)
     except click.exceptions.Exit:  # --help, --version
@@ -96,14 +97,14 @@ def start(arguments: Sequence[str]) -> NoReturn:
     except KeyboardInterrupt:
         _leave(arguments)
     except Exception as error:
-        if interrupted():  # a call that was cut off has come back with an error
+        if interrupted():  # the interrupt made a call fail
             _leave(arguments)
         _refuse(error, arguments)
     sys.exit(0)
 
 
 def _refuse_no_folder() -> None:
-    """End where the working directory has been deleted: paths, Python and Java all begin there."""
+    """Exit if the working directory was deleted: paths, Python and Java need it."""
     try:
         os.getcwd()
     except OSError as error:
@@ -111,7 +112,7 @@ def _refuse_no_folder() -> None:
 
 
 def _leave(arguments: Sequence[str]) -> NoReturn:
-    """End after an interrupt: nothing that was started goes on."""
+    """Exit after an interrupt, and end all processes that were started."""
     if interrupted():
         end_processes()
     say(last_words(arguments))
@@ -119,7 +120,7 @@ def _leave(arguments: Sequence[str]) -> NoReturn:
 
 
 def _refuse(error: Exception, arguments: Sequence[str]) -> NoReturn:
-    """End with one line for whatever is wrong with the input; other errors are raised."""
+    """Exit with one line for bad input; raise other errors."""
     match error:
         case click.BadOptionUsage(option_name=name):
             given = next((text for text in arguments if text.startswith(name)), name)
@@ -130,7 +131,7 @@ def _refuse(error: Exception, arguments: Sequence[str]) -> NoReturn:
             _stop(str(error))
         case RunError():
             _stop(str(error), _FAILED)
-        case BrokenPipeError():  # the reader of stdout has gone, as `head` does
+        case BrokenPipeError():  # the reader of stdout has ended, for example `head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(_FAILED)
         case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] in ("pyspark", "py4j"):

@@ -1,4 +1,4 @@
-"""The text that ``--help`` shows above the flags of each section: the terms that they use."""
+"""The text above the flags of each section in ``--help``; it explains the terms of the section."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The session that a command runs in."""
+"""The Spark session of a command."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ from scribe_spark.runtime.remote import check_remote, is_own
 def open_session(
     execution: Execution, nodes: int, estimated_work: int, *, worlds: bool = False
 ) -> Iterator[Any]:
-    """A session, for the time of a ``with``.
+    """Return a context manager that opens a session and ends it.
 
     Parameters
     ----------
+    execution : Execution
+        The master, the output folder and other settings of the execution.
     nodes : int
-        The greatest number of nodes of the runs or worlds that the session is for.
+        The greatest number of nodes of the runs or worlds in the session.
     estimated_work : int
-        The cost of all its work (`RunConfig.estimated_work`).
+        The cost of all work in the session (`RunConfig.estimated_work`).
     worlds : bool
-        Whether it is for worlds alone.
+        True if the session plays worlds only.
 
     Raises
     ------
     InputError
         The server, the master or the environment is bad.
     RunError
-        Spark cannot start; or its JVM ends before the ``with`` does.
+        Spark cannot start, or its JVM ends during the ``with`` block.
     """
     check_where(execution)
-    # loaded here, where Ctrl-C ends the process at once
+    # imported here, where Ctrl-C still ends the process at once
     from scribe_spark.runtime.session import session
     from scribe_spark.runtime.sessions import abilities
     from scribe_spark.runtime.warm_up import warmed_up
@@ -64,11 +66,12 @@ def open_session(
 
 
 def check_where(execution: Execution) -> None:
-    """Refuse what is not a Spark Connect server, and a scratch folder that nobody would use.
+    """Refuse a bad Spark Connect server, and a scratch folder without such a server.
 
     Raises
     ------
     InputError
+        ``--remote`` or ``--scratch`` is bad.
     """
     if execution.remote is not None:
         check_remote(execution.remote)
@@ -78,7 +81,7 @@ def check_where(execution: Execution) -> None:
 
 
 def _checked(make: Callable[..., Any], *given: Any) -> Any:
-    """Return what `make` makes, called only where Java is as Spark needs it."""
+    """Return ``make(*given)`` after a check of Java, if this machine runs the JVM."""
     execution: Execution = given[0]
     elsewhere = execution.remote is not None and not is_own(execution.remote)
     if not elsewhere and "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit's JVM runs
@@ -89,7 +92,7 @@ def _checked(make: Callable[..., Any], *given: Any) -> Any:
 def _end(spark: Any) -> None:
     from scribe_spark.runtime.checkpoints import delete_checkpoints
 
-    with suppress(Exception):  # the storage may not answer, the session be over
+    with suppress(Exception):  # the storage may not answer, or the session may have ended
         delete_checkpoints(spark)
     with suppress(Exception):
         spark.stop()

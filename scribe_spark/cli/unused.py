@@ -1,8 +1,8 @@
-"""Flags that would change nothing beside the others, such as ``--limit`` without the remover.
+"""Errors for flags without effect, such as ``--limit`` without the variant `bottleneck`.
 
-When a field changes anything is said beside the field (`config.used_when`).  A file's fields are
-taken as they are: a file may be for several commands, and a flag may have turned off the parts that
-its other fields are parameters of.
+A rule beside each field (`config.used_when`) says when the field has an effect.  Settings of a file
+are not checked: a file may serve several commands, and a flag may turn off the parts that other
+settings of the file describe.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from scribe_spark.errors import InputError
 
 
 def refuse_unused(flags: Mapping[str, Any], configs: Sequence[Sectioned]) -> None:
-    """Refuse a flag that none of the configs uses, unless it only says what is so by default.
+    """Refuse a flag without effect in all configs, unless it has the default value.
 
     Parameters
     ----------
     flags : mapping
-        Flat name -> value of the flags that were given.
+        The values of the used flags, by flat name.
     configs : sequence of Sectioned
-        All that would be run; at least one, all of one kind.
+        The configs that would be run; at least one, all of one class.
 
     Raises
     ------
     InputError
+        A flag has no effect.
     """
     kind = type(configs[0])
     usual, values = kind().flat(), [config.flat() for config in configs]
@@ -41,7 +42,7 @@ def refuse_unused(flags: Mapping[str, Any], configs: Sequence[Sectioned]) -> Non
 
 
 def rules_of(kind: type[Sectioned]) -> dict[str, tuple[UsedWhen, ...]]:
-    """Return the rules of every field of a config that has some, by flat names."""
+    """Return the rules of all fields that have any, by flat name."""
     found = {}
     for model in (kind, *kind.sections.values()):
         for name, flat in model.flat_names().items():
@@ -52,7 +53,7 @@ def rules_of(kind: type[Sectioned]) -> dict[str, tuple[UsedWhen, ...]]:
 
 
 def _rules(model: type[Section], name: str) -> Iterator[UsedWhen]:
-    """Yield the rule of a section, then those of one of its fields."""
+    """Yield the rule of a section, then the rules of one of its fields."""
     if model.all_used_when is not None:
         yield model.all_used_when
     yield from (m for m in model.model_fields[name].metadata if isinstance(m, UsedWhen))

@@ -1,7 +1,7 @@
-"""The configs of runs, worlds, the whole paper and others, and of their execution: sections.
+"""The configs of runs, worlds, the paper and the reference tree, and the settings of the execution.
 
-Each section is in the module of its name.  Nothing here imports Spark, pandas or numpy: the command
-line reads it before it starts anything.
+Each section of settings is in the module of its name.  Nothing here imports Spark, pandas or numpy:
+the command line reads the configs before it starts anything.
 """
 
 from scribe_spark.config.execution import Execution

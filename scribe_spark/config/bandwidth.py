@@ -1,4 +1,4 @@
-"""The section ``bandwidth``: publications of a run, and what links and nodes take for them."""
+"""The section ``bandwidth``: publications, their sizes, and the rates and times of nodes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from scribe_spark.config.used_when import UsedWhen, used_when
 from scribe_spark.core import units
 from scribe_spark.errors import InputError
 
-#: A link that takes longer for one copy is refused: so many copies in a row fit into 64 bits.
+#: The longest transmission of one copy; the sum of many transmissions then fits into 64 bits.
 MOST_TRANSMISSION_US = 10**10
 
-#: Most publications of a run.
+#: The greatest number of publications of a run.
 MOST_PUBLICATIONS = 10**7
 
 _OF_SIZES: UsedWhen = used_when(lambda config: config.bandwidth.has_sizes, "--message-size")
@@ -31,7 +31,7 @@ _OF_GOSSIPSUB: UsedWhen = used_when(
 
 
 class LinksConfig(Section):
-    """Sizes, rates and times of a world; rules W1 to W8 and W10 of docs/rules.md."""
+    """The sizes, rates and times of a world; rules W1 to W8 and W10 of docs/rules.md."""
 
     message_size: Size | None = Field(
         default=None,
@@ -72,7 +72,7 @@ class LinksConfig(Section):
 
     @property
     def on(self) -> bool:
-        """True if publications go by the clock with bandwidth."""
+        """True if publications follow rules W1 to W10: with sizes, or several of a group."""
         return self.has_sizes
 
     @property
@@ -82,29 +82,29 @@ class LinksConfig(Section):
 
     @property
     def cause(self) -> tuple[str, Any]:
-        """Return the field by which the clock with bandwidth is on, and its value."""
+        """The name and value of the setting because of which `on` is True."""
         names = [n for n in ("message_size", "schedule", "publications") if n in self.flat_names()]
         given = ((name, getattr(self, name)) for name in names)
         return next((one for one in given if one[1]), (names[0], None))
 
     @property
     def size(self) -> int:
-        """The size of a publication in bytes; 0 where there is none."""
+        """The size of a publication in bytes; 0 without a size."""
         return 0 if self.message_size is None else units.parse_size(self.message_size)
 
     @property
     def up(self) -> int:
-        """Bits per second that a node sends; 0 has no limit."""
+        """The rate at which a node sends, in bits per second; 0 means no limit."""
         return 0 if self.uplink is None else units.parse_rate(self.uplink)
 
     @property
     def down(self) -> int:
-        """Bits per second that a node receives; 0 has no limit."""
+        """The rate at which a node receives, in bits per second; 0 means no limit."""
         return 0 if self.downlink is None else units.parse_rate(self.downlink)
 
     @property
     def validation_us(self) -> int:
-        """The validation in microseconds."""
+        """The setting `validation` in microseconds."""
         return units.parse_time(self.validation)
 
     @property
@@ -114,28 +114,29 @@ class LinksConfig(Section):
 
     @property
     def control_bytes(self) -> int:
-        """The size of a control message whose size no protocol states, in bytes."""
+        """The assumed size of a control message whose protocol defines none, in bytes."""
         return units.parse_size(self.control_size)
 
     def in_words(self) -> str:
-        """Return how links are shared, in words for people who read latencies."""
+        """Return a description of sizes and shared links for reports."""
         if not self.has_sizes:
             return "messages without a size"
         return sizes_in_words(self.message_size, self.uplink_order, self.links)
 
     def refuse_slow(self, rate: int, given: Any) -> None:
-        """Refuse a rate at which one copy takes too long.
+        """Refuse a rate at which the transmission of one copy takes too long.
 
         Parameters
         ----------
         rate : int
-            Bits per second; 0 has no limit.
+            The rate in bits per second; 0 means no limit.
         given : object
             The rate as the user has written it.
 
         Raises
         ------
         InputError
+            The transmission takes too long.
         """
         if remedy := _too_slow(self.size, rate, given):
             raise InputError("message_size", self.message_size, remedy)
@@ -148,7 +149,7 @@ class LinksConfig(Section):
 
 
 class BandwidthConfig(LinksConfig):
-    """Sizes, rates and times of a run, and its publications; rules W1 to W9 of docs/rules.md."""
+    """The sizes, rates, times and publications of a run; rules W1 to W9 of docs/rules.md."""
 
     schedule: Location | None = Field(
         default=None,
@@ -174,7 +175,7 @@ class BandwidthConfig(LinksConfig):
 
     @property
     def on(self) -> bool:
-        """True if publications go by the clock with bandwidth."""
+        """True if publications follow rules W1 to W10: with sizes, or several of a group."""
         return self.has_sizes or self.publications is not None
 
     @property
@@ -189,22 +190,23 @@ class BandwidthConfig(LinksConfig):
 
     @property
     def interval_us(self) -> int:
-        """The time between two publications of a group in microseconds."""
+        """The time between two publications of a group, in microseconds."""
         return units.parse_time(self.interval)
 
     def refuse_slow_schedule(self, rate: int, given: Any, scheduled: int) -> None:
-        """Refuse a rate at which a publication of a schedule takes too long.
+        """Refuse a rate at which the transmission of a publication of a schedule takes too long.
 
         Parameters
         ----------
         rate, given
-            As of :meth:`refuse_slow`.
+            The same arguments as in :meth:`refuse_slow`.
         scheduled : int
-            The greatest size of the schedule, in bytes.
+            The greatest size in the schedule, in bytes.
 
         Raises
         ------
         InputError
+            The transmission takes too long.
         """
         if remedy := _too_slow(scheduled, rate, given):
             size_of = f"has a size of {units.canonical('size', scheduled)}, which"
@@ -224,12 +226,12 @@ class BandwidthConfig(LinksConfig):
 
 
 def sizes_in_words(message_size: object, uplink_order: object, links: object) -> str:
-    """Return how links carry messages of a size, from the values of the config's fields."""
+    """Return a description of sizes and shared links from the values of settings."""
     return f"{message_size or 'sizes of a schedule'}, {uplink_order} uplinks, {links} links"
 
 
 def _too_slow(size: int, rate: int, given: object) -> str:
-    """Return what is wrong with a rate at which one copy takes too long, else an empty text."""
+    """Return the end of a message if the transmission of one copy takes too long, else ""."""
     if not rate or -(-8_000_000 * size // rate) <= MOST_TRANSMISSION_US:
         return ""
     takes = f"takes more than {MOST_TRANSMISSION_US // 10**6:,} s at {given}"
@@ -237,15 +239,17 @@ def _too_slow(size: int, rate: int, given: object) -> str:
 
 
 def refuse_unplayable(config: Any) -> None:
-    """Refuse what the clock with bandwidth cannot play, where the clock is on.
+    """Refuse settings that do not fit to publications with sizes, or with several per group.
 
     Parameters
     ----------
     config : RunConfig or WorldConfig
+        The config to check.
 
     Raises
     ------
     InputError
+        A setting does not fit.
     """
     links, systems = config.bandwidth, {*config.trees.systems, *config.trees.variants}
     if not links.on:

@@ -1,4 +1,4 @@
-"""The section ``bayeux``: Bayeux on the run's overlay (JSAC 2002, Section V)."""
+"""The section ``bayeux``: Bayeux on the overlay of the run (JSAC 2002, Section V)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Hops(Section):
 
 
 class LiveBayeuxConfig(_Hops):
-    """Bayeux in worlds, where a group has one root, Pastry's."""
+    """Bayeux in worlds, where each group has one root, the node closest to the groupId."""
 
     recreate: Annotated[int, Flat("bayeux_recreate")] = Field(
         default=0,
@@ -37,7 +37,7 @@ class LiveBayeuxConfig(_Hops):
 
 
 class BayeuxConfig(_Hops):
-    """Bayeux's roots and routes; docs/rules.md tells which rules are recalled from memory."""
+    """Bayeux's roots and routes in runs; docs/rules.md marks the rules that are from memory."""
 
     root: Annotated[Literal["pastry", "surrogate"], Flat("bayeux_root")] = Field(
         default="pastry",

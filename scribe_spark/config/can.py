@@ -11,26 +11,26 @@ from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.core.key_limits import MOST_KEYS
 from scribe_spark.errors import InputError
 
-#: A group's index and a point are one number of 63 bits.
+#: The greatest number of bits of a point; a group's index and a point are one number of 63 bits.
 MOST_BITS = 40
 
-#: Squares of distances along a dimension have to fit into 64 bits.
+#: The limit for one dimension, as squares of distances must fit into 64 bits.
 _MOST_BITS_A_DIMENSION = 30
 
-#: A dimension that is never halved is of no use.
+#: The greatest number of dimensions; in a further one, no zone could be halved.
 MOST_DIMENSIONS = MOST_BITS
 
-#: More have more orders than most CANs have nodes.
+#: The greatest number of landmarks; more give more orders than most CANs have nodes.
 MOST_LANDMARKS = 8
 
 
 def most_bits(dimensions: int) -> int:
-    """Return how often zones of a space of so many dimensions can be halved."""
+    """Return the number of times that a zone can be halved at most."""
     return min(MOST_BITS, _MOST_BITS_A_DIMENSION * dimensions)
 
 
 class LiveCanConfig(Section):
-    """CAN multicast in worlds; rules C1 to C12 and O9 of docs/rules.md."""
+    """The settings of CAN multicast in worlds; rules C1 to C12 and O9 of docs/rules.md."""
 
     all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("can"), "can in --systems")
 
@@ -71,28 +71,30 @@ class LiveCanConfig(Section):
 
     @property
     def halvings(self) -> int:
-        """Return how often a zone can be halved."""
+        """The number of times that a zone can be halved."""
         return most_bits(self.dimensions) if self.bits is None else self.bits
 
     def refuse_nodes(self, nodes: int) -> None:
-        """Refuse more nodes than the CAN of all nodes can have zones.
+        """Refuse more nodes than a CAN of all nodes can have zones.
 
         Raises
         ------
         InputError
+            There are too many nodes.
         """
         if nodes > 2**self.halvings:
             remedy = f"gives 2^{self.halvings} zones at most for {nodes:,} nodes; give more"
             raise InputError("can_bits", self.halvings, remedy)
 
     def refuse_groups(self, groups: int) -> None:
-        """Refuse more groups than numbers of a CAN and a point have room for.
+        """Refuse more groups than keys of a group's CAN and a point can number.
 
-        There is a CAN for each group, and one of all nodes.
+        There is a CAN for each group, and one with all nodes.
 
         Raises
         ------
         InputError
+            There are too many groups.
         """
         most = (MOST_KEYS // (groups + 1)).bit_length() - 1
         if self.halvings > most:
@@ -101,7 +103,7 @@ class LiveCanConfig(Section):
 
 
 class CanConfig(LiveCanConfig):
-    """A CAN for each group, flooded by its multicasts; rules C1 to C18 of docs/rules.md."""
+    """The settings of CAN multicast in runs; rules C1 to C18 of docs/rules.md."""
 
     landmarks: Annotated[int, Flat("can_landmarks")] = Field(
         default=0,
@@ -112,11 +114,12 @@ class CanConfig(LiveCanConfig):
     )
 
     def refuse_routers(self, routers: int) -> None:
-        """Refuse more landmarks than a network has routers.
+        """Refuse more landmarks than the network has routers.
 
         Raises
         ------
         InputError
+            There are too many landmarks.
         """
         if self.landmarks > routers:
             remedy = f"must be at most the {routers} routers of the network"

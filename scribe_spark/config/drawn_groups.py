@@ -1,4 +1,6 @@
-"""The common fields of the sections ``groups`` and ``scribe``: groups drawn, or from a table."""
+"""The common settings of the sections ``groups`` and ``scribe``: random groups, or a
+user's table.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +14,24 @@ from scribe_spark.config.node_class import NodeClass
 from scribe_spark.config.section import Section
 from scribe_spark.errors import InputError
 
-#: Members of all groups, and nodes, that can be numbered by int32.
+#: The greatest number of members of all groups, and of nodes, that int32 can number.
 _MOST_PLACES = 2**31 - 1
 
 
 class DrawnGroups(Section):
-    """Groups whose members are drawn, or are in a table: the checks of two sections.
+    """The settings and checks of groups whose members are random or in a user's table.
 
-    With a table of `members`, the fields of `drawn` are None: the table says what they would say.
+    With a table of `members`, the fields named in `drawn` are None, as they follow from the table.
 
     Attributes
     ----------
     drawn : mapping of str to object
-        Of the class: field -> its default where members are drawn.
+        Class attribute: field -> its default for random members.
     """
 
     drawn: ClassVar[Mapping[str, Any]]
 
-    if TYPE_CHECKING:  # the fields, which each section annotates in its own way
+    if TYPE_CHECKING:  # each section annotates these fields in its own way
         count: Any
         size: Any
         custody: Any
@@ -38,7 +40,9 @@ class DrawnGroups(Section):
     @model_validator(mode="before")
     @classmethod
     def _drawn_or_read(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Replace None by the default where members are drawn; refuse what contradicts a table."""
+        """Replace None by the default for random members; refuse settings that a table
+        contradicts.
+        """
         if given.get("members") is None:
             return {n: v for n, v in given.items() if not (n in cls.drawn and v is None)}
         for name in (*cls.drawn, "size", "custody"):
@@ -55,14 +59,14 @@ class DrawnGroups(Section):
         return self
 
     def memberships(self, nodes: int, classes: Sequence[NodeClass] = ()) -> int:
-        """About how many members all groups have together; 0 where a table says it.
+        """Return about how many members all groups have together; 0 if they are in a table.
 
         Parameters
         ----------
         nodes : int
-            Overlay nodes, N.
+            The number of nodes, N.
         classes : sequence of NodeClass
-            The classes of the config, whose nodes may have another `custody`.
+            The classes of the config; their nodes may have another `custody`.
         """
         count, custody, exponent = self.count, self.custody, self.zipf_exponent
         if count is None or exponent is None:
@@ -82,11 +86,12 @@ class DrawnGroups(Section):
 
 
 def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> None:
-    """Refuse classes of nodes that say in how many groups their nodes are where groups are drawn.
+    """Refuse classes of nodes with a `custody` if the config itself has none.
 
     Raises
     ------
     InputError
+        A class has a `custody`.
     """
     for one in classes:
         if one.custody is not None and custody is None:
@@ -97,22 +102,23 @@ def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> No
 def refuse_misfits(
     count: int | None, size: int | None, memberships: int, nodes: int, most: int
 ) -> None:
-    """Refuse groups that are too large for the overlay, or too many members.
+    """Refuse groups that are larger than the overlay, and too many members.
 
     Parameters
     ----------
     count, size : int, optional
-        Groups, and members of every group.
+        The number of groups, and the number of members of every group.
     memberships : int
         About how many members all groups have together.
     nodes : int
-        Overlay nodes, N.
+        The number of nodes, N.
     most : int
-        Most members over all groups.
+        The greatest number of members of all groups together.
 
     Raises
     ------
     InputError
+        A group is too large, or there are too many members.
     """
     if size is not None and size > nodes:
         remedy = f"a group cannot have more members than the {nodes} nodes"
@@ -126,16 +132,19 @@ def refuse_misfits(
 
 
 def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> None:
-    """Refuse more members than a system can number that has a place for each, and each source.
+    """Refuse more members and sources of all groups than a system can number.
 
     Parameters
     ----------
+    system : str
+        The name of the system.
     groups, memberships, nodes : int
-        How many there are.
+        The numbers of groups, members of all groups, and nodes.
 
     Raises
     ------
     InputError
+        There are too many.
     """
     most = max(_MOST_PLACES - groups - nodes, 0)
     if memberships > most:
@@ -147,18 +156,19 @@ def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> Non
 
 
 def refuse_missing_roots(roots: int, count: int) -> None:
-    """Refuse that more roots fail than there are groups.
+    """Refuse the failure of more roots than there are groups.
 
     Parameters
     ----------
     roots : int
-        The roots of this many groups fail.
+        The number of groups whose roots fail.
     count : int
-        Groups, G.
+        The number of groups, G.
 
     Raises
     ------
     InputError
+        `roots` is greater than `count`.
     """
     if roots > count:
         raise InputError("roots", roots, f"must be at most {count:,}: each group has one root")

@@ -1,4 +1,4 @@
-"""The section ``execution``: where a run happens; nothing here changes a number."""
+"""The section ``execution``: where and how a run is computed; these settings change no result."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from pydantic import Field, model_validator
 from scribe_spark.config.section import Location, Section, Text
 from scribe_spark.errors import InputError
 
-#: The phases of a run, in order; each reads the tables of those before it.
+#: The phases of a run, in order; each reads the tables of earlier phases.
 PHASES = ("topology", "overlay", "trees", "measures", "report")
 
-#: Where the command line writes a run, the whole paper, a world, and the experiments on the
-#: reference tree, unless it is told.
+#: The default output folders of the commands.
 RUN_OUT = "out/run"
 PAPER_OUT = "out/paper"
 WORLD_OUT = "out/world"

@@ -1,4 +1,4 @@
-"""Every field of a config as a record: what flags, sweeps and the docs are made from."""
+"""Every field of a config as a record, from which flags, sweeps and docs are made."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ from scribe_spark.config.world import WorldConfig
 
 @dataclass(frozen=True)
 class FieldRecord:
-    """A field.
+    """A field of a config.
 
     Attributes
     ----------
     section : str
-        The section that it is in; ``run`` for what is in none.
+        The section of the field; ``run`` for a field outside of sections.
     name, flat : str
-        Its name in the section; its flat name, which is its flag's.
+        The name in the section, and the flat name, which is the name of its flag.
     kind : Kind
+        The kind of its values.
     default : object
-        A list is a tuple; None also where there is no default.
+        The default; a tuple for a list, None for a field without a default.
     description : str
+        The text of the field in ``--help``.
     bounds : str
-        The least and the greatest number, ``1..128``; ``0..<1.0`` where the last is excluded.
+        The least and the greatest number, ``1..128``; ``0..<1.0`` excludes the last number.
     """
 
     section: str
@@ -45,7 +47,9 @@ class FieldRecord:
 
     @property
     def values(self) -> str:
-        """The choices, the bounds (``1..128``), or ``BOOL``, ``TEXT``, ``NAMES``, ``SIZE``, ..."""
+        """The possible values: choices, bounds (``1..128``), or ``BOOL``, ``TEXT``,
+        ``NAMES``, ...
+        """
         if self.kind.choices:
             return "|".join(map(str, self.kind.choices))
         names = {"str": "TEXT", "list": "NAMES"}
@@ -53,7 +57,7 @@ class FieldRecord:
 
     @property
     def typical(self) -> str:
-        """The default as a flag would have it; empty if it is unset."""
+        """The default as the value of a flag; empty for an unset field."""
         if self.kind.name == "bool" and self.default is not None:
             return str(self.default).lower()
         if self.kind.name == "list":
@@ -62,7 +66,7 @@ class FieldRecord:
 
 
 def fields_of(model: type[Section], section: str) -> dict[str, FieldRecord]:
-    """The fields of a section, by flat name; those that are sections themselves are left out."""
+    """Return the fields of a section by flat name, without fields that are sections themselves."""
     flat = model.flat_names()
     return {
         flat[name]: FieldRecord(
@@ -80,17 +84,17 @@ def fields_of(model: type[Section], section: str) -> dict[str, FieldRecord]:
 
 
 def _kind(field: FieldInfo) -> Kind:
-    """Return the kind of a field from its annotation and the marks beside that."""
+    """Return the kind of a field from its annotation and the marks in it."""
     marks = tuple(field.metadata)
     return kind_of(Annotated[field.annotation, *marks] if marks else field.annotation)
 
 
-#: Bounds beyond these are those of numbers in tables, not of the field.
+#: Greater bounds only say that a number fits into a table; they are not shown.
 _MOST = 2**31 - 1
 
 
 def _bounds(field: FieldInfo) -> str:
-    """Return the bounds of a field of numbers; empty for other fields."""
+    """Return the bounds of a number field; empty for other fields."""
     limits = {
         name: getattr(mark, name)
         for mark in field.metadata
@@ -104,12 +108,14 @@ def _bounds(field: FieldInfo) -> str:
 
 
 def all_fields_of(model: type[Sectioned], own: str) -> dict[str, FieldRecord]:
-    """The fields of a config of several sections, by flat name.
+    """Return the fields of a config with several sections, by flat name.
 
     Parameters
     ----------
+    model : type
+        The class of the config.
     own : str
-        What `FieldRecord.section` says of the fields that are in no section; these come first.
+        The value of `FieldRecord.section` for fields outside of sections, which come first.
     """
     found = fields_of(model, own)
     for name, section in model.sections.items():
@@ -128,7 +134,7 @@ WORLD_FIELDS: dict[str, FieldRecord] = all_fields_of(WorldConfig, "run")
 REFERENCE_TREE_FIELDS: dict[str, FieldRecord] = all_fields_of(ReferenceTreeConfig, "run")
 
 
-#: The commands that read each config: what heads its column of the documentation.
+#: Command -> the fields of its config; each command has a column in docs/configuration.md.
 COMMANDS: dict[str, dict[str, FieldRecord]] = {
     "run": RUN_FIELDS,
     "world": WORLD_FIELDS,
@@ -137,10 +143,10 @@ COMMANDS: dict[str, dict[str, FieldRecord]] = {
 
 
 def documentation() -> Iterator[dict[str, FieldRecord]]:
-    """Yield every field once: command of :data:`COMMANDS` -> the field's record there.
+    """Yield, for each field, its records by command of :data:`COMMANDS`.
 
-    Fields of runs come first, then those that only worlds or ``reference-tree`` have, then those of
-    the execution, which all commands read.
+    Fields of runs come first, then fields that only worlds or ``reference-tree`` have, then the
+    fields of the execution, which all commands read.
     """
     for name in dict.fromkeys(name for fields in COMMANDS.values() for name in fields):
         yield {command: fields[name] for command, fields in COMMANDS.items() if name in fields}

@@ -1,4 +1,4 @@
-"""Fields by their flat names, however they were given: flat, dotted, or by section."""
+"""Fields by flat name, from fields by flat name, by dotted name, or in sections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def flatten(
     what: str = "config key",
     elsewhere: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Flat name -> value.
+    """Return the values of fields by flat name.
 
     Parameters
     ----------
@@ -26,17 +26,18 @@ def flatten(
         Fields by flat name (``nodes``), by dotted name (``overlay.nodes``), or whole sections
         (``overlay``: a mapping, or a section's model).
     sections : mapping of str to type
+        The sections by name.
     own : iterable of str
-        Names that are in no section.
+        The names of fields outside of sections.
     what : str
-        What the names are, for the message of an unknown one.
+        What the names are, for the message about an unknown name.
     elsewhere : mapping of str to str, optional
-        Names that configs of another kind have -> why this kind has none.
+        The name of each field that only another kind of config has -> the reason.
 
     Raises
     ------
     InputError
-        For an unknown name, a section that is none, or a field that is given twice.
+        A name is unknown, a section is not a table, or a field is set twice.
 
     Examples
     --------
@@ -64,11 +65,11 @@ def _fields(
     what: str,
     elsewhere: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The fields that one entry gives."""
+    """Return the fields that one entry sets."""
     section, dot, field = name.partition(".")
     if dot and section in sections:
         return _of_section(section, {field: value}, sections, what, elsewhere)
-    # `topology` and `groups` are sections and flat names, too
+    # `topology` and `groups` are both sections and flat names
     if name in sections and (name not in flat or isinstance(value, Mapping | Section)):
         return _of_section(name, value, sections, what, elsewhere)
     check_names([name], [*flat, *sections], what)
@@ -85,7 +86,7 @@ def _of_section(
         some = next(iter(model.model_fields))
         raise InputError(section, given, f"must be a table of fields, such as {some}")
     names = model.flat_names()
-    # a field may have its flat name in its section, too
+    # a section may also name a field by its flat name
     known = {**{flat: flat for flat in names.values()}, **names}
     found: dict[str, Any] = {}
     for name, value in given.items():
@@ -103,7 +104,7 @@ def _of_section(
 
 
 def _home(flat: str, sections: Sections) -> str | None:
-    """Return the dotted name of the field with a flat name, in whatever section it is."""
+    """Return the dotted name of the field with a flat name, from any section."""
     for section, model in sections.items():
         for name, its_flat in model.flat_names().items():
             if its_flat == flat:
@@ -112,7 +113,7 @@ def _home(flat: str, sections: Sections) -> str | None:
 
 
 def _told(given: Section, model: type[Section]) -> dict[str, Any]:
-    """Return the fields of a section that were given, or that are others by default in a model."""
+    """Return the explicit fields of a section, and fields whose default differs from a model's."""
     values = {name: getattr(given, name) for name in type(given).model_fields}
     usual = {name: field.default for name, field in model.model_fields.items()}
     return given.given() | {n: v for n, v in values.items() if n not in usual or usual[n] != v}

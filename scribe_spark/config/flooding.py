@@ -9,12 +9,12 @@ from pydantic import Field
 from scribe_spark.config.section import Flat, Section
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 
-#: A message of every group to every node: more copies than this fill a disk.
+#: The greatest number of copies, if a message of every group goes to every node; more fill a disk.
 MOST_COPIES = 50_000_000
 
 
 class FloodingConfig(Section):
-    """Fields of flooding over Pastry; the rule is recalled, see docs/rules.md."""
+    """The settings of flooding over Pastry; its rule is from memory, see docs/rules.md."""
 
     all_used_when: ClassVar[UsedWhen | None] = used_when(
         used_by("flooding"), "flooding in --systems"

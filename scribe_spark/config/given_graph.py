@@ -1,7 +1,7 @@
-"""A router graph that the caller has in hand, as the record of it that a config keeps.
+"""A router graph from Python code, in the form in which a config keeps it.
 
 A GraphFrame, a `Topology`, or two DataFrames (vertices, edges) of Spark or pandas are read when the
-config is made.  The record is plain: no Spark object, and a digest that runs are compared by.
+config is made.  The record contains no Spark object, and has a digest by which runs are compared.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-#: Columns that are read; the others are left out.
+#: The columns that are read; other columns are ignored.
 VERTEX_COLUMNS = ("id", "kind", "domain", "x", "y")
 EDGE_COLUMNS = ("src", "dst", "delay_ms", "weight")
 
-#: Rows of either table: the driver keeps them, about 40 bytes a row.
+#: The greatest number of rows of each table; the driver keeps them, with about 40 bytes per row.
 MOST_ROWS = 20_000_000
 
-#: Whether a column lacks a value -> the largest whole number that its array has exactly.
+#: True if a column has missing values -> the largest whole number that its array has exactly.
 _LARGEST = {False: 2**63 - 1, True: 2**53}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GivenGraph:
-    """Vertices and edges on the driver, as they were given; not checked yet.
+    """Unchecked vertices and edges of a graph, on the driver.
 
     Attributes
     ----------
     vertices : pandas.DataFrame or None
-        Those of :data:`VERTEX_COLUMNS` that there were; None: the ends of the edges.
+        The columns of :data:`VERTEX_COLUMNS` that the graph has; None: the ends of the edges.
     edges : pandas.DataFrame
-        Those of :data:`EDGE_COLUMNS` that there were.
+        The columns of :data:`EDGE_COLUMNS` that the graph has.
     source : str
-        What was given, for error messages: ``GraphFrame``, ``Topology``, ``DataFrames``.
+        The type of the graph, for error messages: ``GraphFrame``, ``Topology``, ``DataFrames``.
     digest : str
-        SHA-256 of what is in both, whatever the order of rows and the types of numbers; vertices
-        that are None count as those that the edges have.
+        SHA-256 of both tables; it does not depend on the order of rows and the types of numbers.
+        If `vertices` is None, the ends of the edges count as vertices.
     """
 
     vertices: pd.DataFrame | None
@@ -51,7 +51,7 @@ class GivenGraph:
 
     @classmethod
     def of(cls, graph: Any) -> GivenGraph:
-        """The record of a graph.
+        """Return the record of a graph.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class GivenGraph:
         Raises
         ------
         InputError
-            Anything else, or more than :data:`MOST_ROWS` rows.
+            The graph is something else, or has more than :data:`MOST_ROWS` rows.
         """
         if isinstance(graph, GivenGraph):
             return graph
@@ -97,7 +97,9 @@ def _no_graph(value: Any) -> InputError:
 
 
 def _collect(frame: Any, names: tuple[str, ...], source: str) -> pd.DataFrame:
-    """The named columns that a DataFrame of Spark or pandas has, or all if it has none of them."""
+    """Return the named columns of a DataFrame of Spark or pandas; all columns if it has no such
+    name.
+    """
     if not hasattr(frame, "columns"):
         raise _no_graph(frame)
     levels = [name for name in getattr(getattr(frame, "index", None), "names", []) if name in names]
@@ -119,7 +121,7 @@ def _collect(frame: Any, names: tuple[str, ...], source: str) -> pd.DataFrame:
 
 
 def _collect_typed(frame: Any, source: str) -> pd.DataFrame:
-    """Return the rows of a DataFrame of Spark in Arrow's types, which keep units and integers."""
+    """Return the rows of a Spark DataFrame in Arrow's types, which keep units and integers."""
     import pandas as pd
 
     try:
@@ -143,7 +145,7 @@ def _digest(vertices: pd.DataFrame | None, edges: pd.DataFrame) -> str:
 
 
 def _update(digest: Any, frame: pd.DataFrame) -> None:
-    """Add the columns of a frame that are not empty, its rows in order of their values."""
+    """Add the non-empty columns of a frame to a digest, with rows in the order of their values."""
     import numpy as np
 
     columns = {name: _canonical(frame[name]) for name in frame if frame[name].notna().any()}
@@ -156,7 +158,9 @@ def _update(digest: Any, frame: pd.DataFrame) -> None:
 
 
 def _canonical(column: pd.Series) -> np.ndarray:
-    """Numbers as float64 or, where that is exact for all, as int64; others as hashes of texts."""
+    """Return numbers as float64 or, if that is exact for all, as int64; others as
+    hashes of texts.
+    """
     import numpy as np
     import pandas as pd
 

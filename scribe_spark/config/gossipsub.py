@@ -1,4 +1,4 @@
-"""The section ``gossipsub``: GossipSub's parameters, and how its nodes find one another.
+"""The section ``gossipsub``: GossipSub's parameters, and the ways in which its nodes find peers.
 
 References
 ----------
@@ -24,7 +24,7 @@ from scribe_spark.errors import InputError
 _MOST_DEGREE = 1_000
 _MOST_MS = 3_600_000.0
 
-_MICROSECONDS = 1000  # of a millisecond
+_MICROSECONDS = 1000  # in a millisecond
 
 _SPEC: dict[str, Any] = {
     "d": 6,
@@ -41,7 +41,7 @@ _SPEC: dict[str, Any] = {
     "flood_publish": True,
 }
 
-#: What each preset says: field -> value.
+#: The values of each preset, by field.
 PRESETS = MappingProxyType(
     {
         "spec": _SPEC,
@@ -52,12 +52,12 @@ PRESETS = MappingProxyType(
 
 
 def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by flat name; those that are None have the preset's values.
+    """Return settings by flat name, with the preset's values in place of None.
 
     Parameters
     ----------
     settings : mapping of str to object
-        Of any config, or of a manifest.
+        The settings of any config or manifest.
     """
     values = PRESETS.get(str(settings.get("gossipsub_preset")), {})
     names = GossipSubConfig.flat_names()
@@ -69,7 +69,7 @@ def _check_given(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     return None if value is None else check(value)
 
 
-#: Marks a field that is None where the preset says its value; `GossipSubConfig.filled` has it.
+#: Mark of a field that is None if the preset decides its value (`GossipSubConfig.filled`).
 _OF_PRESET = WrapValidator(_check_given)
 
 _Degree = Annotated[int, Field(ge=0, le=_MOST_DEGREE), _OF_PRESET]
@@ -236,7 +236,7 @@ class GossipSubConfig(Section):
         return self
 
     def value(self, name: str) -> Any:
-        """Return the value of a field, or else that of the preset."""
+        """Return the value of a field or, if it is None, the preset's value."""
         given = getattr(self, name)
         return PRESETS[self.preset].get(name, given) if given is None else given
 
@@ -246,23 +246,25 @@ class GossipSubConfig(Section):
 
     @property
     def prune_backoff(self) -> int:
-        """Heartbeats in which two peers do not GRAFT each other after a PRUNE."""
+        """The number of heartbeats after a PRUNE in which the two peers send no GRAFT."""
         return self._heartbeats("prune_backoff_ms")
 
     @property
     def unsubscribe_backoff(self) -> int:
-        """The same after a PRUNE of a node that leaves the topic."""
+        """The number of heartbeats without GRAFT after a PRUNE from a node that leaves
+        the topic.
+        """
         return self._heartbeats("unsubscribe_backoff_ms")
 
     @property
     def dialling_heartbeats(self) -> int:
-        """Before how many heartbeats the subscribers of a run dial."""
+        """The number of heartbeats before which the subscribers of a run dial."""
         at_once = self.dials_per_heartbeat or self.dials
         return 1 if self.discovery == "graph" else math.ceil(self.dials / at_once)
 
     @property
     def heartbeat_us(self) -> int:
-        """The time between two heartbeats in microseconds."""
+        """The time between two heartbeats, in microseconds."""
         return round(self.value("heartbeat_ms") * _MICROSECONDS)
 
     @property
@@ -271,5 +273,5 @@ class GossipSubConfig(Section):
         return round(self.processing_ms * _MICROSECONDS)
 
     def _heartbeats(self, name: str) -> int:
-        """Return a time in heartbeats: those that begin before it is over."""
+        """Return a time as the number of heartbeats that begin in it."""
         return math.ceil(self.value(name) / self.value("heartbeat_ms"))

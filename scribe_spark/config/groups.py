@@ -1,4 +1,4 @@
-"""The section ``groups``: groups, their members, and who multicasts (JSAC 2002, Section IV.A)."""
+"""The section ``groups``: groups, their members, and their sources (JSAC 2002, Section IV.A)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.section import Flat, Location
 from scribe_spark.config.used_when import UsedWhen
 
-#: The sizes of all groups are arrays on the driver, of 8 bytes a group each.
+#: The greatest number of groups; the driver has arrays with 8 bytes per group.
 MOST_GROUPS = 10_000_000
 
-#: A membership is a row of `members`, of `tree_edges` and of `deliveries` of every system: so many
-#: are about a terabyte.
+#: The greatest number of members of all groups.  A member is a row in `members` and, for every
+#: system, in `tree_edges` and `deliveries`: these rows take about a terabyte.
 MOST_MEMBERSHIPS = 10_000_000_000
 
-#: What a table of members says itself: field -> its default where members are drawn.
+#: Fields that follow from a table of members -> their defaults for random members.
 _DRAWN: dict[str, Any] = {"count": 1_500, "zipf_exponent": 1.25}
 
 
@@ -29,10 +29,9 @@ _OF_DRAWN_SIZES = UsedWhen(
 
 
 class GroupsConfig(DrawnGroups):
-    """Groups and their members; the defaults are the paper's.
+    """The groups of a run and their members; the defaults are the paper's.
 
-    With a table of `members`, `count` and `zipf_exponent` are None: the table says which groups
-    there are, and how large.
+    With a table of `members`, `count` and `zipf_exponent` are None, as they follow from the table.
     """
 
     drawn: ClassVar[dict[str, Any]] = _DRAWN

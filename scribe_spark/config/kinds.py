@@ -1,4 +1,4 @@
-"""The kind of value that a field takes, read from its annotation; such a value out of a text."""
+"""The kind of a field's values, from its annotation; and the conversion of texts to such values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from scribe_spark.errors import InputError
 
-#: What a value must be, in words.
+#: The description of a value of each kind, for messages.
 _WORDS = {
     "int": "a whole number",
     "float": "a number",
@@ -20,7 +20,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class TakenAs:
-    """Marks a field that flags and sweeps take as a text, which the config reads.
+    """Mark of a field that flags and sweeps pass as a text, which the config converts.
 
     Attributes
     ----------
@@ -33,17 +33,17 @@ class TakenAs:
 
 @dataclass(frozen=True)
 class Kind:
-    """The values that a field takes.
+    """The kind of a field's values.
 
     Attributes
     ----------
     name : str
-        ``int``, ``float``, ``bool``, ``str``, ``list`` (of texts); of a text with a meaning what
-        `TakenAs` says: ``size``, ``rate``, ``time``, ``file``.
+        ``int``, ``float``, ``bool``, ``str``, ``list`` (of texts), or the kind in a `TakenAs`:
+        ``size``, ``rate``, ``time``, ``file``.
     choices : tuple
-        The only values, if there are just a few.
+        The only possible values, if these are a few.
     optional : bool
-        Whether None stands for unset.
+        True if the value may be None, for an unset field.
     """
 
     name: str
@@ -51,14 +51,14 @@ class Kind:
     optional: bool = False
 
     def parse(self, field: str, text: str) -> Any:
-        """A value out of its text, as a flag has it; range and meaning are the config's to check.
+        """Return the value of a flag's text; the config checks its range and meaning.
 
-        Any other kind stays a text, which the config reads.
+        A text of another kind than number and boolean stays a text.
 
         Raises
         ------
         InputError
-            Naming `field`.
+            The text is no such value; the message names `field`.
         """
         try:
             if self.name == "bool":
@@ -69,11 +69,12 @@ class Kind:
 
 
 def whole_number(text: str) -> int:
-    """A whole number out of its text, in the digits 0 to 9 and no others that Python knows.
+    """Return the whole number in a text of the digits 0 to 9, not of other scripts' digits.
 
     Raises
     ------
     ValueError
+        The text is no such number.
 
     Examples
     --------
@@ -94,9 +95,9 @@ def _ascii(text: str) -> str:
 
 
 def kind_of(annotation: Any) -> Kind:
-    """The kind of an annotation such as ``int | None``, ``Literal["a", "b"]``, ``tuple[str, ...]``.
+    """Return the kind of an annotation: ``int | None``, ``Literal["a", "b"]``, ``tuple[str, ...]``.
 
-    Of several types the first counts: it is what a flag's text is read as.
+    Of several types, the first one counts: a flag's text is converted to it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The section ``reference_tree`` of a world: Costa and Frey's tree over its live nodes."""
+"""The section ``reference_tree`` of a world: the tree of Costa and Frey over its live nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scribe_spark.errors import InputError
 
 
 class LiveTreeConfig(Section):
-    """The reference tree that a world keeps beside its overlay, if any."""
+    """The settings of a world's reference tree, if it has one."""
 
     kept: Annotated[bool, Flat("reference_tree")] = Field(
         default=False,
@@ -33,7 +33,7 @@ class LiveTreeConfig(Section):
 
     @model_validator(mode="after")
     def _is_kept(self) -> LiveTreeConfig:
-        """Refuse a tree that is described and not kept."""
+        """Refuse settings of a reference tree without the tree."""
         if self.kept:
             return self
         for name, flat in self.flat_names().items():

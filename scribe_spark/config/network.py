@@ -30,7 +30,5 @@ class NetworkConfig(Sectioned):
 
     @property
     def network_key(self) -> Hashable:
-        """The settings on which routers, links and routes depend; equal keys give equal
-        networks.
-        """
+        """The settings that determine routers, links and routes; equal keys give equal networks."""
         return self.topology, self.seed

@@ -1,4 +1,4 @@
-"""Classes of nodes: shares of all nodes with rates, times and degrees of their own."""
+"""Classes of nodes: parts of all nodes with their own rates, times and degrees."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from scribe_spark.errors import InputError
 
 MOST_CLASSES = 100
 
-#: A name stands in tables and messages.
+#: The form of a name, which appears in tables and messages.
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 
-#: Shares add up to 1 but for what decimals cannot write.
+#: The sum of the shares may differ from 1 by this much, as decimals are rounded.
 _TOLERANCE = 1e-6
 
 _EXAMPLE = '[[classes]] with name = "fast", share = 0.2, up = "1Gbit/s"'
 
 
 class NodeClass(Section):
-    """A class of nodes; a field that is None has the value that all nodes have."""
+    """A class of nodes; if a field is None, the setting for all nodes applies."""
 
     name: str
     share: float = Field(gt=0.0, le=1.0)
@@ -39,7 +39,7 @@ class NodeClass(Section):
 
 
 def _read(value: Any) -> Any:
-    """Return the classes of a config's field: a list of tables, or a TOML file that has one."""
+    """Return the classes from a list of tables, or from a TOML file with such tables."""
     if isinstance(value, str):
         return _read(_of_file(value))
     if not isinstance(value, list | tuple):
@@ -76,7 +76,7 @@ def _class(number: int, given: Any) -> NodeClass:
     try:
         found = NodeClass(**fields)
     except InputError as error:
-        if error.field == "config key":  # a field that classes do not have
+        if error.field == "config key":  # classes have no such field
             raise InputError("classes", error.value, error.remedy) from None
         field = f"classes.{error.field} of class {given.get('name', number)}"
         raise InputError(field, error.value, error.remedy) from None
@@ -86,7 +86,7 @@ def _class(number: int, given: Any) -> NodeClass:
     return found
 
 
-#: The field of a config; a text is the path of a TOML file with tables ``[[classes]]``.
+#: The type of a config's field; a text is the path of a TOML file with tables ``[[classes]]``.
 Classes = Annotated[tuple[NodeClass, ...], TakenAs("file"), BeforeValidator(_read)]
 
 NO_CLASSES: Any = Field(

@@ -1,4 +1,4 @@
-"""Sections of configs that a user's systems have: added to runs and worlds of this process."""
+"""Sections of users' systems, which are added to the configs of runs and worlds of this process."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _ADDED: dict[str, type[Section]] = {}
 
 
 def add_section(name: str, section: type[Section]) -> None:
-    """Add a section to the configs of runs and worlds; a second one of the name replaces it.
+    """Add a section to the configs of runs and worlds; it replaces an added one of the same name.
 
-    Flags of the command line are made of the fields that there are when a command begins.
+    The command line makes flags of the sections that exist when a command begins.
 
     Raises
     ------
@@ -35,12 +35,12 @@ def add_section(name: str, section: type[Section]) -> None:
 
 
 def added_fields() -> list[FieldRecord]:
-    """Return the fields of all sections that were added."""
+    """Return the fields of all added sections."""
     return [one for name, model in _ADDED.items() for one in fields_of(model, name).values()]
 
 
 def remove_section(name: str) -> None:
-    """Remove a section that was added; nothing happens if there is none of that name."""
+    """Remove an added section, if there is one of that name."""
     section = _ADDED.pop(name, None)
     if section is None:
         return

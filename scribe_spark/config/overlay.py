@@ -1,4 +1,4 @@
-"""The section ``overlay``: Pastry's nodes and their tables (JSAC 2002, Section II)."""
+"""The section ``overlay``: the nodes and how they get their tables (JSAC 2002, Section II)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from scribe_spark.config.can import MOST_DIMENSIONS
 from scribe_spark.config.section import Flat, Section, Text, Whole
 from scribe_spark.config.used_when import nodes_arrive, used_when
 
-#: A node's number has to fit into 31 bits.
+#: The greatest number of nodes, as a node's number must fit into 31 bits.
 MOST_NODES = 2**31 - 1
 
-#: With so little growth a wave is one node, in the largest overlay too.
+#: The least growth: each wave is then one node, even in the largest overlay.
 LEAST_GROWTH = 1.0000000001
 
 
@@ -39,7 +39,7 @@ def _kind(default: str) -> Any:
 
 
 class OverlayConfig(Section):
-    """Pastry's nodes and their tables; the defaults are the paper's."""
+    """The nodes and their tables; the defaults are the paper's."""
 
     kind: _Kind = _kind("arrivals")
     nodes: int = Field(default=100_000, ge=1, le=MOST_NODES, description="Number of nodes, N")
@@ -91,6 +91,8 @@ class OverlayConfig(Section):
 
 
 class SettledOverlayConfig(OverlayConfig):
-    """An overlay whose tables have long settled: where worlds begin, and the look-ups of trees."""
+    """An overlay with perfect tables by default, for worlds and for lookups of the
+    reference tree.
+    """
 
     kind: _Kind = _kind("perfect")

@@ -1,4 +1,4 @@
-"""The whole paper: the experiments of Section IV, each over a number of topologies."""
+"""The experiments of Section IV of the paper, each over several topologies."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from scribe_spark.errors import InputError, check_names
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment of Section IV: its config but for the seed, and how many seeds it is run for.
+    """One experiment of Section IV: its config without a seed, and its number of seeds.
 
     Attributes
     ----------
     config : RunConfig
+        The settings of the experiment.
     seeds : int or None
-        At most this many; None for all that are asked for.
+        The greatest number of seeds; None: all seeds of the command.
     """
 
     config: RunConfig
     seeds: int | None = None
 
 
-#: The experiments of Section IV, in the order in which a seed's are run.
+#: The experiments of Section IV, in the order in which they run for each seed.
 EXPERIMENTS: dict[str, Experiment] = {
     "main": Experiment(RunConfig(overlay="perfect", variants="bottleneck,collapse,lazy")),
     "small_groups": Experiment(
@@ -45,7 +46,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 class Paper(Section):
-    """Section IV as a whole."""
+    """The settings of the command ``paper``."""
 
     seeds: int = Field(
         default=10,
@@ -72,13 +73,13 @@ class Paper(Section):
     @field_validator("experiments")
     @classmethod
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Each experiment once."""
+        """Return each experiment once, and refuse unknown names."""
         check_names(names, EXPERIMENTS, "experiments")
         return tuple(dict.fromkeys(names))
 
     @model_validator(mode="after")
     def _can_be_run(self) -> Paper:
-        """Refuse a scale at which an experiment is too large."""
+        """Refuse a scale at which an experiment is impossible."""
         for name in self.experiments:
             try:
                 self._run(EXPERIMENTS[name].config, 1)
@@ -87,7 +88,7 @@ class Paper(Section):
         return self
 
     def runs(self) -> dict[int, dict[str, RunConfig]]:
-        """Seed -> experiment -> the config of that run."""
+        """Return the config of each run: seed -> experiment -> config."""
         return {
             seed: {
                 name: self._run(EXPERIMENTS[name].config, seed)
@@ -98,7 +99,7 @@ class Paper(Section):
         }
 
     def _run(self, config: RunConfig, seed: int) -> RunConfig:
-        """An experiment's config at this scale."""
+        """Return an experiment's config with a seed and at this scale."""
         changes: dict[str, Any] = {
             "seed": seed,
             "nodes": max(round(config.overlay.nodes * self.scale), config.groups.size or 1),

@@ -1,4 +1,4 @@
-"""The section ``reference_tree``: the experiments on the tree of Costa and Frey alone."""
+"""The config of the command ``reference-tree``: experiments on the tree of Costa and Frey."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from scribe_spark.config.trees import MOST_REFERENCE_CHILDREN
 from scribe_spark.config.used_when import used_when
 from scribe_spark.errors import InputError
 
-#: More hosts than this are more than a session's Python workers have memory for.
+#: The greatest number of hosts; more do not fit into the memory of Python workers.
 MOST_HOSTS = 10_000_000
 
-#: Events of the paper's experiment are played on few hosts each.
+#: The greatest number of connections for each number of hosts.
 MOST_CONNECTIONS = 1_000_000
 
 
 def _whole_numbers(value: Any) -> Any:
-    """Numbers out of a list, or of one text in which commas separate them."""
+    """Return the numbers in a list, or in a text that separates them by commas."""
     if isinstance(value, str):
         value = value.split(",") if value.strip() else []
     elif not isinstance(value, list | tuple):
@@ -41,13 +41,13 @@ def _whole_numbers(value: Any) -> Any:
     return tuple(numbers)
 
 
-#: Whole numbers in a list, or in one text, separated by commas; none twice.
+#: Different whole numbers in a list, or in a text that separates them by commas.
 WholeNumbers = Annotated[tuple[int, ...], BeforeValidator(_whole_numbers)]
 
 
 @dataclass(frozen=True)
 class Point:
-    """A tree that is measured: through events (``events``), or once and large (``scaling``)."""
+    """One measurement: a small tree through events (``events``), or a large tree (``scaling``)."""
 
     kind: str
     hosts: int
@@ -57,7 +57,7 @@ class Point:
 
     @property
     def name(self) -> str:
-        """The name of this point, such as ``hosts-10-children-2``."""
+        """The name of the measurement, such as ``hosts-10-children-2``."""
         kind = "hosts" if self.kind == "events" else "scaling"
         return f"{kind}-{self.hosts}-children-{self.children}"
 
@@ -66,7 +66,7 @@ _OF_HOSTS = used_when(lambda config: bool(config.reference_tree.hosts), "--hosts
 
 
 class ReferenceTreeSection(Section):
-    """The paper's experiment, what it conjectures of larger degrees, and large networks."""
+    """The settings of the paper's experiment, with more children per key, and of large networks."""
 
     hosts: WholeNumbers = Field(
         default=tuple(range(10, 121, 10)),
@@ -107,7 +107,7 @@ class ReferenceTreeSection(Section):
 
     @model_validator(mode="after")
     def _in_range(self) -> ReferenceTreeSection:
-        """Every number in its bounds, no more hosts than keys."""
+        """Refuse numbers out of bounds, and more hosts than keys."""
         if not self.hosts and not self.scaling:
             raise InputError("hosts", "", "must have at least one number, or scaling must")
         if not self.children:
@@ -120,7 +120,7 @@ class ReferenceTreeSection(Section):
             for number in numbers:
                 if not least <= number <= most:
                     raise InputError(name, number, f"must be from {least} to {most:,}")
-        # a host that connects needs a key of its own
+        # a new host needs a free key
         if self.hosts and max(self.hosts) >= 2**self.bits:
             remedy = f"must be less than the number of keys, {2**self.bits} with {self.bits} bits"
             raise InputError("hosts", max(self.hosts), remedy)
@@ -129,7 +129,7 @@ class ReferenceTreeSection(Section):
         return self
 
     def _can_be_routed(self) -> None:
-        """Pastry brings a message to the host with the numerically closest id of 128 bits."""
+        """Refuse `dht = routed` without large networks, or without Pastry's assignment of keys."""
         if not self.scaling:
             remedy = "applies to the networks of scaling only; add scaling"
             raise InputError("dht", self.dht, remedy)
@@ -157,12 +157,14 @@ class ReferenceTreeConfig(NetworkConfig):
     overlay: SettledOverlayConfig = SettledOverlayConfig()
     reference_tree: ReferenceTreeSection = ReferenceTreeSection()
 
-    def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too
+    def __init__(
+        self, **given: Any
+    ) -> None:  # tells type checkers that flat names are arguments, too
         super().__init__(**given)
 
     @model_validator(mode="after")
     def _network_is_used(self) -> ReferenceTreeConfig:
-        """Refuse fields of a network that change nothing."""
+        """Refuse settings of the network that have no effect."""
         usual = SettledOverlayConfig().flat() | TopologyConfig().flat()
         flat = self.overlay.flat() | self.topology.flat()
         given = {name: value for name, value in flat.items() if value != usual[name]}
@@ -178,7 +180,7 @@ class ReferenceTreeConfig(NetworkConfig):
         return self
 
     def points(self) -> list[Point]:
-        """Return the points that are measured, in order."""
+        """Return all measurements, in order."""
         tree = self.reference_tree
         small = [
             Point("events", hosts, tree.bits, children, tree.assignment)
@@ -194,7 +196,7 @@ class ReferenceTreeConfig(NetworkConfig):
 
     @property
     def estimated_work(self) -> int:
-        """Return the cost of the points, roughly: hosts that are placed."""
+        """A rough cost of all measurements: the number of times that a host is placed."""
         of_large = 50 if self.reference_tree.dht == "routed" else 10
         return sum(
             point.hosts * (self.reference_tree.connections if point.kind == "events" else of_large)

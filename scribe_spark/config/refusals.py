@@ -1,4 +1,4 @@
-"""Pydantic's complaint about a value, as one line in this package's words."""
+"""Pydantic's errors as one line in the words of this package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from scribe_spark.config.kinds import kind_of
 from scribe_spark.errors import InputError, listed
 
-#: By pydantic's names for what is wrong.
+#: Pydantic's name of an error -> the remedy.
 _TYPES = {
     "int_type": "must be a whole number",
     "float_type": "must be a number",
@@ -23,21 +23,23 @@ _TYPES = {
     "missing": "must be given",
 }
 
-#: By pydantic's names for bounds.
+#: Pydantic's name of a bound -> its words.
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
 def refusal(
     error: ValidationError, fields: Mapping[str, FieldInfo], flat: Mapping[str, str]
 ) -> InputError:
-    """The first complaint of a model about its fields.
+    """Return the InputError for the first error of a model.
 
     Parameters
     ----------
+    error : ValidationError
+        Pydantic's errors.
     fields : mapping
-        Field name -> pydantic's record of it.
+        Field name -> pydantic's record of the field.
     flat : mapping
-        Field name -> the name that users know it by.
+        Field name -> flat name.
     """
     first = error.errors(include_url=False)[0]
     context = first.get("ctx", {})
@@ -49,7 +51,7 @@ def refusal(
 
 
 def _remedy(complaint: str, context: Mapping[str, Any], field: FieldInfo) -> str:
-    if complaint == "value_error":  # raised by a validator of ours
+    if complaint == "value_error":  # one of our validators has raised it
         return str(context["error"])
     if complaint == "literal_error":
         return f"must be one of {listed(kind_of(field.annotation).choices)}"

@@ -1,4 +1,4 @@
-"""The section ``world``: rounds, the events in them, and how the overlay is maintained."""
+"""The section ``world``: rounds, their events, and the maintenance of the overlay."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from scribe_spark.errors import InputError
 
 _LEAST_SECONDS, _MOST_SECONDS = 0.001, 86_400.0
 
-#: A time in seconds, in place of one in rounds: a thousand years at most.
+#: The longest time of a setting in seconds: a thousand years.
 _MOST_TIME = 3.2e10
 
-#: A round takes at least a few Spark jobs, some seconds: more rounds than this take days.
+#: The greatest number of rounds; with a few Spark jobs per round, more rounds take days.
 MOST_ROUNDS = 100_000
 
-#: Users number groups; the number below stands for no group (`arrays.NO_GROUP`).
+#: The least number of a group; the number below it means "no group" (`arrays.NO_GROUP`).
 LEAST_GROUP = -(2**63) + 1
 
-#: A lookup is a row of a message table in each hop of its round.
+#: The greatest number of lookups; each is a row of a message table in each hop.
 MOST_LOOKUPS = 100_000_000
 
-#: Publications of a group in a round, of which each is a message to every member: one at least in
-#: the longest world, and at most so many.
+#: The least and the greatest number of publications of a group in a round; the least number is
+#: one publication in the longest world.
 LEAST_PUBLISHED, MOST_PUBLISHED = 1 / MOST_ROUNDS, 1_000
 
-#: A smaller share is less than one node of the largest overlay.
+#: The least share of nodes; a smaller one is less than one node of the largest overlay.
 LEAST_SHARE = 1e-10
 
 
-#: A parameter of generators in rounds -> the same in seconds.
+#: A setting in rounds -> the setting with the same meaning in seconds.
 _TIMES = {
     "event_round": "event_seconds",
     "lifetime": "lifetime_seconds",
@@ -71,10 +71,10 @@ def _in_seconds(text: str) -> Any:
 
 
 class EventsConfig(Section):
-    """Rounds, and what happens in each; a round is one maintenance period of the overlay.
+    """Rounds and their events; a round is one maintenance period of the overlay.
 
-    Events are a table of the user's (`events`) or come from a `generator`, or several, joined by
-    plus signs; with neither the nodes stay as they are.  The fields from `event_round` to
+    Events are in a user's table (`events`) or come from one or several generators, joined by plus
+    signs (`generator`); with neither, the nodes stay as they are.  The fields from `event_round` to
     `membership_seconds` are parameters of generators.
     """
 
@@ -222,7 +222,7 @@ class EventsConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _read_or_generated(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Events have one origin."""
+        """Refuse a table of events together with a generator."""
         if given.get("events") is not None and given.get("generator") is not None:
             remedy = "cannot be combined with a table of events; leave out one of them"
             raise InputError("generator", given["generator"], remedy)
@@ -231,7 +231,7 @@ class EventsConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _time_said_once(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """A time is in rounds or in seconds."""
+        """Refuse a time in rounds together with the same time in seconds."""
         for name, seconds in _TIMES.items():
             if name not in cls.model_fields or given.get(seconds) is None:
                 continue
@@ -243,12 +243,12 @@ class EventsConfig(Section):
 
     @property
     def generators(self) -> tuple[str, ...]:
-        """The names of the generators, none if there is none."""
+        """The names of the generators; empty without a generator."""
         return () if self.generator is None else tuple(map(str.strip, self.generator.split("+")))
 
 
 class RoundsConfig(EventsConfig):
-    """The rounds of a world, in which there are lookups, and any number of publications.
+    """The rounds of a world, with lookups and any number of publications.
 
     The fields from `publish_rate` to `publishers` are parameters of the generator
     ``publications``.
@@ -287,12 +287,12 @@ class RoundsConfig(EventsConfig):
 
     @property
     def sources(self) -> int:
-        """Return how many sources of a group may publish in a round; 0: as many as there are."""
+        """The number of nodes of a group that may publish in a round; 0 means any number."""
         return 1 if self.publish_source == "root" else self.publishers
 
     @model_validator(mode="after")
     def _sources_suffice(self) -> RoundsConfig:
-        """A source has one publication in a round and group at most."""
+        """Refuse more than one publication of each source in a round."""
         sources = self.sources
         if sources and self.publish_rate > sources:
             remedy = (

@@ -1,7 +1,7 @@
-"""The config of a run: sections of fields, each of which has a flat name too.
+"""The config of a run.
 
-A config says *what* is simulated and holds no Spark object.  Where it runs and where it writes is
-`Execution`: that never changes a result, so it is not part of what two runs are compared by.
+A config says *what* is simulated and contains no Spark object.  `Execution` says where it runs and
+where it writes; as this never changes a result, it does not count when two runs are compared.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SECTIONS: dict[str, type[Section]] = {
 }
 
 
-#: What only worlds have, by flat name -> why runs do not.
+#: Flat name of a setting that only worlds have -> the reason, as the end of a message.
 _OF_WORLDS: dict[str, str] = {
     **dict.fromkeys(
         (*RoundsConfig.flat_names().values(), *ScribeConfig.flat_names().values()),
@@ -115,7 +115,9 @@ class RunConfig(NetworkConfig):
         "tables from there. Overlay, topology and seed must be the same",
     )
 
-    def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too
+    def __init__(
+        self, **given: Any
+    ) -> None:  # tells type checkers that flat names are arguments, too
         super().__init__(**given)
 
     @model_validator(mode="after")
@@ -211,7 +213,7 @@ class RunConfig(NetworkConfig):
     def _rounds_can_be_played(self) -> RunConfig:
         if not self.has_rounds:
             return self
-        from scribe_spark.config.world import WorldConfig  # which has the sections of a run
+        from scribe_spark.config.world import WorldConfig  # it imports this module
 
         if self.groups.count == 0:
             remedy = "leaves nothing to multicast; scribe-spark world needs no groups"

@@ -1,4 +1,4 @@
-"""The section ``scribe``: the groups of a world, and how Scribe maintains their trees."""
+"""The section ``scribe`` of a world: its groups, and the maintenance of Scribe's trees."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from scribe_spark.config.used_when import (
 )
 from scribe_spark.errors import InputError, listed
 
-#: Groups of a world are drawn one after the other, on the driver.
+#: The greatest number of groups of a world; the driver draws them one after the other.
 MOST_WORLD_GROUPS = 1_000_000
 
-#: What can be measured of the multicasts of a round.
+#: The measures of a round's publications.
 ROUND_MEASURES = ("delay", "link_stress", "node_stress")
 
-#: What a table of members says itself: field -> its default where members are drawn.
+#: Fields that follow from a table of members -> their defaults for random members.
 _DRAWN: dict[str, Any] = {"count": 0, "zipf_exponent": 1.25}
 
 
@@ -46,7 +46,7 @@ _OF_DRAWN_SIZES = UsedWhen(
 
 
 class MaintenanceConfig(Section):
-    """Maintenance of Scribe's trees while nodes and members come and go, and access lists."""
+    """The maintenance of Scribe's trees in rounds, and the rights of nodes."""
 
     rejoin: Annotated[bool, _OF_RETURNS, _OF_GROUPS] = Field(
         default=True,
@@ -100,7 +100,7 @@ class MaintenanceConfig(Section):
 
     @property
     def reliable(self) -> bool:
-        """Reliable delivery: publications are sent again, and delivered in order."""
+        """True if lost publications are sent again, and members get all of them in order."""
         return self.delivery == "reliable"
 
     @model_validator(mode="after")
@@ -112,10 +112,10 @@ class MaintenanceConfig(Section):
 
 
 class ScribeConfig(DrawnGroups, MaintenanceConfig):
-    """Groups of a world; by default it has none.
+    """The groups of a world (by default none) and their maintenance.
 
-    `count` to `members` say which groups and members there are at the start, as in a run.  With a
-    table of `members`, `count` and `zipf_exponent` are None: the table says which groups there are.
+    The fields from `count` to `members` describe the groups and members at the start, as in a run.
+    With a table of `members`, `count` and `zipf_exponent` are None, as they follow from the table.
     """
 
     drawn: ClassVar[dict[str, Any]] = _DRAWN
@@ -184,7 +184,7 @@ class ScribeConfig(DrawnGroups, MaintenanceConfig):
     @field_validator("measures")
     @classmethod
     def _known_measures(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Each once, in alphabetical order."""
+        """Return each measure once in alphabetical order, and refuse unknown names."""
         for name in names:
             if name not in ROUND_MEASURES:
                 remedy = f"is not a measure of a round; give some of {listed(ROUND_MEASURES)}"
@@ -202,5 +202,5 @@ class ScribeConfig(DrawnGroups, MaintenanceConfig):
 
     @property
     def has_groups(self) -> bool:
-        """Test for groups; without them there is no Scribe on the overlay."""
+        """True if the world has groups; without them, the overlay has no Scribe."""
         return self.members is not None or bool(self.count)

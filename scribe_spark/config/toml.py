@@ -1,8 +1,8 @@
-"""TOML in and out.
+"""Reading and writing of TOML files.
 
-A config is small, and its keys are short: a field, a section's field, one of a sweep.  What tomllib
-takes for a key grows with the square of the key's parts, in time and memory (100,000 parts: more
-than a minute, some 40 GB), so a text is bounded before it is parsed.
+A config is small and its keys are short, such as ``sweep.overlay.b``.  tomllib's time and memory
+grow with the square of the number of a key's parts (100,000 parts: more than a minute, about
+40 GB), so a text is checked before it is parsed.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 
 from scribe_spark.errors import InputError
 
-#: A sweep's file that lists 10,000 values, the most there can be, is a third of this.
+#: The greatest size of a file; a sweep with 10,000 values, the most, has a third of it.
 MOST_BYTES = 2**18
 
-#: Parts of a key, ``a.b.c``; the deepest of a config are ``sweep.overlay.b``.
+#: The greatest number of parts of a key (``a.b.c``); a config has up to three.
 MOST_PARTS = 8
 
-#: A part of a key, bare or in quotes; without a way back, so that texts are read in linear time.
+#: A part of a key, bare or in quotes; the pattern needs no backtracking, so its time is linear.
 _PART = re.compile(r"""[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\[^\n])*+"|'[^'\n]*+'""")
 
-#: What stands in a text: a comment, a string of several lines, or parts joined by dots, which may
-#: be a key, a string or a number.
+#: A token of a text: a comment, a string of several lines, or parts joined by dots (a key, a
+#: string or a number).
 _TOKEN = re.compile(
     r"#[^\n]*+"
     r'|"""(?:[^"\\]|\\.|"(?!""))*+(?:"""|\Z)'
@@ -37,12 +37,12 @@ _TOKEN = re.compile(
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """The keys of a TOML config file.
+    """Return the keys of a TOML file of settings.
 
     Raises
     ------
     InputError
-        Missing or malformed file, or one that no config is like.
+        The file is missing or malformed, or cannot be a config.
     """
     if not str(path).strip() or "\0" in str(path):
         raise InputError("config", str(path), "must name a file")
@@ -52,7 +52,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         if len(read) > MOST_BYTES:
             remedy = f"is not a config: it has more than {MOST_BYTES:,} bytes"
             raise InputError("config", str(path), remedy)
-        text = read.decode("utf-8-sig")  # editors of Windows begin with a byte order mark
+        text = read.decode("utf-8-sig")  # editors on Windows write a byte order mark
         _refuse_long_keys(str(path), text)
         return tomllib.loads(text)
     except InputError:
@@ -61,7 +61,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         raise InputError("config", str(path), f"cannot be read ({error.strerror})") from None
     except RecursionError:
         raise InputError("config", str(path), "is not a config: it is nested too deeply") from None
-    except ValueError as error:  # of its text, or of its encoding
+    except ValueError as error:  # a bad text or encoding
         raise InputError("config", str(path), f"is not TOML: {error}") from None
 
 
@@ -74,7 +74,7 @@ def _refuse_long_keys(path: str, text: str) -> None:
 
 
 def write_toml(values: Mapping[str, Any]) -> str:
-    """Values as `read_toml` reads them; what is None is left out."""
+    """Return values as a TOML text that `read_toml` reads, without values that are None."""
     import tomli_w
 
     return tomli_w.dumps({name: value for name, value in values.items() if value is not None})

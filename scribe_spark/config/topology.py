@@ -1,4 +1,4 @@
-"""The section ``topology``: routers, links and what routes depend on (JSAC 2002, Section IV.A)."""
+"""The section ``topology``: routers, links and the choice of routes (JSAC 2002, Section IV.A)."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from scribe_spark.config.section import Flat, Location, Names, Section
 from scribe_spark.config.used_when import UsedWhen, drawn_as, used_when
 from scribe_spark.errors import InputError
 
-#: Links of a transit-stub network differ in weight, so its routes need matrices of all pairs of
-#: routers: 6 bytes a pair, 600 MB for this many.
+#: The greatest transit-stub network.  Its links have different weights, so its routes need matrices
+#: of all pairs of routers: 6 bytes per pair, 600 MB for this number.
 MOST_TRANSIT_STUB_ROUTERS = 10_000
 
-#: A domain's links are drawn pair by pair of its routers, until the domain is connected.
+#: The greatest number of pairs of routers in a domain; links are drawn pair by pair until the
+#: domain is connected.
 MOST_PAIRS = 1_000_000
 
-#: Between domains each link is drawn from a stream of its own, some 20 microseconds each.
+#: Limits of domains and extra links; each link between domains takes some 20 microseconds.
 MOST_DOMAINS = 500
 MOST_EXTRA_LINKS = 100_000
 
-#: A power-law network is arrays on the driver, about 200 bytes a link.
+#: The greatest power-law network, which takes about 200 bytes per link on the driver.
 MOST_POWER_LAW_ROUTERS = 10_000_000
 MOST_POWER_LAW_LINKS = 20_000_000
 
-#: With less not even a domain of thousands of routers is ever connected.
+#: The least probability of a link; with a smaller one, no domain is ever connected.
 LEAST_PROBABILITY = 1e-6
 
-#: The name of the network that a matrix of regions makes.
+#: The kind of a network that is made from a matrix of regions.
 REGIONS = "regions"
 
 _SIZES = ("transit_domains", "transit_size", "stubs_per_transit", "stub_size")
 
 
 def _graph(value: Any) -> Any:
-    """A graph that the caller has in hand becomes a record of it."""
+    """Return a graph object as a `GivenGraph`, and any other value as it is."""
     plain = value is None or isinstance(value, str | bytes | bool | int | float | dict)
     return value if plain else GivenGraph.of(value)
 
@@ -178,7 +179,7 @@ class TopologyConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _made_by_regions(cls, given: Any) -> Any:
-        """Let a matrix of regions be the network where no other one is asked for."""
+        """Choose a network of regions if there is a matrix of regions and no other network."""
         if isinstance(given, dict) and given.get("regions") is not None:
             return {"kind": REGIONS} | given
         return given
@@ -194,13 +195,13 @@ class TopologyConfig(Section):
 
     @property
     def routers(self) -> int:
-        """Routers of the transit-stub graph: R = T N_T (1 + K N_S)."""
+        """The number of routers of the transit-stub graph: R = T N_T (1 + K N_S)."""
         transit = self.transit_domains * self.transit_size
         return transit * (1 + self.stubs_per_transit * self.stub_size)
 
     @model_validator(mode="after")
     def _bounded(self) -> TopologyConfig:
-        """Refuse networks that cannot be made, or routed in, before memory is asked for."""
+        """Refuse networks that are too large, before memory is allocated."""
         if self.routers > MOST_TRANSIT_STUB_ROUTERS:
             raise self._too_large(
                 f"makes {self.routers:,} routers (transit_domains x transit_size x (1 + "
@@ -215,13 +216,13 @@ class TopologyConfig(Section):
         return self
 
     def _too_large(self, remedy: str) -> InputError:
-        """Names the size that is farthest above its default."""
+        """Return an error that names the size farthest above its default."""
         fields = type(self).model_fields
         name = max(_SIZES, key=lambda size: getattr(self, size) / fields[size].default)
         return InputError(name, getattr(self, name), remedy)
 
     def _pairs(self) -> int:
-        """Pairs of routers within domains, if domains had their mean sizes."""
+        """Return the number of pairs of routers within domains of mean size."""
         transit = self.transit_domains * self.transit_size
         stubs = transit * self.stubs_per_transit
         of_transit = self.transit_domains * self.transit_size * (self.transit_size - 1) // 2

@@ -1,5 +1,6 @@
-"""The section ``trees``: trees beside Scribe's own (JSAC 2002, Sections IV.E and IV.F), and the
-reference tree of Costa and Frey."""
+"""The section ``trees``: systems, variants of Scribe's trees (JSAC 2002, Sections IV.E and IV.F),
+and the reference tree of Costa and Frey.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from pydantic import Field, field_validator
 from scribe_spark.config.section import Location, Names, Section
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 
-#: The name of Scribe's own trees, which every run has.
+#: The name of Scribe's own trees among variants.
 PLAIN = "plain"
 
-#: A reference tree of more children a key is a star of few levels.
+#: The greatest number of children of a key; with more, the tree is a star of few levels.
 MOST_REFERENCE_CHILDREN = 2**20
 
-#: Limits are columns of type BIGINT.
+#: The greatest limit of children; limits are columns of type BIGINT.
 MOST_CHILDREN = 2**63 - 1
 
 
@@ -30,7 +31,7 @@ _OF_REFERENCE_TREE = used_when(used_by("reference_tree"), "--variants reference_
 
 
 class LiveTreesConfig(Section):
-    """Variants of the trees of a world, and the child that an overloaded node drops."""
+    """The systems of a world, the variants of its trees, and the limits of children."""
 
     variants: Names = Field(
         default=(),
@@ -72,21 +73,21 @@ class LiveTreesConfig(Section):
     @field_validator("systems")
     @classmethod
     def _systems_in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Each system once, in alphabetical order."""
+        """Return each system once, in alphabetical order."""
         return tuple(sorted({*names}))
 
     @field_validator("variants")
     @classmethod
     def _in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Each variant once, in alphabetical order; ``plain`` adds none.
+        """Return each variant but ``plain`` once, in alphabetical order.
 
-        Which names there are is for the registry to say (`systems.check_systems`).
+        The registry checks the names (`systems.check_systems`).
         """
         return tuple(sorted({*names} - {PLAIN}))
 
 
 class TreesConfig(LiveTreesConfig):
-    """The trees that are built beside Scribe's own, and the child that an overloaded node drops."""
+    """The systems of a run, the variants of its trees, and the limits of children."""
 
     variants: Names = Field(
         default=(),

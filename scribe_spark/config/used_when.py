@@ -1,9 +1,9 @@
-"""The configs in which a field changes anything: rules that stand beside the fields.
+"""The rules that say in which configs a field has an effect.
 
 A rule is a mark in a field's annotation; a field may have several.  The command line refuses a flag
-that changes nothing by one of them (`cli.unused`).  The fields of a file are not refused, since a
-file may be for several commands.  An extension that a user has registered may use any field, so the
-rules know the package's own names.
+without effect by these rules (`cli.unused`).  Settings of a file are not refused, since a file may
+serve several commands.  A user's extension may use any field, so the rules only know the names of
+the package.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from scribe_spark.core.paths import exists
 from scribe_spark.errors import listed
 
-#: Generators of events, overlays, variants of Scribe's trees, and the systems that are no variant.
+#: The package's generators of events, overlays, variants of Scribe's trees, and other systems.
 GENERATORS = (
     *("mass-failure", "adjacent-failure", "churn", "flash-crowd", "root-failure"),
     *("group-crowd", "group-churn", "publications"),
@@ -27,20 +27,20 @@ SYSTEMS = (
     *("ip_multicast", "naive_unicast"),
 )
 
-#: A config of a run, a world or the reference tree -> whether a field changes anything there.
+#: A function of a config that returns True if a field has an effect in it.
 Test = Callable[[Any], bool]
 
 
 @dataclass(frozen=True)
 class UsedWhen:
-    """Marks a field, or a section, that changes something in some configs only.
+    """Mark of a field, or a section, that has an effect in some configs only.
 
     Attributes
     ----------
     test : callable
-        config -> whether the field may change anything.
+        ``test(config)`` is True if the field may have an effect.
     remedy : str
-        The end of a message about the flag where it changes nothing.
+        The end of the message about the flag if it has no effect.
     """
 
     test: Test
@@ -48,7 +48,7 @@ class UsedWhen:
 
 
 def used_when(test: Test, needed: str) -> UsedWhen:
-    """Return the mark of a field that has no effect without something that is `needed`."""
+    """Return the mark of a field that has no effect without the flags in `needed`."""
     return UsedWhen(test, f"has no effect without {needed}; give that, too")
 
 
@@ -56,7 +56,7 @@ def used_when(test: Test, needed: str) -> UsedWhen:
 
 
 def drawn_as(kind: str) -> Test:
-    """Test whether a network may be of a kind: it is no other one that is known, nor a table."""
+    """Return a test for networks of a kind, or of a kind that the package does not know."""
 
     def test(config: Any) -> bool:
         given = str(config.topology.kind)
@@ -71,52 +71,52 @@ def drawn_as(kind: str) -> Test:
 
 
 def made_by(*names: str) -> Test:
-    """Test whether one of some generators makes events, or one that a user has registered."""
+    """Return a test for events from one of several generators, or from a user's generator."""
     return lambda config: bool(set(config.world.generators) - (set(GENERATORS) - set(names)))
 
 
 def generated_by(*names: str) -> UsedWhen:
-    """Return the mark of a parameter of generators."""
+    """Return the mark of a parameter of some generators."""
     needed = names[0] if len(names) == 1 else f"of one of {listed(names)}"
     return used_when(made_by(*names), f"--generator {needed}")
 
 
 def has_events(config: Any) -> bool:
-    """Test for a generator or a table of events."""
+    """Return True for configs with a generator or a table of events."""
     if "world" not in config.sections:
         return False
     return bool(config.world.generator or config.world.events)
 
 
 def _happens(config: Any, *generators: str) -> bool:
-    """Test for a table of events, or one of some generators."""
+    """Return True for configs with a table of events, or with one of several generators."""
     return has_events(config) and bool(config.world.events or made_by(*generators)(config))
 
 
 def nodes_arrive(config: Any) -> bool:
-    """Test for nodes that arrive, when the overlay is built or in a round."""
+    """Return True if nodes arrive, when the overlay is built or in a round."""
     is_built = config.overlay.kind not in ("perfect", "can")
     return is_built or _happens(config, "churn", "flash-crowd")
 
 
 def nodes_fail(config: Any) -> bool:
-    """Test for nodes that fail or leave."""
+    """Return True if nodes fail or leave."""
     return _happens(config, "mass-failure", "adjacent-failure", "root-failure", "churn")
 
 
 def nodes_come_back(config: Any) -> bool:
-    """Test for a generator that brings nodes back, where none makes memberships."""
+    """Return True if a generator brings nodes back and no generator makes memberships."""
     makes = made_by("churn", "flash-crowd")(config)
     return makes and "group-churn" not in config.world.generators
 
 
 def has_groups(config: Any) -> bool:
-    """Test for groups, which a world may lack."""
+    """Return True for configs with groups; a world may have none."""
     return not config.is_world or config.scribe.has_groups
 
 
 def has_publications(config: Any) -> bool:
-    """Test for publications in a world."""
+    """Return True for worlds with publications."""
     return _happens(config, "publications")
 
 
@@ -124,7 +124,7 @@ def has_publications(config: Any) -> bool:
 
 
 def used_by(*names: str) -> Test:
-    """Test whether a run or world asks for one of some variants or systems, or a user's own."""
+    """Return a test for configs with one of several variants or systems, or with a user's own."""
     own = {*SYSTEMS, *VARIANTS, "plain", *map(_system_of, VARIANTS)}
     others = own - {*names, *map(_system_of, names)}
     return lambda config: bool({*config.trees.variants, *config.trees.systems} - others)

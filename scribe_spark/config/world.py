@@ -1,4 +1,4 @@
-"""The config of a world: an overlay whose nodes arrive, leave, fail and recover, in rounds."""
+"""The config of a world: an overlay whose nodes arrive, leave, fail and recover in rounds."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from scribe_spark.config.trees import LiveTreesConfig
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.errors import InputError, listed
 
-#: The joins at the start are rows of the table of events, which is made on the driver.
+#: The greatest number of members of all groups; the driver makes a table of their joins.
 MOST_WORLD_MEMBERSHIPS = 50_000_000
 
 
-#: The variants that worlds have, and why they have none of the others that runs have.
+#: The variants that worlds have, and the reasons why they do not have the others.
 _IN_WORLDS = ("bottleneck", "collapse", "lazy")
 _NOT_IN_WORLDS = {
     "reference_tree": "applies to runs only; give --reference-tree, a tree over the live nodes",
@@ -110,7 +110,9 @@ class WorldConfig(NetworkConfig):
     gossipsub: GossipSubConfig = GossipSubConfig()
     classes: Classes = NO_CLASSES
 
-    def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too
+    def __init__(
+        self, **given: Any
+    ) -> None:  # tells type checkers that flat names are arguments, too
         super().__init__(**given)
 
     @classmethod
@@ -213,7 +215,5 @@ class WorldConfig(NetworkConfig):
 
     @property
     def estimated_work(self) -> int:
-        """A rough cost of the world, to choose the number of partitions: (nodes + lookups) *
-        rounds.
-        """
+        """A rough cost, to choose the number of partitions: (nodes + lookups) * rounds."""
         return self.world.rounds * (self.overlay.nodes + self.world.lookups)

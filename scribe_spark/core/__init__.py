@@ -1,1 +1,1 @@
-"""128-bit numbers, arrays and registries, which every other room may use."""
+"""128-bit numbers, arrays and registries for all other packages."""

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
-#: No row, no node, no round: what is numbered from 0.
+#: The value for "no row", "no node" and "no round", which are numbered from 0.
 NONE = -1
 
-#: No group, where a column cannot be NULL.  Users number groups: any other int64 may be one.
+#: The value for "no group" in columns without NULL.  Users number groups by any other int64.
 NO_GROUP = -(2**63)
 
 
@@ -24,19 +24,22 @@ NO_GROUP = -(2**63)
 
 
 def distinct(keys: np.ndarray) -> np.ndarray:
-    """Return the different values of `keys`, of any shape, ascending; faster than `np.unique`."""
+    """Return the different values of `keys` in ascending order; faster than `np.unique`."""
     keys = np.sort(keys, axis=None)
     return keys[np.r_[True, keys[1:] != keys[:-1]]] if len(keys) else keys
 
 
 def without(keys: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The different values of `keys` that are not among `others`, ascending."""
+    """Return the different values of `keys` that `others` does not contain, in ascending order."""
     return np.setdiff1d(distinct(keys), distinct(others), assume_unique=True)
 
 
 def distinct_indices(size: int, keys: np.ndarray) -> np.ndarray:
-    """The different values of `keys`, which are from 0 to `size` - 1, ascending: int64."""
-    if len(keys) < size // 64:  # to look at all that they could be would take longer
+    """Return the different values of `keys` in ascending order: int64.
+
+    Keys are from 0 to `size` - 1.
+    """
+    if len(keys) < size // 64:  # a scan of all possible values would take longer
         return distinct(keys)
     there = np.zeros(size, dtype=bool)
     there[keys] = True
@@ -44,12 +47,14 @@ def distinct_indices(size: int, keys: np.ndarray) -> np.ndarray:
 
 
 def find_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return the index of each key among sorted ones, :data:`NONE` where it is not there: int64.
+    """Return the index of each key in sorted keys, or :data:`NONE` if it is not there: int64.
 
     Parameters
     ----------
     sorted_keys : ndarray
-        Ascending, each once.
+        Different keys in ascending order.
+    keys : ndarray
+        The keys to find.
     """
     if not len(sorted_keys):
         return np.full(len(keys), NONE, dtype=np.int64)
@@ -60,18 +65,18 @@ def find_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
     return np.where(sorted_keys[index] == keys, index, NONE)
 
 
-#: Fewer keys are found by a search in less time than it takes to draw a map.
+#: For fewer keys, a search takes less time than the making of a map.
 _WORTH_A_MAP = 2**15
 
-#: A map of more words for each key that is looked up takes longer than a search.
+#: The most words of a map for each key to find; with more, a search is faster.
 _WORDS_OF_A_KEY = 24
 
-#: As many keys are looked up together as stay, with their numbers, in the processor's cache.
+#: The number of keys that are looked up together, so that they stay in the processor's cache.
 _FOUND_AT_ONCE = 2**14
 
 
 def _are_worth_a_map(sorted_keys: np.ndarray, keys: np.ndarray) -> bool:
-    """Return whether keys are many and not sorted, and the sorted ones stand close enough."""
+    """Return True if keys are many and unsorted, and the sorted ones are dense enough."""
     if len(keys) < _WORTH_A_MAP or not sorted_keys.dtype == keys.dtype == np.int64:
         return False
     words = (int(sorted_keys[-1]) - int(sorted_keys[0])) >> 6
@@ -79,9 +84,10 @@ def _are_worth_a_map(sorted_keys: np.ndarray, keys: np.ndarray) -> bool:
 
 
 def _find_by_map(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Find keys as :func:`find_sorted`, by a bit for each number that could be a key.
+    """Find keys as :func:`find_sorted` does, by a bitmap with a bit for each possible key.
 
-    The index of a key is that of the first key of its word, and the number of bits before its own.
+    The index of a key is the index of the first key of its word, plus the number of bits before
+    its own bit.
 
     References
     ----------
@@ -109,7 +115,7 @@ def _find_by_map(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
 
 
 def numbered(*columns: np.ndarray) -> np.ndarray:
-    """A number for each row, the same where all columns are: int64, from 0 on in sorted order."""
+    """Return a number for each row; equal rows get equal numbers, in sorted order from 0: int64."""
     order = np.lexsort(columns[::-1])
     starts = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns])
     number = np.empty(len(order), dtype=np.int64)
@@ -118,7 +124,7 @@ def numbered(*columns: np.ndarray) -> np.ndarray:
 
 
 def run_starts(*columns: np.ndarray) -> np.ndarray:
-    """The first of each run of rows that are equal in all columns: int64."""
+    """Return the first row of each run of rows that are equal in all columns: int64."""
     if not len(columns[0]):
         return whole_numbers()
     starts = np.ones(len(columns[0]), dtype=bool)
@@ -129,7 +135,7 @@ def run_starts(*columns: np.ndarray) -> np.ndarray:
 
 
 def index_in_run(*columns: np.ndarray) -> np.ndarray:
-    """Return how many equal rows stand before each in its run: int64."""
+    """Return the number of equal rows before each row in its run: int64."""
     first = np.zeros(len(columns[0]), dtype=np.int64)
     starts = run_starts(*columns)
     first[starts] = starts
@@ -137,16 +143,16 @@ def index_in_run(*columns: np.ndarray) -> np.ndarray:
 
 
 def last_of_runs(*columns: np.ndarray) -> np.ndarray:
-    """The last of each run of rows that are equal in all columns: int64."""
+    """Return the last row of each run of rows that are equal in all columns: int64."""
     ends = np.ones(len(columns[0]), dtype=bool)
     ends[:-1] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return np.flatnonzero(ends)
 
 
 def turns(keys: np.ndarray) -> Sequence[np.ndarray | slice]:
-    """Indices of all firsts of equal keys, of all seconds, and so on; in the order given."""
+    """Return the indices of the first of all equal keys, of the second of all, and so on."""
     if (keys[1:] > keys[:-1]).all():
-        return [slice(None)] if len(keys) else []  # all are firsts
+        return [slice(None)] if len(keys) else []  # all keys are different
     order = np.argsort(keys, kind="stable")
     turn = np.empty(len(keys), dtype=np.int64)
     turn[order] = index_in_run(keys[order])
@@ -158,13 +164,13 @@ def turns(keys: np.ndarray) -> Sequence[np.ndarray | slice]:
 
 
 def divided(number: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `np.divmod` does of whole numbers, in a tenth of the time."""
+    """Return quotient and remainder of whole numbers, ten times faster than `np.divmod`."""
     quotient = number // by
     return quotient, number - quotient * by
 
 
 def expand(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return all numbers from `first` up to but without `last`, for each pair; and whose they are.
+    """Return, for each pair, all numbers from `first` to `last` - 1, and the pair of each number.
 
     Returns
     -------
@@ -174,7 +180,7 @@ def expand(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     lengths = last[some] - first[some]
     ends = np.cumsum(lengths)
     count = int(ends[-1]) if len(ends) else 0
-    # a sum of steps takes a fraction of the time of `np.repeat`
+    # a cumulative sum is much faster than `np.repeat`
     pair, number = np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
     if count:
         starts = ends - lengths
@@ -189,32 +195,32 @@ def expand(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def offsets_of(lengths: np.ndarray) -> np.ndarray:
-    """Offsets (n + 1,) of rows of such lengths (n,)."""
+    """Return the offsets (n + 1,) of rows with these lengths (n,)."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def row_numbers(offsets: np.ndarray) -> np.ndarray:
-    """The row of each value."""
+    """Return the row of each value."""
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
 def row_values(offsets: np.ndarray, rows: slice) -> tuple[np.ndarray, slice]:
-    """Offsets of a slice of the rows alone, and where their values are."""
+    """Return the offsets of a selection of rows, and the indices of their values."""
     start, stop, _ = rows.indices(len(offsets) - 1)
     own = offsets[start : stop + 1]
     return own - own[0], slice(own[0], own[-1])
 
 
 def list_array(offsets: np.ndarray, values: np.ndarray | pa.Array) -> pa.ListArray:
-    """A ragged array as Arrow lists."""
-    # Arrow refuses more values than offsets of 32 bits have room for
+    """Return a ragged array as Arrow lists."""
+    # Arrow's offsets have 32 bits: it raises for more values
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values))
 
 
 def struct_lists(offsets: np.ndarray, fields: dict[str, np.ndarray]) -> pa.ListArray:
-    """Ragged arrays of the same offsets as Arrow lists of structs."""
+    """Return ragged arrays with equal offsets as Arrow lists of structs."""
     columns = [pa.array(values) for values in fields.values()]
     return list_array(offsets, pa.StructArray.from_arrays(columns, names=list(fields)))
 
@@ -223,7 +229,9 @@ def struct_lists(offsets: np.ndarray, fields: dict[str, np.ndarray]) -> pa.ListA
 
 
 class Rows:
-    """Rows as a dataclass of columns: arrays, or rows again, with one element a row."""
+    """Rows as a dataclass of columns: each is an array, or again `Rows`, with one
+    element per row.
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -231,7 +239,7 @@ class Rows:
         return len(getattr(self, fields(self)[0].name))
 
     def take(self, index: Any) -> Self:
-        """The rows at some places, in that order; those of a slice; or those that are marked."""
+        """Return rows by indices, a slice or a mask."""
         columns = (getattr(self, one.name) for one in fields(self))
         return type(self)(
             *[one.take(index) if isinstance(one, Rows) else one[index] for one in columns]
@@ -239,11 +247,11 @@ class Rows:
 
     @classmethod
     def join(cls, *parts: Self) -> Self:
-        """The rows of several, one at least, one after the other."""
+        """Return the rows of several objects (at least one), one after the other."""
         return cls(*[joined([getattr(part, one.name) for part in parts]) for one in fields(cls)])
 
     def to_columns(self) -> dict[str, np.ndarray]:
-        """The columns by name, with those of rows in them."""
+        """Return the columns by name; columns of nested `Rows` have names of two parts."""
         columns: dict[str, np.ndarray] = {}
         for one in fields(self):
             column = getattr(self, one.name)
@@ -252,12 +260,12 @@ class Rows:
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, np.ndarray]) -> Self:
-        """Return the rows of columns, of which there may be more."""
+        """Return rows from columns; further columns are ignored."""
         return cls(*[columns[one.name] for one in fields(cls)])
 
 
 def joined(columns: Sequence[Any]) -> Any:
-    """Return columns after one another; of two dimensions the narrower are filled up with -1."""
+    """Return arrays one after the other; narrower arrays of two dimensions are filled with -1."""
     first = columns[0]
     if not isinstance(first, np.ndarray):
         return type(first).join(*columns)
@@ -274,24 +282,24 @@ def joined(columns: Sequence[Any]) -> Any:
 
 
 def depths(above: np.ndarray, *, circles: bool = False) -> np.ndarray:
-    """The number of ancestors of each node of a forest.
+    """Return the number of ancestors of each node of a forest.
 
     Parameters
     ----------
     above : ndarray of int64, shape (K,)
-        Number of each node's parent; -1 for a root.
+        The number of each node's parent; -1 for a root.
     circles : bool
-        Whether parents may lead in a circle: nodes on one, and below it, have -1 then.
+        True if parents may form a circle; nodes on a circle, and below it, then get -1.
 
     Raises
     ------
     RuntimeError
-        Some parents lead in a circle, and must not.
+        Parents form a circle, and `circles` is False.
     """
     number = np.arange(len(above))
     up = np.where(above >= 0, above, number)
     depth = (up != number).astype(np.int64)
-    # each step doubles how far `up` looks; a circle is never done
+    # each step doubles the distance of `up`; a circle never ends
     for _ in range(len(above).bit_length()):
         further = up[up]
         if np.array_equal(further, up):
@@ -303,21 +311,21 @@ def depths(above: np.ndarray, *, circles: bool = False) -> np.ndarray:
     return np.where(ends, depth, -1)
 
 
-# --- tables that are sorted by a key of one number
+# --- tables sorted by a key that is one number
 
 
 def whole_numbers() -> np.ndarray:
-    """A column of whole numbers, empty at first."""
+    """Return the default of a column of whole numbers: empty."""
     return np.empty(0, dtype=np.int64)
 
 
 def codes() -> np.ndarray:
-    """A column of indices of a few names, empty at first."""
+    """Return the default of a column of small indices: empty."""
     return np.empty(0, dtype=np.int8)
 
 
 def flags() -> np.ndarray:
-    """A column that is true or false, empty at first."""
+    """Return the default of a column of booleans: empty."""
     return np.empty(0, dtype=bool)
 
 
@@ -326,12 +334,12 @@ _BORROWED = "_borrowed"
 
 @dataclass
 class SortedTable(Rows):
-    """Rows that are found by their keys; every array has one element a row.
+    """A table whose rows are found by their keys; every column has one element per row.
 
     Attributes
     ----------
     key : ndarray of int64
-        Ascending, each once.
+        Different keys in ascending order.
     """
 
     key: np.ndarray = field(default_factory=whole_numbers)
@@ -340,7 +348,7 @@ class SortedTable(Rows):
         return len(self.key)
 
     def borrow(self, columns: Mapping[str, np.ndarray]) -> Self:
-        """Take columns in place of the own ones, which are read when they are asked for."""
+        """Replace all columns by columns of a mapping, which are read at their first use."""
         self.__dict__ = {_BORROWED: columns}
         return self
 
@@ -353,19 +361,19 @@ class SortedTable(Rows):
         return column
 
     def read(self) -> dict[str, np.ndarray]:
-        """Return the columns, the key too, that have been read or written."""
+        """Return the columns that were read or written so far, with the key."""
         return {one.name: self.__dict__[one.name] for one in fields(self) if one.name in vars(self)}
 
     def columns(self) -> Iterator[str]:
-        """Names of the columns besides the key."""
+        """Return the names of all columns but the key."""
         return (one.name for one in fields(self) if one.name != "key")
 
     def find(self, keys: np.ndarray) -> np.ndarray:
-        """The row of each key, :data:`NONE` where there is none: int64."""
+        """Return the row of each key, or :data:`NONE` if there is no such row: int64."""
         return find_sorted(self.key, keys)
 
     def has(self, keys: np.ndarray) -> np.ndarray:
-        """Return whether there is a row of each key: bool."""
+        """Return True for each key that has a row: bool."""
         return self.find(keys) >= 0
 
     def insert(self, keys: np.ndarray, **values: Any) -> None:
@@ -374,9 +382,9 @@ class SortedTable(Rows):
         Parameters
         ----------
         keys : ndarray of int64
-            Keys that are not there yet, each once, in any order.
+            Different new keys, in any order.
         values
-            Of every column, an array or one value for all rows.
+            For every column, an array or one value for all rows.
         """
         if not len(keys):
             return
@@ -392,7 +400,7 @@ class SortedTable(Rows):
             setattr(self, name, both)
 
     def put(self, keys: np.ndarray, **values: Any) -> None:
-        """Write rows, new ones or over those of the same key; each key once."""
+        """Write rows with different keys: insert new keys, and replace rows with existing keys."""
         index = self.find(keys)
         old = index >= 0
 
@@ -401,21 +409,21 @@ class SortedTable(Rows):
 
         for name in self.columns() if old.any() else ():
             column = getattr(self, name)
-            if not column.flags.writeable:  # that of a saved table
+            if not column.flags.writeable:  # it belongs to a saved table
                 column = column.copy()
                 setattr(self, name, column)
             column[index[old]] = of(values[name], old)
         self.insert(keys[~old], **{name: of(values[name], ~old) for name in self.columns()})
 
     def keep(self, kept: np.ndarray) -> None:
-        """Keep only the rows that are marked."""
+        """Keep only the rows that a mask marks."""
         if kept.all():
             return
         for name in ("key", *self.columns()):
             setattr(self, name, getattr(self, name)[kept])
 
     def drop(self, index: np.ndarray) -> None:
-        """Take some rows out."""
+        """Remove rows by their indices."""
         if len(index):
             kept = np.ones(len(self), dtype=bool)
             kept[index] = False
@@ -428,5 +436,5 @@ _Table = TypeVar("_Table", bound=SortedTable)
 def read_table(
     kind: type[_Table], tables: Mapping[str, Mapping[str, np.ndarray]], name: str
 ) -> _Table:
-    """Return a table that `Rows.to_columns` made columns of; an empty one where there is none."""
+    """Return a table from the columns of `Rows.to_columns`; an empty one if there are none."""
     return kind.from_columns(tables[name]) if name in tables else kind()

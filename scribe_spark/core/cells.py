@@ -1,8 +1,8 @@
-"""The cells of a user's table as whole numbers, numbers or texts; NULL where a cell is none.
+"""The cells of a user's table as whole numbers, numbers or texts; NULL for cells of other kinds.
 
-Columns are Arrow's, which has a type for every unit.  A type with a unit (durations, timestamps),
-or of several parts (complex numbers, lists), is refused as a whole.  Integers stay integers: no
-cell passes through a float on the way to one.
+Columns are Arrow's, which has a type for every unit.  A column of a type with a unit (durations,
+timestamps) or with several parts (complex numbers, lists) is refused.  Integers stay integers: no
+cell is converted to a float on the way to an integer.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: The values that a column has; of an ``optional int`` cells may be empty; a ``quantity`` is a text
-#: or a number, which are given as texts.
+#: The kinds of cells: cells of an ``optional int`` may be empty; a ``quantity`` is a text or a
+#: number, and is returned as a text.
 Kind = Literal["int", "float", "str", "optional int", "quantity"]
 
-#: Kind -> what its cells must be, in words, and the type of what they are converted to.
+#: Kind -> the description of its cells for messages, and the type that they are converted to.
 KINDS: dict[Kind, tuple[str, pa.DataType]] = {
     "int": ("a whole number", pa.int64()),
     "optional int": ("a whole number", pa.int64()),
@@ -30,7 +30,7 @@ KINDS: dict[Kind, tuple[str, pa.DataType]] = {
     "quantity": ("a number, with or without a unit", pa.string()),
 }
 
-#: From here on a float no longer tells neighbouring whole numbers apart.
+#: From this number on, neighbouring whole numbers may be equal as floats.
 EXACT = 2**53
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -60,17 +60,19 @@ def has_kind(type_: pa.DataType, kind: Kind) -> bool:
 
 
 def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
-    """Return the cells of a column of a fitting type, as :data:`KINDS` has them.
+    """Return the cells of a column in the type of their kind (:data:`KINDS`).
 
     Parameters
     ----------
     column : pyarrow.ChunkedArray
-        Of a type that :func:`has_kind`.
+        A column whose type fits the kind (:func:`has_kind`).
+    kind : str
+        The kind of the cells.
 
     Returns
     -------
     pyarrow.Array
-        BIGINT, DOUBLE or STRING; NULL where a cell is missing, or not of the kind.
+        BIGINT, DOUBLE or STRING; NULL if a cell is missing or not of the kind.
     """
     cells = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_dictionary(cells.type):
@@ -83,12 +85,12 @@ def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
 
 
 def column_of(cells: pd.Series) -> pa.ChunkedArray:
-    """Return a column of a frame of pandas as Arrow's; cells of several types become texts.
+    """Return a column of a pandas frame as an Arrow column; cells of mixed types become texts.
 
     Raises
     ------
     TypeError
-        Arrow has no such type; the error's text names it.
+        Arrow has no such type; the error names it.
     """
     is_mixed = pd.api.types.infer_dtype(cells, skipna=True).startswith("mixed")
     try:
@@ -103,7 +105,7 @@ def column_of(cells: pd.Series) -> pa.ChunkedArray:
 
 
 def _text_of(cell: Any) -> str | None:
-    """Return a number or a text as a text, exactly; anything else as a word that is no number."""
+    """Return a number or a text exactly as a text; for anything else, a word that is no number."""
     if cell is None or cell is pd.NA or cell is pd.NaT:
         return None
     if isinstance(cell, numbers.Integral) and not isinstance(cell, bool | np.bool_):
@@ -144,10 +146,10 @@ def _whole_numbers(cells: pa.Array) -> pa.Array:
 
 
 def _whole_numbers_of_texts(cells: pa.Array) -> pa.Array:
-    """Return the whole numbers that texts such as ``7``, ``7.0`` and ``7e0`` write, exactly."""
+    """Return the whole numbers of texts such as ``7``, ``7.0`` and ``7e0``, exactly."""
     texts = _trimmed(cells)
     digits, short = texts, pc.match_substring_regex(texts, _SHORT)
-    if not pc.all(short, min_count=0).as_py():  # which is seldom so, and slower
+    if not pc.all(short, min_count=0).as_py():  # rare and slower
         digits = pc.replace_substring_regex(texts, _WHOLE, r"\1\2")
         short = pc.match_substring_regex(digits, _SHORT)
     short = pc.fill_null(short, False)
@@ -177,5 +179,5 @@ def _trimmed(texts: pa.Array) -> pa.Array:
 
 
 def _where(cells: pa.Array, good: pa.Array) -> pa.Array:
-    """Return the cells with NULL in place of those that are not good."""
+    """Return the cells, with NULL in place of bad ones."""
     return pc.if_else(good, cells, pa.scalar(None, cells.type))

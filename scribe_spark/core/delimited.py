@@ -1,6 +1,6 @@
-"""Texts of rows of cells, with a header: separated by commas, semicolons or tabs.
+"""Tables as texts with a header, separated by commas, semicolons or tabs.
 
-Lines that begin with ``#`` are comments, and blanks around a cell are not part of it.
+Lines that begin with ``#`` are comments; blanks around a cell do not belong to it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 _SEPARATORS = (",", ";", "\t")
 
-#: A comment, or a line of blanks; a line break is not part of it, so that lines keep their numbers.
+#: A comment or a blank line, without its line break, so that lines keep their numbers.
 _NO_ROW = re.compile(rb"(?m)^[ \t]*(?:#[^\r\n]*|(?=\r?$))")
 
-#: The first line with a character that is no blank.
+#: The first line that is not blank.
 _LINE = re.compile(rb"[^\r\n]*[^\s][^\r\n]*")
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -29,15 +29,16 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Header:
-    """The first row of a table.
+    """The header of a table.
 
     Attributes
     ----------
     names : tuple of str
-        Of the columns.
+        The names of the columns.
     separator : str
+        The character between cells.
     line : str
-        The row itself.
+        The header as it is in the file.
     """
 
     names: tuple[str, ...]
@@ -46,7 +47,9 @@ class Header:
 
 
 def without_comments(data: bytes) -> bytes:
-    """Return a text without its byte order mark and its comments, which leave empty lines."""
+    """Return a text without its byte order mark and its comments; a comment becomes an
+    empty line.
+    """
     return _NO_ROW.sub(b"", data.removeprefix(_BYTE_ORDER_MARK))
 
 
@@ -56,13 +59,14 @@ def header_of(data: bytes, wanted: Collection[str]) -> Header:
     Parameters
     ----------
     data : bytes
-        The text :func:`without_comments`.
+        The text without comments.
     wanted : collection of str
+        The expected names of columns.
 
     Raises
     ------
     ValueError
-        There is no row, or it is not UTF-8 text.
+        There is no header, or it is not UTF-8 text.
     """
     first = _LINE.search(data)
     if first is None:
@@ -73,14 +77,16 @@ def header_of(data: bytes, wanted: Collection[str]) -> Header:
 
 
 def read_cells(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table:
-    """Return the cells of some columns as texts; NULL where a cell is empty or says so.
+    """Return the cells of wanted columns as texts; NULL for empty cells.
 
     Parameters
     ----------
     data : bytes
-        The header and the rows, :func:`without_comments`.
+        The header and the rows, without comments.
+    header : Header
+        The header of the table.
     wanted : collection of str
-        Columns that the header has once; others are left out.
+        The columns to read; columns that the header has not exactly once are left out.
 
     Raises
     ------
@@ -93,12 +99,12 @@ def read_cells(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table
 
 
 def read_whole_numbers(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table | None:
-    """Return some columns, which is quick where all their cells are digits; None elsewhere.
+    """Return wanted columns quickly if all their cells are digits; otherwise None.
 
     Parameters
     ----------
     data, header, wanted
-        As of :func:`read_cells`.
+        The same arguments as in :func:`read_cells`.
     """
     places = {name: header.names.index(name) for name in wanted}
     try:
@@ -111,13 +117,13 @@ def read_whole_numbers(data: bytes, header: Header, wanted: Collection[str]) -> 
 def _split(line: str, separator: str) -> tuple[str, ...]:
     try:
         cells = next(csv.reader([line], delimiter=separator, skipinitialspace=True))
-    except csv.Error:  # a cell of more than 100,000 characters, which is no name
+    except csv.Error:  # a cell has more than 100,000 characters, so it is no name
         cells = [line]
     return tuple(cell.strip() for cell in cells)
 
 
 def _read(data: bytes, header: Header, types: object) -> pd.DataFrame:
-    """Return all columns by their numbers, since names may be there twice."""
+    """Return all columns by their numbers, as a name may occur twice."""
     with warnings.catch_warnings():
         # a row longer than the header would otherwise lose its last cells with a warning
         warnings.simplefilter("error", pd.errors.ParserWarning)

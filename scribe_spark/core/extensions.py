@@ -1,4 +1,4 @@
-"""Modules of users that register systems, measures, overlays and the like as they are imported."""
+"""Users' modules that register systems, measures, overlays and other extensions at their import."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from types import ModuleType
 
 from scribe_spark.errors import InputError, in_words
 
-#: The group of entry points whose modules commands import without being asked.
+#: The group of entry points; commands import their modules without a flag.
 GROUP = "scribe_spark.extensions"
 
-#: Module -> SHA-256 of its file, of those that have been imported.
+#: Imported module -> SHA-256 of its file.
 _IMPORTED: dict[str, str] = {}
 
 
 def imported() -> dict[str, str]:
-    """Return the modules that :func:`import_extensions` has imported -> SHA-256 of their files."""
+    """Return the SHA-256 of the file of each module that :func:`import_extensions` has imported."""
     return dict(_IMPORTED)
 
 
 def import_extensions(names: Iterable[str] = ()) -> None:
-    """Import the modules of installed extensions, then some by their names.
+    """Import the modules of installed extensions, then the named modules.
 
-    Modules in the working directory are found, after those that are installed.
+    Modules are also searched in the working directory, after the installed ones.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""The limit of keys of one int64 (:mod:`.keys`); without numpy, which configs do not load."""
+"""The limits of keys that are one int64 (:mod:`.keys`), without numpy, which configs do
+not load.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +8,33 @@ import math
 
 from scribe_spark.errors import InputError
 
-#: Most keys of a kind: the number after the last key is an int64, too.
+#: The greatest number of keys; the number after the last key must be an int64, too.
 MOST_KEYS = 2**63 - 1
 
-#: Most groups: the name of a publication has 32 bits more.
+#: The greatest number of groups; the name of a publication has 32 more bits.
 _MOST_GROUPS = 2**31 - 1
 
 
 def refuse_groups(
     groups: int, nodes: int, members: str | None = None, *, times: int = 1, because: str = ""
 ) -> None:
-    """Refuse more groups than there are keys for, of a group and two nodes.
+    """Refuse more groups than keys of a group and two nodes can number.
 
     Parameters
     ----------
     groups, nodes : int
-        How many there are.
+        The numbers of groups and nodes.
     members : str, optional
-        The table of members that says so.
+        The path of the table of members, if the groups come from it.
     times : int
-        How many numbers the rest of a key has.
+        The number of keys for each group and pair of nodes.
     because : str
-        The field that `times` follows from, and its value, for the message.
+        The setting from which `times` follows, with its value, for the message.
 
     Raises
     ------
     InputError
+        There are too many groups.
     """
     most = min(MOST_KEYS // (nodes**2 * times), _MOST_GROUPS)
     if groups <= most:
@@ -55,21 +58,22 @@ def refuse_groups(
 def refuse_groups_of_world(
     groups: int, nodes: int, deadline: int, rounds: int, members: str | None = None
 ) -> None:
-    """Refuse more groups than there are keys for, in a world.
+    """Refuse more groups than the keys of a world can number.
 
-    Keys there are of a round, a group and a node, too; and of a publication that is not due yet (a
-    round, a group and its source) and a node.
+    A world also has keys of a round, a group and a node, and keys of a node and a publication
+    before its deadline (a round, a group and a source).
 
     Parameters
     ----------
     groups, nodes, members
-        As of :func:`refuse_groups`.
+        The same arguments as in :func:`refuse_groups`.
     deadline, rounds : int
-        Of the world.
+        The deadline of publications and the number of rounds.
 
     Raises
     ------
     InputError
+        There are too many groups.
     """
     pending = deadline + 1, f"deadline = {deadline}"
     times, because = max(pending, (-(-rounds // nodes), f"rounds = {rounds}"))

@@ -1,11 +1,12 @@
-"""Keys that are one number, made of several: a group and a node, a group, a node and its child.
+"""Keys that are one number made of several, for example of a group, a node and its child.
 
 One int64 sorts in a third of the time that several columns take.  A key is the number of its row
-among all that there could be, ``(a * size_b + b) * size_c + c``, so keys sort as their parts do.
-How many there could be is the product of the sizes: at most `MOST_KEYS`.
+among all possible rows, ``(a * size_b + b) * size_c + c``, so keys sort as their parts do.  The
+number of possible rows is the product of the sizes: at most `MOST_KEYS`.
 
-Keys of two parts always fit: there are fewer than 2**31 groups and nodes.  Of keys with two nodes,
-or more, too many are refused (:mod:`.key_limits`), or kernels take ranks (:func:`common_keys`).
+Keys of two parts always fit: there are fewer than 2**31 groups and nodes.  For keys with two or
+more nodes, too large inputs are refused (:mod:`.key_limits`), or kernels use ranks
+(:func:`common_keys`).
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from scribe_spark.core.key_limits import MOST_KEYS
 
 
 def key_of(numbers: Sequence[np.ndarray], size: int) -> np.ndarray:
-    """Return the keys of numbers; all but the first are below `size`."""
+    """Return the keys of numbers; all numbers but the first are below `size`."""
     return mixed_key(numbers, [size] * (len(numbers) - 1))
 
 
 def mixed_key(numbers: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
-    """Return the keys of numbers; each but the first is below a size of its own."""
-    key = np.asarray(numbers[0], dtype=np.int64)  # a key has no room in fewer bits
+    """Return the keys of numbers; each number but the first is below its own size."""
+    key = np.asarray(numbers[0], dtype=np.int64)  # a key needs 64 bits
     for number, size in zip(numbers[1:], sizes, strict=True):
         key = key * size + number
     return key
 
 
 def key_parts(key: np.ndarray, parts: Sequence[str], size: int) -> dict[str, np.ndarray]:
-    """Return the numbers that keys are made of, by their names; all but the first are below `size`.
+    """Return the numbers of keys by name: the inverse of :func:`key_of`.
 
-    The inverse of :func:`key_of`.
+    All numbers but the first are below `size`.
     """
     numbers = []
     for _ in parts[1:]:
@@ -45,16 +46,16 @@ def key_parts(key: np.ndarray, parts: Sequence[str], size: int) -> dict[str, np.
 
 
 def common_keys(sizes: Sequence[int], *tables: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return the keys of the rows of each table, where they fit into int64, else ranks.
+    """Return keys of the rows of each table if they fit into int64, else ranks.
 
-    Keys and ranks compare as rows do, between the tables, too.
+    Keys and ranks compare as the rows do, also between tables.
 
     Parameters
     ----------
     sizes : sequence of int
-        Each column's numbers are from 0 to its size - 1.
+        The numbers of each column are from 0 to its size - 1.
     *tables : sequence of ndarray of int64
-        The columns of each table, the first of which counts most.
+        The columns of each table, the most significant first.
     """
     if math.prod(sizes) <= MOST_KEYS:
         return [mixed_key(columns, sizes[1:]) for columns in tables]
@@ -63,7 +64,7 @@ def common_keys(sizes: Sequence[int], *tables: Sequence[np.ndarray]) -> list[np.
 
 
 def order_of(*columns: np.ndarray) -> np.ndarray:
-    """Return the rows in the order of their columns, the first of which counts most: int64.
+    """Return the rows in the order of their columns, the most significant first: int64.
 
     Equal rows are in any order.
     """

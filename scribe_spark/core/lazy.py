@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are first asked for (PEP 562)."""
+"""Names of a package that are loaded at their first use (PEP 562)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from scribe_spark.errors import shown
 
 
 def load(package: str, name: str, homes: Mapping[str, str]) -> Any:
-    """Return what a name of a package stands for.
+    """Return the object that a name of a package stands for.
 
     Parameters
     ----------
+    package : str
+        The name of the package.
+    name : str
+        The name in the package.
     homes : mapping of str to str
         Name -> the module of the package that has it, such as ``measures.measure``.
 

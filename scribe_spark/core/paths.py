@@ -1,4 +1,4 @@
-"""Paths and URLs as users give them, and what is known of local ones without Spark or a table."""
+"""Paths and URLs from users, and checks of local ones without Spark."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from scribe_spark.errors import InputError, one_line
 #: A scheme is followed by a slash (``dbfs:/x``, ``s3a://b/x``), so ``a:b.csv`` stays a file name.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
-#: The longest name of a file, and the longest path, in bytes, that common file systems take.
+#: The longest file name and the longest path of common file systems, in bytes.
 LONGEST_NAME, LONGEST_PATH = 255, 4_095
 
-#: Bytes that Spark's files in a folder add to its path, while they are written too.
+#: Bytes that Spark's files, also incomplete ones, add to the path of their folder.
 _INSIDE = 400
 
 
-#: The names of :func:`temporary_name`.
+#: The form of the names of :func:`temporary_name`.
 _TEMPORARY = re.compile(r"\.scribe-spark-[0-9a-f]{32}\.tmp")
 
 
 def is_local(path: str) -> bool:
-    """Return whether `path` is a file of this machine: a plain path or a ``file:`` URL."""
+    """Return True if `path` is on this machine: a plain path or a ``file:`` URL."""
     scheme = _SCHEME.match(path)
     return scheme is None or scheme[1].lower() == "file"
 
 
 def local_path(path: str) -> Path:
-    """The file that a plain path or a ``file:`` URL names."""
+    """Return the file that a plain path or a ``file:`` URL names."""
     return Path(unquote(urlparse(path).path)) if _SCHEME.match(path) else Path(path)
 
 
 def exists(path: str, field: str) -> bool:
-    """Return whether there is something at a local path.
+    """Return True if a local path exists.
 
     Raises
     ------
     InputError
-        No file system takes such a path: it is too long or holds a NUL, or a folder on the way may
-        not be searched.
+        No file system accepts the path: it is too long or contains a NUL, or a folder in it cannot
+        be searched.
     """
     try:
         local_path(path).stat()
@@ -57,11 +57,12 @@ def exists(path: str, field: str) -> bool:
 
 
 def refuse_long_names(out: str) -> None:
-    """Refuse a location with a name, or a local one as a whole, that is too long for its files.
+    """Refuse a location whose names, or whose whole local path, are too long for Spark's files.
 
     Raises
     ------
     InputError
+        A name or the path is too long.
     """
     for name in local_path(out).parts if is_local(out) else out.split("/"):
         if len(os.fsencode(name)) > LONGEST_NAME:
@@ -75,12 +76,12 @@ def refuse_long_names(out: str) -> None:
 
 
 def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:
-    """List a local folder (nothing if there is none); the names, and a reader of texts by name.
+    """Return the names in a local folder (none if it does not exist), and a reader of its texts.
 
     Raises
     ------
     InputError
-        It is none, or cannot be listed.
+        The path is not a folder, or cannot be listed.
     """
     refuse_long_names(out)
     path = local_path(out)
@@ -96,19 +97,19 @@ def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:
 
 
 def temporary_name() -> str:
-    """Return a new hidden name, which nobody can foresee, for a file that is not complete yet."""
+    """Return a new hidden, unpredictable name for an incomplete file."""
     return f".scribe-spark-{secrets.token_hex(16)}.tmp"
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether :func:`temporary_name` has made a name."""
+    """Return True if :func:`temporary_name` has made a name."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put a file where another one may be, in one step: readers see the old content or the new.
+    """Write a file in one step, so that readers see either the old content or the new one.
 
-    A symbolic link at `path` is replaced too: the file that it leads to stays as it is.
+    A symbolic link at `path` is replaced; the file that it points to stays.
 
     Raises
     ------
@@ -125,7 +126,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 @contextmanager
 def whole(path: Path) -> Iterator[None]:
-    """Delete a new file where what is done inside fails, as on a full disk."""
+    """Delete a new file if the ``with`` block fails, for example on a full disk."""
     try:
         yield
     except BaseException:
@@ -135,11 +136,12 @@ def whole(path: Path) -> Iterator[None]:
 
 
 def probe_local(out: str) -> None:
-    """Refuse a local folder that cannot be made or written, by doing so; no trace is left.
+    """Refuse a local folder that cannot be made or written; the test leaves no trace.
 
     Raises
     ------
     InputError
+        The folder cannot be made or written.
     """
     path = local_path(out)
     made: list[Path] = []
@@ -154,5 +156,5 @@ def probe_local(out: str) -> None:
         raise InputError("out", out, f"cannot be written ({one_line(error)})") from None
     finally:
         for folder in reversed(made):
-            with suppress(OSError):  # somebody else has put something there
+            with suppress(OSError):  # another process has written there
                 folder.rmdir()

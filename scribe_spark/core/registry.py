@@ -1,4 +1,4 @@
-"""Registries: what the package has of a kind, by name, and what a user adds to it."""
+"""Registries: the package's own entries of a kind by name, and the entries that users add."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that it is asked for by."""
+        """The name of the entry."""
 
 
 T = TypeVar("T", bound=Named)
 
 
 class Registry(Mapping[str, T]):
-    """Name -> entry, in the order in which they were registered.
+    """Entries by name, in the order of registration.
 
-    An entry of the package keeps its name.  An entry of a user may be registered again, as when a
-    cell of a notebook is run twice, and takes the place of the former one.
+    An entry of the package cannot be replaced.  An entry of a user may be registered again, for
+    example when a cell of a notebook runs twice; it then replaces the former one.
 
     Parameters
     ----------
     what : str
-        What an entry is, for messages.
+        The kind of entries, for messages.
     built_in : T
         The entries of the package.
     """
@@ -48,7 +48,7 @@ class Registry(Mapping[str, T]):
         return len(self._entries)
 
     def is_built_in(self, name: str) -> bool:
-        """Return whether an entry is the package's own."""
+        """Return True if an entry belongs to the package."""
         return name in self._built_in
 
     def register(self, entry: T) -> T:
@@ -57,7 +57,7 @@ class Registry(Mapping[str, T]):
         Raises
         ------
         ValueError
-            The package has one of that name.
+            The package has an entry of that name.
         """
         if entry.name in self._built_in:
             raise ValueError(
@@ -67,6 +67,6 @@ class Registry(Mapping[str, T]):
         return entry
 
     def unregister(self, name: str) -> None:
-        """Take a user's entry out again; nothing happens if there is none of that name."""
+        """Remove a user's entry, if there is one of that name."""
         if name not in self._built_in:
             self._entries.pop(name, None)

@@ -1,6 +1,6 @@
-"""The hash of rows of a table, as Spark's ``xxhash64`` computes it, in numpy.
+"""The hash of the rows of a table, as Spark's ``xxhash64`` computes it, in numpy.
 
-A column's hash is the seed of the next one's; NULL leaves it as it is.
+The hash of a column is the seed of the next column's hash; NULL does not change it.
 
 References
 ----------
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: What the hash of the first column starts from.
+#: The seed of the first column's hash.
 SEED = 42
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(prime)
@@ -27,9 +27,9 @@ _P1, _P2, _P3, _P4, _P5 = (
 
 
 def hash_rows(columns: Sequence[pa.Array]) -> np.ndarray:
-    """Return a hash of each row that depends on which columns are NULL: uint64.
+    """Return a hash of each row, which also depends on the positions of NULLs: uint64.
 
-    A row without NULL has the ``xxhash64`` of its values; one with NULLs also that of their places.
+    The hash of a row without NULL is the ``xxhash64`` of its values.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def hash_rows(columns: Sequence[pa.Array]) -> np.ndarray:
 
 
 def _hash_columns(columns: Sequence[pa.Array]) -> np.ndarray:
-    """``xxhash64`` of each row."""
+    """Return the ``xxhash64`` of each row."""
     hashed = np.full(len(columns[0]), SEED, dtype=np.uint64)
     for start in range(0, len(hashed), _ROWS_AT_ONCE):
         some = hashed[start : start + _ROWS_AT_ONCE]
@@ -64,7 +64,7 @@ def _hash_columns(columns: Sequence[pa.Array]) -> np.ndarray:
     return hashed
 
 
-#: What a column of so many rows takes on the way stays in the processor's cache.
+#: The number of rows that are hashed together, so that they stay in the processor's cache.
 _ROWS_AT_ONCE = 2**15
 
 
@@ -84,7 +84,7 @@ def _hash(column: pa.Array, seed: np.ndarray) -> np.ndarray:
 
 
 def _hash_texts(column: pa.Array, seed: np.ndarray) -> np.ndarray:
-    """Hash texts, of which there are few different ones."""
+    """Return the hashes of texts; equal texts are hashed once."""
     encoded = column.dictionary_encode()
     index = pc.fill_null(encoded.indices, -1).to_numpy()
     hashed = seed.copy()
@@ -95,7 +95,7 @@ def _hash_texts(column: pa.Array, seed: np.ndarray) -> np.ndarray:
 
 
 def hash_longs(value: np.ndarray, seed: np.ndarray) -> np.ndarray:
-    """Return the hashes of numbers of 64 bits; overflow is part of it: uint64."""
+    """Return the hashes of 64-bit numbers, modulo 2**64: uint64."""
     value, seed = np.broadcast_arrays(value, seed)
     if value.ndim != 1 or len(value) <= _ROWS_AT_ONCE:
         return _hash_longs(value, seed)
@@ -115,7 +115,7 @@ def _hash_int(value: np.ndarray, seed: np.ndarray) -> np.ndarray:
 
 
 def hash_bytes(text: bytes, seed: np.ndarray) -> np.ndarray:
-    """Return the hashes of one text from several seeds; overflow is part of it: uint64."""
+    """Return the hashes of one text with several seeds, modulo 2**64: uint64."""
     longs = np.frombuffer(text[: len(text) // 8 * 8], "<u8")
     at = len(text) // 32 * 4
     if at:

@@ -1,12 +1,12 @@
 """128-bit arithmetic on nodeIds and keys: as Columns, as halves in numpy, and as `Wide` numbers.
 
-An id is the two halves of an unsigned 128-bit number.  As Columns each is a BIGINT (``hi``,
-``lo``), so bit patterns are kept and signed order is *not* ring order.  In numpy each half is a
-uint64; functions of halves end in ``_np``.  Digits are base 2**b, most significant first.
+An id is the two halves of an unsigned 128-bit number.  As Columns, each half is a BIGINT (``hi``,
+``lo``) with the same bits, so signed order is *not* ring order.  In numpy each half is a uint64;
+functions of halves end in ``_np``.  Digits have base 2**b, most significant first.
 
 `Wide` is for kernels that are written once for keys of any length: keys of at most 63 bits are
-plain arrays of uint64 there, longer ones are `Wide`, which has the operators of numpy; where numpy
-has a function and not an operator, there is one here that takes both.
+plain arrays of uint64, longer ones are `Wide`, which has numpy's operators.  For numpy's functions,
+this module has functions that take both.
 
 References
 ----------
@@ -54,12 +54,12 @@ BITS = 128
 
 
 def halves(name: str) -> tuple[Column, Column]:
-    """The columns of the id `name`: ``name_hi, name_lo``."""
+    """Return the columns of the id `name`: ``name_hi, name_lo``."""
     return F.col(f"{name}_hi"), F.col(f"{name}_lo")
 
 
 def half_of_digest(digest_hex: Column, half: int) -> Column:
-    """Half 0 (high) or 1 (low) of the first 128 bits of a hex digest, as BIGINT."""
+    """Return half 0 (high) or 1 (low) of the first 128 bits of a hex digest, as BIGINT."""
     piece = F.substring(digest_hex, 1 + 16 * half, 16)
     return F.conv(piece, 16, -10).cast("bigint")
 
@@ -68,7 +68,7 @@ def half_of_digest(digest_hex: Column, half: int) -> Column:
 
 
 def digit_np(hi: np.ndarray, lo: np.ndarray, position: int, b: int) -> np.ndarray:
-    """The digit at `position` of uint64 halves: int64, same shape."""
+    """Return the digit at `position` of ids from their uint64 halves: int64, same shape."""
     per_half = 64 // b
     half, place = (hi, position) if position < per_half else (lo, position - per_half)
     shift = np.uint64(64 - b * (place + 1))
@@ -84,7 +84,7 @@ def _leading_zeros_np(x: np.ndarray) -> np.ndarray:
 
 
 def digit_at_np(hi: np.ndarray, lo: np.ndarray, position: np.ndarray, b: int) -> np.ndarray:
-    """The digit of each id at its own position: int64."""
+    """Return the digit of each id at its own position: int64."""
     per_half = 64 // b
     half = np.where(position < per_half, hi, lo)
     shift = (64 - b * (position % per_half + 1)).astype(np.uint64)
@@ -92,14 +92,14 @@ def digit_at_np(hi: np.ndarray, lo: np.ndarray, position: np.ndarray, b: int) ->
 
 
 def shared_digits_np(a_hi, a_lo, b_hi, b_lo, b: int) -> np.ndarray:
-    """Return how many leading digits a and b share, row by row: int64, 128 / b for equal ids."""
+    """Return the number of leading digits that a and b share: int64, 128 / b for equal ids."""
     high, low = a_hi ^ b_hi, a_lo ^ b_lo
     zeros = np.where(high != 0, _leading_zeros_np(high), 64 + _leading_zeros_np(low))
     return zeros // b
 
 
 def lt_np(a_hi, a_lo, b_hi, b_lo) -> np.ndarray:
-    """a < b, row by row (uint64 halves)."""
+    """Return a < b, row by row, from uint64 halves."""
     return (a_hi < b_hi) | ((a_hi == b_hi) & (a_lo < b_lo))
 
 
@@ -133,7 +133,7 @@ class Wide:
 
     @classmethod
     def join(cls, *parts: Wide) -> Wide:
-        """The numbers of several, one after the other."""
+        """Return the numbers of several arrays, one after the other."""
         hi, lo = (np.concatenate([getattr(part, half) for part in parts]) for half in cls.__slots__)
         return cls(hi, lo)
 
@@ -151,7 +151,7 @@ class Wide:
         return Wide(self.hi & other.hi, self.lo & other.lo)
 
     def __rshift__(self, by: int) -> Wide:
-        """Shifted by 0 to 127."""
+        """Return the numbers shifted right by 0 to 127 bits."""
         if by == 0:
             return self
         if by >= 64:
@@ -186,33 +186,33 @@ Numbers: TypeAlias = Any
 
 
 def constant(value: int, bits: int) -> Any:
-    """A number that is the same in all rows: a uint64, or a `Wide` of two."""
+    """Return one number for all rows: a uint64, or a `Wide` of two uint64."""
     if bits <= NARROW_BITS:
         return np.uint64(value)
     return Wide(np.uint64(value >> 64), np.uint64(value & (2**64 - 1)))  # type: ignore[arg-type]
 
 
 def number(value: np.ndarray, like: Numbers) -> Numbers:
-    """Whole numbers below 2**63 as numbers of the kind of `like`."""
+    """Return whole numbers below 2**63 in the type of `like`."""
     value = value.astype(np.uint64)
     return Wide(np.zeros_like(value), value) if isinstance(like, Wide) else value
 
 
 def from_halves(hi: np.ndarray, lo: np.ndarray, bits: int) -> Numbers:
-    """Numbers of `bits` bits from their halves (int64 or uint64 of the same bits)."""
+    """Return numbers of `bits` bits from their halves (int64 or uint64 with the same bits)."""
     hi, lo = hi.view(np.uint64), lo.view(np.uint64)
     return lo if bits <= NARROW_BITS else Wide(hi, lo)
 
 
 def halves_of(numbers: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    """High and low halves: uint64."""
+    """Return the high and low halves of numbers: uint64."""
     if isinstance(numbers, Wide):
         return numbers.hi, numbers.lo
     return np.zeros_like(numbers), numbers
 
 
 def where(condition: np.ndarray, a: Numbers, b: Numbers) -> Numbers:
-    """As ``numpy.where``."""
+    """Choose elements as ``numpy.where`` does."""
     if isinstance(a, Wide):
         assert isinstance(b, Wide)
         return Wide(np.where(condition, a.hi, b.hi), np.where(condition, a.lo, b.lo))
@@ -220,42 +220,43 @@ def where(condition: np.ndarray, a: Numbers, b: Numbers) -> Numbers:
 
 
 def minimum(a: Numbers, b: Numbers) -> Numbers:
-    """The lesser number of each row."""
+    """Return the lesser number of each row."""
     return where(a < b, a, b)
 
 
 def maximum(a: Numbers, b: Numbers) -> Numbers:
-    """The greater number of each row."""
+    """Return the greater number of each row."""
     return where(a > b, a, b)
 
 
 def concatenate(parts: Sequence[Numbers]) -> Numbers:
-    """As ``numpy.concatenate``."""
+    """Join arrays as ``numpy.concatenate`` does."""
     return Wide.join(*parts) if isinstance(parts[0], Wide) else np.concatenate(parts)
 
 
 def lexsort(numbers: Numbers, ring: np.ndarray) -> np.ndarray:
-    """The order by ring, then by number."""
+    """Return the order by ring, then by number."""
     if isinstance(numbers, Wide):
         return np.lexsort((numbers.lo, numbers.hi, ring))
     return np.lexsort((numbers, ring))
 
 
 def to_float(numbers: Numbers) -> np.ndarray:
-    """The nearest float64, up to one unit in the last place."""
+    """Return the nearest float64, exact up to one unit in the last place."""
     if isinstance(numbers, Wide):
         return numbers.hi * 2.0**64 + numbers.lo
     return numbers.astype(np.float64)
 
 
 def divide(numbers: Numbers, by: np.ndarray | int) -> tuple[Numbers, np.ndarray]:
-    """Quotient and remainder (uint64) of a division by whole numbers from 1 to 2**32 - 1.
+    """Return quotient and remainder (uint64) of a division by whole numbers from 1 to 2**32 - 1.
 
     Parameters
     ----------
     numbers : Numbers
+        The dividends.
     by : int or ndarray of int
-        One divisor, or one a row.
+        One divisor for all, or one for each row.
     """
     if isinstance(by, int) and by & (by - 1) == 0:
         rest = (numbers.lo if isinstance(numbers, Wide) else numbers) & np.uint64(by - 1)
@@ -265,7 +266,7 @@ def divide(numbers: Numbers, by: np.ndarray | int) -> tuple[Numbers, np.ndarray]
     divisor = np.uint64(by) if isinstance(by, int) else by.astype(np.uint64)
     if not isinstance(numbers, Wide):
         return numbers // divisor, numbers % divisor
-    # long division with digits of 32 bits; the remainder of the high half is its first digits'
+    # long division with digits of 32 bits, from the most significant one
     hi = numbers.hi // divisor
     rest = numbers.hi - hi * divisor
     lo = np.zeros_like(numbers.lo)
@@ -278,7 +279,7 @@ def divide(numbers: Numbers, by: np.ndarray | int) -> tuple[Numbers, np.ndarray]
 
 
 def times(numbers: Numbers, by: np.ndarray) -> Numbers:
-    """Products with whole numbers below 2**32, one a row; modulo the width."""
+    """Return products with whole numbers below 2**32, one per row, modulo the width."""
     factor = by.astype(np.uint64)
     if not isinstance(numbers, Wide):
         return numbers * factor

@@ -1,7 +1,8 @@
 """Sizes, rates and times with units, as people and Shadow's files write them, in whole base units.
 
 A size is in bytes, a rate in bits per second, a time in microseconds.  KB is 1,000 bytes and KiB is
-1,024; upper and lower case matter as far as they tell bits from bytes and milli from mega.
+1,024 bytes.  Upper and lower case matter only where they distinguish bits from bytes, or milli from
+mega.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ MOST_BYTES = 10**12
 MOST_BITS_PER_SECOND = 10**15
 MOST_MICROSECONDS = 10**12
 
-#: How long a round lasts where nothing else is said: Pastry's and Scribe's period of maintenance.
+#: The default length of a round: the period of maintenance of Pastry and Scribe.
 NOMINAL_SECONDS = 30.0
 
 _NUMBER = re.compile(
     r"([+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))\s*(.{0,20})", re.ASCII
 )
 
-#: Prefixes by their short and their long spelling.
+#: The factors of prefixes, by their short and long spellings.
 _PREFIXES = {
     **{"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12},
     **{"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40},
@@ -54,7 +55,9 @@ _TIMES = {
 
 @dataclass(frozen=True)
 class _Scale:
-    """The units of a quantity, its greatest value, and the spellings that :func:`canonical` has."""
+    """The units of a quantity, its greatest value, and the spellings that
+    :func:`canonical` uses.
+    """
 
     units: dict[str, Fraction]
     base: str
@@ -91,17 +94,19 @@ def parse(quantity: Quantity, text: object, least: int = 0, usual: str = "") -> 
 
     Parameters
     ----------
+    quantity : str
+        ``size``, ``rate`` or ``time``.
     text : str
         A number and a unit, with or without a space between them.
     least : int
-        The least value that is allowed, in base units.
+        The least allowed value, in base units.
     usual : str
-        The unit of a number without one; empty: such a number is refused.
+        The unit of a number without one; if it is empty, such a number is refused.
 
     Raises
     ------
     ValueError
-        Says what would do.
+        The text is bad; the error says what would be good.
     """
     scale = _SCALES[quantity]
     found = _NUMBER.fullmatch(text.strip()) if isinstance(text, str) else None
@@ -156,7 +161,7 @@ def parse_time(text: object, least: int = 0) -> int:
 
 
 def canonical(quantity: Quantity, value: int) -> str:
-    """Return the one spelling of a value: the largest unit of which the value is a whole number.
+    """Return the one spelling of a value, in the largest unit that gives a whole number.
 
     Examples
     --------

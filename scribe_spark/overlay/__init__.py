@@ -1,6 +1,6 @@
-"""The generic overlay: `route` and `send` by the engine, and the application on top of it.
+"""The generic overlay: the operations `route` and `send`, and applications on top of it.
 
-It knows no rule of routing: an overlay such as Pastry says which node a message goes to next.
+It has no rule of routing: a kind of overlay, such as Pastry, defines the next hop of a message.
 """
 
 from scribe_spark.overlay.application import Application, Step

@@ -1,4 +1,4 @@
-"""An overlay's rule of routing as a kernel: where messages at the nodes of a bucket go next.
+"""The rule of routing of an overlay as a kernel: the next hop of messages at the nodes of a bucket.
 
 References
 ----------
@@ -17,29 +17,29 @@ from scribe_spark.engine import Tables
 class NextHop(Protocol):
     """A rule of routing; picklable.
 
-    A rule that draws has an attribute `drawn_by`: the payload columns that key its draws, which it
-    gets after the keys.
+    A rule that draws random values has an attribute `drawn_by`: the payload columns that key its
+    draws.  It gets these columns as arguments after the keys.
     """
 
     def __call__(
         self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
     ) -> np.ndarray:
-        """Return the positions of the nodes that messages go to next: int64, shape (m,).
+        """Return the positions of the next hops of messages: int64, shape (m,).
 
         Parameters
         ----------
         first : int
             The position of the bucket's first node.
         tables : Tables
-            Of the bucket.
+            The tables of the bucket.
         at : ndarray of int64, shape (m,)
-            Positions of nodes of the bucket.
+            The positions of the nodes that have the messages.
         key_hi, key_lo : ndarray of uint64, shape (m,)
-            Halves of the keys.
+            Halves of the messages' keys.
 
         Returns
         -------
         ndarray of int64
-            The node itself where it is the root of the key; -1 where it knows nobody to ask.
+            The node itself if it is the root of the key; -1 if the node knows no next hop.
         """
         ...

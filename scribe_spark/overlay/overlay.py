@@ -1,4 +1,4 @@
-"""An overlay: nodes that route messages towards keys; tables at its edges are DataFrames."""
+"""An overlay: nodes that route messages towards keys; its users pass and get DataFrames."""
 
 from __future__ import annotations
 
@@ -349,7 +349,9 @@ class Overlay(ABC):
         names: Sequence[str],
         begin: Callable[[Facts, Columns], Columns],
     ) -> DataFrame:
-        """Return rows of a table as messages, packed: ``begin(facts, columns)`` says where."""
+        """Return rows of a table as packed messages; ``begin(facts, columns)`` says where they
+        start.
+        """
         facts, bounds, wanted = self.ring.facts, self.ring.bounds, list(names)
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -371,7 +373,7 @@ def _column(batch: pa.RecordBatch, name: str) -> np.ndarray:
 
 
 def _payload(messages: DataFrame, address: Sequence[str]) -> list[str]:
-    """Return the payload columns of messages, checked."""
+    """Return the payload columns of messages after a check of their names and types."""
     payload = [name for name in messages.columns if name not in address]
     taken = sorted(name for name in payload if name.lower() in OWN)
     if taken:
@@ -389,13 +391,13 @@ def _check_types(schema: StructType) -> None:
             raise ValueError(f"column {field.name}: {found}; a number, BOOLEAN or STRING would do")
 
 
-#: Names of tables of a bucket that no application's state can have: messages, and what the nodes of
-#: an overlay know.
+#: Names that no table of an application's state can have: the tables of messages and of the
+#: overlay's knowledge have them.
 _TAKEN = frozenset({MESSAGE, "leaf sets", "routing tables", "neighbours"})
 
 
 def _state(application: Application) -> dict[str, StructType]:
-    """Return the columns of the tables of an application's state, checked."""
+    """Return the columns of the tables of an application's state after a check."""
     tables: dict[str, StructType] = {}
     for name, columns in application.state.items():
         if name in _TAKEN or name.startswith(OUTCOMES):

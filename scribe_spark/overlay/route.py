@@ -34,26 +34,29 @@ OWN = frozenset({AT, "node", "next", "direct_us", *_KEY, *_WAY})
 
 
 class Finds(KnowsRing, Protocol):
-    """Knows all nodes, and finds them by number."""
+    """The type of objects that know all nodes and find them by number."""
 
     def find(self, number: np.ndarray) -> np.ndarray:
-        """Return the positions of nodes given by their numbers, -1 where there is none."""
+        """Return the positions of nodes from their numbers; -1 for unknown numbers."""
         ...
 
 
 @dataclass(frozen=True)
 class _Upcalls:
-    """The common part of both programs.
+    """The common part of the programs `Route` and `Send`.
 
     Attributes
     ----------
     bounds : ndarray of int64, shape (B + 1,)
+        The positions at which the buckets begin, and the number of nodes.
     facts : Finds
+        The nodes.
     application : Application
+        The application whose upcalls are called.
     payload : tuple of str
-        The columns of messages that are the application's.
+        The message columns of the application.
     state : mapping of Columns
-        Tables of the application's state without rows, by name.
+        The tables of the application's state without rows, by name.
     """
 
     bounds: np.ndarray
@@ -63,7 +66,7 @@ class _Upcalls:
     state: Mapping[str, Columns] | None = None
 
     def _open(self, tables: Tables, inbox: Inbox) -> list[Columns]:
-        """Return the messages that have come; the application's tables are there from now on."""
+        """Return the received messages, and create missing tables of the application."""
         for name, empty in (self.state or {}).items():
             if name in inbox:
                 tables[name] = {column: inbox[name][column] for column in empty}
@@ -72,7 +75,9 @@ class _Upcalls:
         return [inbox[MESSAGE]] if MESSAGE in inbox else []
 
     def _keep(self, tables: Tables, steps: list[Step], superstep: int) -> None:
-        """Keep what is handed back: a table for each superstep, so that none is written twice."""
+        """Store the outcomes of a superstep in a table of their own, so that no table is written
+        twice.
+        """
         found = [step.outcomes for step in steps if step.outcomes and count_rows(step.outcomes)]
         if found:
             tables[f"{OUTCOMES} {superstep}"] = concatenate(found)
@@ -80,14 +85,16 @@ class _Upcalls:
 
 @dataclass(frozen=True)
 class Route(_Upcalls):
-    """Messages go hop by hop to the roots of their keys.
+    """The program that moves messages hop by hop to the roots of their keys.
 
     Attributes
     ----------
     rule : NextHop
+        The rule of routing.
     kernel : Kernel
+        Delays between nodes.
     lan_us : int
-        Delay of a node's LAN link, each way.
+        The delay of a node's LAN link in each direction, in microseconds.
     """
 
     rule: Callable[..., np.ndarray] | None = None
@@ -95,7 +102,7 @@ class Route(_Upcalls):
     lan_us: int = 0
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Move messages a hop, or as far as the edge of the bucket; make the upcalls."""
+        """Move messages by one hop, or to the edge of the bucket, and call the application."""
         came = self._open(tables, inbox)
         first, last = int(self.bounds[bucket]), int(self.bounds[bucket + 1])
         steps: list[Step] = []
@@ -126,12 +133,12 @@ class Route(_Upcalls):
 
     @property
     def _alone(self) -> bool:
-        """Return whether the fate of a message does not depend on other messages at its node."""
+        """Return True if the fate of a message does not depend on other messages at its node."""
         unchanged = type(self.application).forward is Application.forward
         return unchanged or self.application.independent
 
     def _hop(self, first: int, tables: Tables, moving: Columns) -> tuple[Columns, Columns]:
-        """Return the messages that go on, and those that are at their root, as upcalls see them."""
+        """Return the messages that go on, and the messages at their root, as upcalls see them."""
         assert self.rule is not None
         at = moving[AT]
         hi, lo = (moving[name].view(np.uint64) for name in _KEY)
@@ -146,7 +153,7 @@ class Route(_Upcalls):
         return take(messages, goes), take(messages, ~goes)
 
     def _onward(self, onward: Columns) -> dict[str, np.ndarray]:
-        """Return the messages that go on, where they are then."""
+        """Return the messages that go on, moved to their next hop."""
         assert self.kernel is not None
         to = self.facts.find(onward["next"])
         messages, to = take(onward, to >= 0), to[to >= 0]
@@ -164,10 +171,10 @@ class Route(_Upcalls):
 
 @dataclass(frozen=True)
 class Send(_Upcalls):
-    """Messages go to the nodes that they are addressed to."""
+    """The program that delivers messages directly to their receivers."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Deliver messages; send what the application answers."""
+        """Deliver messages, and send the messages that the application returns."""
         came = self._open(tables, inbox)
         if not came:
             return {}
@@ -183,7 +190,9 @@ class Send(_Upcalls):
 
 
 def starting(facts: Finds, messages: Columns, payload: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Return messages of :class:`Route` at the nodes where they begin; lost where there is none."""
+    """Return messages of :class:`Route` at their first nodes; messages at unknown nodes
+    are lost.
+    """
     at = facts.find(messages["node"])
     there = at >= 0
     none = np.zeros(np.count_nonzero(there), dtype=np.int64)
