@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.pastry.lives import NEVER, KnowsLives, Lives
+from scribe_spark.pastry.lives import KnowsLives, Lives
 from scribe_spark.pastry.states import States
-
-__all__ = ["NEVER", "OverlayState"]
 
 
 @dataclass(frozen=True)
