@@ -67,11 +67,6 @@ class Histogram:
         """The maximal value; None for an empty histogram."""
         return float(self.values.max()) if self else None
 
-    @property
-    def min(self) -> float | None:
-        """The minimal value; None for an empty histogram."""
-        return float(self.values.min()) if self else None
-
     def mean(self, things: int | None = None) -> float | None:
         """Return the mean over all things, or over `things`, where uncounted ones have value 0."""
         total = self.total if things is None else things
