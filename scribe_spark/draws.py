@@ -17,19 +17,6 @@ from pyspark.sql import functions as F
 from scribe_spark.core.arrays import expand
 from scribe_spark.core.row_hash import SEED, hash_bytes, hash_longs
 
-__all__ = [
-    "below",
-    "bits",
-    "bits_np",
-    "distinct_below",
-    "more_bits",
-    "sample_others",
-    "stream",
-    "stream_at",
-    "uniform",
-    "whole_numbers",
-]
-
 
 def bits(seed: int, purpose: str, *rows: Column | str) -> Column:
     """64 random bits (BIGINT) for each row, keyed by (seed, purpose, rows)."""

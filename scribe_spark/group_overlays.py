@@ -62,8 +62,6 @@ from scribe_spark.pending import (
 )
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["GroupOverlays", "Network", "Overlays"]
-
 #: Tables of a bucket: keys (group, node) of members, and of former members that died and whose
 #: death the others do not know yet.
 MEMBERS, SILENT = "members", "silent"

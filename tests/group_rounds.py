@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from in_memory import InMemory
+from overlay_state import OverlayState
 from split_states import state_of, tables_of
 from traffic import Traffic
 
@@ -16,7 +17,6 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lookups import Lookups
-from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
+from overlay_state import OverlayState
 
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.arrivals.wave import Given, states_in_buckets
-from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.underlay.protocol import Kernel

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from overlay_state import OverlayState
 
 from scribe_spark import draws
 from scribe_spark.core import u128
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.leaf_set_order import ring_leaves
-from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.states import NONE, States
 from scribe_spark.scribe.group_keys import Groups
 

@@ -21,6 +21,7 @@ from oracle.scribe_living.cases import World as Case
 from oracle.scribe_living.groups import Group, Settings
 from oracle.scribe_living.measures import PublicationResult
 from oracle.scribe_living.world import Event, Run, Snapshot
+from overlay_state import OverlayState
 from poisoned import PoisonedPlayer
 from split_states import empty_state, join_states, state_of
 from traffic import Traffic
@@ -31,7 +32,6 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.scribe.events import GroupEvents

@@ -20,6 +20,7 @@ from oracle.living.cases import small_events, small_rules
 from oracle.living.draws import Matrix, keyed_draw, random_idents
 from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import LookupResult, Snapshot, step
+from overlay_state import OverlayState
 
 from scribe_spark import draws
 from scribe_spark.config import WorldConfig
@@ -30,7 +31,6 @@ from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.lookups import LookupResults, Lookups
-from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult, play_round, see_round
 from scribe_spark.pastry.states import States

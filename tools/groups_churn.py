@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from scribe_spark.report.style import RC, curve_style
+from scribe_spark.report.style import curve_style
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.worlds.steady import WINDOW
 from tools.groups_tables import (
@@ -221,13 +221,11 @@ def _waited(out: Path) -> list[str]:
 
 def churn_figure(out: Path) -> str | None:
     """The figure as SVG, of the first seed of each lifetime; None without a world of churn."""
-    from matplotlib import style
 
     worlds = _worlds(out)
     if not worlds:
         return None
-    with style.context(["default", RC]):
-        figure = new_figure(7.2, 2.9)
+    with new_figure(7.2, 2.9) as figure:
         panels = figure.add_axes((0.08, 0.16, 0.4, 0.74)), figure.add_axes((0.58, 0.16, 0.4, 0.74))
         for place, (life, seeds) in enumerate(worlds.items()):
             one = seeds[0].measures.loc[1 : seeds[0].last]

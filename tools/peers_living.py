@@ -23,7 +23,7 @@ import pandas as pd
 
 from scribe_spark.core.paths import replace_file
 from scribe_spark.pastry.tally import MESSAGE_KINDS
-from scribe_spark.report.style import RC, curve_style
+from scribe_spark.report.style import curve_style
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.worlds.steady import WINDOW
@@ -336,10 +336,8 @@ _ROWS = {
 
 def figure(found: dict[tuple[str, str], list[Seen]]) -> str:
     """Return the figure as SVG, by the round of publication: the share delivered, and RAD."""
-    from matplotlib import style
 
-    with style.context(["default", RC]):
-        drawing = new_figure(7.6, 5.6)
+    with new_figure(7.6, 5.6) as drawing:
         words = []
         scenarios = [one for one in _SCENARIOS if any(scenario == one for scenario, _ in found)]
         for row, (drawn, heading) in enumerate(_ROWS.items()):

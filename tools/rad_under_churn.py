@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from scribe_spark.core.paths import replace_file
-from scribe_spark.report.style import RC, curve_style
+from scribe_spark.report.style import curve_style
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.worlds.steady import WINDOW, first_steady
 from scribe_spark.worlds.summary import measures_by_round
@@ -97,10 +97,8 @@ def _mean(some: pd.DataFrame, measure: str) -> float:
 
 def figure(played: Mapping[str, Sequence[pd.DataFrame]]) -> str:
     """Return the figure as SVG, of the means over the seeds."""
-    from matplotlib import style
 
-    with style.context(["default", RC]):
-        drawing = new_figure(7.2, 2.5)
+    with new_figure(7.2, 2.5) as drawing:
         for place, (measure, what) in enumerate(_DRAWN.items()):
             axes = drawing.add_axes((0.07 + place * 0.325, 0.19, 0.25, 0.72))
             for line, (label, seeds) in enumerate(played.items()):

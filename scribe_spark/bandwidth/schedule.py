@@ -23,8 +23,6 @@ from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, first_rows, is_local, read_table
 from scribe_spark.remote_inputs import collect_remote
 
-__all__ = ["Channels", "Schedule", "check_schedule", "draw_schedule", "read_schedule"]
-
 _COLUMNS: dict[str, Kind] = {"time": "quantity", "group": "int", "node": "int", "size": "quantity"}
 
 

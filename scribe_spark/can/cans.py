@@ -13,8 +13,6 @@ from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.engine.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Placement", "zones_of_all", "zones_of_groups"]
-
 
 @dataclass(frozen=True)
 class Placement:

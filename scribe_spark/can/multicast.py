@@ -32,8 +32,6 @@ from scribe_spark.multicast import CONTROL, STATE, Multicast
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.schemas import MICROSECONDS
 
-__all__ = ["SYSTEM", "multicast", "placement_of"]
-
 SYSTEM = "can"
 
 

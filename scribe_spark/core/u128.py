@@ -22,31 +22,6 @@ import numpy as np
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-__all__ = [
-    "BITS",
-    "NARROW_BITS",
-    "Numbers",
-    "Wide",
-    "concatenate",
-    "constant",
-    "digit_at_np",
-    "digit_np",
-    "divide",
-    "from_halves",
-    "half_of_digest",
-    "halves",
-    "halves_of",
-    "lexsort",
-    "lt_np",
-    "maximum",
-    "minimum",
-    "number",
-    "shared_digits_np",
-    "times",
-    "to_float",
-    "where",
-]
-
 BITS = 128
 
 

@@ -5,7 +5,7 @@ The buckets of this module are any partition of keys, not intervals of the ring.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,33 @@ def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[str, C
         yield bucket, {name: concatenate(parts) for name, parts in by_name.items()}
 
 
+def count_in_buckets(
+    sent: Batches,
+    buckets: int,
+    count: Callable[[dict[str, Columns]], Iterator[tuple[str, Columns]]],
+) -> dict[str, dict[str, np.ndarray]]:
+    """Count what meets in each bucket; return the columns of all buckets by name, in one Spark job.
+
+    Parameters
+    ----------
+    sent : Batches
+        `ROWS`, as of :func:`send`.
+    count : callable
+        ``count(come)``: from the columns of a bucket by name, yields names and columns.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for bucket, come in gather(batches):
+            for name, columns in count(come):
+                yield from pack_rows(bucket, bucket, True, name, columns)
+
+    counted = Batches.made(meet(sent, buckets), run, ROWS).frame.toArrow()
+    parts: dict[str, list[Columns]] = {}
+    for row in read_rows(counted.to_batches()):
+        parts.setdefault(row.name, []).append(row.read())
+    return {name: concatenate(several) for name, several in sorted(parts.items())}
+
+
 def play_lazily(program: Program, first: Batches, supersteps: int) -> DataFrame:
     """Play some supersteps of a program in one Spark job; return the rows after it; lazy.
 
@@ -66,9 +93,11 @@ def distinct_rows(*keys: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], np.n
     return order[start], [key[start] for key in ordered], np.diff(start, append=len(order))
 
 
-def add_rows(value: str, columns: Columns, *keys: str) -> dict[str, np.ndarray]:
-    """Sum `value` over the rows with equal `keys`; return one row per combination, sorted."""
+def add_rows(values: str | tuple[str, ...], columns: Columns, *keys: str) -> dict[str, np.ndarray]:
+    """Sum values over the rows with equal `keys`; return one row per combination, sorted."""
     order = order_of(*(columns[key] for key in keys))
     ordered = take(columns, order)
     start = run_starts(*(ordered[key] for key in keys))
-    return {**take(ordered, start), value: np.add.reduceat(ordered[value], start)}
+    names = (values,) if isinstance(values, str) else values
+    sums = {name: np.add.reduceat(ordered[name], start) for name in names}
+    return {**take(ordered, start), **sums}

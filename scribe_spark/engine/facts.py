@@ -23,8 +23,6 @@ from scribe_spark.engine.ring import Ring, ring_of
 from scribe_spark.runtime.distribute import arrays_of_rows, discard_arrays, open_array
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Facts", "KnowsRing", "RingInMemory", "bucket_bounds", "distribute_facts"]
-
 
 class KnowsRing(Protocol):
     """An object with the ring: all nodes in order of nodeId, with the indices of their routers."""

@@ -55,13 +55,6 @@ class Ring(Rows):
         return order, self.node[order]
 
     @functools.cached_property
-    def rank(self) -> np.ndarray:
-        """The rank of each node in the order of nodeIds: int32, shape (K,)."""
-        rank = np.empty(len(self), dtype=np.int32)
-        rank[self.by_rank] = np.arange(len(self), dtype=np.int32)
-        return rank
-
-    @functools.cached_property
     def by_rank(self) -> np.ndarray:
         """The index of the node at each rank: int64, shape (K,)."""
         return np.lexsort((self.lo, self.hi))

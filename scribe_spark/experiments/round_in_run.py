@@ -53,7 +53,6 @@ from scribe_spark.systems import MESH, System
 if TYPE_CHECKING:
     from scribe_spark.experiments.simulation import Simulation
 
-__all__ = ["play_round_0"]
 
 #: Before the names of the system's tables.
 _PREFIX = "system/"

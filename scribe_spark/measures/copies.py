@@ -15,11 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import run_starts
-from scribe_spark.core.keys import order_of
-from scribe_spark.engine.exchange import add_rows, gather, meet, send
-from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
-from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine.exchange import add_rows, count_in_buckets, send
+from scribe_spark.engine.packing import Columns
 from scribe_spark.measures.distributions import histogram_metrics, values_of
 from scribe_spark.measures.histogram import Histogram, add_counts
 from scribe_spark.measures.link_stress import packet_metrics
@@ -40,6 +37,7 @@ from scribe_spark.measures.schedules import (
 from scribe_spark.measures.stress import EDGE_COLUMNS
 from scribe_spark.multicast import EDGES, PAYLOAD
 from scribe_spark.runtime.batches import Batches, by_text
+from scribe_spark.schemas import ROWS
 from scribe_spark.systems import IP, MESH, System, find_system
 
 #: The section of the paper that compares Scribe with other systems.
@@ -178,8 +176,7 @@ def _collect_duplicates(run: RunTables) -> dict[str, Duplicates]:
     """Count the copies that reach each node of each group; one Spark job."""
     if "copies" not in run:
         return {}
-    buckets = run.buckets
-    message = PUBLICATION if SCHEDULE in run else "group"
+    buckets, message = run.buckets, PUBLICATION if SCHEDULE in run else "group"
 
     def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):
@@ -188,43 +185,26 @@ def _collect_duplicates(run: RunTables) -> dict[str, Duplicates]:
             names = ("group", "receiver", "first")
             columns = {n: payload.column(n).cast(pa.int64()).to_numpy() for n in names}
             columns["copies"] = np.ones(len(payload), dtype=np.int64)
-            added = _add_copies(columns)
+            added = add_rows(("first", "copies"), columns, "group", "receiver")
             yield from send(buckets, system, added["receiver"], added)
 
-    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for bucket, come in gather(batches):
-            for system, columns in come.items():
-                added = _add_copies(columns)
-                late = added["copies"] - added["first"]
-                value, receipts = np.unique(late[added["first"] > 0], return_counts=True)
-                sums = {n: np.array([added[n].sum()]) for n in ("copies", "first")}
-                yield from pack_rows(bucket, bucket, True, f"{_SUMS} {system}", sums)
-                counts = {"value": value, "count": receipts}
-                yield from pack_rows(bucket, bucket, True, f"{_COUNTS} {system}", counts)
+    def count(come: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
+        for system, columns in come.items():
+            added = add_rows(("first", "copies"), columns, "group", "receiver")
+            late = added["copies"] - added["first"]
+            value, receipts = np.unique(late[added["first"] > 0], return_counts=True)
+            yield f"{_SUMS} {system}", {n: np.array([added[n].sum()]) for n in ("copies", "first")}
+            yield f"{_COUNTS} {system}", {"value": value, "count": receipts}
 
     names = ["system", message, "receiver", "kind", "first"]
     sent = run.batches("copies", names).then(add, ROWS)
-    found = Batches.made(meet(sent, buckets), count, ROWS).frame.toArrow()
-    parts: dict[str, list[Columns]] = {}
-    for row in read_rows(found.to_batches()):
-        parts.setdefault(row.name, []).append(row.read())
-    tables = {name: concatenate(several) for name, several in parts.items()}
+    tables = count_in_buckets(sent, buckets, count)
     systems = sorted(name.removeprefix(f"{_SUMS} ") for name in tables if name.startswith(_SUMS))
     return {system: _added(tables, system) for system in systems}
 
 
 #: The prefixes of the tables that buckets return; a system's name follows.
 _SUMS, _COUNTS = "sums of", "counts of"
-
-
-def _add_copies(columns: Columns) -> dict[str, np.ndarray]:
-    """Sum copies and first copies for each (group, receiver)."""
-    keys = ("group", "receiver")
-    order = order_of(*(columns[key] for key in keys))
-    ordered = take(columns, order)
-    start = run_starts(*(ordered[key] for key in keys))
-    sums = {n: np.add.reduceat(ordered[n], start) for n in ("first", "copies") if len(start)}
-    return {**take(ordered, start), **sums}
 
 
 def _added(tables: Mapping[str, Columns], system: str) -> Duplicates:
@@ -307,27 +287,21 @@ def _by_node(run: RunTables, table: str, node: str, value: str) -> pd.DataFrame 
             added = add_rows("value", {n: c.to_numpy() for n, c in columns.items()}, "node")
             yield from send(buckets, system, added["node"], added)
 
-    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _, come in gather(batches):
-            for system, columns in sorted(come.items()):
-                sums, nodes = np.unique(
-                    add_rows("value", columns, "node")["value"], return_counts=True
-                )
-                names = pa.repeat(pa.scalar(system), len(sums))
-                yield pa.RecordBatch.from_arrays(
-                    [names, pa.array(sums), pa.array(nodes)], names=["system", "value", "count"]
-                )
+    def count(come: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
+        for system, columns in come.items():
+            sums = add_rows("value", columns, "node")["value"]
+            of_nodes, nodes = np.unique(sums, return_counts=True)
+            yield system, {"value": of_nodes, "count": nodes}
 
     sent = run.batches(table, ["system", node, value]).then(add, ROWS)
-    counted = Batches.made(meet(sent, buckets), count, _COUNTED).frame.toArrow().to_pandas()
-    there = counted.groupby("system")["count"].sum()
-    zeros = pd.DataFrame({"system": there.index, "value": 0, "count": run.nodes - there.to_numpy()})
-    every = pd.concat([counted, zeros[zeros["count"] > 0]])
-    every = every.groupby(["system", "value"], as_index=False)["count"].sum()
-    return every.astype({"value": float, "count": int})
-
-
-_COUNTED = "system string, value bigint, count bigint"
+    rows = []
+    for system, columns in count_in_buckets(sent, buckets, count).items():
+        others = run.nodes - columns["count"].sum()
+        all_nodes = add_counts(np.r_[columns["value"], 0], np.r_[columns["count"], others])
+        counted = zip(all_nodes.values, all_nodes.counts, strict=True)
+        rows += [(system, value, count) for value, count in counted if count]
+    found = pd.DataFrame(rows, columns=["system", "value", "count"])
+    return found.astype({"value": float, "count": int})
 
 
 def _keeps_children_only(system: System) -> bool:

@@ -20,9 +20,8 @@ from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import find_sorted
 from scribe_spark.core.keys import common_keys
-from scribe_spark.engine.exchange import gather, meet, send
-from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
-from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine.exchange import count_in_buckets, gather, meet, send
+from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.delay_sums import add_delays, ratios_of_groups
 from scribe_spark.measures.distributions import histogram_metrics, values_of
 from scribe_spark.measures.formulas import RDP_BOUNDS, ratio_numbers, whole_shares
@@ -30,7 +29,7 @@ from scribe_spark.measures.group_size import group_of_rank_1
 from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables, forwards
 from scribe_spark.measures.schedules import PUBLICATION, with_publication
 from scribe_spark.runtime.batches import Batches, Table, by_text
-from scribe_spark.schemas import GROUP_DELAY, MICROSECONDS
+from scribe_spark.schemas import GROUP_DELAY, MICROSECONDS, ROWS
 from scribe_spark.systems import baseline
 
 
@@ -145,22 +144,14 @@ def group_penalties(
                 columns = {n: mine.column(n).to_numpy() for n in (*keys, "delay_ms")}
                 yield from send(buckets, system, columns["node"], columns)
 
-    def compared(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for bucket, come in gather(batches):
-            for system in sorted(come):
-                yield from pack_rows(
-                    bucket, bucket, True, _SUMS + system, _delay_sums(come[system])
-                )
-                if system in systems and base in come:
-                    ratio = _ratios(come[system], come[base])
-                    yield from pack_rows(bucket, bucket, True, _RATIOS + system, {"ratio": ratio})
+    def compared(come: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
+        for system in sorted(come):
+            yield _SUMS + system, _delay_sums(come[system])
+            if system in systems and base in come:
+                yield _RATIOS + system, {"ratio": _ratios(come[system], come[base])}
 
     sent = Batches.of(deliveries, names).then(of_group, ROWS)
-    found = Batches.made(meet(sent, buckets), compared, ROWS).frame.toArrow()
-    parts: dict[str, list[Columns]] = {}
-    for row in read_rows(found.to_batches()):
-        parts.setdefault(row.name, []).append(row.read())
-    rows = {name: concatenate(several) for name, several in parts.items()}
+    rows = count_in_buckets(sent, buckets, compared)
     if _SUMS + base not in rows:
         return {}
     return {

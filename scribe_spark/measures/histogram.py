@@ -49,6 +49,10 @@ class Histogram:
         """Return the number of things with at most each value of `x`."""
         return np.r_[0.0, self.at_most][np.searchsorted(self.values, x, side="right")]
 
+    def share_at_most(self, x: np.ndarray) -> np.ndarray:
+        """Per cent of the things with at most each of some values."""
+        return 100 * self.count_at_most(x) / self.total
+
     def count_at_least(self, x: np.ndarray) -> np.ndarray:
         """Return the number of things with at least each value of `x`; NaN above the maximum."""
         return np.r_[self.at_least, np.nan][np.searchsorted(self.values, x)]
@@ -62,11 +66,6 @@ class Histogram:
     def max(self) -> float | None:
         """The maximal value; None for an empty histogram."""
         return float(self.values.max()) if self else None
-
-    @property
-    def min(self) -> float | None:
-        """The minimal value; None for an empty histogram."""
-        return float(self.values.min()) if self else None
 
     def mean(self, things: int | None = None) -> float | None:
         """Return the mean over all things, or over `things`, where uncounted ones have value 0."""

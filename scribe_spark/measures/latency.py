@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from scribe_spark.engine.exchange import gather, meet, send
-from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
-from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine.exchange import count_in_buckets, send
+from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.histogram import Histogram, add_counts
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, every_system
 from scribe_spark.measures.percentiles import (
@@ -35,7 +34,7 @@ from scribe_spark.measures.percentiles import (
 from scribe_spark.measures.schedules import PUBLICATION, ScheduledMessages, with_publication
 from scribe_spark.multicast import HOPS
 from scribe_spark.runtime.batches import Batches, by_text
-from scribe_spark.schemas import LATENCY, LATENCY_COUNTS
+from scribe_spark.schemas import LATENCY, LATENCY_COUNTS, ROWS
 from scribe_spark.systems import System, baseline
 
 #: The columns of `deliveries` that are needed for latencies.
@@ -100,26 +99,18 @@ def collect_latencies(
                 columns = {"group": group, "latency": hops}
                 yield from send(buckets, _name(system, IN_HOPS), group, columns)
 
-    def sort(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for bucket, came in gather(batches):
-            if base not in came:
-                continue
-            groups, expected = np.unique(came[base]["group"], return_counts=True)
-            for name, columns in came.items():
-                latency = columns["latency"]
-                rows = publication_latencies(columns["group"], latency, groups, expected)
-                yield from pack_rows(bucket, bucket, True, f"{_PUBLICATIONS} {name}", rows)
-                value, count = np.unique(latency, return_counts=True)
-                counts = {"value": value, "count": count}
-                yield from pack_rows(bucket, bucket, True, f"{_COUNTS} {name}", counts)
+    def sort(came: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
+        if base not in came:
+            return
+        groups, expected = np.unique(came[base]["group"], return_counts=True)
+        for name, columns in came.items():
+            latency = columns["latency"]
+            rows = publication_latencies(columns["group"], latency, groups, expected)
+            yield f"{_PUBLICATIONS} {name}", rows
+            value, count = np.unique(latency, return_counts=True)
+            yield f"{_COUNTS} {name}", {"value": value, "count": count}
 
-    sent = deliveries.then(spread, ROWS)
-    parts: dict[str, list[Columns]] = {}
-    for row in read_rows(
-        Batches.made(meet(sent, buckets), sort, ROWS).frame.toArrow().to_batches()
-    ):
-        parts.setdefault(row.name, []).append(row.read())
-    tables = {name: concatenate(several) for name, several in sorted(parts.items())}
+    tables = count_in_buckets(deliveries.then(spread, ROWS), buckets, sort)
     found = {}
     for name, rows in tables.items():
         kind, system, unit = name.split(" ")

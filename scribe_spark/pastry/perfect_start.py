@@ -12,15 +12,12 @@ import numpy as np
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.leaf_set_order import ring_leaves
 from scribe_spark.pastry.nearest_entries import nearest_entries
-from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.states import NONE, States
 from scribe_spark.underlay.protocol import Kernel
 
 
-def perfect_start(
-    known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel
-) -> OverlayState:
-    """Return the overlay with perfect tables.
+def perfect_states(known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel) -> States:
+    """Return the states of all nodes, of which the live ones have perfect tables.
 
     Parameters
     ----------
@@ -37,4 +34,4 @@ def perfect_start(
     states.leaves[live] = named[leaves]
     for row, entries in enumerate(nearest_entries(known.take(live), 0, kernel, b)):
         states.cells[live, row] = named[entries]
-    return OverlayState.of(states, live)
+    return states

@@ -16,11 +16,8 @@ from scribe_spark.engine import Program
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import Steps
 from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
-from scribe_spark.engine.player import play_in_turn
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.lives import KnowsLives, Lives
-
-__all__ = ["Player", "play_in_turn"]
 
 
 class Player:

@@ -14,6 +14,7 @@ import numpy as np
 
 from scribe_spark.engine import Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
+from scribe_spark.engine.player import play_in_turn
 from scribe_spark.engine.program import Together
 from scribe_spark.pastry.arrivals.observer import MESSAGES
 from scribe_spark.pastry.arrivals.wave import LEAVES_BEFORE, NodeProgram
@@ -28,7 +29,7 @@ from scribe_spark.pastry.lookups import (
     look_up,
     lookup_results,
 )
-from scribe_spark.pastry.player import Player, play_in_turn
+from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.states import LEAVES
 from scribe_spark.pastry.table_maintenance import maintain_tables
 from scribe_spark.pastry.table_repair import FindDead, close_phase

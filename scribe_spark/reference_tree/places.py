@@ -19,8 +19,6 @@ from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.sessions import describe_jobs
 
-__all__ = ["places", "put_together"]
-
 
 def places(
     nodes: DataFrame,

@@ -14,7 +14,7 @@ from scribe_spark.report.axes import log_axis, short_numbers
 from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.series import label_of
-from scribe_spark.report.style import RC, in_order, system_styles
+from scribe_spark.report.style import in_order, system_styles
 from scribe_spark.report.svg import PageFigure, new_figure, svg_element
 from scribe_spark.report.text import as_text
 from scribe_spark.systems import baseline, find_system
@@ -37,7 +37,6 @@ def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> PageFigure | None:
     systems : set of str
         The systems of the page.
     """
-    from matplotlib import style
     from matplotlib.ticker import MaxNLocator
 
     lines = {name: by_size(of) for name, of in delays.groupby("system") if _is_shown(str(name))}
@@ -46,8 +45,7 @@ def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> PageFigure | None:
         return None
     looks = system_styles({*systems, *order})
     words = " ".join(_words(name, lines[name]) for name in order)
-    with style.context(["default", RC]):  # whatever the user's matplotlibrc says
-        figure = new_figure(4.5, 3.15)
+    with new_figure(4.5, 3.15) as figure:
         axes = figure.add_axes((0.165, 0.135, 0.815, 0.83))
         axes.set_xlabel("group size (members)")
         axes.set_ylabel(f"RAD (mean delay / by {baseline().label})")

@@ -20,7 +20,7 @@ from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import origin, settings
 from scribe_spark.report.readouts import Line, Readout
 from scribe_spark.report.series import ALL_SYSTEMS, label_of, measure_in_words
-from scribe_spark.report.style import RC, marked_style
+from scribe_spark.report.style import marked_style
 from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
 from scribe_spark.report.text import ABSENT, PERCENT, as_setting, as_text
 from scribe_spark.report.world import draw_rounds, line_words
@@ -361,12 +361,10 @@ def _draw(
     names: Sequence[str],
 ) -> Drawn:
     """Draw the shares of things over one another: with at most x, or at least x on log scales."""
-    from matplotlib import style
     from matplotlib.ticker import FuncFormatter, NullFormatter, PercentFormatter
 
     looks = {label: {**look, "marker": None} for label, look in _looks(names).items()}
-    with style.context(["default", RC]):
-        figure = new_figure(4.6, 2.9)
+    with new_figure(4.6, 2.9) as figure:
         axes = figure.add_axes((0.17, 0.16, 0.8, 0.8))
         axes.set_xlabel(axis)
         told = []

@@ -12,9 +12,9 @@ from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.readouts import Line, Readout
 from scribe_spark.report.series import label_of
-from scribe_spark.report.style import RC, in_order, system_styles
+from scribe_spark.report.style import in_order, system_styles
 from scribe_spark.report.svg import PageFigure, new_figure, svg_element
-from scribe_spark.report.text import ABSENT, PERCENT, as_text
+from scribe_spark.report.text import ABSENT, PERCENT, as_percent, as_text
 
 _NAME, _TITLE = "figure-coverage", "Coverage over time"
 _CAPTION = (
@@ -40,7 +40,6 @@ def draw_coverage(
     systems : set of str
         The systems of the page.
     """
-    from matplotlib import style
     from matplotlib.ticker import PercentFormatter
 
     of_time = counts[counts["unit"] == "ms"]
@@ -58,8 +57,7 @@ def draw_coverage(
         + "."
         for name in order
     )
-    with style.context(["default", RC]):  # whatever the user's matplotlibrc says
-        figure = new_figure(4.5, 3.15)
+    with new_figure(4.5, 3.15) as figure:
         axes = figure.add_axes((0.165, 0.135, 0.815, 0.83))
         axes.set(xlabel="time since the message was sent (ms)", ylabel="members that have it (%)")
         told, ends = [], {}
@@ -80,7 +78,7 @@ def draw_coverage(
             legend_above(
                 figure, [(label_of(name), {"color": looks[name]["color"]}) for name in order]
             )
-        readout = Readout(axes, told, lambda ms: f"within {as_text(ms)} ms", _percent)
+        readout = Readout(axes, told, lambda ms: f"within {as_text(ms)} ms", as_percent)
         svg = svg_element(figure, _NAME, _TITLE, words, [readout])
         return PageFigure(_NAME, _TITLE, svg, _CAPTION, words, tables=("latency_counts", "latency"))
 
@@ -99,7 +97,3 @@ def _when(of: Histogram, shares: np.ndarray, percent: float) -> str:
 def _at_most(of: Histogram, x: np.ndarray, shares: np.ndarray):
     total = of.total / shares[-1] if shares[-1] else 1.0
     return lambda wanted: of.count_at_most(wanted) / total
-
-
-def _percent(value: float) -> str:
-    return as_text(float(f"{value:.4g}")) + PERCENT

@@ -22,7 +22,7 @@ from scribe_spark.report.histograms import read_histogram
 from scribe_spark.report.legends import legend_above
 from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.series import ALL_SYSTEMS, Series, label_of, measure_label, series_of
-from scribe_spark.report.style import DASHED, RC, spaced_markers, system_styles
+from scribe_spark.report.style import DASHED, spaced_markers, system_styles
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
 
@@ -69,7 +69,6 @@ def draw(
     published : mapping of str to float, optional
         The paper's values by the metric's name: those that it quotes are drawn as lines.
     """
-    from matplotlib import style
 
     series = series_of(spec, distributions)
     read = [
@@ -89,8 +88,7 @@ def draw(
         if published is not None and mark.is_published(published)
     ]
     words = _describe(spec, curves)
-    with style.context(["default", RC]):  # whatever the user's matplotlibrc says
-        figure = new_figure(4.5, 3.15)
+    with new_figure(4.5, 3.15) as figure:
         axes = figure.add_axes((0.165, 0.135, 0.815, 0.83))
         axes.set_xlabel(spec.x)
         axes.set_ylabel(spec.y)

@@ -14,9 +14,9 @@ from scribe_spark.report.axes import byte_numbers
 from scribe_spark.report.legends import legend_above
 from scribe_spark.report.readouts import Line, Readout, Spot, coordinate
 from scribe_spark.report.series import label_of
-from scribe_spark.report.style import RC, in_order, system_styles
+from scribe_spark.report.style import in_order, system_styles
 from scribe_spark.report.svg import PageFigure, new_figure, svg_element
-from scribe_spark.report.text import PERCENT, as_bytes, as_text
+from scribe_spark.report.text import PERCENT, as_bytes, as_percent, as_text
 
 #: Direction -> what a node does.
 _DIRECTIONS = {"up": "sends", "down": "receives"}
@@ -114,7 +114,6 @@ def _by_class(by_part: pd.DataFrame | None, direction: str) -> list[_Bar]:
 
 
 def _bars(direction: str, does: str, bars: list[_Bar]) -> PageFigure:
-    from matplotlib import style
 
     name, title = f"figure-bytes-{direction}", f"Bytes that a node {does}"
     styles = system_styles({bar.system for bar in bars})
@@ -127,8 +126,7 @@ def _bars(direction: str, does: str, bars: list[_Bar]) -> PageFigure:
     gaps = np.cumsum([0] + [a.system != b.system for a, b in itertools.pairwise(bars)])
     at = np.arange(len(bars)) * _ROW + gaps * _GAP * any(bar.part for bar in bars)
     height = _TOP + at[-1] + _ROW + _BOTTOM
-    with style.context(["default", RC]):  # whatever the user's matplotlibrc says
-        figure = new_figure(_WIDTH, height)
+    with new_figure(_WIDTH, height) as figure:
         axes = figure.add_axes((0.3, _BOTTOM / height, 0.5, (at[-1] + _ROW) / height))
         for y, bar in zip(at, bars, strict=True):
             colour, thick = styles[bar.system]["color"], _ROW * 0.7
@@ -202,7 +200,6 @@ def _cut(label: str) -> str:
 
 
 def _cumulative(direction: str, does: str, payload: Mapping[str, Histogram]) -> PageFigure:
-    from matplotlib import style
     from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
     name, title = f"figure-bytes-{direction}-nodes", f"Nodes by the payload that each {does}"
@@ -212,8 +209,7 @@ def _cumulative(direction: str, does: str, payload: Mapping[str, Histogram]) -> 
         f"{as_bytes(of.median() or 0)}, and the greatest value is {as_bytes(of.max or 0)}."
         for system, of in payload.items()
     )
-    with style.context(["default", RC]):  # whatever the user's matplotlibrc says
-        figure = new_figure(4.5, 3.15)
+    with new_figure(4.5, 3.15) as figure:
         axes = figure.add_axes((0.165, 0.135, 0.79, 0.83))
         axes.set(xlabel=f"payload that a node {does}", ylabel="nodes with at most x (%)")
         axes.set_xscale("log")
@@ -227,7 +223,7 @@ def _cumulative(direction: str, does: str, payload: Mapping[str, Histogram]) -> 
             start = 0.0 if shown[0] else share[0]
             x, y = np.r_[least, of.values[shown], most], np.r_[start, share[shown], 100.0]
             axes.plot(x, y, color=colour, drawstyle="steps-post")
-            told.append(Line(label_of(system), colour, of.values[shown], _share(of)))
+            told.append(Line(label_of(system), colour, of.values[shown], of.share_at_most))
         axes.set_xlim(least, max(most, 2 * least))
         axes.set_ylim(0, 101)
         axes.xaxis.set_major_locator(LogLocator(numticks=8))
@@ -238,7 +234,7 @@ def _cumulative(direction: str, does: str, payload: Mapping[str, Histogram]) -> 
             legend_above(
                 figure, [(label_of(one), {"color": looks[one]["color"]}) for one in payload]
             )
-        readout = Readout(axes, told, lambda size: f"at most {as_bytes(size)}", _percent)
+        readout = Readout(axes, told, lambda size: f"at most {as_bytes(size)}", as_percent)
         svg = svg_element(figure, name, title, words, [readout])
     caption = (
         f"The share of the nodes that {'send' if direction == 'up' else 'receive'} at most x bytes "
@@ -246,11 +242,3 @@ def _cumulative(direction: str, does: str, payload: Mapping[str, Histogram]) -> 
         "out."
     )
     return PageFigure(name, title, svg, caption, words, tables=("bytes", "distributions"))
-
-
-def _share(of: Histogram):
-    return lambda wanted: 100 * of.count_at_most(wanted) / of.total
-
-
-def _percent(value: float) -> str:
-    return as_text(float(f"{value:.4g}")) + PERCENT

@@ -12,9 +12,9 @@ from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.legends import legend_above
 from scribe_spark.report.readouts import Line, Readout
 from scribe_spark.report.series import label_of
-from scribe_spark.report.style import RC, curve_style, in_order
+from scribe_spark.report.style import curve_style, in_order
 from scribe_spark.report.svg import PageFigure, new_figure, svg_element
-from scribe_spark.report.text import PERCENT, as_text
+from scribe_spark.report.text import PERCENT, as_percent, as_text
 
 #: The columns of `schemas.PART_LATENCIES`.
 COLUMNS = ("by", "part", "system", "value", "count")
@@ -37,7 +37,6 @@ def draw_part_latencies(counts: pd.DataFrame) -> Iterator[PageFigure]:
 
 
 def _figure(by: str, rows: pd.DataFrame) -> PageFigure:
-    from matplotlib import style
 
     found = {
         (str(system), str(part)): histogram_of_rows(of)
@@ -49,9 +48,8 @@ def _figure(by: str, rows: pd.DataFrame) -> PageFigure:
     words = " ".join(_words(system, part, of) for (system, part), of in sorted(found.items()))
     down = -(-len(systems) // _ACROSS)
     right = 1.02 * max(of.values[-1] for of in found.values())
-    with style.context(["default", RC]):  # whatever the user's matplotlibrc says
-        height = _CHART * down + 0.3
-        figure = new_figure(_WIDTH, height)
+    height = _CHART * down + 0.3
+    with new_figure(_WIDTH, height) as figure:
         readouts = []
         for number, system in enumerate(systems):
             row, column = divmod(number, _ACROSS)
@@ -66,7 +64,7 @@ def _figure(by: str, rows: pd.DataFrame) -> PageFigure:
                     continue
                 share, look = 100 * of.at_most / of.total, looks[part]
                 axes.plot(np.r_[0.0, of.values], np.r_[0.0, share], **look)
-                told.append(Line(part, look["color"], of.values, _share(of)))
+                told.append(Line(part, look["color"], of.values, of.share_at_most))
             axes.set_xlim(0, right)
             axes.set_ylim(0, 101)
             axes.set_yticks([0, 50, 90, 100])
@@ -76,7 +74,7 @@ def _figure(by: str, rows: pd.DataFrame) -> PageFigure:
             axes.set_xlabel("latency (ms)" if is_last else "", labelpad=1)
             axes.set_ylabel("deliveries (%)" if column == 0 else "")
             axes.tick_params(labelbottom=is_last, labelleft=column == 0)
-            readouts.append(Readout(axes, told, lambda ms: f"within {as_text(ms)} ms", _percent))
+            readouts.append(Readout(axes, told, lambda ms: f"within {as_text(ms)} ms", as_percent))
         legend_above(figure, [(part, looks[part]) for part in parts])
         values = _values(found, systems, parts)
         svg = svg_element(figure, name, title, words, readouts, values)
@@ -107,11 +105,3 @@ def _values(
         if (of := found.get((system, part))) is not None
     }
     return pd.DataFrame({"deliveries (%)": percent} | columns)
-
-
-def _share(of: Histogram):
-    return lambda wanted: 100 * of.count_at_most(wanted) / of.total
-
-
-def _percent(value: float) -> str:
-    return as_text(float(f"{value:.4g}")) + PERCENT

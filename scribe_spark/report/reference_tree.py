@@ -22,7 +22,7 @@ from scribe_spark.report.legends import legend_above
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import facts, origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
-from scribe_spark.report.style import RC, marked_style, short_number
+from scribe_spark.report.style import marked_style, short_number
 from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
 from scribe_spark.report.text import as_text
 
@@ -270,11 +270,9 @@ def _bounds(text: str) -> tuple[float, float]:
 
 def draw_lines(drawing: Drawing) -> Drawn:
     """The drawing as an ``<svg>`` element."""
-    from matplotlib import style
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-    with style.context(["default", RC]):
-        figure = new_figure(4.6, 2.7)
+    with new_figure(4.6, 2.7) as figure:
         axes = figure.add_axes((0.13, 0.17, 0.83, 0.78))
         for number, (label, line) in enumerate(drawing.lines.items()):
             look = marked_style(number)

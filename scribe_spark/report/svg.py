@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -119,14 +120,20 @@ def figure_files(figures: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
             yield f"{name}.csv", drawing.as_csv()
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure (sizes in inches) that is drawn as SVG."""
+@contextmanager
+def new_figure(width: float, height: float) -> Iterator[Figure]:
+    """Yield an empty figure (sizes in inches) in the style of all pages, drawn as SVG.
+
+    The style holds inside the ``with``, whatever the user's matplotlibrc says.
+    """
+    from matplotlib import style
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height))
-    FigureCanvasSVG(figure)
-    return figure
+    with style.context(["default", RC]):
+        figure = Figure(figsize=(width, height))
+        FigureCanvasSVG(figure)
+        yield figure
 
 
 def svg_element(

@@ -23,7 +23,7 @@ from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.series import measure_in_words
-from scribe_spark.report.style import RC, marked_style, short_number
+from scribe_spark.report.style import marked_style, short_number
 from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
 from scribe_spark.report.sweep_rounds import MOST_LINES, rounds_panels
 from scribe_spark.report.text import as_duration, as_text, is_number
@@ -242,13 +242,11 @@ def _draw(
     values: Sequence[Any],
     unit: str,
 ) -> Drawn:
-    from matplotlib import style
 
     numeric = all(is_number(x) for x in values)
     order = sorted(range(len(values)), key=values.__getitem__) if numeric else range(len(values))
     x = [float(values[i]) if numeric else float(i) for i in order]
-    with style.context(["default", RC]):
-        figure = new_figure(3.1, 2.1)
+    with new_figure(3.1, 2.1) as figure:
         axes = figure.add_axes((0.18, 0.2, 0.78, 0.75))
         told = []
         for number, line in enumerate(lines):
@@ -268,11 +266,9 @@ def _draw(
 
 def _sample(name: str, look: Mapping[str, Any], label: str) -> str:
     """A line as it looks, for the legend."""
-    from matplotlib import style
     from matplotlib.lines import Line2D
 
-    with style.context(["default", RC]):
-        figure = new_figure(0.42, 0.16)
+    with new_figure(0.42, 0.16) as figure:
         line = Line2D([0.02, 0.5, 0.98], [0.5, 0.5, 0.5], markevery=[1], **look)
         figure.add_artist(line)
         return svg_element(figure, name, label, "The line of this label.")

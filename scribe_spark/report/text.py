@@ -28,6 +28,11 @@ def as_text(value: Any) -> str:
     return f"{value:,.0f}" if without_decimals else f"{value:.4g}"
 
 
+def as_percent(value: float) -> str:
+    """Return a number of per cent to four digits."""
+    return as_text(float(f"{value:.4g}")) + PERCENT
+
+
 def as_bytes(size: float) -> str:
     """A number of bytes to three digits, in units of 1,000.
 

@@ -17,7 +17,7 @@ from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.page import Latency, Report, fill_template
 from scribe_spark.report.provenance import as_mapping, facts, origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
-from scribe_spark.report.style import RC, marked_style, system_styles
+from scribe_spark.report.style import marked_style, system_styles
 from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
 from scribe_spark.report.text import as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
@@ -238,11 +238,9 @@ def draw_rounds(
     unit : str
         Title of the vertical axis.
     """
-    from matplotlib import style
     from matplotlib.ticker import MaxNLocator
 
-    with style.context(["default", RC]):
-        figure = new_figure(4.6, 2.7)
+    with new_figure(4.6, 2.7) as figure:
         axes = figure.add_axes((0.15, 0.17, 0.81, 0.78))
         by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
         for label, line in lines.items():

@@ -22,8 +22,6 @@ from pyspark.sql.types import StructType
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.sessions import parallelism
 
-__all__ = ["EVERY", "Among", "BatchKernel", "Batches", "Table", "by_text"]
-
 #: Takes the batches of a partition, gives those of its result.
 BatchKernel = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 from scribe_spark.errors import InputError, listed, shown
 
-__all__ = ["TRICKS", "VARIABLE", "Trick", "check_tricks", "enabled", "markdown"]
-
 #: The environment variable that says which tricks are used.
 VARIABLE = "SCRIBE_SPARK_TRICKS"
 

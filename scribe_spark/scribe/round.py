@@ -15,10 +15,11 @@ import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
+from scribe_spark.engine.player import play_in_turn
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events, check_events, play_events
 from scribe_spark.pastry.lookups import Lookups, drawn_lookups, look_up
-from scribe_spark.pastry.player import Player, play_in_turn
+from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, see_round
 from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.pastry.tally import Tally

@@ -19,12 +19,13 @@ import numpy as np
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.player import play_in_turn
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.player import Player, play_in_turn
+from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.program import GroupRound

@@ -30,7 +30,6 @@ from scribe_spark.worlds.remote_events import read_events
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
 
-__all__ = ["MANY", "check_in_this_process", "check_world", "world_events"]
 
 #: The number of memberships above which the driver does not hold the events.
 MANY = 500_000

@@ -16,7 +16,7 @@ from scribe_spark.errors import InputError, listed
 from scribe_spark.pastry.arrivals.overlay import play_arrivals
 from scribe_spark.pastry.arrivals.waves import arrival_ranks
 from scribe_spark.pastry.lives import NEVER, Lives
-from scribe_spark.pastry.perfect_start import perfect_start
+from scribe_spark.pastry.perfect_start import perfect_states
 from scribe_spark.pastry.perfect_tables import perfect_tables
 from scribe_spark.pastry.prefix_summaries import bucket_digits
 from scribe_spark.pastry.states import CELLS, LEAVES
@@ -96,8 +96,8 @@ def _perfect_bucket(
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if sum(batch.num_rows for batch in batches):
             live = np.flatnonzero(facts.ring.node < initial)
-            state = perfect_start(facts.ring, live, rules.leaf_set, rules.b, kernel)
-            for name, columns in state.states.tables().items():
+            states = perfect_states(facts.ring, live, rules.leaf_set, rules.b, kernel)
+            for name, columns in states.tables().items():
                 yield from pack_rows(0, 0, True, name, columns)
 
     return ring.layout.spark.range(0, 1, 1, 1).mapInArrow(run, ROWS)

@@ -14,6 +14,7 @@ from oracle.bayeux.live_cases import LiveCase, random_live
 from oracle.bayeux.world import Bayeux, Snapshot, publications
 from oracle.living.overlay import Overlay
 from oracle.multicast_measures import delay_measures, duplicates, node_stress
+from overlay_state import OverlayState
 
 from scribe_spark.bayeux.live import LiveBayeux
 from scribe_spark.core.keys import key_parts
@@ -22,7 +23,6 @@ from scribe_spark.living import LivingRound
 from scribe_spark.measures.multicasts import multicast_units
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import NEVER
-from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.states import States
 
 LAN_US = 1000

@@ -15,6 +15,7 @@ import pyarrow as pa
 import worlds
 from one_hop import next_hops
 from oracle.knowledge import Known, keys_for, random_ids, random_known
+from overlay_state import OverlayState, perfect_start
 from pyspark import cloudpickle
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -23,8 +24,6 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry import PastryOverlay
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.live_knowledge import live_knowledge
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.perfect_start import perfect_start
 
 CASES = 400
 

@@ -10,17 +10,16 @@ from arriving import Arrivals, Kernel, arrivals
 from identifiers import parts
 from in_memory import InMemory
 from living_worlds import played_round
+from overlay_state import OverlayState, perfect_start
 
 from scribe_spark.config import WorldConfig
+from scribe_spark.engine.player import play_in_turn
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.observer import MESSAGES
 from scribe_spark.pastry.closeness import Keys, roots
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.lookups import Lookups
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.perfect_start import perfect_start
-from scribe_spark.pastry.player import play_in_turn
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.tally import Tally
 

@@ -12,11 +12,10 @@ from oracle.living.draws import Matrix, keyed_draw
 from oracle.living.overlay import Overlay, Rules
 from oracle.living.perfect import enter_perfect
 from oracle.living.world import snapshot
+from overlay_state import OverlayState, perfect_start
 
 from scribe_spark.config import WorldConfig
 from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.perfect_start import perfect_start
 
 STATE = ("live", "sides", "cells")
 

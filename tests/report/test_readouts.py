@@ -13,7 +13,6 @@ from scribe_spark.report.catalogue import FIGURES
 from scribe_spark.report.drawing import draw
 from scribe_spark.report.histograms import Histogram
 from scribe_spark.report.readouts import Line, Readout, Spot, exactly, spot_svg
-from scribe_spark.report.style import RC
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.world import draw_rounds
 
@@ -114,10 +113,7 @@ def test_words_stay_inside_the_drawing():
 
 
 def test_markers_are_where_the_line_is():
-    from matplotlib import style
-
-    with style.context(["default", RC]):
-        figure = new_figure(2, 2)
+    with new_figure(2, 2) as figure:
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
         axes.set(xlim=(0, 10), ylim=(0, 10))
         x, y = np.array([2.0, 5.0]), np.array([3.0, 9.0])
@@ -128,6 +124,7 @@ def test_markers_are_where_the_line_is():
 
 
 def test_a_drawing_without_readouts_has_no_spots():
-    with_none = svg_element(new_figure(1, 1), "n", "t", "w")
+    with new_figure(1, 1) as figure:
+        with_none = svg_element(figure, "n", "t", "w")
     assert spots(with_none) == []
     assert "<script" not in with_none

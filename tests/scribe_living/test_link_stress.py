@@ -18,6 +18,7 @@ from living_groups import World, world_of
 from oracle.random_cases import random_case
 from oracle.routes import Routes
 from oracle.scribe_living.cases import random_world
+from overlay_state import OverlayState
 from poisoned import PoisonedPlayer
 from traffic import Traffic
 from world_states import Played
@@ -28,7 +29,6 @@ from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.measures.packets_on_links import packets_of
 from scribe_spark.pastry.arrivals.observer import TRAFFIC, Observer
 from scribe_spark.pastry.arrivals.wave import Given
-from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.scribe.program import GroupRound
 from scribe_spark.scribe.scribe import SCRIBE_KINDS

@@ -18,6 +18,7 @@ from oracle.scribe_living.multicasts import (
     node_stress_measures,
 )
 from oracle.scribe_living.multicasts import tables as oracle_tables
+from overlay_state import OverlayState
 from poisoned import PoisonedPlayer
 from pyspark.sql.pandas.types import to_arrow_schema
 from split_states import split_state, tables_of
@@ -31,7 +32,6 @@ from scribe_spark.measures.multicasts import (
     MeasureMulticasts,
     MulticastMeasures,
 )
-from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.schemas import WRITTEN
 from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS

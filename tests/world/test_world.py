@@ -12,6 +12,7 @@ import pytest
 from extending import run_examples
 from in_memory import InMemory
 from killed import killed_then_gone_on
+from overlay_state import OverlayState, perfect_start
 from pyspark.sql import functions as F
 from stopping import Stops
 
@@ -25,8 +26,6 @@ from scribe_spark.experiments.run_world import _WorldRun
 from scribe_spark.experiments.steps import Work
 from scribe_spark.overlay import Application
 from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.perfect_start import perfect_start
 from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.scribe import build_trees
 from scribe_spark.worlds.round_measures import (

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from group_rounds import RoundInputs, play_round
 from killed import killed_then_gone_on
+from overlay_state import OverlayState, perfect_start
 from pyspark.sql import DataFrame
 from split_states import empty_state
 from stopping import Stops
@@ -27,8 +28,6 @@ from scribe_spark.experiments.run_world import tidy
 from scribe_spark.experiments.world_setup import live_groups_of, network_of
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.perfect_start import perfect_start
 from scribe_spark.report.world_panels import GROUP_PANELS
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups

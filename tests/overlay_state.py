@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.pastry.lives import NEVER, KnowsLives, Lives
+from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.lives import KnowsLives, Lives
+from scribe_spark.pastry.perfect_start import perfect_states
 from scribe_spark.pastry.states import States
-
-__all__ = ["NEVER", "OverlayState"]
+from scribe_spark.underlay.protocol import Kernel
 
 
 @dataclass(frozen=True)
@@ -49,3 +50,10 @@ class OverlayState(KnowsLives):
     def lives(self) -> Lives:
         """The lives of the nodes, with the same arrays."""
         return Lives(self.alive, self.died, self.wait, self.entered)
+
+
+def perfect_start(
+    known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel
+) -> OverlayState:
+    """Return the overlay with perfect tables; see `perfect_start.perfect_states`."""
+    return OverlayState.of(perfect_states(known, live, leaf_set, b, kernel), live)
