@@ -19,11 +19,13 @@ from scribe_spark.engine.facts import Facts, bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import ROWS, Layout, pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.engine.program import AT, Tables, deliver
+from scribe_spark.engine.ring import Ring
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.underlay.protocol import Underlay
 
+_NODES_AT_ONCE = 2**16
 _ROWS_AT_ONCE = 2**17
 
 
@@ -105,6 +107,34 @@ class BucketRing:
                     yield from pack_rows(to, 0, False, name, packed)
 
         return Batches.of(table).then(run, ROWS).frame
+
+    def rows(
+        self,
+        make: Callable[[Ring, np.ndarray], Columns],
+        schema: StructType,
+    ) -> DataFrame:
+        """Return rows about all nodes, computed in each bucket from the ring; lazy.
+
+        A user's overlay shows its tables with this method (docs/extending.md).
+
+        Parameters
+        ----------
+        make : callable
+            ``make(ring, own)``: the columns of `schema` for the nodes at the positions `own`.
+        """
+        facts, bounds = self.facts, self.bounds
+        wanted = to_arrow_schema(schema)
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for bucket in batch.column("bucket").to_pylist():
+                    own = np.arange(bounds[bucket], bounds[bucket + 1])
+                    for some in np.array_split(own, -(-len(own) // _NODES_AT_ONCE) or 1):
+                        made = make(facts.ring, some)
+                        arrays = [pa.array(made[one.name], one.type) for one in wanted]
+                        yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+        return self.each_bucket().mapInArrow(run, schema)
 
     def each_bucket(self) -> DataFrame:
         """Return one row ``bucket`` per bucket, in the partition that plays the bucket."""
