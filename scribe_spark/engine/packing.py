@@ -244,8 +244,15 @@ def count_rows(columns: Columns) -> int:
 
 
 def take(columns: Columns, index: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the rows at `index`."""
-    return {name: column[index] for name, column in columns.items()}
+    """Return the rows at `index`, which has numbers of rows or a mark for each row."""
+    if index.dtype == bool:
+        index = np.flatnonzero(index)
+    return {name: _taken(column, index) for name, column in columns.items()}
+
+
+def _taken(column: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Return the rows at `index`; `take` is fast, but would first copy a strided column."""
+    return column.take(index, axis=0) if column.flags.c_contiguous else column[index]
 
 
 def concatenate(parts: Iterable[Columns]) -> dict[str, np.ndarray]:
