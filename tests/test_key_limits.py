@@ -91,7 +91,7 @@ def test_rows_are_sorted_by_their_columns_and_equal_ones_stay_in_their_order(row
     second[rows // 2 :] = second[: rows - rows // 2]  # equal rows
     for columns in ((second,), (first, second), (first, second, first), (first - 1, second)):
         assert order_of(*columns).tolist() == np.lexsort(columns[::-1]).tolist()
-        narrow = [column.astype(np.int32) for column in columns if column.max() < 2**31]
+        narrow = [column.astype(np.int32) for column in (first, *columns) if column.max() < 2**31]
         assert order_of(*narrow).tolist() == np.lexsort(narrow[::-1]).tolist()
 
 
