@@ -47,8 +47,8 @@ _AT_ONCE = 2**14
 _NEVER = np.iinfo(np.int64).max
 
 #: A copy in transit is a row of eight int32.  The first four are two times (:func:`_times`): the
-#: first byte of the copy arrives at `_ARRIVES` and the last one at `_ENDS`.  `_LINK` is the number of
-#: the link among the links to the receiver's bucket; NONE for the publication of a source.
+#: first byte of the copy arrives at `_ARRIVES` and the last one at `_ENDS`.  `_LINK` is the number
+#: of the link among the links to the receiver's bucket; NONE for the publication of a source.
 _ARRIVES, _ENDS = range(2)
 _PUBLICATION, _LINK, _HOPS, _PLACE = range(4, 8)
 _WIDTH = 8
@@ -380,7 +380,7 @@ class ClockBucket:
         return {"peer": links.peer[link], "told": rows}
 
     def _way_back(self, first: np.ndarray) -> np.ndarray:
-        """Return the links to the senders of first copies; :data:`NONE` where there is none."""
+        """Return the links to the senders of first copies; :data:`NONE` if there is none."""
         return _of_links(self._back, first[:, _LINK])
 
     def _links_of(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
