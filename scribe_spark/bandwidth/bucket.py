@@ -122,7 +122,7 @@ class ClockBucket:
         starts = run_starts(links.room, links.node)
         self._senders = key_of([links.room[starts], links.node[starts]], size)
         self._starts, self._ends = starts, np.append(starts[1:], len(links))
-        columns = {name: _compact(column) for name, column in columns.items()}
+        columns = {name: compact(column) for name, column in columns.items()}
         self.links = TimedLinks.from_columns(columns)
         extra = set(columns) - set(TimedLinks.__dataclass_fields__)
         self._extra = {name: columns[name] for name in sorted(extra)}
@@ -548,7 +548,7 @@ def _by_place(columns: Columns, size: int) -> Columns:
     return {name: column[order] for name, column in columns.items()}
 
 
-def _compact(column: np.ndarray) -> np.ndarray:
+def compact(column: np.ndarray) -> np.ndarray:
     """Return a column in the smallest type that holds its values."""
     return np.broadcast_to(smallest(column), column.shape)
 

@@ -164,7 +164,7 @@ def test_rows_are_taken_by_their_numbers_or_marks_from_columns_of_any_layout():
     rows = np.arange(12, dtype=np.int32).reshape(6, 2)
     columns = {"rows": rows, "strided": rows[:, 1], "constant": np.broadcast_to(np.int64(7), 6)}
     marks = np.array([True, False, False, True, False, True])
-    for index in (np.array([4, 0, 4]), marks):
+    for index in (np.array([4, 0, 4]), marks, slice(2, 5)):
         taken = take(columns, index)
         assert {name: column.tolist() for name, column in taken.items()} == {
             name: column[index].tolist() for name, column in columns.items()
