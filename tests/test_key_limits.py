@@ -83,6 +83,18 @@ def test_keys_of_two_tables_compare_as_their_rows_also_beyond_63_bits(most):
     assert [_rows([tables[0]])[at] for at in order_of(*tables[0])] == sorted(_rows([tables[0]]))
 
 
+@pytest.mark.parametrize("most", [2, 2**10, 2**16, 2**31, 2**62], ids=str)
+@pytest.mark.parametrize("rows", [10, 5_000])
+def test_rows_are_sorted_by_their_columns_and_equal_ones_stay_in_their_order(rows, most):
+    rng = np.random.default_rng(rows)
+    first, second = rng.integers(0, 2, rows), rng.integers(0, most, rows)
+    second[rows // 2 :] = second[: rows - rows // 2]  # equal rows
+    for columns in ((second,), (first, second), (first, second, first), (first - 1, second)):
+        assert order_of(*columns).tolist() == np.lexsort(columns[::-1]).tolist()
+        narrow = [column.astype(np.int32) for column in (first, *columns) if column.max() < 2**31]
+        assert order_of(*narrow).tolist() == np.lexsort(narrow[::-1]).tolist()
+
+
 def _rows(tables):
     return [row for table in tables for row in zip(*(c.tolist() for c in table), strict=True)]
 

@@ -39,30 +39,26 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import common_keys, key_of, order_of
 from scribe_spark.engine.packing import Columns, smallest
 
-#: The number of reverse links that are searched in one step.
-_AT_ONCE = 2**18
+#: The number of sorted keys that are searched in one step: the keys between the first and the last
+#: one fit into the processor's cache.
+_AT_ONCE = 2**14
 
 #: A time later than any other: the node does not know that a peer has a publication.
 _NEVER = np.iinfo(np.int64).max
 
-#: Columns of copies in transit.  The first byte of a copy arrives at `_ARRIVES` and the last one at
-#: `_ENDS`; `_BACK` is the receiver's link to the sender.
-_ARRIVES, _ENDS, _PUBLICATION, _PLACE, _BACK, _SENDER, _HOPS, _START = range(8)
+#: A copy in transit is a row of eight int32.  The first four are two times (:func:`_times`): the
+#: first byte of the copy arrives at `_ARRIVES` and the last one at `_ENDS`.  `_LINK` is the number
+#: of the link among the links to the receiver's bucket; NONE for the publication of a source.
+_ARRIVES, _ENDS = range(2)
+_PUBLICATION, _LINK, _HOPS, _PLACE = range(4, 8)
 _WIDTH = 8
 
-#: The columns of copies that can be kept as results.
-_KEPT = {
-    "publication": _PUBLICATION,
-    "place": _PLACE,
-    "sender": _SENDER,
-    "hops": _HOPS,
-    "sent_us": _START,
-    "at_us": _ENDS,
-}
+#: An IDONTWANT is a row of four int32: a time, the publication and the link of the sender.
+_OF, _TO = 2, 3
+_UNWANTED_WIDTH = 4
 
-#: The columns of first copies.
-_AT, _OF, _AT_PLACE, _FROM, _AFTER, _FROM_LINK = range(6)
-_FIRST_WIDTH = 6
+#: The columns of copies that are kept without a calculation.
+_KEPT = {"publication": _PUBLICATION, "place": _PLACE, "hops": _HOPS}
 
 #: The columns of `ClockBucket.copies` that can be kept, besides the carried ones.
 ALL_OF_COPIES = (
@@ -126,7 +122,7 @@ class ClockBucket:
         starts = run_starts(links.room, links.node)
         self._senders = key_of([links.room[starts], links.node[starts]], size)
         self._starts, self._ends = starts, np.append(starts[1:], len(links))
-        columns = {name: _compact(column) for name, column in columns.items()}
+        columns = {name: compact(column) for name, column in columns.items()}
         self.links = TimedLinks.from_columns(columns)
         extra = set(columns) - set(TimedLinks.__dataclass_fields__)
         self._extra = {name: columns[name] for name in sorted(extra)}
@@ -141,10 +137,13 @@ class ClockBucket:
         """Return this bucket's links as messages to their receivers."""
         links = self.links
         number = np.arange(len(links), dtype=np.int32)
-        return {"room": links.to_room, "from_room": links.room, "tail": links.node, "link": number}
+        told = {"room": links.to_room, "from_room": links.room, "tail": links.node, "link": number}
+        if "sent_us" in self.given.kept:
+            told["delay_us"] = links.delay_us
+        return told | {f"carried {name}": self._extra[name] for name in self.given.carried}
 
     def answer(self, node: np.ndarray, offered: Columns) -> dict[str, np.ndarray]:
-        """Return the places of receivers, and their links back to the senders.
+        """Record the links to this bucket; return their numbers in this bucket.
 
         Parameters
         ----------
@@ -153,31 +152,54 @@ class ClockBucket:
         """
         given, size = self.given, len(self.given)
         head = key_of([offered["room"], node], size)
+        order = order_of(head)
+        starts = run_starts(head[order])
+        heads, counts = head[order[starts]], np.diff(starts, append=len(head))
         published = given.publications
         sources = key_of([published.room[self._mine], published.source[self._mine]], size)
-        others = [keys[find_sorted(self._senders, keys) < 0] for keys in (head, sources)]
+        others = [keys[find_sorted(self._senders, keys) < 0] for keys in (heads, sources)]
         self.places = distinct(np.concatenate([self._senders, *others]))
-        place = find_sorted(self.places, head).astype(np.int32)
-        back = np.full(len(head), NONE, dtype=np.int32)
+        place = np.repeat(find_sorted(self.places, heads).astype(np.int32), counts)
+        self._back = np.full(len(head), NONE, dtype=np.int32)
         if given.discipline.held_back and len(self._senders):
-            back = self._ways_back(place, offered["from_room"], offered["tail"])
-        return {"link": offered["link"], "place": place, "back": back}
+            room, peer = offered["from_room"][order], offered["tail"][order]
+            self._back[order] = self._ways_back(place, room, peer)
+        self._can_be_told = np.zeros(len(self.links), dtype=bool)
+        self._can_be_told[self._back[self._back >= 0]] = True
+        self._to_place = np.empty(len(head), dtype=np.int32)
+        self._to_place[order] = place
+        self._from, self._delay_us = offered["tail"], offered.get("delay_us")
+        self._carried = [offered[f"carried {name}"] for name in given.carried]
+        return {"link": offered["link"], "number": np.arange(len(head), dtype=np.int32)}
 
     def _ways_back(self, place: np.ndarray, room: np.ndarray, peer: np.ndarray) -> np.ndarray:
-        """Return the links from places to peers in rooms; :data:`NONE` if there is none."""
+        """Return the links from places to peers in rooms; :data:`NONE` if there is none.
+
+        Parameters
+        ----------
+        place : ndarray of int32
+            Ascending.
+        """
         links, at = self.links, find_sorted(self.places, self._senders).astype(np.int32)
         at = np.repeat(at, self._ends - self._starts)
         sizes = len(self.places), ROOMS, len(self.given)  # the two rooms are of one topic
         here, there = (at, links.to_room % ROOMS, links.peer), (place, room % ROOMS, peer)
         mine, wanted = common_keys(sizes, here, there)
-        order = np.argsort(mine) if (mine[1:] < mine[:-1]).any() else None
-        mine = mine if order is None else mine[order]
-        back = np.empty(len(wanted), dtype=np.int32)
+        (mine, of_mine), (wanted, of_wanted) = (_ascending(keys) for keys in (mine, wanted))
+        found = np.empty(len(wanted), dtype=np.int32)
         for start in range(0, len(wanted), _AT_ONCE):
-            rows = slice(start, start + _AT_ONCE)
-            sort = np.argsort(wanted[rows])  # searching sorted keys is much faster
-            back[rows][sort] = find_sorted(mine, wanted[rows][sort])
-        return back if order is None else np.where(back >= 0, order[back], NONE).astype(np.int32)
+            some = wanted[start : start + _AT_ONCE]
+            first = int(np.searchsorted(mine, some[0]))
+            between = mine[first : np.searchsorted(mine, some[-1], side="right")]
+            index = find_sorted(between, some)
+            found[start : start + _AT_ONCE] = np.where(index >= 0, first + index, NONE)
+        if of_mine is not None:
+            found = np.where(found >= 0, of_mine[found], NONE).astype(np.int32)
+        if of_wanted is None:
+            return found
+        back = np.empty_like(found)
+        back[of_wanted] = found
+        return back
 
     def begin(self, answered: Columns | None, window_us: int, least_delay_us: int) -> None:
         """Store the answers, and let sources publish.
@@ -191,10 +213,9 @@ class ClockBucket:
         """
         given, links, size = self.given, self.links, len(self.given)
         self.window_us, self._least_delay_us = window_us, least_delay_us
-        self._head, self._back = (np.full(len(links), NONE, dtype=np.int32) for _ in range(2))
+        self._number = np.full(len(links), NONE, dtype=np.int32)
         if answered is not None:
-            self._head[answered["link"]] = answered["place"]
-            self._back[answered["link"]] = answered["back"]
+            self._number[answered["link"]] = answered["number"]
         # 1. the links of each place
         sends = find_sorted(self._senders, self.places)
         self._first_link, self._end_link = (
@@ -217,18 +238,18 @@ class ClockBucket:
         self.uplinks = Uplinks(count, places, slots, interleaved)
         self._downlinks = Downlinks(count)
         self._limited = bool((given.nodes.down > 0).any() and (given.publications.size > 0).any())
-        width = _WIDTH + len(given.carried)
-        self._coming, self._complete = Calendar(width), Calendar(width)
-        self._enqueued = Calendar(_FIRST_WIDTH + len(given.carried))
+        calendars = (Calendar(_WIDTH, np.int32) for _ in range(3))
+        self._coming, self._complete, self._enqueued = calendars
         # 4. rule W1
         mine = self._mine
         source = key_of([given.publications.room[mine], given.publications.source[mine]], size)
-        rows = np.full((len(mine), _FIRST_WIDTH + len(given.carried)), NONE, dtype=np.int64)
-        rows[:, _AT], rows[:, _OF] = given.publications.at_us[mine], mine
-        rows[:, _AT_PLACE], rows[:, _AFTER] = find_sorted(self.places, source), 0
-        self._has[self._place_base[mine] + rows[:, _AT_PLACE]] = True
+        rows = np.zeros((len(mine), _WIDTH), dtype=np.int32)
+        _times(rows)[:, _ENDS] = given.publications.at_us[mine]
+        rows[:, _PUBLICATION], rows[:, _LINK] = mine, NONE
+        rows[:, _PLACE] = find_sorted(self.places, source)
+        self._has[self._place_base[mine] + rows[:, _PLACE]] = True
         self._arrivals.append(rows)
-        self._enqueued.add(rows[:, _AT] // window_us, rows)
+        self._enqueued.add(given.publications.at_us[mine] // window_us, rows)
 
     def first_window(self) -> int | None:
         """Return the first window in which something happens in this bucket."""
@@ -242,10 +263,13 @@ class ClockBucket:
 
         Parameters
         ----------
-        copies : ndarray of int64 or None
+        copies : ndarray of int32 or None
             The copies that started since the last window.
         """
         if copies is not None:
+            if not copies.flags.writeable:  # they are the bytes of a message
+                copies = copies.copy()
+            copies[:, _PLACE] = self._to_place[copies[:, _LINK]]
             self._coming.add(self.due(copies), copies)
         self._scan(window, self._coming.take(window))
         came = self._complete.take(window)
@@ -256,32 +280,45 @@ class ClockBucket:
 
     def due(self, copies: np.ndarray) -> np.ndarray:
         """Return for each copy the window after which no earlier copy can arrive."""
-        return (copies[:, _ARRIVES] - self._least_delay_us) // self.window_us + 1
+        return (_times(copies)[:, _ARRIVES] - self._least_delay_us) // self.window_us + 1
 
     def _scan(self, window: int, copies: np.ndarray) -> None:
         """Compute when copies are complete at their receivers' downlinks (rule W5)."""
         if not len(copies):
             return
         if self._limited:
-            given = self.given
-            place = copies[:, _PLACE]
-            downlink = place if self._link_of is None else self._link_of[place]
-            at_us = copies[:, _ARRIVES] - copies[:, _ARRIVES].min()
-            ranks = downlink, at_us, copies[:, _PUBLICATION], copies[:, _SENDER]
-            order = order_of(*ranks, *copies[:, _WIDTH:].T)
-            copies, downlink = copies[order], downlink[order]
+            copies = copies.take(self._in_turn(copies), axis=0)
+            given, times, place = self.given, _times(copies), copies[:, _PLACE]
             size = given.publications.size[copies[:, _PUBLICATION]]
-            takes_us = transmission_us(size, given.nodes.down[self._node[copies[:, _PLACE]]])
-            done = self._downlinks.take(downlink, copies[:, _ARRIVES], takes_us)
-            copies[:, _ENDS] = np.maximum(copies[:, _ENDS], done)
-        self._complete.add(np.maximum(copies[:, _ENDS] // self.window_us, window), copies)
+            takes_us = transmission_us(size, given.nodes.down[self._node[place]])
+            done = self._downlinks.take(self._links_at(place), times[:, _ARRIVES], takes_us)
+            times[:, _ENDS] = np.maximum(times[:, _ENDS], done)
+        due = np.maximum(_times(copies)[:, _ENDS] // self.window_us, window)
+        self._complete.add(due, copies)
+
+    def _in_turn(self, copies: np.ndarray) -> np.ndarray:
+        """Return copies in the order in which downlinks serve them."""
+        at_us = _times(copies)[:, _ARRIVES]
+        downlink = self._links_at(copies[:, _PLACE])
+        ranks = downlink, at_us - at_us.min(), copies[:, _PUBLICATION], *self._ranks(copies)
+        return order_of(*ranks)
+
+    def _ranks(self, copies: np.ndarray) -> list[np.ndarray]:
+        """Return the columns that break the last ties between copies."""
+        link = copies[:, _LINK]
+        return [self._from[link], *(column[link] for column in self._carried)]
+
+    def _links_at(self, place: np.ndarray) -> np.ndarray:
+        """Return the uplink or downlink of nodes at some places."""
+        return place if self._link_of is None else self._link_of[place]
 
     def _note(self, came: np.ndarray) -> None:
         """Record what receivers of complete copies know about the senders (rule W7)."""
-        back = came[:, _BACK] >= 0
-        if back.any():
-            came = came[back]
-            self._know(came[:, _PUBLICATION], came[:, _BACK], came[:, _ENDS])
+        back = self._back[came[:, _LINK]]
+        row = np.flatnonzero(back >= 0)
+        if len(row):
+            ends = _times(came)[row, _ENDS]
+            self._know(came[row, _PUBLICATION], back[row], ends)
 
     def _know(self, publication: np.ndarray, link: np.ndarray, at_us: np.ndarray) -> None:
         slot = self._link_base[publication] + link
@@ -292,45 +329,59 @@ class ClockBucket:
         slot = self._place_base[came[:, _PUBLICATION]] + came[:, _PLACE]
         row = np.flatnonzero(~self._has[slot])
         if len(row):
-            new = came[row]
-            at_us = new[:, _ENDS] - new[:, _ENDS].min()
-            ranks = slot[row], at_us, new[:, _HOPS], new[:, _SENDER]
-            row = row[order_of(*ranks, *new[:, _WIDTH:].T)]
+            new = came.take(row, axis=0)
+            at_us = _times(new)[:, _ENDS]
+            order = order_of(slot[row], at_us - at_us.min(), new[:, _HOPS], *self._ranks(new))
+            row = row[order]
             row = row[run_starts(slot[row])]
         self._has[slot[row]] = True
         self._keep(came, row)
-        columns = [_ENDS, _PUBLICATION, _PLACE, _SENDER, _HOPS, _BACK]
-        first = came[row][:, columns + [_WIDTH + n for n in range(len(self.given.carried))]]
+        first = came.take(row, axis=0)
         self._arrivals.append(first)
-        waits = self.given.nodes.validation_us[self._node[first[:, _AT_PLACE]]]
-        self._enqueued.add((first[:, _AT] + waits) // self.window_us, first)
+        waits = self.given.nodes.validation_us[self._node[first[:, _PLACE]]]
+        self._enqueued.add((_times(first)[:, _ENDS] + waits) // self.window_us, first)
         return first
 
     def _keep(self, came: np.ndarray, firsts: np.ndarray) -> None:
-        """Store copies as results; the rows `firsts` are first copies."""
-        first = np.zeros(len(came), dtype=bool)
-        first[firsts] = True
-        columns = {name: came[:, column] for name, column in _KEPT.items()}
-        columns |= {name: came[:, _WIDTH + n] for n, name in enumerate(self.given.carried)}
-        self._copies.add({**columns, "first": first})
+        """Store columns of copies as results; the rows `firsts` are first copies."""
+        link, times = came[:, _LINK], _times(came)
+        for name in self._copies:
+            if name == "first":
+                column = np.zeros(len(came), dtype=bool)
+                column[firsts] = True
+            elif name in _KEPT:
+                column = came[:, _KEPT[name]]
+            elif name == "at_us":
+                column = times[:, _ENDS]
+            elif name == "sent_us":
+                assert self._delay_us is not None
+                column = times[:, _ARRIVES] - self._delay_us[link]
+            elif name == "sender":
+                column = self._from[link]
+            else:
+                column = self._carried[self.given.carried.index(name)][link]
+            self._copies.add(name, column)
 
     def _unwanted(self, first: np.ndarray) -> dict[str, np.ndarray]:
         """Return IDONTWANTs to all peers except the first copy's sender (rule W7)."""
         least = self.given.discipline.idontwant
         if least is None:
             return {}
-        first = first[self.given.publications.size[first[:, _OF]] >= least]
-        of, link = self._links_of(first[:, _AT_PLACE])
+        announced = self.given.publications.size[first[:, _PUBLICATION]] >= least
+        first = first.take(np.flatnonzero(announced), axis=0)
+        of, link = self._links_of(first[:, _PLACE])
         links = self.links
-        told = links.mesh[link] & (link != first[of, _FROM_LINK])
-        told &= self._back[link] >= 0
+        told = links.mesh[link] & (link != self._way_back(first)[of])
+        told &= self._can_be_told[link]
         of, link = of[told], link[told]
-        return {
-            "peer": links.peer[link],
-            "publication": first[of, _OF],
-            "link": self._back[link],
-            "at_us": first[of, _AT] + links.delay_us[link],
-        }
+        rows = np.empty((len(of), _UNWANTED_WIDTH), dtype=np.int32)
+        _times(rows)[:, 0] = _times(first)[of, _ENDS] + links.delay_us[link]
+        rows[:, _OF], rows[:, _TO] = first[of, _PUBLICATION], self._number[link]
+        return {"peer": links.peer[link], "told": rows}
+
+    def _way_back(self, first: np.ndarray) -> np.ndarray:
+        """Return the links to the senders of first copies; :data:`NONE` if there is none."""
+        return _of_links(self._back, first[:, _LINK])
 
     def _links_of(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return expand(self._first_link[place], self._end_link[place])
@@ -340,7 +391,8 @@ class ClockBucket:
     def send(self, window: int, unwanted: Columns | None) -> tuple[np.ndarray, np.ndarray]:
         """Enqueue batches and start copies; return the receivers and the copies."""
         if unwanted is not None:
-            self._know(unwanted["publication"], unwanted["link"], unwanted["at_us"])
+            told = unwanted["told"]
+            self._know(told[:, _OF], self._back[told[:, _TO]], _times(told)[:, 0])
         self._enqueue(self._enqueued.take(window))
         return self._leave(self.uplinks.start(window, self.window_us, self._when_known))
 
@@ -353,14 +405,14 @@ class ClockBucket:
         """Enqueue the batches of nodes with a new first copy, and of sources (rule W2)."""
         if not len(first):
             return
-        given, place = self.given, first[:, _AT_PLACE]
-        node, publication = self._node[place], first[:, _OF]
-        uplink = place if self._link_of is None else self._link_of[place]
-        waits = np.where(first[:, _AFTER] > 0, given.nodes.validation_us[node], 0)
-        at_us = first[:, _AT] + waits
+        given, place = self.given, first[:, _PLACE]
+        node, publication = self._node[place], first[:, _PUBLICATION]
+        uplink = self._links_at(place)
+        waits = np.where(first[:, _HOPS] > 0, given.nodes.validation_us[node], 0)
+        at_us = _times(first)[:, _ENDS] + waits
         order = order_of(uplink, at_us - at_us.min(), publication)
-        first, uplink, at_us = first[order], uplink[order], at_us[order]
-        place, node, publication = place[order], node[order], publication[order]
+        first, uplink, at_us = first.take(order, axis=0), uplink[order], at_us[order]
+        place, node, publication = first[:, _PLACE], node[order], first[:, _PUBLICATION]
         of, link = self._links_of(place)
         sends = self._sends(first, of, link)
         of, link = of[sends], link[sends]
@@ -370,10 +422,10 @@ class ClockBucket:
             of, link = of[in_turn], link[in_turn]
         copies = np.bincount(of, minlength=len(first))
         takes_us = transmission_us(given.publications.size[publication], given.nodes.up[node])
-        can_be_held = np.bincount(of[self._back[link] >= 0], minlength=len(first)) > 0
+        can_be_held = np.bincount(of[self._can_be_told[link]], minlength=len(first)) > 0
         whole = ~can_be_held | (takes_us == 0)
         batches = QueuedBatches(
-            uplink, publication, at_us, takes_us, first[:, _AFTER], copies, whole
+            uplink, publication, at_us, takes_us, first[:, _HOPS], copies, whole
         )
         self.uplinks.enqueue(batches.take(copies > 0), link, self.window_us)
 
@@ -389,35 +441,42 @@ class ClockBucket:
         """Return True for links on which nodes send."""
         links, given = self.links, self.given
         published = given.publications
-        floods = (first[:, _AFTER] == 0) & published.flood[first[:, _OF]]
+        of_first = first[:, _PUBLICATION]
+        floods = (first[:, _HOPS] == 0) & published.flood[of_first]
         sends = links.mesh[link] | floods[of]
         if given.discipline.spares:
-            sends &= link != first[of, _FROM_LINK]
-            to_source = links.peer[link] == published.source[first[of, _OF]]
-            sends &= ~(to_source & (links.to_room[link] == published.room[first[of, _OF]]))
+            sends &= link != self._way_back(first)[of]
+            to_source = links.peer[link] == published.source[of_first][of]
+            sends &= ~(to_source & (links.to_room[link] == published.room[of_first][of]))
         if given.rule is not None:
             named = {"group": links.room[link] // ROOMS, "node": links.node[link]}
             edges = {**named, "peer": links.peer[link]}
             edges |= {name: column[link] for name, column in self._extra.items()}
-            edges = {name: column.astype(np.int64) for name, column in edges.items()}
-            label = {**named, "at_us": first[of, _AT], "sender": first[of, _FROM]}
-            label |= {"hops": first[of, _AFTER]}
-            label |= {name: first[of, _FIRST_WIDTH + n] for n, name in enumerate(given.carried)}
+            label = {**named, **{name: column[of] for name, column in self._label(first).items()}}
+            edges, label = (_wide(columns) for columns in (edges, label))
             sends &= given.rule(label, edges)
         return sends
 
+    def _label(self, first: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the columns of first copies, without the places."""
+        link, carried = first[:, _LINK], zip(self.given.carried, self._carried, strict=True)
+        return {
+            "at_us": _times(first)[:, _ENDS],
+            "sender": _of_links(self._from, link),
+            "hops": first[:, _HOPS],
+            **{name: _of_links(column, link) for name, column in carried},
+        }
+
     def _leave(self, started: Started) -> tuple[np.ndarray, np.ndarray]:
         """Return the receivers of started copies, and the copies."""
-        link = started.link
-        copies = np.empty((len(link), _WIDTH + len(self.given.carried)), dtype=np.int64)
-        copies[:, _ARRIVES] = started.start_us + self.links.delay_us[link]
-        copies[:, _ENDS] = copies[:, _ARRIVES] + started.spans_us
-        copies[:, _PUBLICATION], copies[:, _PLACE] = started.publication, self._head[link]
-        copies[:, _BACK], copies[:, _SENDER] = self._back[link], self.links.node[link]
-        copies[:, _HOPS], copies[:, _START] = started.hops + 1, started.start_us
-        for n, name in enumerate(self.given.carried):
-            copies[:, _WIDTH + n] = self._extra[name][link]
-        return self.links.peer[link], copies
+        link, links = started.link, self.links
+        copies = np.zeros((len(link), _WIDTH), dtype=np.int32)
+        times = _times(copies)
+        times[:, _ARRIVES] = started.start_us + links.delay_us[link]
+        times[:, _ENDS] = times[:, _ARRIVES] + started.spans_us
+        copies[:, _PUBLICATION], copies[:, _HOPS] = started.publication, started.hops + 1
+        copies[:, _LINK] = self._number[link]
+        return links.peer[link], copies
 
     # --- results
 
@@ -425,17 +484,10 @@ class ClockBucket:
         """Return first copies (at sources, too), sorted by publication, room and node."""
         rows = np.concatenate(self._arrivals)
         self._arrivals.clear()
-        rows = rows[np.lexsort((rows[:, _AT_PLACE], rows[:, _OF]))]
-        place = rows[:, _AT_PLACE]
-        return {
-            "publication": rows[:, _OF],
-            "room": self._room[place],
-            "node": self._node[place],
-            "at_us": rows[:, _AT],
-            "hops": rows[:, _AFTER],
-            "sender": rows[:, _FROM],
-            **{name: rows[:, _FIRST_WIDTH + n] for n, name in enumerate(self.given.carried)},
-        }
+        rows = rows.take(order_of(rows[:, _PUBLICATION], rows[:, _PLACE]), axis=0)
+        place = rows[:, _PLACE]
+        named = {"publication": rows[:, _PUBLICATION], "room": self._room[place]}
+        return _wide({**named, "node": self._node[place], **self._label(rows)})
 
     def copies(self) -> dict[str, np.ndarray]:
         """Return all copies, in any order, in the types in which they are stored."""
@@ -460,6 +512,31 @@ def _empty_copies(given: ClockSetting) -> Collected:
     return Collected(**{name: kind for name, kind in kinds.items() if name in kept})
 
 
+def _times(rows: np.ndarray) -> np.ndarray:
+    """Return rows of int32 as rows of half as many int64."""
+    return rows.view(np.int64)
+
+
+def _of_links(column: np.ndarray, link: np.ndarray) -> np.ndarray:
+    """Return values of links, :data:`NONE` for no link: int64."""
+    found = np.full(len(link), NONE, dtype=np.int64)
+    row = np.flatnonzero(link >= 0)
+    found[row] = column[link[row]]
+    return found
+
+
+def _wide(columns: Columns) -> dict[str, np.ndarray]:
+    return {name: column.astype(np.int64, copy=False) for name, column in columns.items()}
+
+
+def _ascending(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return sorted keys, and the rows that they had; None if the keys were sorted."""
+    if (keys[1:] >= keys[:-1]).all():
+        return keys, None
+    order = np.argsort(keys)
+    return keys[order], order
+
+
 def _by_place(columns: Columns, size: int) -> Columns:
     """Sort links by room, node and peer."""
     rooms = 1 + int(columns["room"].max(initial=0))
@@ -471,7 +548,7 @@ def _by_place(columns: Columns, size: int) -> Columns:
     return {name: column[order] for name, column in columns.items()}
 
 
-def _compact(column: np.ndarray) -> np.ndarray:
+def compact(column: np.ndarray) -> np.ndarray:
     """Return a column in the smallest type that holds its values."""
     return np.broadcast_to(smallest(column), column.shape)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from scribe_spark.core.arrays import run_starts
+from scribe_spark.core.keys import order_of
 
 #: The number of windows in a span of a calendar; rows of later spans are not sorted yet.
 _SPAN = 32
@@ -60,10 +61,12 @@ class Collected:
     def __contains__(self, name: str) -> bool:
         return name in self._kinds
 
-    def add(self, columns: Mapping[str, np.ndarray]) -> None:
-        """Add copies of rows; other columns are ignored."""
-        for name, kind in self._kinds.items():
-            self._parts[name].append(columns[name].astype(kind))
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def add(self, name: str, values: np.ndarray) -> None:
+        """Add copies of values to a column."""
+        self._parts[name].append(values.astype(self._kinds[name]))
 
     def take(self, name: str) -> np.ndarray:
         """Return a column, and delete it."""
@@ -77,10 +80,11 @@ class Calendar:
     ----------
     width : int
         The number of columns.
+    kind : dtype
     """
 
-    def __init__(self, width: int) -> None:
-        self._none = np.empty((0, width), dtype=np.int64)
+    def __init__(self, width: int, kind: DTypeLike = np.int64) -> None:
+        self._none = np.empty((0, width), dtype=kind)
         #: The rows of windows below `_opened`; the rows of later windows are kept by span.
         self._due: dict[int, list[np.ndarray]] = {}
         self._later: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
@@ -90,15 +94,21 @@ class Calendar:
         """Add rows, each for a window."""
         now = window < self._opened
         if not now.all():
-            later, of_later = (window, rows) if not now.any() else (window[~now], rows[~now])
-            for span, index in _by_number(later // _SPAN):
-                self._later.setdefault(span, []).append((later[index], of_later[index]))
-            window, rows = window[now], rows[now]
+            later = np.flatnonzero(~now)
+            of_later = window[later]
+            for span, index in _by_number(of_later // _SPAN):
+                some = later[index]
+                self._later.setdefault(span, []).append((window[some], rows.take(some, axis=0)))
+            if len(later) == len(window):
+                return
+            due = np.flatnonzero(now)
+            window, rows = window[due], rows.take(due, axis=0)
         self._add_now(window, rows)
 
     def _add_now(self, window: np.ndarray, rows: np.ndarray) -> None:
         for due, index in _by_number(window):
-            self._due.setdefault(due, []).append(rows[index])
+            some = rows[index] if isinstance(index, slice) else rows.take(index, axis=0)
+            self._due.setdefault(due, []).append(some)
 
     def take(self, window: int) -> np.ndarray:
         """Return and remove the rows that are due in a window; windows must not decrease."""
@@ -130,9 +140,13 @@ def _by_number(number: np.ndarray) -> list[tuple[int, np.ndarray | slice]]:
     """Return each distinct number with its rows, in order."""
     if not len(number):
         return []
-    if (number == number[0]).all():
-        return [(int(number[0]), slice(None))]
-    order = np.argsort(number, kind="stable")
-    starts = run_starts(number[order])
-    rows = np.split(order, starts[1:])
-    return list(zip(number[order[starts]].tolist(), rows, strict=True))
+    least = number.min()
+    if least == number.max():
+        return [(int(least), slice(None))]
+    number = number - least
+    order = order_of(number)
+    number = number[order]
+    starts = run_starts(number)
+    ends = [*starts[1:].tolist(), len(number)]
+    numbers = (number[starts] + least).tolist()
+    return [(one, order[a:b]) for one, a, b in zip(numbers, starts.tolist(), ends, strict=True)]

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.bandwidth.bucket import ClockSetting
 from scribe_spark.bandwidth.setting import Discipline, Nodes, Rule, TimedPublications
-from scribe_spark.bandwidth.windows import ARRIVALS, LINKS, play_windows
+from scribe_spark.bandwidth.together import MANY_LINKS, play_in_few_tasks
+from scribe_spark.bandwidth.windows import ARRIVALS, LINKS
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.on_spark import BucketTables, Layout
@@ -49,7 +50,8 @@ def player_of(layout: Layout) -> dict[str, str]:
         return {"name": IN_ONE_TASK, "why": reason}
     if layout.buckets == 1:
         return {"name": IN_ONE_TASK, "why": "all nodes are in one bucket"}
-    return {"name": IN_TASKS, "why": f"{layout.buckets} tasks can stay"}
+    why = f"{layout.buckets} tasks can stay; the first plays fewer than {MANY_LINKS:,} links alone"
+    return {"name": IN_TASKS, "why": why}
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,7 @@ def play_clock(
     """Play publications on a player that keeps its buckets; parameters: :meth:`Clock.play`."""
     player.play(_ReadLinks(clock.bounds, read))
     given = ClockSetting(clock.nodes(), publications, clock.discipline, rule, carried, kept)
-    play_windows(player, clock.bounds, given)
+    play_in_few_tasks(player, clock.bounds, given)
     player.play(_WriteTables(clock.bounds, write))
 
 

@@ -1,8 +1,9 @@
 """The program that plays windows of time on buckets.
 
 First, the nodes exchange the numbers of their links.  Then a window takes two supersteps: receive
-copies and send IDONTWANTs; receive IDONTWANTs and start copies.  Every bucket tells all others the
-first window in which it has something to do, and earlier windows are skipped.
+copies and send IDONTWANTs; receive IDONTWANTs and start copies.  Without IDONTWANTs, a window takes
+one superstep.  Every bucket tells all others the first window in which it has something to do, and
+earlier windows are skipped.
 
 The state of a bucket stays in memory between supersteps, so the program needs a player that keeps
 its buckets; on Spark these are tasks.
@@ -17,7 +18,7 @@ import numpy as np
 
 from scribe_spark.bandwidth.bucket import ClockBucket, ClockSetting
 from scribe_spark.bandwidth.setting import TimedLinks
-from scribe_spark.core.arrays import distinct, whole_numbers
+from scribe_spark.core.arrays import distinct
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
@@ -105,8 +106,9 @@ class _Playing:
         bucket, links = self.bucket, self.bucket.links
         # 1. both ends of a link exchange the link's numbers
         delay_us = self._to_all("delay_us", int(links.delay_us.min()) if len(links) else _NEVER)
-        inbox = yield {_OFFER: {AT: links.peer, **bucket.offer()}, _DELAY: delay_us}
-        offered = inbox.get(_OFFER, _NO_OFFER)
+        offer = {AT: links.peer, **bucket.offer()}
+        inbox = yield {_OFFER: offer, _DELAY: delay_us}
+        offered = inbox.get(_OFFER) or {name: column[:0] for name, column in offer.items()}
         answer = bucket.answer(offered[AT], offered)
         delay_us = inbox[_DELAY]["delay_us"].min()
         least = 1 if delay_us == _NEVER else int(delay_us)
@@ -114,7 +116,7 @@ class _Playing:
         bucket.begin(inbox.get(_ANSWER), least + bucket.given.least_time_us(), least)
         # 2. windows
         sent: dict[str, Columns] = {}
-        due = _NEVER
+        due, announces = _NEVER, bucket.given.discipline.idontwant is not None
         while True:
             found = bucket.first_window()
             own = _NEVER if found is None else found
@@ -124,7 +126,9 @@ class _Playing:
                 return
             copies = inbox[_COPY]["copy"] if _COPY in inbox else None
             unwanted = bucket.receive(window, copies)
-            inbox = yield {_UNWANTED: _at_peers(unwanted), _GO_ON: self._to_itself()}
+            inbox = {}
+            if announces:
+                inbox = yield {_UNWANTED: _at_peers(unwanted), _GO_ON: self._to_itself()}
             peer, copies = bucket.send(window, inbox.get(_UNWANTED))
             due = int(bucket.due(copies).min(initial=_NEVER))
             sent = {_COPY: {AT: peer, "copy": copies}}
@@ -141,9 +145,6 @@ def _at_peers(unwanted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {}
     peer = unwanted.pop("peer")
     return {AT: peer, **unwanted}
-
-
-_NO_OFFER = {name: whole_numbers() for name in (AT, "room", "from_room", "tail", "link")}
 
 
 def play_windows(player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting) -> None:

@@ -16,7 +16,7 @@ from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.framing import of_frame, to_frame
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.in_turn import IfRows, Steps
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.engine.player import Shared, join_tables, tables_called
 from scribe_spark.engine.program import Program, Tables
 
@@ -85,6 +85,48 @@ class InTask:
         if self.exchange is None:
             return here
         return any(note == b"1" for note in self.exchange.swap({}, b"1" if here else b"0")[1])
+
+    def count(self, name: str) -> int:
+        """Return the number of rows of a table in all buckets."""
+        here = sum(count_rows(mine[name]) for mine in self._own.values() if name in mine)
+        if self.exchange is None:
+            return here
+        return sum(map(int, self.exchange.swap({}, str(here).encode())[1]))
+
+    def bring(self, name: str) -> list[Columns] | None:
+        """Move a table, which all buckets have, to the first task; return None in the others.
+
+        Returns
+        -------
+        list of Columns
+            The table of each bucket.
+        """
+        here = [mine.pop(name) for mine in self._own.values()]
+        if self.exchange is None:
+            return here
+        if self.exchange.rank:
+            self.exchange.swap({0: to_frame([(name, here[0])])}, b"")
+            return None
+        came, _ = self.exchange.swap({}, b"")
+        return here + [columns for rank in sorted(came) for _, columns in of_frame(came[rank])]
+
+    def hand_out(self, tables: Sequence[Mapping[str, Columns]] | None) -> None:
+        """Write tables of each bucket that the first task has made; others give None."""
+        if self.exchange is None:
+            assert tables is not None
+            own = dict(zip(self._own, tables, strict=True))
+        else:
+            away = {
+                rank: to_frame(list(some.items()))
+                for rank, some in enumerate(tables or ())
+                if rank != self.exchange.rank
+            }
+            came, _ = self.exchange.swap(away, b"")
+            mine = dict(of_frame(came[0])) if tables is None else tables[0]
+            own = {self.exchange.rank: mine}
+        for bucket, some in own.items():
+            for name, columns in some.items():
+                self._own[bucket][name] = columns
 
     def agree(self, is_so: bool) -> bool:
         """Return the value of `is_so` in the task of rank 0, in all tasks."""

@@ -243,9 +243,18 @@ def count_rows(columns: Columns) -> int:
     return len(next(iter(columns.values()))) if columns else 0
 
 
-def take(columns: Columns, index: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the rows at `index`."""
-    return {name: column[index] for name, column in columns.items()}
+def take(columns: Columns, index: np.ndarray | slice) -> dict[str, np.ndarray]:
+    """Return the rows at `index`: a slice, numbers of rows, or a mark for each row."""
+    if not isinstance(index, slice) and index.dtype == bool:
+        index = np.flatnonzero(index)
+    return {name: _taken(column, index) for name, column in columns.items()}
+
+
+def _taken(column: np.ndarray, index: np.ndarray | slice) -> np.ndarray:
+    """Return the rows at `index`; `take` is fast, but would first copy a strided column."""
+    if isinstance(index, slice) or not column.flags.c_contiguous:
+        return column[index]
+    return column.take(index, axis=0)
 
 
 def concatenate(parts: Iterable[Columns]) -> dict[str, np.ndarray]:

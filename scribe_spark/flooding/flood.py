@@ -172,7 +172,7 @@ def _together(
         some = slice(start, start + _COPIES_AT_ONCE)
         ranges = np.flatnonzero((message >= start) & (message < start + _COPIES_AT_ONCE))
         brought = {name: carried[name][ranges] for name in ("row", "digit")}
-        yield take(came, some), {"message": message[ranges] - start, **brought}  # type: ignore[arg-type]
+        yield take(came, some), {"message": message[ranges] - start, **brought}
 
 
 def _with_rows(cells: np.ndarray, rows: int) -> np.ndarray:

@@ -31,7 +31,9 @@ def test_collected_rows_have_the_types_and_columns_that_are_kept():
     rows = Collected(node=np.int32, first=np.bool_)
     for first in (0, 3):
         numbers = np.arange(first, first + 3)
-        rows.add({"node": numbers, "first": numbers > 1, "more": numbers})
+        rows.add("node", numbers)
+        rows.add("first", numbers > 1)
+    assert list(rows) == ["node", "first"]
     assert "more" not in rows
     node, first = rows.take("node"), rows.take("first")
     assert (node.tolist(), node.dtype) == ([0, 1, 2, 3, 4, 5], np.int32)

@@ -20,8 +20,10 @@ from scribe_spark.bandwidth import (
     Discipline,
     Nodes,
     TimedPublications,
+    Windows,
     play_windows,
 )
+from scribe_spark.engine.in_process import play
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
 
@@ -99,7 +101,7 @@ def mesh(nodes: int, topics: int) -> tuple[ClockSetting, dict[str, np.ndarray]]:
 
 
 def test_a_link_takes_little_memory():
-    """105 bytes a link, with the copies on it and all that is kept of them."""
+    """88 bytes a link, with the copies on it and all that is kept of them."""
     given, links = mesh(4_000, 5)
     tables = [Tables.of({LINKS: dict(links)})]
     tracemalloc.start()
@@ -109,7 +111,7 @@ def test_a_link_takes_little_memory():
     finally:
         tracemalloc.stop()
     assert set(tables[0][COPIES]) == set(given.kept)
-    assert peak / len(links["node"]) < 130
+    assert peak / len(links["node"]) < 100
 
 
 def test_copies_that_nobody_asks_for_are_not_kept():
@@ -117,3 +119,17 @@ def test_copies_that_nobody_asks_for_are_not_kept():
     tables = [Tables.of({LINKS: dict(links)})]
     play_windows(InTask(tables), np.array([0, 50]), replace(given, kept=()))
     assert (COPIES in tables[0], ARRIVALS in tables[0]) == (False, True)
+
+
+def test_a_window_takes_one_superstep_where_nobody_announces_publications():
+    given, links = mesh(50, 1)
+    supersteps = {}
+    for least in (None, 10**9):
+        rules = replace(given, discipline=Discipline(idontwant=least))
+        tables = Tables.of({LINKS: dict(links)})
+        supersteps[least] = len(play(Windows(np.array([0, 50]), rules), [tables])) - _OTHERS
+    assert supersteps[10**9] == 2 * supersteps[None] > 0
+
+
+#: Links are offered and answered; nobody has a next window; nobody sends.
+_OTHERS = 4

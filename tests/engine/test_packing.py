@@ -17,6 +17,7 @@ from scribe_spark.engine.packing import (
     count_rows,
     overlay,
     pack,
+    take,
 )
 
 ROWS = 80_000
@@ -157,3 +158,14 @@ def test_a_column_of_equal_rows_takes_the_bytes_of_one(dtype, shape):
         other = same.copy()
         other[row] = 0
         assert np.array_equal(Packed(b"".join(pack({"column": other})[0]))["column"], other)
+
+
+def test_rows_are_taken_by_their_numbers_or_marks_from_columns_of_any_layout():
+    rows = np.arange(12, dtype=np.int32).reshape(6, 2)
+    columns = {"rows": rows, "strided": rows[:, 1], "constant": np.broadcast_to(np.int64(7), 6)}
+    marks = np.array([True, False, False, True, False, True])
+    for index in (np.array([4, 0, 4]), marks, slice(2, 5)):
+        taken = take(columns, index)
+        assert {name: column.tolist() for name, column in taken.items()} == {
+            name: column[index].tolist() for name, column in columns.items()
+        }
