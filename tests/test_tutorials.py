@@ -110,10 +110,8 @@ def test_commands_of_a_tutorial_are_accepted(name, call, tmp_path):
     assert [err for code, _, err in checked if code] == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [tutorials.PAGES[0], *(pytest.param(n, marks=pytest.mark.slow) for n in tutorials.PAGES[1:])],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", tutorials.PAGES)
 def test_a_tutorial_runs_at_a_small_size(name, spark, call, monkeypatch, tmp_path):
     """The blocks are the page's, the sizes are those that it has for this."""
     monkeypatch.setattr(

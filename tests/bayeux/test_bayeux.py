@@ -98,34 +98,3 @@ def published(
         copies += [(group, c.sender, c.receiver, c.hop, c.sent) for c in found.copies]
         duplicates += found.duplicates
     return sorted(deliveries), sorted(copies), duplicates
-
-
-def test_table_hops_make_a_tree_in_which_every_member_is_reached_once():
-    """On perfect tables a node has one parent in a partition, and the root has none."""
-    edges = 0
-    for seed in range(60):
-        case = random_bayeux(seed, perfect=True)
-        if case.options.hops != "table":
-            continue
-        played = bayeux_played.join_all(case, 1)
-        parents = Counter((group, partition, peer) for group, partition, _, peer in played.edges())
-        assert set(parents.values()) <= {1}, seed
-        roots = played.roots()
-        assert not parents.keys() & {(*session, root) for session, root in roots.items()}
-        reached = {(group, node) for group, _, node in parents} | {
-            (group, root) for (group, _), root in roots.items()
-        }
-        assert set(case.case.joins()) <= reached, seed
-        edges += len(parents)
-    assert edges > 500
-
-
-def test_the_root_lists_every_member_but_itself():
-    for seed in range(60):
-        case = random_bayeux(seed, perfect=True)
-        if case.options.partitions > 1 or case.options.hops != "table":
-            continue
-        played = bayeux_played.join_all(case, 7)
-        state = played.state()
-        for (group, _), root in played.roots().items():
-            assert state[group, root] == len(case.case.members[group] - {root})

@@ -327,7 +327,7 @@ def test_a_run_on_buckets_has_the_same_tables(spark, eventful, tmp_path):
 # --- access lists and applications
 
 
-@pytest.mark.parametrize("source", ["root", "routed"])
+@pytest.mark.parametrize("source", [pytest.param("root", marks=pytest.mark.slow), "routed"])
 def test_whom_the_access_list_names_joins_and_multicasts(spark, tmp_path, source):
     few = {1: range(20), 2: [70, 71, 72]}
     listed = [(group, node, "join") for group, nodes in few.items() for node in nodes]

@@ -272,11 +272,11 @@ def compare(found: Tables, *wanted: Tables) -> None:
         assert have - expected == expected - have == Counter(), name
 
 
-@pytest.mark.slow
 def test_a_run_from_drawn_sources(make):
     """Sources are members, whose messages are routed to roots; time, losses, rule 5, partitions."""
     run = make(
         phases=PHASES,
+        engine="tasks",
         **SIZE,
         seed=SEED,
         source="routed",
@@ -307,6 +307,8 @@ def test_a_run_from_drawn_sources(make):
         can(saved, Space.of(3), "corner", 3, "time"),
         gossipsub(saved, settings),
     )
+    kinds = {kind for system, kind in saved.rows("copies", "system kind") if system == "gossipsub"}
+    assert kinds == {"payload", "IDONTWANT", "IHAVE", "IWANT"}
 
 
 @pytest.mark.slow

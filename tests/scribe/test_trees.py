@@ -6,14 +6,12 @@ In process, for several numbers of buckets, case by case; and on Spark, all case
 from __future__ import annotations
 
 import itertools
-import random
 from collections import Counter
 
 import numpy as np
 import played
 import pytest
 import worlds
-from oracle import scribe as oracle_scribe
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
@@ -92,7 +90,7 @@ def test_messages_between_buckets_are_few_and_counted():
 
 
 @pytest.mark.parametrize(
-    "b", [1, 4, *(pytest.param(b, marks=pytest.mark.slow) for b in worlds.BS if b in (2, 8))]
+    "b", [4, *(pytest.param(b, marks=pytest.mark.slow) for b in worlds.BS if b != 4)]
 )
 def test_create_is_delivered_at_the_root(spark, b):
     overlay = worlds.overlay(spark, b)
@@ -117,19 +115,10 @@ def test_create_is_delivered_at_the_root(spark, b):
 
 
 def test_trees_equal_the_oracle(edges):
+    """Tests of the oracle say what holds of its trees: one root, no loop, any order of JOINs."""
     assert sum(bool(mine) for mine in edges.values()) > 20
     for seed, mine in edges.items():
         assert mine == sorted(worlds.worlds()[seed].grown.edges()), seed
-
-
-def test_trees_equal_the_oracle_in_any_order_of_joins_and_arrivals(edges):
-    for seed, mine in edges.items():
-        one, rng = worlds.worlds()[seed], random.Random(seed)
-        joins = one.case.joins()
-        rng.shuffle(joins)
-        system = oracle_scribe.Scribe(one.overlay, one.case.keys, rng)
-        system.join_all(joins)
-        assert mine == sorted(system.edges())
 
 
 def test_trees_do_not_depend_on_order_or_partitions_of_the_members(spark, built, edges):
@@ -141,24 +130,6 @@ def test_trees_do_not_depend_on_order_or_partitions_of_the_members(spark, built,
     again = worlds.by_seed(map(tuple, rows), 0, 1, 2)
     assert {seed: again[seed] for seed in edges} == edges
     trees.release()
-
-
-def test_every_tree_has_one_root_and_no_loop_and_reaches_every_member_once(edges):
-    for seed, mine in edges.items():
-        one = worlds.worlds()[seed]
-        received = Counter((group, child) for group, _, child in mine)
-        assert set(received.values()) <= {1}
-        parent_of = {(group, child): parent for group, parent, child in mine}
-        in_tree = {(group, node) for group, *ends in mine for node in ends}
-        for group, node in in_tree | set(one.case.joins()):
-            here, steps = node, 0
-            while (group, here) in parent_of:
-                here, steps = parent_of[group, here], steps + 1
-                assert steps <= len(one.case.ids)
-            assert here == one.roots[group]
-        # nobody forwards for nothing: leaves are members
-        parents = {(group, parent) for group, parent, _ in mine}
-        assert {at for at in in_tree if at not in parents} <= set(one.case.joins())
 
 
 def test_edges_carry_routers_and_delays(built):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import random
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -151,19 +150,6 @@ def removed(seed: int, *shed: str) -> Removed:
     return Removed(edges, sorted(chosen), len(overloaded(scribe)), rejoined)
 
 
-def assert_trees(one: worlds.World, edges: list[tuple]) -> None:
-    """One root, one parent, no loop, every member reached."""
-    received = Counter((group, child) for group, _, child in edges)
-    assert set(received.values()) <= {1}
-    parent_of = {(group, child): parent for group, parent, child in edges}
-    for group, at in [*received, *[(g, m) for g, ms in one.case.members.items() for m in ms]]:
-        for _ in range(len(one.case.ids) + 1):
-            if at == one.roots[group]:
-                break
-            at = parent_of[group, at]
-        assert at == one.roots[group]
-
-
 @pytest.mark.parametrize(
     "b", [4, *(pytest.param(b, marks=pytest.mark.slow) for b in worlds.BS if b != 4)]
 )
@@ -174,7 +160,6 @@ def test_collapse_equals_the_oracle(spark, b):
     for one in worlds.of_b(b):
         expected = collapsed(one.case.seed)
         assert found[one.case.seed] == expected, one.case.seed
-        assert_trees(one, found[one.case.seed])
         shorter += len(expected) < len(one.grown.edges())
     assert shorter > 5 or b == 8  # routes of one hop
     variant.release()
@@ -190,7 +175,6 @@ def test_lazy_growth_equals_the_oracle(spark, b):
     for one in worlds.of_b(b):
         expected = lazily(one.case.seed)
         assert found[one.case.seed] == expected, one.case.seed
-        assert_trees(one, found[one.case.seed])
         adopted += any(child not in one.case.members[group] for group, _, child in expected)
     assert adopted > 0 or b == 8  # routes of one hop
     variant.release()
@@ -226,7 +210,6 @@ def test_bottleneck_remover_equals_the_oracle(spark, b, in_tasks, changes):
     for one in worlds.of_b(b):
         ours = removed(one.case.seed, *shed)
         assert found[one.case.seed] == ours.edges, one.case.seed
-        assert_trees(one, found[one.case.seed])
         assert joins[one.case.seed] == ours.joins
         above += ours.overloaded
         rejoined += ours.rejoined

@@ -316,7 +316,7 @@ def test_what_only_spark_can_reach_is_read_and_refused_with_the_same_words(
     rows = [sorted(map(str, table.collect())) for table in (expected, found)]
     assert rows[0] == rows[1]
     assert len(rows[0]) == len(GOOD) - 1 + 5
-    for name in ("member from the start", "joins at the start", "dead source", "no group"):
+    for name in ("joins at the start", "dead source"):
         config = tables([*GOOD, BAD[name][0]])
         with pytest.raises(InputError) as error:
             read_events(spark, config.world.events, extent, start(config))

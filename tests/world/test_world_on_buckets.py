@@ -28,10 +28,10 @@ def rows_of(table: pa.Table) -> list[tuple]:
 
 
 def test_a_start_by_arrivals_is_that_of_one_task(spark, monkeypatch):
-    """Of 40 nodes 30 arrive at the start, in waves of one task and in one of the buckets."""
-    monkeypatch.setattr(arrivals_overlay, "_ONE_TASK", 12)
+    """Of 24 nodes 18 arrive at the start, in waves of one task and in one of the buckets."""
+    monkeypatch.setattr(arrivals_overlay, "_ONE_TASK", 9)
     config = WorldConfig(
-        **NETWORK, nodes=40, leaf_set=4, initial=30, overlay="arrivals", growth=3, rounds=2,
+        **NETWORK, nodes=24, leaf_set=4, initial=18, overlay="arrivals", growth=3, rounds=2,
         lookups=0, generator="mass-failure",
     )  # fmt: skip
     with Simulation(spark, experiments.network_of(config)) as simulation:
@@ -62,16 +62,21 @@ def played_with(world: World, node: int, event: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "variants", [("bottleneck",), pytest.param(("lazy", "collapse"), marks=pytest.mark.slow)]
+    ("variants", "shed_table"),
+    [
+        (("bottleneck",), "remaining"),
+        pytest.param(("bottleneck",), "whole", marks=pytest.mark.slow),
+        pytest.param(("lazy", "collapse"), "remaining", marks=pytest.mark.slow),
+    ],
 )
-def test_rounds_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, variants):
+def test_rounds_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, variants, shed_table):
     """Joins go to the buckets of their nodes, not to the driver."""
     monkeypatch.setattr(scribe_spark.worlds.on_driver, "MANY", 0)
     config = WorldConfig(
         **NETWORK, nodes=60, initial=50, groups=3, group_size=20, rounds=4, lookups=10,
         generator="churn+mass-failure+publications", event_round=1, share=0.2, lifetime=8.0,
         replacement="recover", maintenance_period=1, delivery="reliable",
-        variants=variants, limit=3, **({"shed_table": "whole"} if "bottleneck" in variants else {}),
+        variants=variants, limit=3, shed_table=shed_table,
         measures=("delay", "link_stress", "node_stress"), link_stress_period=2,
     )  # fmt: skip
     with Simulation(spark, experiments.network_of(config)) as simulation:
