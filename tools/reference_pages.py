@@ -277,7 +277,7 @@ _OF_RUNS = """
 - `latency_counts`: `count` is the number of latencies above `value` - 1 and at most `value`. The sum of the counts up to a value, divided by the sum of `expected`, is the share of members reached by that time.
 - `link_stress` has only links with packets. `node_stress` of IP multicast is zero, since routers duplicate the packets.
 - `routing_table` needs the option `--write-routing-table`.
-- A run with [events](living.md#the-papers-measures-after-failures) also has the table `events`; its other tables cover the nodes that are alive at the end (rule S33).
+- A run with [events](living.md#a-run-with-failures) also has the table `events`; its other tables cover the nodes that are alive at the end (rule S33).
 - Other tables in the folder are internal and may change.
 """
 
