@@ -87,13 +87,13 @@ The numbers in a run's `metrics.json` and in a world's table `rounds`. `SYSTEM` 
 
 | statistic | value |
 |---|---|
-| `mean`, `median`, `max`, `p50` ... `p99` | over what the definition names; percentiles by nearest rank |
+| `mean`, `median`, `max`, `p50` ... `p99` | over the values that the definition names (percentiles by nearest rank) |
 | `largest` | of the largest group, or the largest value |
-| `below_1`, `below_2_25`, `below_4` | share of the members below that value |
-| `mean`, `median` of a stress | over the paper's link slots: core links, and 100 LAN slots a router in both directions; absent with fewer slots than links |
-| `mean_existing`, `median_existing` | over all directed links |
+| `below_1`, `below_2_25`, `below_4` | share of the members with a smaller value |
+| `mean`, `median` of a stress | over the paper's number of links (*slots*): links between routers, and 100 LAN links per router, in both directions; missing if there are more links |
+| `mean_existing`, `median_existing` | over all links, in both directions |
 
-*Figure*: the figure or section of JSAC 2002. P is 50, 90, 95, 99 or 100. [concepts.md](concepts.md#the-measures) explains the main measures.
+The unit x is a ratio. *Figure*: the figure or section of JSAC 2002. P is 50, 90, 95, 99 or 100. [concepts.md](concepts.md#the-measures) explains the main measures.
 """
 
 _STATISTICS = (
@@ -277,7 +277,7 @@ _OF_RUNS = """
 - `latency_counts`: `count` is the number of latencies above `value` - 1 and at most `value`. The sum of the counts up to a value, divided by the sum of `expected`, is the share of members reached by that time.
 - `link_stress` has only links with packets. `node_stress` of IP multicast is zero, since routers duplicate the packets.
 - `routing_table` needs the option `--write-routing-table`.
-- A run with [events](living.md#the-papers-measures-after-failures) also has the table `events`; its other tables cover the nodes that are alive at the end (rule S33).
+- A run with [events](living.md#a-run-with-failures) also has the table `events`; its other tables cover the nodes that are alive at the end (rule S33).
 - Other tables in the folder are internal and may change.
 """
 

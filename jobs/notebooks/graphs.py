@@ -1,10 +1,10 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Network, overlay and trees as graphs
-# MAGIC Each of the three has a method `graphframe()`, for analyses with
-# MAGIC [GraphFrames](https://graphframes.io). The Python half of that library is installed with the
-# MAGIC package; the other half is a jar (`make graphframes`, or `--packages` of `spark-submit`).
-# MAGIC Where the jar is missing this notebook says so and ends.
+# MAGIC The network, the overlay and the trees each have a method `graphframe()`, for analyses with
+# MAGIC [GraphFrames](https://graphframes.io). This library has a Python part, which is installed
+# MAGIC with the package, and a jar (`make graphframes`, or `--packages` of `spark-submit`). Without
+# MAGIC the jar, this notebook prints a message and ends.
 
 # COMMAND ----------
 
@@ -32,8 +32,8 @@ except GraphFramesMissing as missing:
 
 # MAGIC %md
 # MAGIC ## The network of routers
-# MAGIC Vertices are routers, edges are links, one for each direction. How many links routers have;
-# MAGIC and whether all routers can reach each other.
+# MAGIC Vertices are routers; edges are links, one for each direction. These cells count the links
+# MAGIC of routers, and test whether all routers can reach each other.
 
 # COMMAND ----------
 
@@ -46,10 +46,11 @@ print("connected components:", components.select("component").distinct().count()
 
 # MAGIC %md
 # MAGIC ## Pastry's overlay
-# MAGIC Vertices are nodes, edges are the entries of their leaf sets and routing tables (`kind`).
-# MAGIC The edges are computed whenever they are read, so the graph is kept in memory.
+# MAGIC Vertices are nodes; edges are the entries of their leaf sets and routing tables (column
+# MAGIC `kind`). Spark computes the edges anew for each query, so the graph is cached.
 # MAGIC
-# MAGIC *PageRank*: which nodes are known best, counting more what well-known nodes know.
+# MAGIC *PageRank* finds the nodes that many nodes have in their tables; entries of well-known nodes
+# MAGIC count more.
 
 # COMMAND ----------
 
@@ -64,9 +65,10 @@ display(best_known.orderBy(F.desc("pagerank"), "id").limit(10))
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC A *motif* is a pattern of edges. This one finds two nodes that know each other in the same
-# MAGIC way. In leaf sets that is always so. In routing tables it is not: the nearest node with a
-# MAGIC prefix may have one that is nearer to itself.
+# MAGIC A *motif* is a pattern of edges. This one finds pairs of nodes in which each has the other
+# MAGIC in its table of the same kind. In leaf sets, each edge belongs to such a pair. In routing
+# MAGIC tables it may not: a node has the nearest node with some prefix in its table, but that node
+# MAGIC may know a nearer one with the prefix of the first.
 
 # COMMAND ----------
 
@@ -85,9 +87,9 @@ display(mutual_entries.orderBy("kind"))
 
 # MAGIC %md
 # MAGIC ## Multicast trees
-# MAGIC Vertices are nodes, edges lead from a parent to a child, for each `system` and `group`. How
-# MAGIC many children nodes have in all of Scribe's trees together; and the tree of the largest
-# MAGIC group, in which every node but the root has one parent.
+# MAGIC Vertices are nodes; edges lead from a parent to a child, for each `system` and `group`. The
+# MAGIC first query counts the children of each node in all Scribe trees. The second one selects the
+# MAGIC tree of the largest group, in which every node but the root has one parent.
 
 # COMMAND ----------
 
@@ -107,10 +109,10 @@ print(
 
 # MAGIC %md
 # MAGIC ## A graph as input
-# MAGIC A GraphFrame goes wherever the name of a topology goes; so does a `Topology`, or two
-# MAGIC DataFrames (vertices, edges). Edges need `src`, `dst` and `delay_ms`; routes are those of
-# MAGIC least `weight`, or of least delay where there is no such column. Here every link of the same
-# MAGIC network takes twice as long.
+# MAGIC The setting `topology` can be a GraphFrame, a `Topology`, or two DataFrames (vertices,
+# MAGIC edges). Edges need the columns `src`, `dst` and `delay_ms`. Routes minimise the column
+# MAGIC `weight`, or the delay without such a column. Here, every link of the same network has twice
+# MAGIC the delay.
 
 # COMMAND ----------
 

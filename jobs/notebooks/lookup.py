@@ -1,7 +1,8 @@
 # Databricks notebook source
 # MAGIC %md # A lookup service on Pastry
-# MAGIC A second application beside Scribe. The root of a key keeps its value: `PUT` and `GET` go to
-# MAGIC the key, `ANSWER` to the nodeId of the node that asked; all are routed (JSAC, Section II).
+# MAGIC This notebook plays an application beside Scribe: the root of a key stores a value for the
+# MAGIC key. The messages `PUT` and `GET` go to the key, and `ANSWER` to the nodeId of the node that
+# MAGIC asked. Pastry routes all of them (JSAC, Section II).
 
 # COMMAND ----------
 
@@ -46,7 +47,8 @@ stored = overlay.route(Lookup(), puts, name="PUT").state("store")
 
 # COMMAND ----------
 
-# MAGIC %md Each key is looked up from a random node; the answer says `value` once it is back there.
+# MAGIC %md A random node asks for each key. The column `value` has the value that came back to this
+# MAGIC node.
 
 # COMMAND ----------
 

@@ -1,8 +1,9 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Mass failure
-# MAGIC A share of the nodes fails silently in round 1. Leaf sets learn of it a round later; dead
-# MAGIC entries of routing tables are found by the lookups that meet them, and repaired.
+# MAGIC A share of the nodes fails silently in round 1. In the next round, nodes notice this and
+# MAGIC repair their leaf sets. Lookups find dead entries of routing tables, which are then
+# MAGIC repaired.
 
 # COMMAND ----------
 
@@ -29,7 +30,7 @@ config = WorldConfig(
 
 # MAGIC %md
 # MAGIC ## Round by round
-# MAGIC With repair of routing tables, and without. Each world begins with perfect tables.
+# MAGIC One world repairs its routing tables, the other does not. Both begin with perfect tables.
 
 # COMMAND ----------
 

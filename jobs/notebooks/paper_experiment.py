@@ -3,12 +3,12 @@
 # MAGIC # The paper's experiment
 # MAGIC Castro, Druschel, Kermarrec, Rowstron, *Scribe: A large-scale and decentralized
 # MAGIC application-level multicast infrastructure*, IEEE JSAC 20(8), 2002, Section IV: 100,000
-# MAGIC nodes on 5,050 routers, 1,500 groups with Zipf-like sizes; one message is multicast to each
-# MAGIC group, over Scribe and over IP multicast. Then trees built in other ways, and many small
-# MAGIC groups.
+# MAGIC nodes on 5,050 routers, and 1,500 groups with Zipf-like sizes. Scribe and IP multicast send
+# MAGIC one message to each group. Further experiments build trees in other ways, and have many
+# MAGIC small groups.
 # MAGIC
-# MAGIC The widget `nodes` sets the size: with all 100,000 the numbers can be held against the
-# MAGIC paper's.
+# MAGIC The widget `nodes` sets the number of nodes. With 100,000, the numbers can be compared with
+# MAGIC those of the paper.
 
 # COMMAND ----------
 
@@ -33,9 +33,9 @@ done = run(config, dbutils.widgets.get("paper_out"), spark=spark, overwrite=True
 
 # MAGIC %md
 # MAGIC ## Figures 6 to 10
-# MAGIC Scribe and IP multicast side by side, on the paper's axes.
+# MAGIC Scribe beside IP multicast, with the axes of the paper.
 # MAGIC
-# MAGIC **Figure 6**: group size against group rank; gsize(r) = floor(N r^-1.25 + 0.5).
+# MAGIC **Figure 6**: the size of a group by its rank: gsize(r) = floor(N r^-1.25 + 0.5).
 
 # COMMAND ----------
 
@@ -49,8 +49,9 @@ figure("figure-06-group-size")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC **Figure 7**: how many groups have at most a delay penalty. RMD is the ratio of the maximum
-# MAGIC delays to a group's members, Scribe over IP multicast; RAD that of the averages.
+# MAGIC **Figure 7**: the number of groups with at most a given delay penalty. RMD is the maximum
+# MAGIC delay of a group's members with Scribe, divided by that with IP multicast; RAD is the same
+# MAGIC ratio of average delays.
 
 # COMMAND ----------
 
@@ -59,8 +60,8 @@ figure("figure-07-delay-penalty")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC **Figures 8 and 9**: node stress. How many children tables, and how many entries in them
-# MAGIC all, a node keeps.
+# MAGIC **Figures 8 and 9**: node stress. The number of children tables that a node stores, and the
+# MAGIC number of entries in all of them.
 
 # COMMAND ----------
 
@@ -70,8 +71,8 @@ figure("figure-09-children-entries")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC **Figure 10**: link stress. How many links carry so many packets when one message is
-# MAGIC multicast to every group.
+# MAGIC **Figure 10**: link stress. The number of links that carry a given number of packets, when
+# MAGIC each group gets one message.
 
 # COMMAND ----------
 
@@ -81,7 +82,8 @@ figure("figure-10-link-stress")
 
 # MAGIC %md
 # MAGIC ## Figure 11: the bottleneck remover
-# MAGIC A node with more than 64 children drops some, each to a sibling. Delays hardly change.
+# MAGIC A node with more than 64 children drops some; each of them becomes a child of another child.
+# MAGIC Delays hardly change.
 
 # COMMAND ----------
 
@@ -92,8 +94,9 @@ display(done.table("group_delay").groupBy("system").agg({"rad": "median", "rmd":
 
 # MAGIC %md
 # MAGIC ## Figures 12 to 14: many small groups
-# MAGIC Half as many nodes and 20 times as many groups, of 11 members each. Scribe's paths without
-# MAGIC branches show; *collapse* cuts them short, *lazy growth* does not make them.
+# MAGIC Half as many nodes, and 20 times as many groups of 11 members each. Scribe's trees then have
+# MAGIC long paths without branches. *Collapse* removes these paths, and *lazy growth* does not
+# MAGIC build them.
 
 # COMMAND ----------
 
@@ -110,9 +113,9 @@ displayHTML(small_groups.read_text("figures/figure-14-small-groups-link-stress.s
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Measured against published
-# MAGIC What the paper's text quotes, beside what this run measured. A published number is there
-# MAGIC only where the run is the paper's experiment: the same network, as many nodes and groups.
+# MAGIC ## Comparison with the published numbers
+# MAGIC Numbers of the paper's text beside those of this run. A published number is shown only if
+# MAGIC the run is the paper's experiment: the same network, nodes and groups.
 
 # COMMAND ----------
 
@@ -127,5 +130,4 @@ display(numbers[["experiment", "figure", "name", "value", "unit", "paper", "perc
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC `report.html` in the run's folder holds all of this on one page, with what explains the
-# MAGIC differences.
+# MAGIC The page `report.html` in the run's folder shows all of this, and explains the differences.

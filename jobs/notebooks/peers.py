@@ -1,9 +1,9 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # One group, three ways
-# MAGIC The same members of one group in Scribe's tree, in a GossipSub mesh, and in a CAN of their
-# MAGIC own. In each of them one publication is sent from the same source, and drawn: a line is a
-# MAGIC link along which a node forwards, thick where the first copy of a node came along it.
+# MAGIC # One group in three systems
+# MAGIC One group has a Scribe tree, a GossipSub mesh, and a CAN of its members. In each of them,
+# MAGIC the same source publishes one message. The pictures show a line for each link on which a
+# MAGIC node forwards; it is thick if it carried the first copy of a node.
 
 # COMMAND ----------
 
@@ -42,9 +42,9 @@ systems = {system.system: system for system in simulation.systems}
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## What it costs
-# MAGIC A tree sends each node one copy, and has forwarders that are no members. In a mesh and in a
-# MAGIC CAN only members forward, and get some copies more than once.
+# MAGIC ## Costs
+# MAGIC A tree sends one copy to each node, but some forwarders are not members. In a mesh and in a
+# MAGIC CAN only members forward, and they get some copies more than once.
 
 
 # COMMAND ----------
@@ -87,9 +87,10 @@ display(
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The three of them, drawn
-# MAGIC Members are filled, the source has a ring. The tree is drawn by depth, the mesh on a
-# MAGIC circle, and in the CAN each node is in its zone of the square (whose edges meet).
+# MAGIC ## Pictures
+# MAGIC Members are filled, the source has a ring. The tree is drawn by depth, the mesh on a circle.
+# MAGIC In the CAN, each node is in its zone of the square (opposite edges of the square are
+# MAGIC connected).
 
 # COMMAND ----------
 

@@ -1,11 +1,12 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Quick start
-# MAGIC A small experiment: nodes on a network of routers form a *Pastry* overlay; groups of them
-# MAGIC build *Scribe* multicast trees on it, and one message is multicast to every group. (The NGC
-# MAGIC paper says *topic*, *subscribe* and *publish* for *group*, *join* and *multicast*.)
+# MAGIC A small experiment: nodes on a network of routers form a *Pastry* overlay. Groups of nodes
+# MAGIC build *Scribe* multicast trees on it, and each group gets one message. (The NGC paper says
+# MAGIC *topic*, *subscribe* and *publish* for *group*, *join* and *multicast*.)
 # MAGIC
-# MAGIC A run is a frozen config and a SparkSession. What a config does not name is as in the paper.
+# MAGIC A run needs a config and a SparkSession. All settings that the config does not name are
+# MAGIC those of the paper.
 
 # COMMAND ----------
 
@@ -29,9 +30,9 @@ done = run(config, dbutils.widgets.get("quick_start_out"), spark=spark, overwrit
 
 # MAGIC %md
 # MAGIC ## Tables
-# MAGIC A run leaves tables in Parquet. Every multicast system (Scribe, IP multicast, naive unicast)
-# MAGIC leaves the same two: its tree edges, and its deliveries. Here is the delay of each system in
-# MAGIC the largest group:
+# MAGIC A run writes Parquet tables. Every multicast system (Scribe, IP multicast, naive unicast)
+# MAGIC has its deliveries in the table `deliveries` and its tree edges in `tree_edges`. This is the
+# MAGIC delay of each system in the largest group:
 
 # COMMAND ----------
 
@@ -52,8 +53,8 @@ display(largest)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The same tables in SQL: how Scribe spreads the work of forwarding. A node's *children table*
-# MAGIC of a group lists whom it forwards that group's messages to.
+# MAGIC The next query uses SQL. It shows how Scribe distributes the work of forwarding: a node's
+# MAGIC *children table* of a group lists the nodes to which it forwards the messages of this group.
 
 # COMMAND ----------
 
@@ -71,8 +72,8 @@ display(busiest)
 
 # MAGIC %md
 # MAGIC ## Metrics
-# MAGIC The paper's numbers are in `metrics.json`, with what the paper has for 100,000 nodes and
-# MAGIC 1,500 groups beside them; `report.html` in the same folder draws its figures.
+# MAGIC The numbers of the run are in `metrics.json`, beside those that the paper has for 100,000
+# MAGIC nodes and 1,500 groups. The page `report.html` in the same folder has the figures.
 
 # COMMAND ----------
 
@@ -83,9 +84,9 @@ for name in ("pastry.hops.mean", "pastry.stretch", "scribe.rad.median", "scribe.
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## In between
-# MAGIC `done.simulation` has every stage of the run as a DataFrame, made when it is asked for: the
-# MAGIC children tables that the JOIN messages left, for one.
+# MAGIC ## Intermediate results
+# MAGIC `done.simulation` has all intermediate results of the run as DataFrames, for example the
+# MAGIC children tables. They are computed when they are read.
 
 # COMMAND ----------
 

@@ -2,10 +2,10 @@
 # MAGIC %md
 # MAGIC # A tree over the hosts of a DHT
 # MAGIC The example of Costa and Frey, "Publish-Subscribe Tree Maintenance over a DHT": hosts 5, 9,
-# MAGIC 11, 13 and 15 on a ring of 16 keys; host 4 joins, then host 13 fails (Figure 2). A host has
-# MAGIC the keys after its predecessor's id up to its own id, and takes the place of the topmost of
-# MAGIC its keys in a binary tree of all keys. Its parent owns the closest key above that is its
-# MAGIC owner's topmost one.
+# MAGIC 11, 13 and 15 on a ring of 16 keys. Host 4 joins, then host 13 fails (Figure 2). A host has
+# MAGIC the keys after its predecessor's id up to its own id. In a binary tree of all keys, its
+# MAGIC *topmost key* is its key with the least depth. Its parent is the owner of the closest key
+# MAGIC above it that is the topmost key of its owner.
 
 # COMMAND ----------
 
@@ -27,9 +27,9 @@ after_failure = [host for host in after_join if host != fails]
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Places
-# MAGIC One row a host: its topmost key, that key's depth, its parent, and how many look-ups of keys
-# MAGIC it took to find its parent and its children.
+# MAGIC ## Positions of the hosts
+# MAGIC One row for each host: its topmost key, the depth of this key, its parent, and the number of
+# MAGIC look-ups by which it found its parent and its children.
 
 # COMMAND ----------
 
@@ -54,8 +54,8 @@ trees = {title: tree.toPandas().set_index("node") for title, tree in found.items
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Who changed
-# MAGIC Links that were removed or created by each event, and the hosts at their ends.
+# MAGIC ## Changes
+# MAGIC The links that each event removed or created, and the hosts at their ends.
 
 # COMMAND ----------
 
@@ -82,7 +82,7 @@ for title, tree in trees.items():
 
 # MAGIC %md
 # MAGIC ## Figure 2
-# MAGIC Grey: the tree of keys. Circles: the hosts, at their topmost keys. Red: links that are new.
+# MAGIC Grey: the tree of keys. Circles: the hosts, at their topmost keys. Red: new links.
 
 # COMMAND ----------
 

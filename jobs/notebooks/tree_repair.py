@@ -1,8 +1,8 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # One failure in a tree of twenty nodes
-# MAGIC A group's tree, drawn before a node fails, while its children do not know yet, and after
-# MAGIC they have joined again. In every round the root multicasts one publication.
+# MAGIC The pictures show a group's tree before a node fails, before its children notice the
+# MAGIC failure, and after they have joined again. In every round the root publishes one message.
 
 # COMMAND ----------
 
@@ -37,9 +37,9 @@ config = WorldConfig(
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Who fails
-# MAGIC The world is played for a round, to see the tree. Of the nodes below the root, the one with
-# MAGIC most children will fail in round 2.
+# MAGIC ## The node that fails
+# MAGIC The first round shows the tree. Of the nodes below the root, the one with the most children
+# MAGIC will fail in round 2.
 
 # COMMAND ----------
 
@@ -67,9 +67,9 @@ print(f"root {root}; node {failing} fails, the parent of {(tree['parent'] == fai
 
 # MAGIC %md
 # MAGIC ## Round by round
-# MAGIC Children hear nothing from round 2 on. After `parent_timeout` rounds (2) they suspect their
-# MAGIC parent, and route a JOIN to the group: in round 4. What they have missed comes with the
-# MAGIC answer, because delivery is reliable.
+# MAGIC From round 2 on, the children get no message from their parent. After `parent_timeout`
+# MAGIC rounds (2), in round 4, they route a JOIN to the group. They also get the messages that they
+# MAGIC missed, because delivery is reliable.
 
 # COMMAND ----------
 
@@ -89,9 +89,10 @@ display(spark.createDataFrame(rounds[there]))
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The tree, drawn
-# MAGIC Before (round 1), when the node is dead and its children do not know (2), and repaired (4).
-# MAGIC Members are filled; a dashed line leads to a parent that is dead.
+# MAGIC ## Pictures
+# MAGIC The tree before the failure (round 1), when the node is dead and its children have not
+# MAGIC noticed it (2), and after the repair (4). Members are filled; a dashed line leads to a dead
+# MAGIC parent.
 
 # COMMAND ----------
 

@@ -130,7 +130,7 @@ JOINING = Measure(
             "extra_joins",
             "messages",
             "IV.E",
-            "JOINs of dropped children: to siblings, and those that a refusal led to.",
+            "JOINs of dropped children: to siblings, and after refusals.",
             _collected("extra_joins"),
             sends_more_joins,
             note="JOINs to siblings, and those that a refusal led to",

@@ -77,14 +77,14 @@ LINK_STRESS = Measure(
         *packet_metrics(
             "link_stress",
             "10",
-            "packets on a directed link, when one message is multicast to every group",
+            "packets on a directed link, when each group gets one message",
             every_system,
         ),
         Metric(
             "messages",
             "packets",
             "10",
-            "Packets on all links together, when one message is multicast to every group.",
+            "Packets on all links together, when each group gets one message.",
             _messages,
             every_system,
         ),
