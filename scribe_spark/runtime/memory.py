@@ -17,20 +17,27 @@ LARGE = 500_000
 _UNKNOWN = 8 * _GIB
 
 
-def heap_mib(nodes: int, limit: int | None = None, *, worlds: bool = False) -> int:
-    """The heap for `nodes` overlay nodes, in MiB.
+def heap_mib(
+    nodes: int, limit: int | None = None, *, worlds: bool = False, mapped: bool = False
+) -> int:
+    """Return the heap for `nodes` overlay nodes, in MiB.
 
-    3 GiB and 2.5 KiB per node, for worlds 2 GiB and 1 KiB; at most 60 % of `limit`, at least 1 GiB.
+    The heap is 3 GiB and 2.5 KiB per node; for worlds 2 GiB and 1 KiB, and half of that where
+    tables are files; at most 60 % of `limit`, at least 1 GiB.
 
     Parameters
     ----------
     limit : int, optional
         Bytes; :func:`memory_limit` if it is not given.
     worlds : bool
-        Whether it is for worlds alone: what their nodes know stays with the tasks.
+        True for worlds alone: the knowledge of their nodes stays with the tasks.
+    mapped : bool
+        True where the tables of buckets are files that tasks map: Spark's rows only name them.
     """
     limit = memory_limit() if limit is None else limit
     wanted = 2 * _GIB + nodes * 1024 if worlds else 3 * _GIB + nodes * 2560
+    if worlds and mapped:
+        wanted //= 2
     return int(max(_GIB, min(wanted, 0.6 * limit)) / 2**20)
 
 

@@ -271,7 +271,9 @@ def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool
         settings["spark.cleaner.referenceTracking.cleanCheckpoints"] = "true"
     if is_submitted():  # the JVM of spark-submit has its log and its environment already
         return settings | _settings_of_machine(master) | {"spark.log.level": "ERROR"}
-    heap, short = heap_mib(nodes, worlds=worlds), is_short(nodes, estimated_work)
+    mapped = enabled("mapped_tables") and on_this_machine(master)
+    heap = heap_mib(nodes, worlds=worlds, mapped=mapped)
+    short = is_short(nodes, estimated_work)
     settings |= {
         "spark.driver.memory": f"{heap}m",
         "spark.driver.extraJavaOptions": java_options(heap, young_mib(heap, nodes), short),

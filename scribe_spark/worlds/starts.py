@@ -91,13 +91,13 @@ def _perfect_bucket(
     ring: BucketRing, initial: int, rules: OverlayConfig, kernel: Kernel
 ) -> DataFrame:
     """Return the perfect tables of a single bucket, computed by one task; lazy."""
-    facts = ring.facts
+    facts, folder = ring.facts, ring.layout.folder
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if sum(batch.num_rows for batch in batches):
             live = np.flatnonzero(facts.ring.node < initial)
             states = perfect_states(facts.ring, live, rules.leaf_set, rules.b, kernel)
             for name, columns in states.tables().items():
-                yield from pack_rows(0, 0, True, name, columns)
+                yield from pack_rows(0, 0, True, name, columns, folder)
 
     return ring.layout.spark.range(0, 1, 1, 1).mapInArrow(run, ROWS)

@@ -61,6 +61,8 @@ def test_heap_by_nodes_and_limit():
     assert heap_mib(100_000, limit=5 * GIB) == 3 * 1024
     assert heap_mib(10, limit=GIB) == 1024
     assert heap_mib(1_024 * 1_024, limit=100 * GIB, worlds=True) == 3 * 1024
+    assert heap_mib(1_024 * 1_024, limit=100 * GIB, worlds=True, mapped=True) == 1_536
+    assert heap_mib(100_000, limit=100 * GIB, mapped=True) == 3 * 1024 + 244
 
 
 def test_young_generation_by_nodes():
