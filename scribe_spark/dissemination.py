@@ -1,13 +1,13 @@
-"""The spread of a message over the edges of a group's overlay: first copies, and their times.
+"""The spread of a message over the edges of a group's overlay: first copies and their times.
 
-A node forwards the first copy that it gets, and no other.  On which of its edges it forwards may
-depend on how that copy came.  There are two clocks.  By *time* a copy that is sent at t arrives
-after the delay D between the two nodes; by *hops* it arrives in the next round.
+A node forwards only the first copy that it gets.  The edges on which it forwards may depend on the
+way of that copy.  There are two clocks.  By *time*, a copy that is sent at t arrives after the
+delay D between the two nodes; by *hops*, it arrives in the next round.
 
-The result is that of a simulation event by event.  It is found by supersteps that correct labels: a
-node takes the first of the copies that it knows of as its first copy, and when that changes, it
-sends anew and takes back what it would not have sent.  Delays are not negative and hops are
-positive, so that what came earliest does not change any more, and this ends.
+The result equals that of a simulation event by event.  It is found by supersteps that correct
+labels: a node takes the first of its known copies as its first copy; when that changes, it sends
+new copies and cancels copies that it would not have sent.  Delays are not negative and hops are
+positive, so the earliest label does not change any more, and this ends.
 
 References
 ----------
@@ -70,48 +70,51 @@ EDGES, ARRIVALS, ARRIVED_COPIES = "edges", "arrivals", "arrived copies"
 # kinds of messages
 START, _COPY = "start", "copy"
 
-#: ``rule(first, edges)``: on which edges nodes forward; rows of the two belong together.
+#: ``rule(first, edges)`` marks the edges on which nodes forward; the rows of both correspond.
 Rule = Callable[[Columns, Columns], np.ndarray]
 
 
 def all_but_sender(first: Columns, edges: Columns) -> np.ndarray:
-    """Forward on every edge but the one to the node that the first copy came from."""
+    """Forward on every edge but the one to the sender of the first copy."""
     return edges["peer"] != first["sender"]
 
 
 @dataclass(frozen=True)
 class Dissemination:
-    """The message of each group goes from its source over the edges of the group's overlay.
+    """The program that sends the message of each group from its source over the group's overlay.
 
     A bucket has the table :data:`EDGES`, in any order: ``group`` (the index of the group), ``node``
-    (a position of the bucket), ``peer`` (any position), and other whole numbers by which the rule
-    decides.  Two edges from a node to a peer differ in what their copies carry.  The first messages
-    are of kind :data:`START`, to the sources: ``at, group``; there may be the edges, too, of kind
-    :data:`EDGES`, to their nodes, where there is no such table yet.
+    (a position in the bucket), ``peer`` (any position), and other whole numbers for the rule.
+    Two edges from a node to a peer differ in the values that their copies carry.  The first
+    messages are of kind :data:`START`, to the sources: ``at, group``.  If the table does not exist
+    yet, the edges are messages of kind :data:`EDGES` to their nodes.
 
     It leaves the tables :data:`ARRIVALS`, the first copy of each node (``group, node, at_us, hops,
-    sender`` and what is carried; at a source the time and the hops are 0, the rest is -1), and
+    sender`` and the carried columns; at a source the time and the hops are 0, the rest is -1), and
     :data:`ARRIVED_COPIES`, all copies, each at its receiver (the same columns, and ``first``).
 
     Attributes
     ----------
     bounds : ndarray of int64, shape (B + 1,)
-        See `engine.Program`.
+        The positions at which the buckets begin, and the number of nodes.
     facts : KnowsRing
+        The nodes.
     kernel : Kernel
+        Delays between routers.
     lan_us : int
+        The delay of a node's LAN link in each direction, in microseconds.
     rule : callable
-        ``rule(first, edges)``: on which edges a node forwards, bool.  `first` is the node's first
-        copy, as in :data:`ARRIVALS`; `edges` has the columns of :data:`EDGES`.  It depends on
-        nothing else.
+        ``rule(first, edges)`` marks the edges on which a node forwards (bool).  `first` is the
+        node's first copy, as in :data:`ARRIVALS`; `edges` has the columns of :data:`EDGES`.  The
+        result must depend on nothing else.
     carried : tuple of str
         Columns of an edge that its copies carry to the receiver.
     clock : str
-        `multicast.TIME`: the first copy is that of least ``(at_us, hops)``, then of the sender of
-        the least nodeId; `multicast.HOPS`: that of least ``hops``, then of that sender; then of
-        what is carried, the least.
+        `multicast.TIME`: the first copy has the least ``(at_us, hops)``; `multicast.HOPS`: the
+        least ``hops``.  Of equal copies, the one from the sender with the least nodeId is first,
+        then the one with the least carried values.
     processing_us : int
-        What passes at a node between its first copy and its sending on; at a source nothing does.
+        The time between a node's first copy and its own copies, in microseconds; 0 at a source.
     """
 
     bounds: np.ndarray
@@ -124,7 +127,7 @@ class Dissemination:
     processing_us: int = 0
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Take the copies that have come, find the first ones, send on or take back."""
+        """Read copies, find the first ones, and send or cancel copies."""
         if EDGES in inbox:
             given = dict(inbox[EDGES])
             tables[EDGES] = {"node": given.pop(AT), **given}
@@ -136,14 +139,14 @@ class Dissemination:
             return self._send(tables, key, None, first)
         if _COPY not in inbox:
             return {}
-        # 1. the copies that nodes know of now
+        # 1. the copies that nodes know now
         copies, touched = self._take(tables, inbox[_COPY])
         # 2. the first of each node; a source has the message
         arrivals = self._arrivals(tables)
         sources = arrivals["key"][arrivals["hops"] == 0]
         first = self._mark_first(copies, touched, sources)
         tables[ARRIVED_COPIES] = copies
-        # 3. whose first copy is another one than before
+        # 3. the nodes whose first copy has changed
         key = touched[find_sorted(sources, touched) < 0]
         old, new = self._named(arrivals, key), self._named(first, key)
         changed = np.any([old[name] != new[name] for name in self._columns], axis=0)
@@ -152,7 +155,7 @@ class Dissemination:
         tables[ARRIVALS] = self._write(concatenate([rest, take(new, new["hops"] >= 0)]))
         return self._send(tables, key, old, new)
 
-    # --- labels: what is known of the first copies of some nodes, by key
+    # --- labels: the known first copies of nodes, by key
 
     @property
     def _columns(self) -> tuple[str, ...]:
@@ -162,7 +165,7 @@ class Dissemination:
         return key_of([group, node], len(self.facts.ring))
 
     def _label(self, key: np.ndarray, **values: int) -> dict[str, np.ndarray]:
-        """Return labels of some nodes, -1 where nothing else is given."""
+        """Return labels of nodes, with -1 as the default of every column."""
         return {"key": key} | {
             name: np.full(len(key), values.get(name, NONE), dtype=np.int64)
             for name in self._columns
@@ -177,13 +180,13 @@ class Dissemination:
         return {"key": key, **{name: found[name] for name in self._columns}}
 
     def _write(self, labels: Columns) -> dict[str, np.ndarray]:
-        """Return the table :data:`ARRIVALS` of labels in any order."""
+        """Return the table :data:`ARRIVALS` from labels in any order."""
         labels = take(labels, np.argsort(labels["key"]))
         group, node = np.divmod(labels["key"], len(self.facts.ring))
         return {"group": group, "node": node, **{name: labels[name] for name in self._columns}}
 
     def _named(self, labels: Columns, key: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the labels of some keys; ``hops`` is -1 where there is none."""
+        """Return the labels of keys; ``hops`` is -1 for keys without a label."""
         at = find_sorted(labels["key"], key)
         found = self._label(key)
         for name in self._columns:
@@ -193,7 +196,7 @@ class Dissemination:
     # --- copies
 
     def _copy_keys(self, *copies: Columns) -> list[np.ndarray]:
-        """Return what tables of copies are sorted by: receiver, sender, number of the edge."""
+        """Return the sort keys of tables of copies: receiver, sender, number of the edge."""
         nodes = len(self.facts.ring)
         groups, edges = (
             1 + max(int(some[name].max(initial=0)) for some in copies) for name in ("group", "edge")
@@ -203,7 +206,7 @@ class Dissemination:
         return common_keys((groups, nodes, nodes, edges), *columns)
 
     def _take(self, tables: Tables, come: Columns) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Return the copies that nodes know of, in order, and the keys of those with news."""
+        """Return the known copies, in order, and the keys of nodes with new or cancelled copies."""
         names = ("group", "node", *self._columns, "edge")
         news = {**come, "node": come[AT]}
         if ARRIVED_COPIES in tables:
@@ -214,14 +217,14 @@ class Dissemination:
         key, new_key = self._copy_keys(known, news)
         order = np.argsort(new_key)
         news, new_key, sent = take(news, order), new_key[order], come["sent"][order]
-        # 1. those that are sent anew, and those that are taken back
+        # 1. copies that replace earlier ones, and cancelled copies
         at = find_sorted(key, new_key)
         again = sent & (at >= 0)
         for name in names:
             known[name][at[again]] = news[name][again]
         kept = np.ones(len(key), dtype=bool)
         kept[at[~sent & (at >= 0)]] = False
-        # 2. those that are sent for the first time, between them
+        # 2. new copies, in their order among these
         added = sent & (at < 0)
         place = np.searchsorted(key[kept], new_key[added]) + np.arange(np.count_nonzero(added))
         is_old = np.ones(np.count_nonzero(kept) + len(place), dtype=bool)
@@ -237,7 +240,7 @@ class Dissemination:
     def _mark_first(
         self, copies: dict[str, np.ndarray], touched: np.ndarray, sources: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Return the labels of some nodes that have copies, in order; marks these copies."""
+        """Return the labels of nodes that have copies, in order, and mark their first copies."""
         key = self._key(copies["group"], copies["node"])
         begin, end = (np.searchsorted(key, touched, side) for side in ("left", "right"))
         _, row = expand(begin, end)
@@ -258,7 +261,7 @@ class Dissemination:
     def _send(
         self, tables: Tables, key: np.ndarray, old: Columns | None, new: Columns
     ) -> dict[str, Columns]:
-        """Return what nodes send whose first copy is another one than before."""
+        """Return the copies and cancellations of nodes whose first copy has changed."""
         if EDGES not in tables:
             return {}
         edges = self._edges(tables)
@@ -291,7 +294,9 @@ class Dissemination:
         return {_COPY: copies | {name: edges[name] for name in (*self.carried, "edge")}}
 
     def _edges(self, tables: Tables) -> Columns:
-        """Return the edges in the order of their nodes, those to a peer numbered; they are once."""
+        """Return the edges in the order of their nodes; edges to the same peer are
+        numbered once.
+        """
         if "edge" not in tables[EDGES]:
             edges = tables[EDGES]
             key = self._key(edges["group"], edges["node"])
@@ -301,7 +306,7 @@ class Dissemination:
         return tables[EDGES]
 
     def _forwards(self, label: dict[str, np.ndarray], edges: Columns) -> np.ndarray:
-        """Return on which edges nodes forward that have a first copy."""
+        """Return the mask of edges on which nodes with a first copy forward."""
         there = label["hops"] >= 0
         first = {"group": edges["group"], "node": edges["node"], **label}
         chosen = np.zeros(len(there), dtype=bool)
@@ -309,7 +314,7 @@ class Dissemination:
         return chosen
 
 
-# --- tables of edges, and what the measures read
+# --- tables of edges, and tables for measures
 
 
 @dataclass(frozen=True)
@@ -319,11 +324,11 @@ class Spread:
     Attributes
     ----------
     copies : Batches
-        `multicast.COPIES`.
+        All copies, with the columns of `multicast.COPIES`.
     deliveries : Batches
-        `multicast.DELIVERIES`.
+        The first copies of nodes but sources, with the columns of `multicast.DELIVERIES`.
     tables : BucketTables
-        What both are read from.
+        The tables from which both are read.
     """
 
     copies: Batches
@@ -346,18 +351,23 @@ def disseminate(
     processing_us: int = 0,
     progress: Progress | None = None,
 ) -> Spread:
-    """The message of each group goes from its source over the edges of the group's overlay.
+    """Send the message of each group from its source over the edges of the group's overlay.
 
     Parameters
     ----------
     ring : BucketRing
-        Of the nodes' overlay: where they are.
+        The nodes of the run's overlay, in buckets.
+    underlay : Underlay
+        The routes between routers.
     edges : DataFrame
         ``group, node, peer`` and other columns (BIGINT): a node may send to a peer.
     sources : DataFrame
         ``group, source``.
     rule, carried, clock, processing_us
-        As of :class:`Dissemination`; the rule sees positions of nodes and indices of groups.
+        The attributes of :class:`Dissemination`; the rule gets positions of nodes and indices of
+        groups.
+    progress : Progress, optional
+        The object to which supersteps are reported.
     """
     number = np.sort(sources.select("group").distinct().toArrow().column("group").to_numpy())
     others = [name for name in edges.columns if name not in ("group", "node", "peer")]
@@ -392,15 +402,15 @@ def random_peers(stages: Any, count: int, purpose: str = "random peers") -> Data
     stages : Simulation
         The argument of a system's ``build``.
     count : int
-        Peers of each node; a node of a group with fewer others has all of them.
+        The number of peers of each node; a node of a group with fewer others has all of them.
     purpose : str
         The purpose of the draws, which are keyed by the seed, the purpose, the group and the node.
 
     Returns
     -------
     DataFrame
-        ``group, node, peer, rank, delay_us``: each peer of a node once.  Ranks count the peers of a
-        node from 0 in random order; the delay is that of the edge.
+        ``group, node, peer, rank, delay_us``: each peer of a node once.  Ranks number the peers of
+        a node from 0 in random order; ``delay_us`` is the delay of the edge in microseconds.
     """
     sources = stages.multicast_groups.where("source IS NOT NULL").select(
         "group", F.col("source").alias("node"), F.col("source_router").alias("router")
@@ -433,14 +443,16 @@ def random_peers(stages: Any, count: int, purpose: str = "random peers") -> Data
 
 
 def copy_rows(program: Dissemination, copies: Columns) -> dict[str, Any]:
-    """Return the copies that nodes of a bucket get, for a view: `multicast.COPIES`.
+    """Return the copies at nodes of a bucket with the columns of `multicast.COPIES`.
 
     Parameters
     ----------
+    program : Dissemination
+        The program.
     copies : Columns
         The table :data:`ARRIVED_COPIES`.
     """
-    if "sent_us" in copies:  # by the clock with bandwidth
+    if "sent_us" in copies:  # publications have sizes
         sent_us = copies["sent_us"]
     elif program.clock == TIME:
         router = program.facts.ring.router
@@ -453,7 +465,9 @@ def copy_rows(program: Dissemination, copies: Columns) -> dict[str, Any]:
 
 
 def delivery_rows(arrivals: Columns) -> dict[str, np.ndarray]:
-    """Return the deliveries to nodes of a bucket that are no sources: `multicast.DELIVERIES`.
+    """Return the deliveries at nodes of a bucket with the columns of `multicast.DELIVERIES`.
+
+    Sources are left out.
 
     Parameters
     ----------
@@ -467,7 +481,7 @@ def delivery_rows(arrivals: Columns) -> dict[str, np.ndarray]:
 def read_copies(
     tables: BucketTables, program: Dissemination, number: np.ndarray, scheduled: bool = False
 ) -> Batches:
-    """Return all copies as typed rows (:func:`copy_rows`), by publication if asked for; lazy."""
+    """Return all copies as typed rows (:func:`copy_rows`), computed when they are read."""
     names = Names(program.facts, program.kernel, number)
     columns = f"{COPIES}, {PUBLICATION}" if scheduled else COPIES
     return read_view(tables.rows(ARRIVED_COPIES), names, columns, partial(copy_rows, program))
@@ -476,7 +490,7 @@ def read_copies(
 def read_deliveries(
     tables: BucketTables, program: Dissemination, number: np.ndarray, scheduled: bool = False
 ) -> Batches:
-    """Return all deliveries as typed rows (:func:`delivery_rows`), as `read_copies` does; lazy."""
+    """Return all deliveries as typed rows (:func:`delivery_rows`), computed when they are read."""
     names = Names(program.facts, program.kernel, number)
     columns = f"{DELIVERIES}, {PUBLICATION}" if scheduled else DELIVERIES
     return read_view(tables.rows(ARRIVALS), names, columns, delivery_rows)

@@ -1,9 +1,9 @@
 """Keyed draws: every random value is a pure function of (seed, purpose, row).
 
 Columns use ``xxhash64`` (Spark's ``rand`` depends on the partitioning); numpy kernels use a
-``Philox`` stream keyed by the same triple.  Of numpy only the raw bits of the stream are used: they
-are the same in all versions, which the methods of ``numpy.random.Generator`` do not promise.  Equal
-configs give equal draws on any cluster.
+``Philox`` stream with the same key.  Only the raw bits of the stream are used: they are the same in
+all versions of numpy, unlike the results of ``numpy.random.Generator``.  Equal configs give equal
+draws on any cluster.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ from scribe_spark.core.row_hash import SEED, hash_bytes, hash_longs
 
 
 def bits(seed: int, purpose: str, *rows: Column | str) -> Column:
-    """64 random bits (BIGINT) for each row, keyed by (seed, purpose, rows)."""
+    """Return 64 random bits (BIGINT) for each row, keyed by (seed, purpose, rows)."""
     keys = [(F.col(r) if isinstance(r, str) else r).cast("bigint") for r in rows]
     return F.xxhash64(F.lit(purpose), F.lit(seed).cast("bigint"), *keys)
 
 
 def bits_np(seed: int, purpose: str, *rows: np.ndarray | int) -> np.ndarray:
-    """The bits of :func:`bits` without Spark: uint64, in the shape that the rows have together.
+    """Return the bits of :func:`bits` without Spark: uint64, in the common shape of the rows.
 
     Parameters
     ----------
+    seed, purpose
+        The key of all rows.
     rows : ndarray of int64, or int
+        The numbers that key each draw.
     """
     with np.errstate(over="ignore"):
         found = hash_bytes(purpose.encode(), np.array(SEED, dtype=np.uint64))
@@ -39,45 +42,53 @@ def bits_np(seed: int, purpose: str, *rows: np.ndarray | int) -> np.ndarray:
 
 
 def more_bits(found: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """The bits of a key with one more row, given those of the key without it: uint64.
+    """Return the bits of a key with one more number, from the bits of the key without it: uint64.
 
-    Where many rows share all but the last number of their keys, the shared part is hashed once.
+    If many rows share all but the last number of their keys, the shared part is hashed once.
     """
     with np.errstate(over="ignore"):
         return hash_longs(np.asarray(row, dtype=np.int64).view(np.uint64), found)
 
 
 def below(n: int, seed: int, purpose: str, *rows: Column | str) -> Column:
-    """A uniform whole number in [0, n) (BIGINT) for each row; the bias is below n / 2**64."""
+    """Return a uniform whole number in [0, n) (BIGINT) for each row; the bias is below
+    n / 2**64.
+    """
     return F.pmod(bits(seed, purpose, *rows), F.lit(n).cast("bigint"))
 
 
 def stream(seed: int, purpose: str, row: int = 0) -> np.random.Philox:
-    """A stream of random bits keyed by (seed, purpose, row); ``random_raw`` gives the next ones."""
+    """Return a stream of random bits keyed by (seed, purpose, row); ``random_raw`` gives the next
+    ones.
+    """
     digest = hashlib.sha256(f"{seed}/{purpose}/{row}".encode()).digest()
     return np.random.Philox(key=np.frombuffer(digest[:16], dtype="<u8"))
 
 
 def stream_at(seed: int, purpose: str, row: int, places: np.ndarray) -> np.ndarray:
-    """The bits at some places (from 0) of a stream: uint64; they do not depend on what the rest is.
+    """Return the bits at given positions (from 0) of a stream: uint64.
 
     Parameters
     ----------
+    seed, purpose, row
+        The key of the stream.
     places : ndarray of int64
-        For example numbers of nodes: a node's bits do not depend on how many nodes there are.
+        The positions, for example numbers of nodes: a node's bits do not depend on the number of
+        nodes.
     """
     return stream(seed, purpose, row).random_raw(int(places.max(initial=-1)) + 1)[places]
 
 
 def uniform(raw: np.random.Philox, count: int) -> np.ndarray:
-    """Uniform numbers in [0, 1), multiples of 2**-53: float64, shape (count,)."""
+    """Return uniform numbers in [0, 1), multiples of 2**-53: float64, shape (count,)."""
     return (raw.random_raw(count) >> np.uint64(11)) * 2.0**-53
 
 
 def whole_numbers(raw: np.random.Philox, n: int, count: int) -> np.ndarray:
-    """Uniform whole numbers in [0, n), n < 2**32: int64, shape (count,).
+    """Return uniform whole numbers in [0, n), n < 2**32: int64, shape (count,).
 
-    Each takes 32 bits, without bias; they are the numbers of ``Generator.integers(0, n, count)``.
+    Each needs 32 bits and has no bias; they equal the numbers of ``Generator.integers(0, n,
+    count)``.
 
     References
     ----------
@@ -94,11 +105,11 @@ def whole_numbers(raw: np.random.Philox, n: int, count: int) -> np.ndarray:
 
 
 def distinct_below(n: int, size: int, seed: int, purpose: str, row: int) -> np.ndarray:
-    """`size` distinct uniform whole numbers in [0, n), ascending.
+    """Return `size` distinct uniform whole numbers in [0, n), ascending.
 
-    The first distinct values of a stream of uniform values are kept; beyond half of n the values
-    left out are drawn instead.  Only the bit generator's raw output is used, which numpy keeps
-    stable between versions.
+    These are the first distinct values of a stream of uniform values; if `size` is more than half
+    of n, the values to leave out are drawn instead.  Only the raw bits of the generator are used,
+    which numpy keeps stable between versions.
 
     Returns
     -------
@@ -112,7 +123,7 @@ def distinct_below(n: int, size: int, seed: int, purpose: str, row: int) -> np.n
     raw, drawn = stream(seed, purpose, row), _EMPTY
     kept = _EMPTY
     while len(kept) < size:
-        # enough for the expected repeats at half of n (n ln 2 draws), then more if need be
+        # enough for the expected repeats at half of n (n ln 2 draws); more follow if needed
         more = raw.random_raw(size + size // 2 + 8) % np.uint64(n)
         drawn = np.concatenate([drawn, more.astype(np.int64)])
         values, first = np.unique(drawn, return_index=True)
@@ -127,21 +138,23 @@ _LOW_32 = np.uint64(2**32 - 1)
 def sample_others(
     shared: np.ndarray, others: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return `count` of the others of each node, without repeats; all, if there are fewer.
+    """Return `count` of the others of each node, without repeats; all others if there are fewer.
 
     Parameters
     ----------
     shared : ndarray of uint64, shape (n,)
-        The draw of each node, to which the step of the sampling is added.
+        The draw of each node; each step of the sampling adds its number.
     others : ndarray of int64, shape (n,)
-        Among how many each chooses.
+        The number of others of each node.
+    count : int
+        The number to choose.
 
     Returns
     -------
     of : ndarray of int64
         The index of the node, ascending.
     chosen : ndarray of int64
-        From 0 to `others` - 1, each once.
+        Different numbers from 0 to `others` - 1.
 
     References
     ----------
@@ -156,7 +169,7 @@ def sample_others(
 
 
 def _floyd(shared: np.ndarray, others: np.ndarray, count: int) -> np.ndarray:
-    """`count` of more `others` than that, in the order in which they are drawn: (n, count)."""
+    """Return `count` of more than `count` others, in the order of the draws: (n, count)."""
     chosen = np.empty((len(shared), count), dtype=np.int64)
     for column in range(count):
         last = others - count + column

@@ -1,7 +1,7 @@
-"""Errors of one line: bad input, and a run that cannot go on.
+"""Errors of one line: bad input, and runs that cannot continue.
 
-Messages quote the texts of users, files and libraries.  :func:`shown` formats a value of theirs,
-:func:`listed` a list of names, :func:`in_words` a sentence of a library; no other module does.
+Messages quote texts of users, files and libraries.  Only this module formats them: :func:`shown` a
+value, :func:`listed` a list of names, :func:`in_words` a sentence of a library.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from scribe_spark.redaction import redacted
 
 T = TypeVar("T")
 
-#: Characters of a name in a list, a value, a library's sentence, and a whole message.
+#: The greatest number of characters of a name in a list, a value, a library's sentence, a message.
 _LONGEST_NAME, _LONGEST_VALUE, _LONGEST_WORDS, _LONGEST_MESSAGE = 60, 200, 500, 2_000
 
-#: Names in a list.
+#: The greatest number of names in a list.
 _MOST_NAMES = 12
 
-#: So many names are listed where none is near; of more, ``--help`` has the list.
+#: The greatest number of names that a message lists if none is similar; else it names ``--help``.
 _FEW_NAMES = 24
 
 #: A name that needs no quotes.
@@ -62,8 +62,9 @@ def shown(value: object, most: int = _LONGEST_VALUE) -> str:
     Parameters
     ----------
     value : object
+        The value.
     most : int
-        Characters.
+        The greatest number of characters.
 
     Examples
     --------
@@ -74,13 +75,13 @@ def shown(value: object, most: int = _LONGEST_VALUE) -> str:
     """
     try:
         text = repr(redacted(value))
-    except Exception:  # a number of more digits than Python writes; an object that has no repr
+    except Exception:  # a number with more digits than Python writes, or an object without repr
         text = f"({type(value).__name__})"
     return in_words(text, most)
 
 
 def listed(names: Iterable[object]) -> str:
-    """Return names separated by commas, the first of many; a strange name is in quotes.
+    """Return names separated by commas, or the first of many names; strange names are in quotes.
 
     Examples
     --------
@@ -94,14 +95,14 @@ def listed(names: Iterable[object]) -> str:
 
 
 def in_series(phrases: Collection[str], count: int) -> str:
-    """Return phrases separated by commas, which are the first of `count`."""
+    """Return phrases separated by commas; they are the first of `count` phrases."""
     more = f" and {count - len(phrases):,} more" if count > len(phrases) else ""
     return ", ".join(phrases) + more
 
 
 def in_words(text: str, most: int = _LONGEST_WORDS) -> str:
     """Return a text in one line, without secrets and control characters, cut in its middle."""
-    if len(text) > 4 * most:  # the ends of a text of many megabytes are enough
+    if len(text) > 4 * most:  # of a text with many megabytes, the ends are enough
         text = text[: 2 * most] + text[-2 * most :]
     line = _LINE_BREAK.sub(" ", redacted(text).strip())
     escaped = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
@@ -110,7 +111,7 @@ def in_words(text: str, most: int = _LONGEST_WORDS) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the first line of an exception's text, Java's own where it comes from the JVM."""
+    """Return the first line of an exception's text; of an error in the JVM, Java's own text."""
     java = getattr(error, "java_exception", None)
     text = getattr(error, "strerror", None) or str(error if java is None else java)
     return in_words((text.strip() or type(error).__name__).splitlines()[0])
@@ -132,20 +133,21 @@ def named(known: Mapping[str, T], name: str, field: str) -> T:
 
 
 def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Refuse the first unknown name, with a known one that is like it.
+    """Refuse the first unknown name; the message has a similar known one.
 
     Parameters
     ----------
     given : iterable of str
-        The names to check; a mapping's keys.
+        The names to check, or a mapping with these keys.
     known : iterable of str
-        The names that are allowed; at least one.
+        The allowed names, at least one.
     what : str
         What the names are, for the message: ``config key``, ``flag``, ...
 
     Raises
     ------
     InputError
+        A name is unknown.
 
     Examples
     --------
@@ -160,7 +162,7 @@ def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """Return a question for the known name that is like a wrong one; empty where none is."""
+    """Return a question with the known name that is similar to a wrong one; empty if none is."""
     near = difflib.get_close_matches(name[:_LONGEST_VALUE], known, n=1)
     alike = [found for found in near if found[0] == name[0] or len(found) <= len(name) + 1]
     return f"; did you mean {alike[0]!r}?" if alike else ""

@@ -1,11 +1,11 @@
 """Systems that build an overlay of each group's members in every round, and flood it.
 
-A system of this kind says which edges the overlay of a group has (`GroupOverlays.edges`), and on
-which of them a node forwards its first copy (`GroupOverlays.forwards`).  A round is programs on
+Such a system defines the edges of a group's overlay (`GroupOverlays.edges`), and the edges on which
+a node forwards its first copy (`GroupOverlays.forwards`).  A round is a sequence of programs on
 buckets:
 
-1. buckets note which of their nodes are members (:class:`Remember`; O1);
-2. one bucket for each group builds the overlay, and tells the edges to their nodes
+1. buckets note their nodes that are members (:class:`Remember`; O1);
+2. one bucket for each group builds the overlay, and sends the edges to their nodes
    (:class:`Build`; O2);
 3. publications spread over the edges (`dissemination.Dissemination`; O3);
 4. buckets count copies, receivers and publications that are due (:class:`CountCopies`,
@@ -62,11 +62,11 @@ from scribe_spark.pending import (
 )
 from scribe_spark.underlay.protocol import Kernel
 
-#: Tables of a bucket: keys (group, node) of members, and of former members that died and whose
-#: death the others do not know yet.
+#: Tables of a bucket: keys (group, node) of members, and of dead members whose death the others do
+#: not know yet.
 MEMBERS, SILENT = "members", "silent"
 
-#: Tables of a round: counts, a row a group; the edges of nodes, as keys (group, node).
+#: Tables of a round: counts, one row per group; the edges of nodes, as keys (group, node).
 _AGAIN, _NEIGHBOURS = "copies again", "neighbours"
 
 # kinds of messages
@@ -80,10 +80,10 @@ class Overlays:
     Attributes
     ----------
     number : ndarray of int64, shape (g,)
-        The numbers of the groups, by which draws are keyed.
+        The numbers of the groups, which key draws.
     group, node : ndarray of int64, shape (m,)
         The members of the overlays: the index of the group and the position of the node, ascending
-        by both.  Sources are among them, and nodes that died and whose death is not known.
+        by both.  Sources are included, and also dead nodes whose death is not known.
     of, source : ndarray of int64, shape (p,)
         The publications: the index of the group and the position of the source.
     """
@@ -115,20 +115,20 @@ class Overlays:
 
 @dataclass(frozen=True)
 class Network:
-    """Facts that overlays are built of.
+    """The data from which overlays are built.
 
     Attributes
     ----------
     ring : Ring
-        All K nodes; positions are places in it, routers are indices.
+        All K nodes, whose positions are used everywhere; routers are indices.
     kernel : Kernel
-        Answers questions to the network, such as delays between routers.
+        Queries of the network, such as delays between routers.
     lan_us : int
-        The delay of a node's LAN link, each way.
+        The delay of a node's LAN link in each direction, in microseconds.
     seed : int
-        Key of every draw.
+        The key of every draw.
     capacity : ndarray of int64, shape (K,), or None
-        The limits of children that a user gives the nodes, by position.
+        The user's limits of children, by position.
     """
 
     ring: Ring
@@ -148,9 +148,9 @@ class GroupOverlays(SystemOnBuckets):
     carried : tuple of str
         Columns of edges, whole numbers, that copies carry to their receivers.
     clock : str
-        By which clock copies arrive: `multicast.TIME` or `multicast.HOPS`.
+        The clock of copies: `multicast.TIME` or `multicast.HOPS`.
     processing_us : int
-        The time between a node's first copy and its sending on.
+        The time between a node's first copy and its own copies, in microseconds.
     """
 
     kept_in_buckets: ClassVar[Mapping[str, int]] = {MEMBERS: 0, SILENT: 0, EXPECTED: 0}
@@ -163,18 +163,18 @@ class GroupOverlays(SystemOnBuckets):
 
     @property
     def payload(self) -> tuple[str, ...]:
-        """See `SystemOnBuckets`."""
+        """The kinds of messages that are copies of publications."""
         return (PAYLOAD,)
 
     @property
     def control(self) -> tuple[str, ...]:
-        """See `SystemOnBuckets`; building is not counted (O6)."""
+        """All other kinds of messages; the building of overlays is not counted (O6)."""
         return ()
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges over which each publication may go.
 
-        The result must depend on a group's own members and publications alone.
+        The result must depend on a group's own members and publications only.
 
         Returns
         -------
@@ -184,11 +184,13 @@ class GroupOverlays(SystemOnBuckets):
         raise NotImplementedError
 
     def forwards(self, first: Columns, edges: Columns) -> np.ndarray:
-        """Return on which edges a node forwards, as of `dissemination.Rule`; by default on all."""
+        """Return the mask of edges on which a node forwards its first copy; by default
+        all edges.
+        """
         return np.ones(len(edges["peer"]), dtype=bool)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """See `SystemOnBuckets`."""
+        """Play an own round, as `SystemOnBuckets.play_round` describes it."""
         published = read_table(Published, kept, PUBLISHED)
         group, source = _in_order(now.publish)
         network = now.kernel, now.lan_us, now.seed, now.capacity
@@ -226,7 +228,7 @@ class GroupOverlays(SystemOnBuckets):
         return again.reshape(-1, len(round.number)).sum(axis=0)
 
     def _flood(self, player: SystemPlayer, round: _Round, links: RoundLinks) -> None:
-        """Let publications spread by the clock with bandwidth."""
+        """Let publications with sizes spread; return the duplicates of each group."""
         clock = links.clock(
             *(round.facts, round.bounds, round.kernel), held_back=False, spares=False
         )
@@ -255,13 +257,14 @@ class _Round:
     Attributes
     ----------
     number_of_round : int
+        The number of the round.
     number : ndarray of int64, shape (G,)
         The numbers of the groups.
     published, source : ndarray of int64, shape (P,)
         The publications of the round: the indices of their groups and the positions of their
         sources, ascending by both.
     capacity : ndarray of int64 or None
-        As of `Network`.
+        The user's limits of children, as in `Network`.
     """
 
     system: GroupOverlays
@@ -280,7 +283,7 @@ class _Round:
 
     @property
     def size(self) -> int:
-        """Return how many nodes there are, K."""
+        """The number of nodes, K."""
         return len(self.facts.ring)
 
     def multicasts(self) -> Multicasts:
@@ -302,7 +305,7 @@ class _Program:
 
     @property
     def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
+        """The positions at which the buckets begin, and the number of nodes."""
         return self.round.bounds
 
 
@@ -312,7 +315,7 @@ def _keys(tables: Tables, name: str) -> np.ndarray:
 
 
 class Remember(_Program):
-    """Buckets note which of their nodes are members: rule O1."""
+    """The program by which buckets note their nodes that are members: rule O1."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`MEMBERS` and :data:`SILENT`; nothing is sent."""
@@ -336,10 +339,10 @@ class Remember(_Program):
 
 
 class Build(_Program):
-    """One bucket for each group builds its overlay: rule O2."""
+    """The program by which one bucket for each group builds its overlay: rule O2."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Tell members to builders; tell edges to their nodes; write `dissemination.EDGES`."""
+        """Send members to builders, send edges to their nodes, and write `dissemination.EDGES`."""
         if not superstep:
             return self._tell_members(tables)
         if _MEMBER in inbox:
@@ -366,7 +369,7 @@ class Build(_Program):
         return {_MEMBER: {AT: round.builders(key // round.size), "key": key}}
 
     def _build(self, members: np.ndarray) -> Columns:
-        """Return the edges of live nodes of the overlays of some groups, as messages to them."""
+        """Return the edges of the live nodes of overlays, as messages to these nodes."""
         round, size = self.round, self.round.size
         groups = distinct(members // size)
         mine = np.flatnonzero(find_sorted(groups, round.published) >= 0)
@@ -389,12 +392,12 @@ class Build(_Program):
 
 @dataclass(frozen=True)
 class CountCopies(_Program):
-    """Buckets count the copies of their nodes, and note expected receivers: rules O4 and O5.
+    """The program by which buckets count copies and expected receivers: rules O4 and O5.
 
     Attributes
     ----------
     measures : tuple of str
-        The measures of multicasts for which copies and deliveries are noted.
+        The measures for which copies and deliveries are noted.
     """
 
     measures: tuple[str, ...] = ()
@@ -441,7 +444,7 @@ class CountCopies(_Program):
         )
 
     def _note(self, tables: Tables, arrivals: Columns, copies: Columns) -> None:
-        """Note the copies and deliveries of the multicasts that are measured."""
+        """Note the copies and deliveries of the publications that are measured."""
         round = self.round
         measured = round.multicasts().publication
 
@@ -467,7 +470,7 @@ class CountCopies(_Program):
 
 @dataclass(frozen=True)
 class CountDue(_Program):
-    """Buckets count the publications that are due: rule O5.
+    """The program by which buckets count the publications that are due: rule O5.
 
     Attributes
     ----------

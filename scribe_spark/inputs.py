@@ -1,6 +1,6 @@
-"""Reading a user's table: on the driver, without Spark, so that bad input is refused before any.
+"""Reading of a user's table on the driver, without Spark, so that bad input is refused early.
 
-What is not on this machine, Spark reads: :mod:`.remote_inputs`.
+:mod:`.remote_inputs` reads tables of other machines with Spark.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from scribe_spark.core.delimited import header_of, read_cells, read_whole_number
 from scribe_spark.core.paths import exists, is_local, local_path
 from scribe_spark.errors import InputError, in_series, in_words, listed, shown
 
-#: A cell that looks like a number stands in messages without quotes.
+#: A cell that looks like a number; messages show it without quotes.
 _NUMBER = re.compile(r"[-+]?[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,9})?")
 
 
 def read_table(
     path: str, field: str, columns: Mapping[str, Kind], optional: Collection[str] = ()
 ) -> pd.DataFrame:
-    """The named columns of a local table, a text with a header or Parquet, checked.
+    """Return the named columns of a local table (a text with a header, or Parquet) after checks.
 
     Cells of a text are separated by commas, semicolons or tabs; lines that begin with ``#`` are
-    comments.  A Parquet table may be a folder; a file is Parquet when its first bytes say so,
-    whatever its name.  Other columns of the table are ignored.
+    comments.  A Parquet table may be a folder; the first bytes of a file decide, not its name.
+    Other columns of the table are ignored.
 
     Parameters
     ----------
@@ -45,19 +45,19 @@ def read_table(
         Column name -> ``"int"`` (int64), ``"float"`` (float64, finite), ``"str"`` (object) or
         ``"optional int"`` (Int64: cells may be empty).
     optional : collection of str
-        Those of `columns` that the table may lack; they are then not in the result.
+        The names of `columns` that the table may lack; they are then not in the result.
 
     Returns
     -------
     DataFrame
-        The columns present, in the order of `columns`, rows in the table's order.
+        The existing columns, in the order of `columns`; rows in the table's order.
 
     Raises
     ------
     InputError
-        Missing or unreadable file, missing column, no row, a column of a type that has a unit or
-        several parts, a value that is missing, not a number or text, or not whole.  One line, with
-        the first offending rows (row 1 follows the header).
+        A file is missing or unreadable; a column is missing, or its type has a unit or several
+        parts; there is no row; a value is missing, no number or text, or not whole.  The line has
+        the first bad rows (row 1 follows the header).
     """
     if not is_local(path):
         raise InputError(field, path, "is not on this machine; give a local path or a file: URL")
@@ -81,12 +81,14 @@ def read_text(
     columns: Mapping[str, Kind],
     optional: Collection[str] = (),
 ) -> pa.Table:
-    """Return the named columns of a text with a header, not checked; parameters: `read_table`.
+    """Return the named columns of a text with a header, without checks of cells.
+
+    The parameters are those of `read_table`; `data` is the text, `value` its name in messages.
 
     Raises
     ------
     InputError
-        A missing column.
+        A column is missing.
     ValueError
         The text is no table.
     """
@@ -108,19 +110,23 @@ def typed(
     optional: Collection[str] = (),
     empty: bool = False,
 ) -> pd.DataFrame:
-    """`frame` reduced to `columns`, as :func:`read_table` gives them.
+    """Return the named columns of a frame, checked and in the types of :func:`read_table`.
 
     Parameters
     ----------
+    frame : DataFrame
+        The rows.
     field, value
-        What an error names: the input and where it came from.
+        The input and its origin, for messages.
+    columns, optional
+        The same arguments as in :func:`read_table`.
     empty : bool
-        Whether no row at all is fine.
+        True if a table without rows is allowed.
 
     Raises
     ------
     InputError
-        As :func:`read_table`.
+        A column or a value is bad, as in :func:`read_table`.
     """
     if isinstance(frame, pa.Table):
         names, get = frame.column_names, frame.column
@@ -153,6 +159,7 @@ def check_columns(
     Raises
     ------
     InputError
+        A column is missing or doubled.
     """
     names = [str(name) for name in found]
     may = [name for name in columns if name in optional]
@@ -175,6 +182,7 @@ def check_types(
     Raises
     ------
     InputError
+        A column has such a type.
     """
     for name, type_ in types.items():
         if not has_kind(type_, columns[name]):
@@ -182,7 +190,7 @@ def check_types(
 
 
 def first_rows(frame: pd.DataFrame, bad: np.ndarray, most: int = 3) -> str:
-    """The first rows of `frame` where `bad`, for an error message: ``row 2 (src=0, dst=0)``."""
+    """Return the first bad rows of `frame` for a message: ``row 2 (src=0, dst=0)``."""
     return _in_words(bad, lambda row: {name: frame[name].iloc[row] for name in frame}, most)
 
 
@@ -196,7 +204,7 @@ def _in_words(bad: np.ndarray, cells: Callable[[int], Mapping[Any, Any]], most: 
 
 
 def _values(cells: pa.ChunkedArray, name: str, kind: Kind, field: str, value: object) -> Any:
-    """A column as int64, float64, texts or Int64, or the reason why not."""
+    """Return a column as int64, float64, texts or Int64; raise if a cell is bad."""
     found = converted(cells, kind)
     missing = found.is_null().to_numpy(zero_copy_only=False)
     bad = missing
@@ -214,7 +222,7 @@ def _values(cells: pa.ChunkedArray, name: str, kind: Kind, field: str, value: ob
 
 
 def _demand(cells: pa.ChunkedArray, bad: np.ndarray, kind: Kind) -> str:
-    """Return in words what the first bad cell should be."""
+    """Return the end of a message about the first bad cell."""
     words, type_ = KINDS[kind]
     if type_ == pa.int64():
         number = abs(converted(cells.slice(int(np.argmax(bad)), 1), "float")[0].as_py() or 0)
@@ -250,7 +258,7 @@ def _is_parquet(file: Path) -> bool:
 def _read_parquet(
     file: Path, field: str, path: str, columns: Mapping[str, Kind], optional: Collection[str]
 ) -> pa.Table:
-    """Return the columns that a file, or a folder of files, has; an index of pandas is one."""
+    """Return the columns of a file, or of a folder of files; an index of pandas is a column."""
     if file.is_dir() and not any(file.rglob("*.parquet")):
         raise ValueError("the folder holds no *.parquet file")
     schema = pq.ParquetDataset(file).schema
@@ -264,7 +272,7 @@ def _read_parquet(
 
 
 def _counted_index(schema: pa.Schema) -> dict[str, tuple[int, int, int]]:
-    """Return the name and range of an index of pandas that only the file's metadata have."""
+    """Return the name and range of a pandas index that only the file's metadata contain."""
     metadata = schema.pandas_metadata or {}
     return {
         index["name"]: (index["start"], index["stop"], index["step"])
@@ -275,22 +283,22 @@ def _counted_index(schema: pa.Schema) -> dict[str, tuple[int, int, int]]:
 
 @contextmanager
 def _refuse_broken(field: str, path: str) -> Iterator[None]:
-    """Within it, what a reader says of a file becomes one line."""
+    """Turn the error of a reader into an error of one line."""
     try:
         yield
     except InputError:
         raise
-    except Exception as error:  # each compression, and each library for one, has errors of its own
+    except Exception as error:  # each compression, and each library, has its own errors
         remedy = f"cannot be read as a CSV or Parquet table: {last_cause(error)}"
-        if isinstance(error, ImportError):  # pandas has said which package a compression takes
+        if isinstance(error, ImportError):  # pandas names the package that a compression needs
             remedy += "; or give it uncompressed"
         raise InputError(field, path, remedy) from None
 
 
 def last_cause(error: BaseException) -> str:
-    """Return in one line the last cause of an error of Java or of a task, or its first line."""
+    """Return the last cause of an error of Java or of a task in one line, or its first line."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    if "Traceback (most recent call last):" in lines:  # which the error of a task ends with
+    if "Traceback (most recent call last):" in lines:  # the error of a task
         causes = [lines[-1].partition("Error: ")[2] or lines[-1]]
     return in_words((causes or lines[:1])[-1].rstrip(". "))

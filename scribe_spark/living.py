@@ -1,8 +1,8 @@
-"""The seam between a world and a multicast system that lives through its rounds.
+"""The interface between a world and a multicast system that plays in its rounds.
 
-A world plays Pastry and Scribe, and then each other system that it has.  A system keeps its state
-in tables of its own, which the world packs and saves; it is told what happens in the round, counts
-its messages, and tells what became of publications.
+A world plays Pastry and Scribe, and then each other system.  A system keeps its state in its own
+tables, which the world packs and saves.  The world tells it the events of the round; the system
+counts its messages and reports the results of publications.
 
 References
 ----------
@@ -47,17 +47,16 @@ __all__ = [
     "play_own_rounds",
 ]
 
-#: Indices of groups and positions of nodes, ascending by both; each pair once.
+#: Different pairs of the index of a group and the position of a node, ascending by both.
 Pairs = tuple[np.ndarray, np.ndarray]
 
-#: The tables of a bucket after a round whose multicasts are measured: the first copies that its
-#: nodes have got (``group, publication, node, hops, delay_us``); and copies that were sent, lost
-#: ones too (``group, publication, sender, to``; where copies to live nodes may be lost also
-#: ``lost``), each in any one bucket.  In a run copies of a mesh have the columns ``hops, sent_us,
-#: first``, too.
+#: The tables of a bucket after a round whose publications are measured: the first copies at its
+#: nodes (``group, publication, node, hops, delay_us``); and the sent copies, also lost ones
+#: (``group, publication, sender, to``; also ``lost``, if copies to live nodes may be lost), each in
+#: any one bucket.  In a run, copies of a mesh also have the columns ``hops, sent_us, first``.
 DELIVERED, CARRIED = "multicast deliveries", "multicast copies"
 
-#: Round numbers, one or many.
+#: One or several numbers of rounds.
 RoundNumber = TypeVar("RoundNumber", int, np.ndarray)
 
 
@@ -65,15 +64,15 @@ RoundNumber = TypeVar("RoundNumber", int, np.ndarray)
 class OwnRounds:
     """The rounds of a system within those of a world, in whole microseconds.
 
-    Both begin at time 0 and follow each other without a gap.  A world's round has the system's own
-    rounds that begin in it, so what is left of the last one is carried into the next round exactly.
+    Both begin at time 0 and follow each other without a gap.  A world's round contains the system's
+    own rounds that begin in it; the rest of the last one belongs to the next round.
 
     Attributes
     ----------
     world_us : int
-        How long a round of the world lasts.
+        The length of a round of the world.
     own_us : int
-        How long a round of the system lasts; at most `world_us`.
+        The length of a round of the system; at most `world_us`.
 
     Examples
     --------
@@ -98,54 +97,56 @@ class OwnRounds:
 
 @dataclass(frozen=True)
 class LivingRound:
-    """A system's own round in a world; all of it is for reading only.
+    """The read-only description of a system's own round in a world.
 
-    Nodes are their positions in `ring`, groups their indices.  Events, joins, quits and
-    publications are those of the world's round, in the first own round that begins in it; the
-    others have none.
+    Nodes are positions in `ring`, groups are indices.  The events, joins, quits and publications of
+    a round of the world are in the first own round that begins in it; its other own rounds have
+    none.
 
     Attributes
     ----------
     number : int
-        Own rounds count from 0.
+        The number of the own round, from 0.
     rounds : int
-        Of the world; after the last one all publications are due.
+        The number of rounds of the world; after the last one all publications are due.
     ring : Ring
-        All K nodes that there are, were or may be; the same in every round.
+        All K nodes, also dead ones and nodes that may arrive later; the same in every round.
     overlay : KnowsLives
-        The nodes that are alive after the events (``alive``, bool, shape (K,)), and when the others
-        died.
+        The nodes that live after the events (``alive``, bool, shape (K,)), and the rounds in which
+        the others died.
     events : Events
-        Of nodes: ``fail`` (silent), ``leave``, ``recover``, ``arrive``.
+        The events of nodes: ``fail`` (silent), ``leave``, ``recover``, ``arrive``.
     group : ndarray of int64, shape (G,)
-        The numbers of the groups, by which draws are keyed.
+        The numbers of the groups, which key draws.
     key_hi, key_lo : ndarray of uint64, shape (G,)
-        The groupIds.
+        The halves of the groupIds.
     join, quit, publish : Pairs
-        Of groups, of nodes that are alive after the events of nodes, and that may do so.  At most
-        one of each for (group, node).  A node that dies is a member no more; one that is back joins
-        anew.
+        The groups and nodes of these events; the nodes live after the events of nodes, and have the
+        right.  Each list has a pair (group, node) at most once.  A dead node is no member any more;
+        a node that comes back joins again.
     kernel : Kernel
+        Delays between routers.
     lan_us : int
+        The delay of a node's LAN link in each direction, in microseconds.
     seed : int
-        Key of every draw.
+        The key of every draw.
     deadline : int
-        Rounds of the world after which a publication that has not been delivered counts as lost.
+        The number of rounds of the world after which an undelivered publication counts as lost.
     tally : Tally
-        Where the system counts its messages, by kind.
+        The object that counts the system's messages by kind.
     incarnation : ndarray of int64, shape (K,)
         The last round of the world in which each node arrived or recovered; -1: none.
     own : OwnRounds
-        Which own rounds begin in which round of the world; by default one in each.
+        The own rounds in each round of the world; by default one in each.
     measures : tuple of str
-        The measures of the round's multicasts that a config names: ``delay``, ``node_stress``,
-        ``link_stress``.  Without any, systems need not leave :data:`DELIVERED` and :data:`CARRIED`.
+        The config's measures of publications: ``delay``, ``node_stress``, ``link_stress``.  Without
+        any, systems need not leave :data:`DELIVERED` and :data:`CARRIED`.
     source : str
-        The start of multicasts, as of `ScribeConfig`.
+        The start of publications: the setting `source` of `ScribeConfig`.
     capacity : ndarray of int64, shape (K,), or None
-        The limits of children that a user gives the nodes (`TreesConfig.capacities`).
+        The user's limits of children (`TreesConfig.capacities`).
     links : RoundLinks or None
-        Sizes, rates and times, where publications have a size.
+        Sizes, rates and times, if publications have a size.
     """
 
     number: int
@@ -178,17 +179,17 @@ class LivingRound:
 
     @property
     def begins_round(self) -> bool:
-        """True if it is the first own round of the world's round."""
+        """True in the first own round of a round of the world."""
         return self.number == self.own.first(self.world_round)
 
     @property
     def ends_round(self) -> bool:
-        """True if the world's round has no own round after this one."""
+        """True in the last own round of a round of the world."""
         return self.number + 1 == self.own.first(self.world_round + 1)
 
     @property
     def alive(self) -> np.ndarray:
-        """The nodes that are alive after the events: bool, shape (K,)."""
+        """True for the nodes that live after the events: bool, shape (K,)."""
         return self.overlay.alive
 
     @property
@@ -199,24 +200,25 @@ class LivingRound:
 
 @dataclass(frozen=True)
 class Publications(Rows):
-    """Outcomes of publications that are due; in time + late + lost = expected.
+    """The results of publications that are due; in time + late + lost = expected.
 
-    At the end of a round of the world those of `deadline` rounds before are due, and at the end of
-    the last round all that are left.
+    At the end of a round of the world, the publications of `deadline` rounds before are due; at the
+    end of the last round, all remaining ones.
 
     Attributes
     ----------
     round : ndarray of int64, shape (p,)
-        The round of the world in which each was published.
+        The round of the world of each publication.
     group : ndarray of int64, shape (p,)
-        Its index; several of a group and round may be one row, or several.
+        The index of its group; publications of the same group and round may be one row or several.
     expected : ndarray of int64, shape (p,)
-        Members at the end of each round from the publication to the deadline, the source too.
+        The number of nodes that are members at the end of each round from the publication to the
+        deadline, including the source.
     in_time, late, lost : ndarray of int64, shape (p,)
-        Of them, those that got it in its round of the world (the source did), later, or not up to
-        the deadline.
+        The numbers of expected members that received it in its round of the world (as the source
+        does), later, or not until the deadline.
     duplicates : ndarray of int64, shape (p,)
-        How often nodes got it again, up to the deadline.
+        The number of repeated copies until the deadline.
     """
 
     round: np.ndarray = field(default_factory=whole_numbers)
@@ -228,7 +230,7 @@ class Publications(Rows):
     duplicates: np.ndarray = field(default_factory=whole_numbers)
 
     def by_group(self, groups: np.ndarray) -> dict[str, np.ndarray]:
-        """Add them up by round and group, over their sources: columns by name, all int64.
+        """Return sums by round and group, over all sources: columns by name, all int64.
 
         Parameters
         ----------
@@ -248,7 +250,7 @@ class Publications(Rows):
 
 
 def notes_copies(measures: tuple[str, ...]) -> bool:
-    """Return whether measures read :data:`CARRIED`; all of them read :data:`DELIVERED`."""
+    """Return True if a measure reads :data:`CARRIED`; all measures read :data:`DELIVERED`."""
     return not COPIES_NOTED_FOR.isdisjoint(measures)
 
 
@@ -258,7 +260,7 @@ COPIES_NOTED_FOR = frozenset(("link_stress", "node_stress", "bytes"))
 
 @dataclass(frozen=True)
 class Multicasts(Rows):
-    """The multicasts of a round that are measured, one a group: arrays of shape (p,); rule S25.
+    """The measured publications of a round, one per group: arrays of shape (p,); rule S25.
 
     Attributes
     ----------
@@ -267,9 +269,9 @@ class Multicasts(Rows):
     publication : ndarray of int64
         The names of the publications in :data:`DELIVERED` and :data:`CARRIED`.
     start : ndarray of int64
-        The node where each begins.
+        The node at which each begins.
     hops, delay_us : ndarray of int64
-        Of the way from there to the node at which the hops of deliveries are 0.
+        The hops and the delay in microseconds from there to the node where deliveries count from 0.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -282,12 +284,12 @@ class Multicasts(Rows):
     def from_start(
         cls, group: np.ndarray, publication: np.ndarray, start: np.ndarray
     ) -> Multicasts:
-        """Return multicasts whose hops and delays count from their starts."""
+        """Return publications whose hops and delays count from their starts."""
         none = np.zeros(len(group), dtype=np.int64)
         return cls(group, publication, start, none, none)
 
     def find(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-        """Return the multicast of each publication, NONE where there is none."""
+        """Return the index of each publication, NONE if it is not there."""
         of = find_sorted(self.group, group)
         of[of >= 0] = np.where(
             self.publication[of[of >= 0]] == publication[of >= 0], of[of >= 0], NONE
@@ -302,17 +304,18 @@ class SystemRound:
     Attributes
     ----------
     measures : mapping of str to float
-        By name, without that of the system; messages are counted by `LivingRound.tally`.  Of a
-        round of the world those of its last own round are kept.
+        Measures by name, without the system's name; `LivingRound.tally` counts messages.  Of a
+        round of the world, the measures of its last own round are kept.
     publications : Publications
+        The publications that are due.
     counts : mapping of str to float
-        Measures that are added up over the own rounds of a round of the world.
+        Measures that are summed over the own rounds of a round of the world.
     multicasts : Multicasts, optional
-        The multicasts of the world's round, of its last own round; None: they are not measured.
+        The measured publications of the world's round, in its last own round; None: no measurement.
     begun : Begun, optional
-        The publications that the clock with bandwidth plays after the round along the copies of
-        :data:`CARRIED`, where publications have a size; by default the multicasts, from their
-        starts.  A system that plays the clock itself names none.
+        If publications have a size: the publications that the world simulates after the round,
+        along the copies of :data:`CARRIED`; by default `multicasts`, from their starts.  A system
+        that simulates sizes itself names none.
     """
 
     measures: Mapping[str, float]
@@ -328,9 +331,9 @@ def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound
     Parameters
     ----------
     play : callable
-        Plays an own round.
+        ``play(round)`` plays an own round.
     now : LivingRound
-        `number` is that of the world's round.
+        The world's round; `number` is the number of the world's round.
     """
     first, end = now.own.first(now.number), now.own.first(now.number + 1)
     nobody = whole_numbers(), whole_numbers()
@@ -349,19 +352,20 @@ def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound
 
 
 class SystemPlayer:
-    """Plays a system's programs on buckets that have the tables of other protocols, too.
+    """Plays a system's programs on buckets that also have tables of other protocols.
 
-    The orchestrator (`SystemOnBuckets.play_round`) sees no table but those that it takes or
-    gathers.
+    The orchestrator (`SystemOnBuckets.play_round`) sees only the tables that it takes or gathers.
 
     Parameters
     ----------
     engine : Player
-        Keeps the tables of all protocols.
+        The player with the tables of all protocols.
     facts : KnowsRing
+        The nodes.
     bounds : ndarray of int64, shape (B + 1,)
+        The positions at which the buckets begin, and the number of nodes.
     prefix : str
-        The names of the system's tables begin with it.
+        The beginning of the names of the system's tables.
     reads : tuple of str
         Tables of other protocols that the system reads.
     """
@@ -379,33 +383,35 @@ class SystemPlayer:
         self._shared: dict[str, Shared] = {}
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        """See `Player.play`."""
+        """Play a program on all buckets, as `Player.play` does."""
         return self._engine.play(Prefixed(program, self._prefix, self._reads), first)
 
     def keep(self, orchestrate: Callable[[SystemPlayer], None], called: str) -> None:
-        """See `Player.keep`."""
+        """Play an orchestrator's programs where the buckets are, as `Player.keep` does."""
         of = self.facts, self.bounds, self._prefix, self._reads, orchestrate
         self._engine.keep(partial(_play_system, *of), self._prefix + called)
 
     def has(self, name: str) -> bool:
-        """See `Player.has`."""
+        """Return True if buckets have a table of the system, as `Player.has` does."""
         return self._engine.has(self._prefix + name)
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `Player.take`."""
+        """Remove tables of the system from all buckets and return them, as `Player.take` does."""
         return self._named(self._engine.take(*(self._prefix + name for name in names)))
 
     def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `Player.gather`."""
+        """Return tables of the system from all buckets, as `Player.gather` does."""
         return self._named(self._engine.gather(*(self._prefix + name for name in names)))
 
     def share(self, name: str, make: Callable[[], dict[str, np.ndarray]]) -> Shared:
-        """Share arrays as `Player.share` does, once in a round of the world; freed after it.
+        """Share arrays with all buckets once per round of the world, as `Player.share` does.
 
         Parameters
         ----------
+        name : str
+            The name of the arrays.
         make : callable
-            Returns the arrays by name; it is called the first time.
+            Returns the arrays by name; it is called at the first use.
         """
         if name not in self._shared:
             self._shared[name] = self._engine.share(**make())
@@ -434,15 +440,16 @@ def _play_system(
 
 @dataclass(frozen=True)
 class _Keep:
-    """Buckets keep the state of a system; the first one that of the orchestrator, too.
+    """The program by which buckets keep a system's state; the first also keeps the orchestrator's.
 
     Attributes
     ----------
     bounds : ndarray of int64, shape (B + 1,)
+        The positions at which the buckets begin, and the number of nodes.
     names : set of str
         The tables that stay, besides those of messages.
     tables : mapping of str to Columns
-        The orchestrator's.
+        The tables of the orchestrator.
     """
 
     bounds: np.ndarray
@@ -450,7 +457,7 @@ class _Keep:
     tables: Mapping[str, Columns]
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
+        """Remove all other tables of the system; send nothing."""
         for name in list(tables):
             if name not in self.names and not name.startswith(f"{TRAFFIC} "):
                 del tables[name]
@@ -460,28 +467,28 @@ class _Keep:
 
 
 class SystemOnBuckets:
-    """A multicast system that lives in rounds; picklable, and the same in each round.
+    """A multicast system that plays in rounds; picklable, and the same in each round.
 
-    A round is programs on buckets, so that any number of buckets is equal.
+    A round is a sequence of programs on buckets, whose number does not change results.
 
     Attributes
     ----------
     payload : tuple of str
         The kinds of its messages that are copies of publications.
     control : tuple of str
-        All other kinds.
+        All other kinds of its messages.
     kept_in_buckets : mapping of str to int
-        Tables of a bucket that stay between rounds, each with a column ``key``: name -> the power
-        of K by which the key is divided to leave a node as the last part.
+        The tables of a bucket that stay between rounds, each with a column ``key``: name -> the
+        power of K by which a key is divided so that a node is its last part.
     kept : tuple of str
-        Tables that the orchestrator keeps between rounds.
+        The tables that the orchestrator keeps between rounds.
     reads : tuple of str
-        Tables of other protocols that programs read, as those of Pastry's nodes.
+        The tables of other protocols that programs read, for example of Pastry's nodes.
     member_table : str
-        One of `kept_in_buckets`, whose keys are (group, node) of all members; empty: the
-        multicasts of the system are not measured.
+        The table in `kept_in_buckets` whose keys are (group, node) of all members; if it is empty,
+        the system's publications are not measured.
     merged : bool
-        Whether routers duplicate packets: the routes of a publication's copies are merged.
+        True if routers duplicate packets: the routes of a publication's copies are merged.
     state : mapping of str to str
         The entries that nodes keep in a run: a name for users -> a table with a column ``key``,
         whose rows are counted by (group, node).
@@ -509,8 +516,12 @@ class SystemOnBuckets:
 
         Parameters
         ----------
+        player : SystemPlayer
+            The player of the system's programs.
         kept : Tables
-            What the orchestrator keeps between rounds: no row of a node.
+            The tables that the orchestrator keeps between rounds; they have no rows of nodes.
+        now : LivingRound
+            The round.
         """
         raise NotImplementedError
 
@@ -520,12 +531,12 @@ class SystemOnBuckets:
         now: LivingRound,
         measure: Callable[[SystemRound], None] | None = None,
     ) -> SystemRound:
-        """Play the own rounds that begin in a round of the world; `now` as of `play_own_rounds`.
+        """Play the own rounds that begin in a round of the world; `now` as in `play_own_rounds`.
 
         Parameters
         ----------
         measure : callable, optional
-            Is called while buckets still have :data:`DELIVERED` and :data:`CARRIED`.
+            It is called while buckets still have :data:`DELIVERED` and :data:`CARRIED`.
         """
         kept = Tables.of(player.take(*self.kept))
         done = play_own_rounds(partial(self.play_round, player, kept), now)

@@ -1,6 +1,6 @@
-"""A user's system in a world: what its rounds leave is checked, and a fault is one line.
+"""Checks of a user's system in a world: a fault in the results of a round gives one line.
 
-A fault of a system is bad input, wherever the system is played.
+A fault of a system is bad input, also if it occurs on an executor.
 
 References
 ----------
@@ -29,14 +29,14 @@ from scribe_spark.living import (
 
 @dataclass(frozen=True)
 class CheckedSystem(SystemOnBuckets):
-    """A user's system, each round of which is checked.
+    """A user's system with a check of each round.
 
     Attributes
     ----------
     name : str
         The name of the system.
     system : SystemOnBuckets
-        The object of the user.
+        The user's object.
     units : mapping of str to str
         `System.world_measures`: the measures that a round may have.
 
@@ -71,21 +71,21 @@ class CheckedSystem(SystemOnBuckets):
 
     @property
     def payload(self) -> tuple[str, ...]:
-        """See `SystemOnBuckets`."""
+        """The kinds of messages that are copies of publications."""
         return self.system.payload
 
     @property
     def control(self) -> tuple[str, ...]:
-        """See `SystemOnBuckets`."""
+        """All other kinds of messages."""
         return self.system.control
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """See `SystemOnBuckets`.
+        """Play an own round of the user's system, and check its results.
 
         Raises
         ------
         InputError
-            The round leaves what no world can measure or save.
+            The world cannot measure or save the results.
         """
         return self._check(self.system.play_round(player, kept, now), kept, now)
 
@@ -119,7 +119,9 @@ class CheckedSystem(SystemOnBuckets):
                 raise self._fault(f"{where}: {words}")
 
     def _check_columns(self, where: str, columns: Mapping[str, Any], kinds: str) -> int:
-        """Refuse columns but arrays of one length and dimension; return that length."""
+        """Refuse columns that are not arrays of one dimension and equal length; return
+        that length.
+        """
         lengths = set()
         for name, column in columns.items():
             if not isinstance(column, np.ndarray) or column.ndim != 1:

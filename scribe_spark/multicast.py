@@ -1,8 +1,8 @@
-"""The tables that a multicast system hands over to the measures.
+"""The tables that a multicast system returns to the measures.
 
-Trees are the special case.  In general a system is *copies*, one row each time a node sends the
-message to a node, and *deliveries*, one row for each member that gets it.  The copies of a tree are
-its edges.
+A system has *copies*, one row for each time that a node sends the message to a node, and
+*deliveries*, one row for each member that receives it.  Trees are a special case: the copies of a
+tree are its edges.
 
 References
 ----------
@@ -47,12 +47,12 @@ __all__ = [
 #: The kind of copies of the message itself; all other kinds are control messages.
 PAYLOAD = "payload"
 
-#: The clocks by which a node's first copy is told: it arrives after the delays of its path, or in
-#: the round after the one in which it was sent.
+#: The clocks that decide which copy is a node's first: by TIME, a copy arrives after the delays of
+#: its path; by HOPS, in the round after it was sent.
 TIME, HOPS = "time", "hops"
 
-#: Copies; ``hop`` counts from 1 at those of the source, ``sent_us`` is NULL by the clock of hops,
-#: ``first`` says whether a payload is the first that its receiver gets.
+#: Copies; ``hop`` is 1 for copies from the source, ``sent_us`` is NULL by the clock of hops,
+#: ``first`` is true for the first payload that its receiver gets.
 COPIES = (
     "group bigint, sender bigint, receiver bigint, sender_router bigint, receiver_router bigint, "
     "kind string, hop int, sent_us bigint, first boolean"
@@ -64,23 +64,23 @@ EDGES = "group bigint, parent bigint, child bigint, parent_router bigint, child_
 #: The first copy of each member that is not the source.
 DELIVERIES = "group bigint, node bigint, hops int, delay_us bigint"
 
-#: A further column of copies and deliveries where a group may have several publications.
+#: A further column of copies and deliveries if a group may have several publications.
 PUBLICATION = "publication bigint"
 
-#: How many entries of a kind a node keeps; the group is NULL where they are of none.
+#: The number of entries of a kind that a node keeps; the group is NULL if they belong to none.
 STATE = "group bigint, node bigint, kind string, entries bigint"
 
-#: How many control messages of a kind a node sends to another one while members join; the group
-#: is NULL where they are of none.
+#: The number of control messages of a kind that a node sends to another one while members join;
+#: the group is NULL if they belong to none.
 CONTROL = (
     "group bigint, sender bigint, receiver bigint, sender_router bigint, receiver_router bigint, "
     "kind string, messages bigint"
 )
 
-#: What failures of nodes cost, in sums over those that fail at a depth of a tree.
+#: The costs of node failures, summed over the nodes at each depth of a tree.
 FAILURES = "depth bigint, failures bigint, links bigint, acting bigint, messages bigint"
 
-#: A table, or what makes it when it is asked for.
+#: A table, or a function that makes it at its first use.
 Made = Table | Callable[[], Table]
 
 
@@ -141,13 +141,13 @@ class Multicast:
     scheduled: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no run can measure, before any work is done.
+        """Refuse tables that no run can measure, before any work is done.
 
         Raises
         ------
         InputError
-            Neither trees nor copies, or both; a table that is none, or lacks a column, or has one
-            of another type.
+            There are neither trees nor copies, or both; or a table is of a wrong type, or lacks a
+            column, or has one of a wrong type.
         """
         if not self.scheduled and (self.tree_edges is None) == (self.copies is None):
             raise refuse(self.system, "must hand over either tree_edges or copies")
@@ -194,7 +194,7 @@ class Multicast:
             legs = legs.join(router.withColumnsRenamed(names), end, "left")
         timed = stages.underlay.delay(legs, "parent_router", "child_router")
         sources = stages.multicast_groups.select("group", "source")
-        known = timed.dropna(subset=["parent", "child"])  # the other rows are refused as they are
+        known = timed.dropna(subset=["parent", "child"])  # other rows are refused later
         trees = known.join(F.broadcast(sources), "group").groupBy("group")
         reached = trees.applyInArrow(_down_tree, DELIVERIES)
         members = stages.members.select("group", "node")
@@ -239,33 +239,35 @@ _COLUMNS = {
     "control": CONTROL,
 }
 
-#: Those that have a row for each publication.
+#: The tables with a row for each publication.
 _BY_PUBLICATION = ("delivered", "copies")
 
-#: Types of columns that are cast to those of the tables; a value out of range becomes NULL, which
-#: is refused where rows are checked.
+#: Types of columns that are cast to the types of the tables; a value out of range becomes NULL,
+#: which the check of rows refuses.
 _WHOLE = {"tinyint", "smallint", "int", "bigint"}
 
 
 def refuse(system: str, fault: str) -> InputError:
-    """Return the error that says what is wrong with a system."""
+    """Return the error for a fault of a system."""
     return InputError("systems", system, fault)
 
 
 def conformed(system: str, name: str, table: Table, columns: str) -> Table:
-    """Return a table of a system with exactly some columns, in their types; no Spark job.
+    """Return a table of a system with exactly some columns, in their types, without a Spark job.
 
     Parameters
     ----------
     system, name : str
         The system and its table, for the message.
+    table : DataFrame or Batches
+        The table.
     columns : str
-        Names and types, as :data:`EDGES`.
+        Names and types, as in :data:`EDGES`.
 
     Raises
     ------
     InputError
-        A column is missing, is there twice, or has a type that the table cannot have.
+        A column is missing or doubled, or has a wrong type.
     """
     wanted = dict(column.split() for column in columns.split(", "))
     found = [(field.name, field.dataType.simpleString()) for field in table.schema.fields]
@@ -292,9 +294,9 @@ def conformed(system: str, name: str, table: Table, columns: str) -> Table:
 
 
 def _down_tree(edges: pa.Table) -> pa.Table:
-    """Return :data:`DELIVERIES` of the nodes that one group's edges join to its source.
+    """Return :data:`DELIVERIES` of the nodes that a group's edges connect to its source.
 
-    Each round doubles the stretch of the way to the source that is added up.
+    Each step doubles the part of the path to the source that is summed.
     """
     edges = edges.sort_by("child")
     group, parent, child, delay_us, source = (
@@ -308,20 +310,20 @@ def _down_tree(edges: pa.Table) -> pa.Table:
         hops[on] += hops[up]
         delay[on] += delay[up]
         top[on], above[on] = top[up], above[up]
-    reached = (above < 0) & (top == source)  # edges of a cycle have others above them for ever
+    reached = (above < 0) & (top == source)  # edges of a cycle always have others above them
     columns = {"group": group, "node": child, "hops": hops, "delay_us": delay}
     return pa.table({name: column[reached] for name, column in columns.items()})
 
 
 def failure_sums(depth: np.ndarray, *costs: np.ndarray) -> pa.RecordBatch:
-    """Add up what failures cost, by the depth of the node that fails: :data:`FAILURES`.
+    """Return the costs of failures, summed by the depth of the failed node: :data:`FAILURES`.
 
     Parameters
     ----------
     depth : ndarray of int64, shape (K,)
-        Of each node that fails, by itself.
+        The depth of each node, which fails alone.
     *costs : ndarray of int64, shape (K,)
-        Links that are removed or created, nodes that act, messages.
+        The numbers of links removed or created, of acting nodes, and of messages.
     """
     found, of = np.unique(depth, return_inverse=True)
     columns = [found, np.bincount(of)]

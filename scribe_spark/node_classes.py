@@ -1,6 +1,6 @@
-"""The classes of nodes by number: which node is in which class, and what its class says.
+"""The class of each node, by its number, and the settings of the classes.
 
-A class is drawn for each node by its share, keyed by the seed and the node's number alone.
+The class of a node is drawn by the classes' shares, keyed by the seed and the node's number only.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class NodeRates(NamedTuple):
     up, down : ndarray of int64
         Bits per second; 0: unlimited.
     validation_us : ndarray of int64
+        The time of validation in microseconds.
     """
 
     up: np.ndarray
@@ -38,11 +39,13 @@ class NodeClasses:
     Attributes
     ----------
     seed : int
+        The key of the draws.
     names : tuple of str
-        Empty in a config without classes.
+        The names; empty in a config without classes.
     shares : tuple of float
+        The share of each class.
     said : dict of str to tuple of int
-        Field -> what each class says of it in base units, -1 where it says nothing.
+        Field -> the value of each class in base units, -1 for a class without this field.
     """
 
     seed: int
@@ -83,11 +86,11 @@ class NodeClasses:
         return share_of(draws.bits_np(self.seed, "class", nodes), self.shares)
 
     def says(self, field: str) -> bool:
-        """Return whether a class says a field (as of :meth:`values`)."""
+        """Return True if a class has the field (a name as in :meth:`values`)."""
         return any(value != _UNSAID for value in self.said[field])
 
     def values(self, field: str, nodes: np.ndarray, default: Any) -> np.ndarray:
-        """Return what the classes of nodes say: int64, in base units.
+        """Return the values of a field for nodes, from their classes: int64, in base units.
 
         Parameters
         ----------
@@ -97,7 +100,7 @@ class NodeClasses:
         nodes : ndarray of int64
             Numbers of nodes.
         default : int or ndarray of int64
-            The value of nodes whose class says nothing.
+            The value of nodes whose class does not have the field.
         """
         usual = np.broadcast_to(np.asarray(default, dtype=np.int64), nodes.shape)
         if not self.says(field):
@@ -115,7 +118,7 @@ class NodeClasses:
         nodes : ndarray of int64
             Numbers of nodes.
         up, down, validation_us : int or ndarray of int64
-            Those of nodes whose class says nothing.
+            The values of nodes whose class does not have them.
         """
         return NodeRates(
             self.values("up", nodes, up),
@@ -125,13 +128,14 @@ class NodeClasses:
 
 
 def share_of(bits: np.ndarray, shares: tuple[float, ...] | np.ndarray) -> np.ndarray:
-    """Return which share each draw falls into: int64 indices.
+    """Return the index of the share into which each draw falls: int64.
 
     Parameters
     ----------
     bits : ndarray of uint64
+        The draws.
     shares : sequence of float
-        Their sum is 1.
+        The shares; their sum is 1.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The registry of overlays: Pastry, by ways to fill what its nodes know, and other ways to route.
+"""The registry of overlays: Pastry with tables filled in several ways, and other overlays.
 
-A new kind is a module with an :class:`OverlayKind`, and one line below; from outside of the
-package, a call of :func:`register_overlay`.
+A new kind is a module with an :class:`OverlayKind`, and one line below; users call
+:func:`register_overlay`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _KINDS: Registry[OverlayKind] = Registry(
     OverlayKind("can", _can, drawn=True),
 )
 
-#: Remove a user's kind of overlay: see `Registry.unregister`.
+#: Remove a user's kind of overlay by its name.
 unregister_overlay = _KINDS.unregister
 
 
@@ -88,7 +88,7 @@ def register_overlay(kind: OverlayKind) -> OverlayKind:
 
 
 def check_overlay(config: OverlayConfig) -> OverlayKind:
-    """The kind that a config names.
+    """Return the kind of overlay that a config names.
 
     Raises
     ------
@@ -105,14 +105,20 @@ def build_overlay(
     seed: int,
     progress: Progress | None = None,
 ) -> Overlay:
-    """The overlay that a config names, to be freed by its ``release``.
+    """Return the overlay that a config names; free it by its ``release``.
 
     Parameters
     ----------
     nodes : DataFrame
-        `schemas.NODES`.
+        The nodes: ``node, id_hi, id_lo, router``.
+    underlay : Underlay
+        The routes between routers.
+    config : OverlayConfig
+        The settings of the overlay.
     seed : int
-        Key of the draws.
+        The key of the draws.
+    progress : Progress, optional
+        The object to which progress is reported.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Publications of a world until they are due: their expected receivers, counted in buckets.
+"""Publications of a world until they are due; buckets count their expected receivers.
 
-For systems whose publications come in their own round or never.
+Systems use it whose publications arrive in their own round or never.
 
 References
 ----------
@@ -18,21 +18,21 @@ from scribe_spark.core.arrays import SortedTable, find_sorted, read_table, whole
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.living import LivingRound, Publications
 
-#: Tables of a bucket: `Expected`; and counts of publications that are due.
+#: Names of tables of a bucket: `Expected`, and the counts of publications that are due.
 EXPECTED, DUE = "expected", "due"
 
-#: The table of the orchestrator: `Published`.
+#: The name of the table `Published` of the orchestrator.
 PUBLISHED = "published"
 
 
 @dataclass
 class Expected(SortedTable):
-    """Members that are to get publications, by (round, group, node).
+    """The expected receivers of publications, by (round, group, node).
 
     Attributes
     ----------
     count, got : ndarray of int64
-        The publications of the round and group, and those of them that the member has got.
+        The number of publications of the round and group, and the number that the member received.
     """
 
     count: np.ndarray = field(default_factory=whole_numbers)
@@ -41,11 +41,12 @@ class Expected(SortedTable):
 
 @dataclass
 class Published(SortedTable):
-    """Publications of the orchestrator that are not due, by index.
+    """The publications that are not due, by index.
 
     Attributes
     ----------
     round, group, duplicates : ndarray of int64
+        The round, the index of the group, and the number of repeated copies so far.
     """
 
     round: np.ndarray = field(default_factory=whole_numbers)
@@ -53,25 +54,30 @@ class Published(SortedTable):
     duplicates: np.ndarray = field(default_factory=whole_numbers)
 
     def add(self, number: int, published: np.ndarray, duplicates: np.ndarray) -> None:
-        """Append the publications of a round, those of a group as one row.
+        """Append the publications of a round; those of a group are one row.
 
         Parameters
         ----------
+        number : int
+            The round.
         published, duplicates : ndarray of int64, shape (G,)
+            The numbers of publications and of repeated copies of each group.
         """
         group = np.flatnonzero(published)
         index = len(self) + np.arange(len(group))
         self.insert(index, round=number, group=group, duplicates=duplicates[group])
 
     def take_due(self, last: int, groups: int, taken: Mapping[str, Columns]) -> Publications:
-        """Remove the publications up to a round; return what became of them.
+        """Remove the publications up to a round, and return their results.
 
         Parameters
         ----------
+        last : int
+            The last round that is due.
         groups : int
-            G.
+            The number of groups, G.
         taken : mapping of Columns
-            The table :data:`DUE` of all buckets, where there is one.
+            The table :data:`DUE` of all buckets, if it exists.
         """
         due = self.round <= last
         key, duplicates = (self.round * groups + self.group)[due], self.duplicates[due]
@@ -95,16 +101,18 @@ def last_due(now: LivingRound) -> int:
 def note_expected(
     tables: Tables, number: int, groups: int, size: int, members: np.ndarray, **counts: np.ndarray
 ) -> None:
-    """Note members of a bucket that are to get publications of a round.
+    """Note the members of a bucket that should receive the publications of a round.
 
     Parameters
     ----------
+    tables : Tables
+        The tables of the bucket.
     number : int
         The round.
     groups, size : int
-        G and K.
+        The numbers of groups and nodes, G and K.
     members : ndarray of int64
-        Keys (group, node), each once.
+        Different keys (group, node).
     **counts : ndarray of int64
         The other columns of `Expected`.
     """
@@ -116,12 +124,18 @@ def note_expected(
 def count_due(tables: Tables, last: int, groups: int, size: int, members: np.ndarray) -> None:
     """Count the publications up to a round, by round and group: the table :data:`DUE`.
 
-    A node that is a member no more is not expected to get any.
+    A node that is no member any more is not expected to receive any.
 
     Parameters
     ----------
+    tables : Tables
+        The tables of the bucket.
+    last : int
+        The last round that is due.
+    groups, size : int
+        The numbers of groups and nodes, G and K.
     members : ndarray of int64
-        Keys (group, node) of the members of the bucket: ascending.
+        Keys (group, node) of the members in the bucket, ascending.
     """
     expected = read_table(Expected, tables, EXPECTED)
     expected.keep(find_sorted(members, expected.key % (groups * size)) >= 0)

@@ -15,20 +15,22 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """A receiver of progress: the superstep driver and the experiments report to it."""
+    """The type of objects to which the engine and the experiments report progress."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Everything inside is the phase `name`; phases follow one another, none holds another."""
+        """Return a context manager for the phase `name`; phases are not nested."""
 
     def round(self, loop: str, number: int, messages: int, seconds: float) -> None:
-        """Round `number` of `loop` took `seconds`; `messages` are still under way."""
+        """Report round `number` of `loop`, its `seconds`, and the `messages` that are
+        on their way.
+        """
 
     def note(self, text: str) -> None:
-        """A line for the reader."""
+        """Report a line of text."""
 
 
 class Silent:
-    """Says nothing."""
+    """A receiver of progress that prints nothing."""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -42,7 +44,7 @@ class Silent:
 
 
 class Lines:
-    """Plain lines, for logs and pipes."""
+    """A receiver of progress that prints plain lines, for logs and pipes."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -66,14 +68,14 @@ class Lines:
 
 
 class Bars:
-    """One rich progress bar a phase, for a terminal: round, messages left, seconds.
+    """A receiver of progress that draws one bar per phase on a terminal.
 
-    How many rounds a loop will take is not known, so the bar fills by the share of the loop's
-    largest round that is settled, and pulses while there are no rounds to tell of.
+    The number of rounds of a loop is unknown, so the bar shows the finished share of the loop's
+    largest round; without rounds, it pulses.
     """
 
     def __init__(self, stream: TextIO) -> None:
-        # rich takes a tenth of a second to import: only a run on a terminal pays for it
+        # imported here, as rich takes a tenth of a second and only a terminal needs it
         from rich.console import Console
 
         self._console = Console(file=stream, highlight=False)
@@ -92,7 +94,7 @@ class Bars:
         )
         self._loop, self._most = "", 0
         start = time.monotonic()
-        # stdout is left alone: it may be a pipe that somebody reads
+        # stdout is not used: it may be a pipe
         with Progress(
             *columns, console=self._console, transient=True, redirect_stdout=False
         ) as self._bar:
@@ -121,6 +123,6 @@ class Bars:
 
 
 def pick(stream: TextIO | None = None) -> Progress:
-    """Bars where `stream` (stderr) is a terminal, plain lines where it is not."""
+    """Return bars if `stream` (by default stderr) is a terminal, else plain lines."""
     stream = stream or sys.stderr
     return Bars(stream) if stream.isatty() else Lines(stream)

@@ -1,7 +1,7 @@
-"""Secrets in what users type, left out of all that is printed or written: one set of rules.
+"""Removal of secrets in users' input from all output, by one set of rules.
 
-Tokens of Spark Connect servers, names and passwords in URLs, and values of settings whose names say
-that they are secret (as Spark's own ``spark.redaction.regex`` has them).
+Secrets are tokens of Spark Connect servers, names and passwords in URLs, and values of settings
+whose names say that they are secret (as in Spark's ``spark.redaction.regex``).
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-#: The text in the place of a secret.
+#: The text that replaces a secret.
 LEFT_OUT = "***"
 
-#: The address of a Spark Connect server with parameters, and those of them that anyone may read.
+#: The address of a Spark Connect server with parameters, and the parameters that are not secret.
 _SERVER = re.compile(r"sc://\S*")
 _HARMLESS = ("use_ssl", "user_agent", "grpc_max_message_size")
 
-#: ``scheme://NAME:PASSWORD@``; what looks like a password may not be a port.
+#: ``scheme://NAME:PASSWORD@``, but not a port in place of the password.
 _USER = re.compile(r"(?<=://)[^\s/:@'\"]+:(?![0-9]{1,5}/)\S*@")
 
-#: ``NAME=VALUE``; a match begins where a name does, or a long name would be read again and again.
+#: ``NAME=VALUE``; a match begins where a name begins, as a long name would be read repeatedly else.
 _NAMED = re.compile(
     r"((?<![\w.-])[\w.-]*"
     r"(?:secret|passw(?:or)?d|token|access[._-]?key|credential|signature|(?<=[?&])sig)"
@@ -31,7 +31,7 @@ _NAMED = re.compile(
 
 
 def redacted(value: T) -> T:
-    """Return a text without the secrets in it, or a value with all its texts so."""
+    """Return a text without secrets, or a value whose texts have no secrets."""
     if isinstance(value, str):
         return _redacted_text(value)  # type: ignore[return-value]
     if isinstance(value, dict):

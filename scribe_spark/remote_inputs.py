@@ -1,7 +1,7 @@
-"""Reading a user's table that only Spark can reach, by the rules of :mod:`.inputs`.
+"""Reading of a user's table that only Spark can reach, by the rules of :mod:`.inputs`.
 
-Spark reads lines of a text, and Arrow's batches of a Parquet table; cells become numbers by the
-same functions as those of a local table.
+Spark reads the lines of a text, or Arrow batches of a Parquet table; cells become numbers by the
+same functions as in a local table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from scribe_spark.errors import InputError, shown
 from scribe_spark.inputs import Kind, check_columns, check_types, last_cause, read_text, typed
 from scribe_spark.runtime.jvm import SPARK_ERRORS
 
-#: Of files up to this size Spark reads the whole to find the types that Arrow noted in them.
+#: The greatest file that Spark reads as a whole, to find the types that Arrow noted in it.
 _SMALL = 2**26
 
 _TYPES: dict[Kind, DataType] = {
@@ -54,24 +54,29 @@ def read_remote(
     columns: Mapping[str, Kind],
     optional: Collection[str] = (),
 ) -> DataFrame:
-    """The named columns of a text with a header, or a Parquet table, that only Spark can reach.
+    """Return the named columns of a text with a header, or a Parquet table, that only Spark can
+    reach.
 
     Parameters
     ----------
+    spark : SparkSession
+        The session.
+    path : str
+        The URL of the table.
     field, columns, optional
-        As in :func:`read_table`.
+        The same arguments as in :func:`read_table`.
 
     Returns
     -------
     DataFrame
-        The columns present, in the order of `columns`: BIGINT, DOUBLE and STRING; NULL where a
-        value is missing or is no such number.
+        The existing columns, in the order of `columns`: BIGINT, DOUBLE and STRING; NULL if a value
+        is missing or is no such number.
 
     Raises
     ------
     InputError
-        Missing or unreadable table, missing column, a column of another type, a cell of an
-        ``optional int`` that is no number.
+        The table is missing or unreadable, a column is missing or of another type, or a cell of an
+        ``optional int`` is no number.
     """
     with refuse_unreadable(field, path):
         found = _find(spark, path, field, columns, optional)
@@ -89,17 +94,17 @@ def collect_remote(
     optional: Collection[str] = (),
     most: int | None = None,
 ) -> pd.DataFrame:
-    """Return a table that only Spark can reach on the driver, as :func:`read_table` a local one.
+    """Return a table that only Spark can reach on the driver, as :func:`read_table` does locally.
 
     Parameters
     ----------
     most : int, optional
-        Rows; a larger table is refused.
+        The greatest number of rows; a larger table is refused.
 
     Raises
     ------
     InputError
-        As :func:`read_table`; too many rows.
+        The table is bad, as in :func:`read_table`, or has too many rows.
     """
     with refuse_unreadable(field, path):
         found = _find(spark, path, field, columns, optional)
@@ -116,15 +121,16 @@ def collect_remote(
 
 @dataclass(frozen=True)
 class _Found:
-    """A table: its rows as Spark reads them, and the columns that are wanted of it.
+    """A table of Spark with the wanted columns.
 
     Attributes
     ----------
     rows : DataFrame
-        The wanted columns; of a text its lines, without header.
+        The wanted columns; of a text, its lines without the header.
     names : list of str
+        The names of the wanted columns.
     header : Header or None
-        Of a text.
+        The header of a text.
     """
 
     rows: DataFrame
@@ -180,7 +186,7 @@ def _joined(header: Header, lines: Iterable[pa.Scalar]) -> bytes:
 
 
 def _arrow_type(field: StructField) -> pa.DataType:
-    """Return the type of a column; bytes, which no column may have, where Arrow has none."""
+    """Return the Arrow type of a column; bytes, which no column may have, if Arrow has none."""
     try:
         return to_arrow_type(field.dataType)
     except PySparkException:
@@ -188,9 +194,9 @@ def _arrow_type(field: StructField) -> pa.DataType:
 
 
 def _noted_types(spark: SparkSession, rows: DataFrame) -> dict[str, pa.DataType]:
-    """Return the types that Arrow noted in a Parquet file, which Spark does not look at.
+    """Return the types that Arrow noted in a Parquet file, which Spark ignores.
 
-    A duration is a plain integer to Spark.  Without a small file nothing is known.
+    For example, a duration is a plain integer in Spark.  Without a small file, nothing is known.
     """
     files = spark.read.format("binaryFile").load([*rows.inputFiles()])
     one = files.where(F.col("length") <= _SMALL).orderBy("length", "path").limit(1)
@@ -220,7 +226,7 @@ def _converting(
 
 
 def _refuse_bad_cells(found: _Found, kinds: Mapping[str, Kind], field: str, path: str) -> None:
-    """Refuse cells that are no numbers in columns where a cell may be missing."""
+    """Refuse cells that are no numbers in columns with optional cells."""
     names, cells = [name for name, kind in kinds.items() if kind == "optional int"], found.cells
 
     def search(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -240,15 +246,16 @@ def _refuse_bad_cells(found: _Found, kinds: Mapping[str, Kind], field: str, path
 
 @contextmanager
 def refuse_unreadable(field: str, path: str) -> Iterator[None]:
-    """Within it, what Spark says of a table that it cannot read becomes one line.
+    """Turn Spark's error about an unreadable table into an error of one line.
 
     Raises
     ------
     InputError
+        Spark cannot read the table.
     """
     try:
         yield
     except SPARK_ERRORS as error:
-        if "cancelled" in str(error):  # by Ctrl-C: nothing is known of the table
+        if "cancelled" in str(error):  # by Ctrl-C: the table may be good
             raise
         raise InputError(field, path, f"cannot be read by Spark: {last_cause(error)}") from None

@@ -1,7 +1,7 @@
-"""Every table of a run: its name, its columns, their types; spelled here and nowhere else.
+"""The names, columns and types of all tables of a run.
 
-The tables of :data:`CONTRACT` are what a run leaves under ``OUT/tables`` for other people's
-scripts; their names, columns and types are kept.  The others are internal.
+The tables of :data:`CONTRACT` are left in ``OUT/tables`` for users' scripts; their names, columns
+and types are stable.  Other tables are internal.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ NODE_STRESS = _schema(system=_STRING, node=_LONG, children_tables=_LONG, childre
 LINK_STRESS = _schema(system=_STRING, kind=_STRING, src=_LONG, dst=_LONG, packets=_LONG)
 GROUP_DELAY = _schema(system=_STRING, group=_LONG, size=_LONG, rad=_DOUBLE, rmd=_DOUBLE)
 
-#: Latencies of each publication of a system, in milliseconds (`unit` ``ms``) or hops (``hops``, of
-#: systems by the clock of hops): over the receivers reached, and the times until 50 to 100 % of the
+#: Latencies of each publication of a system, in milliseconds (`unit` ``ms``) or hops (``hops``,
+#: with the clock of hops): over the reached receivers, and the times until 50 to 100 % of the
 #: expected receivers have it.
 LATENCY = _schema(
     system=_STRING,
@@ -62,7 +62,7 @@ LATENCY = _schema(
 #: The number of deliveries with each latency: above `value` - 1 and at most `value`.
 LATENCY_COUNTS = _schema(system=_STRING, unit=_STRING, value=_DOUBLE, count=_LONG)
 
-#: One row for each copy that a node sends to a node, by systems whose copies form no trees.
+#: One row for each copy from node to node, of systems whose copies form no trees.
 COPIES = _schema(
     system=_STRING,
     group=_LONG,
@@ -73,43 +73,43 @@ COPIES = _schema(
     sent_ms=_DOUBLE,
 )
 
-#: How many entries of each kind nodes keep.
+#: The number of entries of each kind that nodes keep.
 SYSTEM_STATE = _schema(system=_STRING, node=_LONG, group=_LONG, kind=_STRING, entries=_LONG)
 
-#: How many control messages of each kind nodes send to nodes while members join.
+#: The number of control messages of each kind from node to node while members join.
 CONTROL = _schema(
     system=_STRING, group=_LONG, sender=_LONG, receiver=_LONG, kind=_STRING, messages=_LONG
 )
 
-#: What happens in a world (`worlds.events`); rounds are numbered from 0.  Events of nodes have no
+#: The events of a world (`worlds.events`); rounds are numbered from 0.  Events of nodes have no
 #: group.
 EVENTS = _schema(round=_INT, node=_LONG, event=_STRING, group=_LONG)
 
-#: Every measure of a world, by round; the system is `PASTRY` for those of the overlay.
+#: Every measure of a world, by round; measures of the overlay have the system `PASTRY`.
 ROUNDS = _schema(round=_LONG, system=_STRING, measure=_STRING, value=_DOUBLE)
 
 #: The `system` of measures of the overlay.
 PASTRY = "pastry"
 
-#: What became of the lookups of a round: `at` is the node where one ended, `right` says whether
-#: that is the live node nearest to the key; `lost` are transmissions that met a dead node.
+#: The results of a round's lookups: `at` is the node where a lookup ended, `right` is true if that
+#: is the live node closest to the key; `lost` counts transmissions to dead nodes.
 LOOKUPS = _schema(
     **dict.fromkeys(("source", "key_hi", "key_lo", "at"), _LONG),
     **dict.fromkeys(("delivered", "right"), BooleanType()),
     **dict.fromkeys(("hops", "lost"), _LONG),
 )
 
-#: Leaf sets: a leaf's place on its side, 1, 2, ... for larger nodeIds (clockwise),
-#: -1, -2, ... for smaller ones.
+#: Leaf sets; `place` is 1, 2, ... for the next larger nodeIds (clockwise), -1, -2, ... for the next
+#: smaller ones.
 LEAF_SETS = _schema(node=_LONG, leaf=_LONG, place=_INT)
 
-#: The messages of a round, those that met a dead node among them.
+#: The messages of a round, also those to dead nodes.
 MESSAGES = _schema(kind=_STRING, sender=_LONG, receiver=_LONG)
 
-#: The nodes of a world between two rounds: whether each is alive, the round of its death (-1:
-#: none), after how many rounds that is known, and what it knows or knew: its leaf set (larger
-#: leaves, then smaller ones, nearest first), the filled cells of its routing table (row * 2**b +
-#: col), and the nodes in them; these three are int32 in bytes.
+#: The nodes of a world between two rounds: `alive`; the round of death (-1: none); the number of
+#: rounds until that is known; and its tables: its leaf set (larger leaves, then smaller ones,
+#: nearest first), the filled cells of its routing table (row * 2**b + col), and the nodes in them.
+#: These three columns are int32 in bytes.
 WORLD_STATE = _schema(
     **dict.fromkeys(("node", "id_hi", "id_lo", "router"), _LONG),
     alive=BooleanType(),
@@ -121,10 +121,10 @@ WORLD_STATE = _schema(
     entries=BinaryType(),
 )
 
-#: Tables and messages of buckets: which bucket's, who sent it, whether it is a table (else
-#: messages), what it is called, how many rows it has; and its bytes, or the file that has them: a
-#: line each for this file and for others that have columns of it.  Many bytes are in several rows,
-#: ``part`` 0 to ``parts`` - 1, of which the first has the number of rows.
+#: Tables and messages of buckets in packed form: the bucket, the sender, `table` (false: messages),
+#: the name, the number of rows; and the bytes, or the files that have them (one line for each).
+#: Many bytes are divided into several rows, ``part`` 0 to ``parts`` - 1; the first one has the
+#: number of rows.
 ROWS = StructType(
     [
         StructField("bucket", IntegerType(), False),
@@ -139,20 +139,20 @@ ROWS = StructType(
     ]
 )
 
-#: What became of the publications of a round to a group: how many members were expected to get
-#: them, got them in that round, later, or not; and how often members got one again.
+#: The results of a round's publications to a group: the numbers of expected receivers, of members
+#: that received them in that round, later, or not; and the number of repeated copies.
 PUBLICATIONS = _schema(
     round=_LONG,
     system=_STRING,
     **dict.fromkeys(("group", "expected", "in_time", "late", "lost", "duplicates"), _LONG),
 )
 
-#: Who is in a group's tree: `parent` is NULL at the root, and at nodes that wait for one.
+#: The nodes in a group's tree; `parent` is NULL at the root, and at nodes that wait for a parent.
 MEMBERSHIPS = _schema(
     **dict.fromkeys(("group", "node", "parent"), _LONG), member=BooleanType(), root=BooleanType()
 )
 
-#: Small trees ``before`` and ``after`` rounds in which something befell them.
+#: Small trees ``before`` and ``after`` rounds in which one of their nodes died.
 WATCHED_TREES = _schema(
     round=_LONG,
     moment=_STRING,
@@ -160,11 +160,12 @@ WATCHED_TREES = _schema(
     **dict.fromkeys(("member", "root", "orphan", "alive"), BooleanType()),
 )
 
-#: What a world leaves besides: its events as they happened.
+#: The events of a world as they happened.
 WORLD_EVENTS = _schema(round=_LONG, node=_LONG, event=_STRING, group=_LONG)
 
-#: How often each value occurs in an experiment on the reference tree: `experiment` is ``events``
-#: (hosts come and go, Section 4 of Costa and Frey) or ``scaling`` (a large tree as it is).
+#: The number of occurrences of each value in an experiment on the reference tree: `experiment` is
+#: ``events`` (hosts connect and disconnect, Section 4 of Costa and Frey) or ``scaling`` (one large
+#: tree).
 REFERENCE_TREE = _schema(
     experiment=_STRING,
     **dict.fromkeys(("hosts", "bits", "children"), _LONG),
@@ -189,7 +190,7 @@ CONTRACT: dict[str, StructType] = {
     "latency_counts": LATENCY_COUNTS,
 }
 
-#: Those that a run leaves besides, of systems that hand them over.
+#: Further tables of a run, if its systems return them.
 SYSTEMS_CONTRACT: dict[str, StructType] = {
     "copies": COPIES,
     "system_state": SYSTEM_STATE,
@@ -197,17 +198,17 @@ SYSTEMS_CONTRACT: dict[str, StructType] = {
     "control_stress": LINK_STRESS,
 }
 
-#: Bytes that nodes send and receive, in runs whose publications have a size.
+#: The bytes that nodes send and receive, if publications have a size.
 BYTES = _schema(
     system=_STRING,
     **dict.fromkeys(("node", "payload_up", "payload_down", "control_up", "control_down"), _LONG),
 )
 
-#: The tables that a run leaves besides, whose publications have a size.
+#: The further table of a run whose publications have a size.
 BYTES_CONTRACT: dict[str, StructType] = {"bytes": BYTES}
 
-#: A measure of the nodes of each class or region (`by` is ``class`` or ``region``): how many values
-#: there are, their mean, and percentiles by nearest rank.
+#: A measure of the nodes of each class or region (`by` is ``class`` or ``region``): the number of
+#: values, their mean, and percentiles by nearest rank.
 BY_PART = _schema(
     **dict.fromkeys(("by", "part", "system", "measure"), _STRING),
     count=_LONG,
@@ -222,30 +223,30 @@ PART_LATENCIES = _schema(
     **dict.fromkeys(("by", "part", "system"), _STRING), value=_DOUBLE, count=_LONG
 )
 
-#: The tables that a run leaves besides, where there are classes or regions of nodes.
+#: The further tables of a run with classes or regions of nodes.
 PARTS_CONTRACT: dict[str, StructType] = {"by_part": BY_PART, "part_latencies": PART_LATENCIES}
 
-#: Columns at the end of a table where there are classes or regions of nodes.
+#: The last columns of a table in a run with classes or regions of nodes.
 PART_COLUMNS: dict[str, StructType] = {"nodes": _schema(**{"class": _STRING, "region": _STRING})}
 
-#: A column at the end of a table of a run with a schedule.
+#: The last column of a table in a run with a schedule.
 PUBLICATION_COLUMNS: dict[str, StructType] = {
     name: _schema(publication=_LONG) for name in ("deliveries", "copies")
 }
 
-#: The publications of a run with a schedule: who sends how many bytes to a group, and when.
+#: The publications of a run with a schedule: source, group, time and number of bytes.
 SCHEDULE = _schema(publication=_LONG, group=_LONG, node=_LONG, time_ms=_DOUBLE, bytes=_LONG)
 
-#: Payload bytes per directed link that carries some.
+#: The payload bytes on each directed link that carries any.
 LINK_BYTES = _schema(system=_STRING, kind=_STRING, src=_LONG, dst=_LONG, bytes=_LONG)
 
-#: The tables that a run with a schedule leaves besides; `link_bytes` where publications have sizes.
+#: The further tables of a run with a schedule; `link_bytes` only if publications have sizes.
 SCHEDULE_CONTRACT: dict[str, StructType] = {"schedule": SCHEDULE, "link_bytes": LINK_BYTES}
 
-#: The tables that a world leaves besides `routers`, `links` and `nodes`.
+#: The tables of a world, besides `routers`, `links` and `nodes`.
 WORLD_CONTRACT: dict[str, StructType] = {"events": WORLD_EVENTS, "rounds": ROUNDS}
 
-#: Those of a world with groups, too.
+#: The further tables of a world with groups.
 GROUPS_CONTRACT: dict[str, StructType] = {
     "publications": PUBLICATIONS,
     "memberships": MEMBERSHIPS,
@@ -255,7 +256,7 @@ GROUPS_CONTRACT: dict[str, StructType] = {
 #: The tables that the experiments on the reference tree leave.
 REFERENCE_TREE_CONTRACT: dict[str, StructType] = {"reference_tree": REFERENCE_TREE}
 
-#: Unicast routes of a block of sources to some targets, packed (`underlay.all_pairs.pack_routes`).
+#: Packed unicast routes from a block of sources to targets (`underlay.all_pairs.pack_routes`).
 ROUTES = _schema(
     sources=_INT, targets=_INT, source=BinaryType(), delay_us=BinaryType(), pred=BinaryType()
 )
@@ -263,15 +264,15 @@ ROUTES = _schema(
 #: Histograms behind the figures.
 DISTRIBUTIONS = _schema(figure=_STRING, system=_STRING, measure=_STRING, value=_DOUBLE, count=_LONG)
 
-#: Every number of every run of several seeds, tidy.
+#: Every number of every run of several seeds, one per row.
 METRICS = _schema(experiment=_STRING, seed=_LONG, name=_STRING, value=_DOUBLE)
 
 _KNOWN_NODE = _schema(entry=_LONG, id_hi=_LONG, id_lo=_LONG, router=_LONG)
 
-#: What a node knows: its leaf set, clockwise from its farthest smaller leaf to its farthest larger
-#: one, the first `smaller` of them counter-clockwise of the node; whether the leaf set covers the
-#: whole ring (NULL: its length tells, `leaf_set.covers_by_length`); and its routing table, in any
-#: order.
+#: The knowledge of a node: its leaf set, clockwise from its farthest smaller leaf to its farthest
+#: larger one (the first `smaller` of them are smaller); `covers_ring`, true if the leaf set covers
+#: the whole ring (NULL: its length decides, `leaf_set.covers_by_length`); and its routing table, in
+#: any order.
 KNOWLEDGE = StructType(
     [
         *NODES.fields,
@@ -286,13 +287,13 @@ KNOWLEDGE = StructType(
     ]
 )
 
-#: Vertices of the graphs of overlay and trees: `NODES`, by the name that GraphFrames has for a key.
+#: The vertices of the graphs of overlay and trees: `NODES` with the column ``id`` of GraphFrames.
 NODE_VERTICES = _schema(id=_LONG, id_hi=_LONG, id_lo=_LONG, router=_LONG)
 
-#: Edges of the overlay's graph: from each node to those in its leaf set (``kind`` is `LEAF_SET`;
-#: `place` is -1 for the next smaller nodeId, 1 for the next larger one, and so on outwards) and to
-#: those in its routing table (`ROUTING_TABLE_ENTRY`; the cell is `row` and `col`, from 0).  Columns
-#: of the other kind are NULL.
+#: The edges of the overlay's graph: from each node to its leaves (``kind`` is `LEAF_SET`; `place`
+#: is -1 for the next smaller nodeId, 1 for the next larger one, and so on outwards) and to the
+#: entries of its routing table (`ROUTING_TABLE_ENTRY`; `row` and `col` from 0).  Columns of the
+#: other kind are NULL.
 OVERLAY_EDGES = _schema(src=_LONG, dst=_LONG, kind=_STRING, row=_INT, col=_INT, place=_INT)
 
 #: Values of ``kind`` in :data:`OVERLAY_EDGES`.
@@ -304,10 +305,10 @@ TREE_GRAPH_EDGES = _schema(src=_LONG, dst=_LONG, system=_STRING, group=_LONG)
 #: The entries of all routing tables together.
 TABLE_ENTRIES = _schema(nodes=_LONG, entries=_LONG)
 
-#: How many messages of each kind all arrivals together took.
+#: The number of messages of each kind for all arrivals together.
 ARRIVAL_MESSAGES = _schema(kind=_STRING, messages=_LONG)
 
-#: JOINs that a variant needs beyond Scribe's own; where they went, and the probes before each.
+#: The JOINs of a variant beyond Scribe's own, with the probes before each.
 EXTRA_JOINS = _schema(
     system=_STRING,
     group=_LONG,
@@ -318,18 +319,18 @@ EXTRA_JOINS = _schema(
     probes=_LONG,
 )
 
-#: Nodes with more children than their limit.
+#: The number of nodes with more children than their limit.
 OVERLOADED = _schema(system=_STRING, nodes=_LONG)
 
-#: The paths of the CREATE messages, from a group's creator to its root, with the delay D between
-#: these two beside.
+#: The paths of the CREATE messages, from a group's creator to its root, with the direct delay D
+#: between these two.
 PASTRY_ROUTES = _schema(source=_LONG, root=_LONG, hops=_INT, delay_ms=_DOUBLE, direct_ms=_DOUBLE)
 
 _ENDS = _schema(sender_router=_LONG, receiver_router=_LONG).fields
 
-#: Every table that a phase may write, with all its columns: those of :data:`CONTRACT` come first.
-#: ``merged`` is true where routers duplicate (`Multicast.merged`); ``first`` where a copy is the
-#: first that its receiver gets.
+#: Every table that a phase may write, with all its columns; columns of :data:`CONTRACT` come first.
+#: ``merged`` is true if routers duplicate packets (`Multicast.merged`); ``first`` is true for the
+#: first copy that its receiver gets.
 WRITTEN: dict[str, StructType] = {
     **CONTRACT,
     "tree_edges": StructType(
@@ -361,24 +362,24 @@ WRITTEN: dict[str, StructType] = {
 
 
 def further_columns(table: str) -> list[StructField]:
-    """Return the columns that a table has in some runs only, at its end."""
+    """Return the columns at the end of a table that only some runs have."""
     several = (PART_COLUMNS, PUBLICATION_COLUMNS)
     return [field for further in several for field in further.get(table, StructType())]
 
 
 def written(table: str, scheduled: bool) -> StructType:
-    """Return the columns of a table of systems, of a run with a schedule or of another one."""
+    """Return the columns of a table of systems, in a run with or without a schedule."""
     more = PUBLICATION_COLUMNS.get(table, StructType()) if scheduled else StructType()
     return StructType([*WRITTEN[table].fields, *more.fields])
 
 
 def check_columns(table: str, found: StructType) -> None:
-    """Raise unless a table that is to be written has the columns that :data:`WRITTEN` says.
+    """Refuse a table whose columns differ from :data:`WRITTEN`.
 
     Raises
     ------
     ValueError
-        Another name, order or type of columns; a table that is not listed.
+        The names, order or types of columns differ, or the table is not listed.
     """
     if table not in WRITTEN:
         raise ValueError(f"table {table} has no schema in schemas.WRITTEN")
@@ -395,12 +396,13 @@ def check_columns(table: str, found: StructType) -> None:
 #: Kinds of link in ``link_stress``.
 CORE, LAN_UP, LAN_DOWN = "core", "lan_up", "lan_down"
 
-#: Delays are integer microseconds inside (sums are exact in any order), DOUBLE ms in the tables.
+#: Microseconds in a millisecond.  Internal delays are integer microseconds, so that sums are exact
+#: in any order; tables have DOUBLE milliseconds.
 MICROSECONDS = 1000
 
 
 def to_ms(column: str, alias: str = "delay_ms"):
-    """Microseconds (BIGINT) to milliseconds (DOUBLE)."""
+    """Convert microseconds (BIGINT) to milliseconds (DOUBLE)."""
     return (F.col(column) / F.lit(float(MICROSECONDS))).alias(alias)
 
 
@@ -410,11 +412,14 @@ def conform(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def arrow_table(rows: Any, schema: StructType) -> pa.Table:
-    """Rows on the driver as a table; NaN is NULL.
+    """Return rows of the driver as an Arrow table; NaN becomes NULL.
 
     Parameters
     ----------
     rows : pandas.DataFrame or list of tuple
+        The rows.
+    schema : StructType
+        The columns.
     """
     frame, kinds = pd.DataFrame(rows, columns=schema.names), to_arrow_schema(schema)
     table = pa.Table.from_pandas(frame, schema=kinds, preserve_index=False)
@@ -422,12 +427,17 @@ def arrow_table(rows: Any, schema: StructType) -> pa.Table:
 
 
 def local_table(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame:
-    """Rows on the driver as a table of one partition.
+    """Return rows of the driver as a DataFrame of one partition.
 
-    By Arrow: Spark gives rows of any other kind to a Python worker.
+    They pass through Arrow, as Spark sends other rows to a Python worker.
 
     Parameters
     ----------
+    spark : SparkSession
+        The session.
     rows : pandas.DataFrame or list of tuple
+        The rows.
+    schema : StructType
+        The columns.
     """
     return spark.createDataFrame(arrow_table(rows, schema), schema).coalesce(1)

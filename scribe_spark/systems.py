@@ -1,10 +1,10 @@
-"""The registry of multicast systems: what each is called, what it is, and how it is built.
+"""The registry of multicast systems: their names, their properties, and how they are built.
 
 A system turns groups and members into a :class:`~scribe_spark.Multicast`: copies (of a tree, its
-edges), deliveries, state and control messages.  The measures read those tables and what is said of
-the system here; they know no system by its name.  Add one with :func:`register_system`.
+edges), deliveries, state and control messages.  The measures read those tables and the properties
+below; they know no system by its name.  Add one with :func:`register_system`.
 
-Nothing here loads Spark, as the report reads the labels, and nothing loads the config before a
+Nothing here imports Spark, as the report reads the labels, and nothing imports the config before a
 function needs it, as the measures of a run read the systems in Spark's tasks.
 
 References
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     from scribe_spark.multicast import Multicast
     from scribe_spark.scribe import Variant, VariantContext
 
-#: End nodes forward copies along a tree of their own.
+#: The family of systems whose end nodes forward copies along a tree.
 TREE = "tree"
-#: End nodes forward copies to neighbours, and may get several.
+#: The family of systems whose end nodes forward copies to neighbours, and may get several.
 MESH = "mesh"
-#: The source sends a copy of its own to each member.
+#: The family of systems whose source sends a copy to each member.
 UNICAST = "unicast"
-#: Routers duplicate packets; end nodes keep no children.
+#: The family of systems whose routers duplicate packets; end nodes keep no children.
 IP = "ip"
 
-#: The system that lives in every world that has groups.
+#: The system of every world with groups.
 LIVES = "scribe"
 
 _FAMILIES = (TREE, MESH, UNICAST, IP)
 
-#: See `multicast.TIME` and `multicast.HOPS`; that module loads Spark.
+#: The values of `multicast.TIME` and `multicast.HOPS`; that module imports Spark.
 _TIME, _HOPS = "time", "hops"
 _CLOCKS = (_TIME, _HOPS)
 
-#: The first parts of the names of measures that are of no system.
+#: The first parts of the names of measures that belong to no system.
 _OTHERS = frozenset(
     {
         *("all", "cells", "cost", "groups", "hops", "leaf_sets", "link_stress", "links"),
@@ -221,7 +221,7 @@ class System:
         return CheckedSystem(self.name, made, self.world_measures)
 
 
-# --- how the built-in systems are made
+# --- the built-in systems
 
 
 def _scribe(stages: Any) -> Multicast:
@@ -353,7 +353,7 @@ def _clock_of_gossipsub(config: Any) -> str:
 
 
 def system_of_variant(variant: str) -> str:
-    """Name the system whose trees are those of a variant of Scribe."""
+    """Return the name of the system with the trees of a variant of Scribe."""
     return f"scribe_{variant}"
 
 
@@ -518,7 +518,7 @@ def register_system(system: System) -> System:
 
 
 def unregister_system(name: str) -> None:
-    """Remove a user's system, and its section; see `Registry.unregister`."""
+    """Remove a user's system and its section, if there is one of that name."""
     system = _SYSTEMS.get(name)
     _SYSTEMS.unregister(name)
     if system is not None and system.config is not None:
@@ -528,20 +528,20 @@ def unregister_system(name: str) -> None:
 
 
 def all_systems() -> tuple[System, ...]:
-    """All systems, in the order of tables and metrics."""
+    """Return all systems, in the order of tables and metrics."""
     return tuple(_SYSTEMS.values())
 
 
 def systems_of_run(variants: Iterable[str] = (), systems: Iterable[str] = ()) -> tuple[System, ...]:
-    """The systems of a run that asks for these, in the order of :func:`all_systems`.
+    """Return the systems of a run, in the order of :func:`all_systems`.
 
     Parameters
     ----------
     variants : iterable of str
-        Systems that are added to the others, by their names or other names.
+        The setting `variants`: systems in addition to the others.
     systems : iterable of str
-        All of the run, but for what delays are compared with, which every run has; by default
-        those that need not be asked for.
+        The setting `systems`: all systems of the run but the baseline, which every run has; empty:
+        the default systems.
 
     Raises
     ------
@@ -561,12 +561,12 @@ def systems_of_run(variants: Iterable[str] = (), systems: Iterable[str] = ()) ->
 
 
 def check_systems(variants: Iterable[str], systems: Iterable[str] = ()) -> None:
-    """Refuse names of systems that nothing is registered for.
+    """Refuse names of unknown systems.
 
     Raises
     ------
     InputError
-        Naming the nearest right one.
+        A name is unknown; the message has the nearest known one.
     """
     from scribe_spark.config.trees import PLAIN
 
@@ -579,7 +579,7 @@ def check_systems(variants: Iterable[str], systems: Iterable[str] = ()) -> None:
 def _refuse_unknown(
     field: str, names: Iterable[str], known: Collection[str], choices: Collection[str]
 ) -> None:
-    """Refuse the first name of no system; the message lists the choices, however many."""
+    """Refuse the first unknown name; the message lists all choices."""
     for name in names:
         if name not in known:
             remedy = (
@@ -590,22 +590,22 @@ def _refuse_unknown(
 
 
 def variant_choices() -> list[str]:
-    """Return the names that ``variants`` takes, each system by the shorter of its names."""
+    """Return the possible names in ``variants``; of a system with two names, the shorter one."""
     return [system.variant or system.name for system in _SYSTEMS.values() if system.on_request]
 
 
 def system_choices() -> list[str]:
-    """Return the names that ``systems`` takes in a run."""
+    """Return the possible names in the setting ``systems`` of a run."""
     return list(_SYSTEMS)
 
 
 def living_choices() -> list[str]:
-    """Return the names that ``systems`` takes in a world."""
+    """Return the possible names in the setting ``systems`` of a world."""
     return [LIVES, *(system.name for system in _SYSTEMS.values() if system.world is not None)]
 
 
 def described(field: FieldRecord) -> str:
-    """Return the description of a field, with the registered names where it takes some."""
+    """Return the description of a field, with the registered names if its values are names."""
     from scribe_spark.config.fields import WORLD_FIELDS
 
     if field.flat not in ("systems", "variants") or field == WORLD_FIELDS["variants"]:
@@ -619,17 +619,17 @@ def described(field: FieldRecord) -> str:
 
 
 def living_systems(names: Iterable[str]) -> tuple[System, ...]:
-    """The systems that live in a world beside Scribe, in the order of :func:`all_systems`.
+    """Return the systems of a world besides Scribe, in the order of :func:`all_systems`.
 
     Parameters
     ----------
     names : iterable of str
-        Those that are asked for; ``scribe`` may be among them.
+        The setting `systems`; it may contain ``scribe``.
 
     Raises
     ------
     InputError
-        There is no such system, or it lives in no world.
+        There is no such system, or worlds cannot have it.
     """
     asked, living = tuple(names), living_choices()
     _refuse_unknown("systems", asked, _SYSTEMS, living)
@@ -641,20 +641,20 @@ def living_systems(names: Iterable[str]) -> tuple[System, ...]:
 
 
 def is_built_in(system: System) -> bool:
-    """Return whether a system is one of the package's own."""
+    """Return True if a system belongs to the package."""
     return _SYSTEMS.is_built_in(system.name)
 
 
 def plays_schedules(system: System) -> bool:
-    """Return whether a group may have several publications."""
+    """Return True if the system can play several publications of a group."""
     return is_built_in(system) or (system.family != MESH and system.build is not None)
 
 
 def find_system(name: str) -> System | None:
-    """The system of that name; None where the code that registers it has not been loaded."""
+    """Return the system of a name; None if the code that registers it is not imported."""
     return _SYSTEMS.get(name)
 
 
 def baseline() -> System:
-    """IP multicast: what delays are compared with."""
+    """Return IP multicast, with which delays are compared."""
     return next(system for system in _SYSTEMS.values() if system.family == IP)

@@ -1,7 +1,7 @@
-"""The router network: drawn, real or the user's own; all as one `Topology`.
+"""The router network: generated, real or the user's own.
 
-The names below are loaded when they are first asked for, so that the tasks of a clock, which know
-the rates of routers (`hosts`), load no module of the config.
+Names are loaded at their first use, so that Spark tasks that only need the rates of routers
+(`hosts`) load no module of the config.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name of :data:`__all__`, loaded when it is first asked for."""
+    """Return a name of :data:`__all__`, loaded at its first use."""
     value = load_name("scribe_spark", name, _HOMES)
     globals()[name] = value
     return value

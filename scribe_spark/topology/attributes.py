@@ -1,7 +1,8 @@
-"""A router graph from the attributes of a graph file: delays, rates, places, losses.
+"""A router graph from the attributes of a graph file: delays, rates, coordinates, losses.
 
-A delay is an edge's ``latency`` with a unit (Shadow) or ``delay_ms``; where no edge has one, it is
-that of light in fibre along the great circle between ``Latitude`` and ``Longitude`` of its ends.
+The delay of an edge is its ``latency`` with a unit (Shadow) or ``delay_ms``.  If no edge has one,
+it is the time of light in fibre along the great circle between its ends (``Latitude`` and
+``Longitude``).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from scribe_spark.topology.topohub import KM_PER_MS
 
 _EARTH_KM = 6371.0088
 
-#: Names of the rates of a node's hosts: those of today's Shadow, then those of its first versions.
+#: Names of the rates of a node's hosts: in today's Shadow, then in its first versions.
 _RATES = {
     "up": ("host_bandwidth_up", "bandwidth_up"),
     "down": ("host_bandwidth_down", "bandwidth_down"),
@@ -40,8 +41,11 @@ class Elements:
     Attributes
     ----------
     nodes : list of (id, dict)
+        The id and the attributes of each node.
     edges : list of (id, id, dict)
+        The ends and the attributes of each edge.
     is_directed : bool
+        True if edges have a direction.
     line_of : callable
         ``line_of(node)`` or ``line_of(source, target)``: the line of the file, or None.
     """
@@ -52,24 +56,26 @@ class Elements:
     line_of: Callable[..., int | None]
 
     def name(self, *ends: Any) -> str:
-        """Return an element in words: ``edge 0 to 1 (line 12)``."""
+        """Return the name of an element for messages: ``edge 0 to 1 (line 12)``."""
         words = f"node {ends[0]}" if len(ends) == 1 else f"edge {ends[0]} to {ends[1]}"
         line = self.line_of(*ends)
         return words if line is None else f"{words} (line {line})"
 
 
 def graph_of_elements(elements: Elements, source: str) -> Graph:
-    """Return the router graph of a file's elements, checked.
+    """Return the checked router graph of a file's elements.
 
     Parameters
     ----------
+    elements : Elements
+        The nodes and edges of the file.
     source : str
-        What errors name.
+        The name of the file, for messages.
 
     Raises
     ------
     InputError
-        An element lacks what it needs, or the graph cannot be simulated.
+        An element lacks an attribute, or the graph cannot be simulated.
     """
     if not elements.nodes:
         raise InputError(FIELD, source, "has no nodes; needs at least one router")
@@ -99,7 +105,7 @@ def graph_of_elements(elements: Elements, source: str) -> Graph:
 
 
 class _Reader:
-    """Reads one property of all elements after the other, and notes what is assumed."""
+    """Reads the properties of all elements one after the other, and notes its assumptions."""
 
     def __init__(self, elements: Elements, source: str) -> None:
         self._elements, self._source = elements, source
@@ -170,7 +176,9 @@ class _Reader:
         return list(km / KM_PER_MS)
 
     def own_us(self, loops: pd.DataFrame, ids: np.ndarray) -> np.ndarray | None:
-        """Return the delay between nodes of each router, from self-loops; None without any."""
+        """Return the delay between two nodes of a router, from self-loops; None without
+        self-loops.
+        """
         if loops.empty or not any(self._has("latency", "delay_ms")):
             if len(loops):
                 self.notes.append(f"self-loops without a latency are left out: {len(loops):,}")
@@ -194,7 +202,9 @@ class _Reader:
     # --- places
 
     def places(self) -> np.ndarray | None:
-        """Return longitude and latitude of each node in the file's order; None without any."""
+        """Return longitude and latitude of each node in the file's order; None if no
+        node has them.
+        """
         nodes = self._elements.nodes
         found = np.full((len(nodes), 2), np.nan)
         for row, (name, values) in enumerate(nodes):
@@ -219,7 +229,9 @@ class _Reader:
         return degrees
 
     def _place_between(self, found: np.ndarray, unknown: np.ndarray) -> None:
-        """Put unlocated nodes at the mean of their located neighbours, in turns."""
+        """Place nodes without coordinates at the mean of their located neighbours, in several
+        steps.
+        """
         at = {name: row for row, (name, _) in enumerate(self._elements.nodes)}
         ends = np.array([(at[a], at[b]) for a, b, _ in self._elements.edges], dtype=np.int64)
         ends = np.unique(np.concatenate([ends, ends[:, ::-1]]).reshape(-1, 2), axis=0)
@@ -246,7 +258,7 @@ class _Reader:
     # --- hosts
 
     def rates(self, way: str, order: np.ndarray) -> np.ndarray | None:
-        """Return the rate of hosts at each router in bits per second, by id; None without any."""
+        """Return the rate of hosts at each router in bits per second, by id; None without rates."""
         found = np.zeros(len(order), dtype=np.int64)
         for row, (name, values) in enumerate(self._elements.nodes):
             for key in _RATES[way]:
@@ -270,7 +282,7 @@ class _Reader:
             raise self._refused(f"{where}: {key} {shown(value)} {error}") from None
 
     def shares(self, order: np.ndarray) -> np.ndarray | None:
-        """Return the share of nodes at each router, by id; None without any."""
+        """Return the share of nodes at each router, by id; None without shares."""
         nodes = self._elements.nodes
         if not any("share" in values for _, values in nodes):
             self.notes.append("nodes are spread over all routers evenly")
@@ -283,10 +295,10 @@ class _Reader:
             raise self._refused(f"shares of nodes must sum to 1, but sum to {found.sum():.6g}")
         return found[order]
 
-    # --- what is not simulated
+    # --- properties that are not simulated
 
     def note_directions(self, links: pd.DataFrame) -> None:
-        """Note what is added or ignored of the links."""
+        """Note the links that are added or ignored."""
         if self._elements.is_directed:
             pairs = set(zip(links["src"], links["dst"], strict=True))
             alone = sum((dst, src) not in pairs for src, dst in pairs)
@@ -303,7 +315,9 @@ class _Reader:
                 self.notes.append(f"{name} of edges {why}")
 
     def losses(self, links: pd.DataFrame) -> pd.DataFrame | None:
-        """Return the losses of links, of parallel ones that of the quickest; None without any."""
+        """Return the losses of links (of parallel links, the quickest one's); None
+        without losses.
+        """
         given = ["packet_loss" in values for *_, values in self._elements.edges]
         loss = [self._loss(edge) for edge in self._elements.edges]
         if not any(loss):
@@ -351,6 +365,6 @@ def _on_sphere(places: np.ndarray) -> np.ndarray:
 
 
 def _degrees_of(points: np.ndarray) -> np.ndarray:
-    """Return the longitudes and latitudes of points, of any distance from the centre."""
+    """Return the longitudes and latitudes of points at any distance from the centre."""
     x, y, z = points.T
     return np.degrees(np.stack([np.arctan2(y, x), np.arctan2(z, np.hypot(x, y))], axis=1))

@@ -1,4 +1,4 @@
-"""Checks of a router graph, made once at the edge; everything behind assumes that they hold."""
+"""Checks of a router graph, made once when it is loaded; all other code relies on them."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from scribe_spark.errors import InputError, listed
 from scribe_spark.inputs import first_rows
 from scribe_spark.topology.graph import WEIGHT_DECIMALS, Graph
 
-#: The least weight that the resolution of weights can tell from none.
+#: The least weight that does not become 0 at the resolution of weights.
 LEAST_WEIGHT = 10.0**-WEIGHT_DECIMALS
 #: Bounds that keep integer sums along a route far from overflow.
 MOST_DELAY_MS = 1e6
 MOST_WEIGHT = 1e9
-#: More routers than this are too many for matrices of all pairs (6 bytes a pair): routes are then
-#: searched for, by hops.
+#: The greatest number of routers with matrices of all pairs (6 bytes per pair); in larger networks,
+#: routes of fewest hops are searched on demand.
 MOST_ROUTERS = 10_000
 
 
 def check(graph: Graph, field: str = "topology") -> None:
     """Refuse a graph that cannot be simulated.
 
-    There must be a vertex (a single router without links is legal); ids whole, unique and >= 0;
-    every end of a link a vertex; no self-loop; delays in [0, 1e6] ms and weights in [1e-6, 1e9],
-    none missing; and the graph, seen undirected, connected.
+    A graph needs at least one vertex (a single router without links is allowed), whole and unique
+    ids >= 0, links between known vertices, and no self-loop.  Delays are in [0, 1e6] ms and weights
+    in [1e-6, 1e9]; none is missing.  As an undirected graph, it is connected.
 
     Parameters
     ----------
     graph : Graph
-        Links may still be one-way or parallel: rows are named as the user gave them.
+        The graph; links may still be one-way or parallel, so messages can name the user's rows.
     field : str
-        The input's name in error messages.
+        The input's name in messages.
 
     Raises
     ------
     InputError
-        One line for the first rule broken, with the first offending rows.
+        The graph breaks a rule; the line names the first such rule and the first such rows.
     """
     if graph.vertices.empty:
         raise InputError(field, graph.source, "has no vertices; needs at least one router")
@@ -53,20 +53,21 @@ def check(graph: Graph, field: str = "topology") -> None:
 
 
 def check_routable(graph: Graph, tie: str, most: int = MOST_ROUTERS) -> None:
-    """Refuse a large graph whose routes are not those of fewest hops.
+    """Refuse a large graph whose routes are not the ones with fewest hops.
 
     Parameters
     ----------
     graph : Graph
-        As :func:`check` accepts it.
+        A graph that :func:`check` accepts.
     tie : str
-        `RunConfig.tie`.
+        The setting `tie`.
     most : int
-        With up to this many routers there are matrices, and every graph will do.
+        The greatest number of routers with matrices; such a graph is always accepted.
 
     Raises
     ------
     InputError
+        The graph is large, and its links have different weights or `tie` is ``seeded``.
     """
     if len(graph.vertices) <= most:
         return
@@ -84,7 +85,7 @@ def check_routable(graph: Graph, tie: str, most: int = MOST_ROUTERS) -> None:
 
 
 def _faults(graph: Graph) -> Iterator[tuple[pd.DataFrame, np.ndarray, str]]:
-    """(rows, which are bad, what would do), in order: each rule may assume those before it."""
+    """Return (rows, mask of bad rows, remedy) of each rule; a rule may rely on earlier ones."""
     ids, edges = graph.vertices["id"], graph.edges
     shown = graph.vertices[["id"]]
     yield shown, ~_whole(ids), "vertex ids must be whole numbers"
@@ -112,7 +113,7 @@ def _whole(ids: pd.Series) -> np.ndarray:
 
 
 def _islands(graph: Graph) -> list[np.ndarray]:
-    """The ids of each connected component, largest first."""
+    """Return the ids of each connected component, the largest component first."""
     ids = np.sort(graph.vertices["id"].to_numpy())
     src = np.searchsorted(ids, graph.edges["src"].to_numpy())
     dst = np.searchsorted(ids, graph.edges["dst"].to_numpy())

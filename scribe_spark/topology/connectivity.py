@@ -1,7 +1,7 @@
-"""The probability that a pure random graph is connected, and the time that drawing one takes.
+"""The probability that a pure random graph is connected, and the time to draw a connected one.
 
 Every pair of n routers is linked with probability p; all links are redrawn until the graph is
-connected.  With large n, or small p, that would practically never end.
+connected.  With large n or small p, this would practically never end.
 
 References
 ----------
@@ -18,11 +18,11 @@ from scipy.special import gammaln
 
 from scribe_spark.errors import InputError
 
-#: Pairs of routers that may have to be looked at before all domains are connected, on average:
-#: half a minute's work.
+#: The greatest mean number of pairs of routers to draw before all domains are connected: half a
+#: minute's work.
 MOST_DRAWS = 5_000_000_000
 
-#: What a domain's draw costs besides its pairs, in pairs.
+#: The constant cost of a domain's draw, in pairs.
 _OVERHEAD = 5_000
 
 #: Up to this many routers the probability is exact.
@@ -30,14 +30,17 @@ _EXACT = 300
 
 
 def connected_probability(n: np.ndarray, p: float) -> np.ndarray:
-    """Probability that graphs of n routers are connected when each pair is linked with `p`.
+    """Return the probability that graphs of n routers are connected if pairs are linked with `p`.
 
-    Exact for up to 300 routers; beyond, the probability that no router is isolated, if routers
-    were isolated independently of each other.
+    It is exact for up to 300 routers.  For more, it is the probability that no router is isolated,
+    as if routers were isolated independently of each other.
 
     Parameters
     ----------
     n : ndarray of int, shape (K,)
+        The number of routers of each graph.
+    p : float
+        The probability of a link.
 
     Returns
     -------
@@ -51,9 +54,10 @@ def connected_probability(n: np.ndarray, p: float) -> np.ndarray:
 
 @functools.lru_cache(maxsize=64)
 def _exact(p: float) -> np.ndarray:
-    """The probability for 0, 1, ..., 300 routers; a sum of positive terms, so it is accurate.
+    """Return the probability for 0, 1, ..., 300 routers; a sum of positive terms, so it is
+    accurate.
 
-    Of n + 1 routers put the last one aside.  The component of the first router among the others
+    Of n + 1 routers, put the last one aside.  The component of the first router among the others
     has k + 1 routers: k of n - 1 are chosen; they are connected with the first; at least one of the
     k + 1 has a link to the router put aside, and none has a link to the n - k - 1 others, which are
     connected with the router put aside.
@@ -72,25 +76,25 @@ def _exact(p: float) -> np.ndarray:
 
 
 def check_connectable(sizes: np.ndarray, p: float, field: str) -> None:
-    """Refuse a probability with which connected domains would take too long to find.
+    """Refuse a probability with which the search for connected domains would take too long.
 
     Parameters
     ----------
     sizes : ndarray of int, shape (K,)
-        Routers of each domain.
+        The number of routers of each domain.
     p : float
-        Probability of a link, above 0.
+        The probability of a link, above 0.
     field : str
-        The parameter that `p` is, for the error message.
+        The name of the setting `p`, for the message.
 
     Raises
     ------
     InputError
-        Names a probability that would do.
+        The search would take too long; the message names a sufficient probability.
     """
     if _draws(sizes, p) <= MOST_DRAWS:
         return
-    # 1 always does: the least that does, to one part in a hundred
+    # find the least sufficient probability, to one part in a hundred; 1 is always sufficient
     low, high = p, 1.0
     while high > 1.01 * low:
         middle = math.sqrt(low * high)
@@ -104,6 +108,6 @@ def check_connectable(sizes: np.ndarray, p: float, field: str) -> None:
 
 
 def _draws(sizes: np.ndarray, p: float) -> float:
-    """Pairs looked at until every domain is connected, on average."""
+    """Return the mean number of pairs to draw until every domain is connected."""
     pairs = sizes * (sizes - 1) / 2 + _OVERHEAD
     return float((pairs / connected_probability(sizes, p)).sum())

@@ -1,4 +1,4 @@
-"""Routes by direct links alone, as Shadow has them without ``use_shortest_path``."""
+"""Routes by direct links only, as in Shadow without ``use_shortest_path``."""
 
 from __future__ import annotations
 

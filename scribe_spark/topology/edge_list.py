@@ -1,8 +1,8 @@
-"""Router graphs from lists of links: tables with a header, and bare lists as they are published.
+"""Router graphs from lists of links: tables with a header, and published lists without one.
 
-A table (CSV or Parquet) has ``src, dst, delay_ms[, weight]``.  A bare list has two numbers a line,
-separated by blanks or ``|``, and comments that begin with ``#``: graphs of SNAP, and CAIDA's AS
-relationships (``a|b|-1``).  It has no delays: each link takes the same time.
+A table (CSV or Parquet) has ``src, dst, delay_ms[, weight]``.  A bare list has two numbers per
+line, separated by blanks or ``|``, and comments that begin with ``#``: graphs of SNAP, and CAIDA's
+AS relationships (``a|b|-1``).  It has no delays: each link takes the same time.
 
 References
 ----------
@@ -30,22 +30,22 @@ from scribe_spark.remote_inputs import collect_remote
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
 
-#: The delay of each link of a bare list: D counts hops.
+#: The delay of each link of a bare list; the distance D then counts hops.
 HOP_MS = 1.0
 
-#: Two numbers that are no cells of a table with a header, and what may follow.
+#: The first row of a bare list: two numbers and anything after them.
 _BARE = re.compile(rb"\s*[0-9]{1,18}(?:[ \t]+|\|)[0-9]{1,18}(?:[ \t|].*)?\s*")
 
 _START = 2**16  # bytes
 
 
 def edge_list(path: str) -> Graph:
-    """The graph of a local list of links, with a header or bare.
+    """Return the graph of a local list of links, with or without a header.
 
     Raises
     ------
     InputError
-        Missing or malformed table, or a graph that cannot be simulated.
+        The table is missing or malformed, or the graph cannot be simulated.
     """
     if _is_bare(path):
         return _bare_list(path)
@@ -54,13 +54,19 @@ def edge_list(path: str) -> Graph:
 
 
 def remote_edge_list(url: str, spark: SparkSession) -> Graph:
-    """The graph of an edge list that only Spark can reach; as :func:`edge_list`."""
+    """Return the graph of an edge list that only Spark can reach.
+
+    Raises
+    ------
+    InputError
+        The table is missing or malformed, or the graph cannot be simulated.
+    """
     edges = collect_remote(spark, url, FIELD, EDGE_COLUMNS, optional=("weight",), most=MOST_ROWS)
     return graph_of_links(None, edges, url)
 
 
 def _is_bare(path: str) -> bool:
-    """Return whether the first line that is no comment is a row of a bare list."""
+    """Return True if the first line that is no comment is a row of a bare list."""
     if local_path(path).is_dir():
         return False
     try:
@@ -71,7 +77,7 @@ def _is_bare(path: str) -> bool:
                 if not more:
                     return False
                 start += more
-    except Exception:  # the reader of tables says what is wrong
+    except Exception:  # the reader of tables reports the error
         return False
     lines = without_comments(start).split(b"\n")
     first = next((line for line in lines if line.strip()), b"")
@@ -105,7 +111,7 @@ def _bare_list(path: str) -> Graph:
 
 
 def _fault(data: bytes, error: Exception) -> str:
-    """Return what is wrong with a bare list, and on which line."""
+    """Return the fault of a bare list and its line."""
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.strip() and not _BARE.fullmatch(line):
             text = line.decode("utf-8", "replace").strip()

@@ -1,7 +1,7 @@
-"""The router graph as DataFrames: for the package's tables, and as GraphFrames users have one.
+"""The router graph as DataFrames, for tables and for users of GraphFrames.
 
-A :class:`Topology` is made from a graph; a graph is made from a GraphFrame, a :class:`Topology` or
-two DataFrames of the user's.
+A :class:`Topology` is made from a graph.  A graph is made from a user's GraphFrame,
+:class:`Topology` or two DataFrames.
 """
 
 from __future__ import annotations
@@ -91,27 +91,34 @@ class Topology(GraphTables):
 
 
 def from_frames(vertices: Any, edges: Any, source: str = "DataFrames") -> Graph:
-    """The graph of two DataFrames, of Spark or pandas.
+    """Return the graph of two DataFrames of Spark or pandas.
 
     Parameters
     ----------
     vertices : DataFrame or None
         ``id`` (whole numbers), and any of ``kind, domain, x, y``.  None: the ends of the edges.
     edges : DataFrame
-        ``src, dst, delay_ms`` (ms), and ``weight`` or not.  Other columns are ignored.
+        ``src, dst, delay_ms`` (milliseconds) and, optionally, ``weight``.  Other columns are
+        ignored.
     source : str
         The value that error messages name.
 
     Raises
     ------
     InputError
-        Missing column, bad value, or a graph that cannot be simulated.
+        A column is missing, a value is bad, or the graph cannot be simulated.
     """
     return from_given(replace(GivenGraph.of((vertices, edges)), source=source))
 
 
 def from_given(given: GivenGraph) -> Graph:
-    """The graph that a config keeps the record of, checked; as :func:`from_frames`."""
+    """Return the checked graph of a config's `GivenGraph`.
+
+    Raises
+    ------
+    InputError
+        A column is missing, a value is bad, or the graph cannot be simulated.
+    """
     source, vertices = given.source, given.vertices
     _check_numbered(given.edges, ("src", "dst"), f"{FIELD} edges", source)
     links = typed(
@@ -126,7 +133,7 @@ def from_given(given: GivenGraph) -> Graph:
 
 
 def _check_numbered(rows: pd.DataFrame, names: Iterable[str], field: str, source: str) -> None:
-    """Refuse vertex ids that are texts, with a way to number them; numbers in texts will do."""
+    """Refuse vertex ids that are texts other than numbers; the message says how to number them."""
     for name in names:
         if name in rows and pd.api.types.infer_dtype(rows[name], skipna=True) == "string":
             numbers = converted(column_of(rows[name]), "int")
@@ -155,7 +162,7 @@ def _vertices(rows: pd.DataFrame, source: str) -> pd.DataFrame:
 
 
 def _known(rows: pd.DataFrame, name: str, kind: Kind, field: str, source: str) -> pd.Series:
-    """A column that may be NULL here and there, typed where it is not."""
+    """Return a column whose values may be NULL, in a type for its other values."""
     present = rows.loc[rows[name].notna(), [name]]
     values = typed(present, field, source, {name: kind}, empty=True)[name]
     values.index = present.index

@@ -1,4 +1,4 @@
-"""Random graphs on points of a plane: what the domains of a transit-stub network are made of.
+"""Random graphs on points of a plane: the domains of a transit-stub network.
 
 References
 ----------
@@ -23,12 +23,12 @@ from scribe_spark.topology.connectivity import check_connectable
 
 @dataclass(frozen=True)
 class Scales:
-    """Sides of the squares in which points are drawn, in grid units (1 unit = 1 ms).
+    """The sides of the squares in which points are drawn, in grid units (1 unit = 1 ms).
 
     Attributes
     ----------
     grid, transit, stub : int
-        G, S_T, S_S.  Squares never exceed the grid (which only tiny graphs would ask for).
+        G, S_T, S_S.  Squares never exceed the grid, which matters for tiny graphs only.
     """
 
     grid: int
@@ -37,7 +37,7 @@ class Scales:
 
     @classmethod
     def of(cls, params: TopologyConfig) -> Scales:
-        """The scales that GT-ITM's users derive from the sizes."""
+        """Return the scales that GT-ITM's users derive from the sizes."""
         most_transit = params.transit_size + 3 * params.transit_domains
         most_stubs = params.stubs_per_transit + 3 * most_transit
         most_stub_size = params.stub_size + 3 * most_stubs
@@ -51,26 +51,35 @@ class Scales:
 def geo(
     n: int, scale: int, p: float, field: str, rng: np.random.Philox
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A connected pure random graph on distinct uniform points of the grid [0, scale)^2.
+    """Return a connected pure random graph on distinct uniform points of the grid [0, scale)^2.
 
     Every pair is linked with probability `p`; points and links are all redrawn until the graph is
     connected.
 
     Parameters
     ----------
+    n : int
+        The number of points.
+    scale : int
+        The side of the grid.
+    p : float
+        The probability of a link.
     field : str
-        The parameter that `p` is, for the error message.
+        The name of the setting `p`, for the message.
+    rng : Generator
+        The stream of random bits.
 
     Returns
     -------
     points : ndarray of int64, shape (n, 2)
+        The coordinates.
     links : ndarray of int64, shape (links, 2)
-        Positions i < j of the ends.
+        The positions i < j of the ends.
 
     Raises
     ------
     InputError
-        More points than grid cells, or a probability that :func:`check_connectable` refuses.
+        There are more points than grid cells, or :func:`check_connectable` refuses the probability.
     """
     if n > scale * scale:
         raise InputError(field, p, f"cannot place {n} routers on {scale} x {scale} grid points")
@@ -89,13 +98,13 @@ def _check_one(n: int, p: float, field: str) -> None:
 
 
 def hop_diameter(n: int, links: np.ndarray) -> int | None:
-    """The longest of the shortest paths of a graph, in hops; None if it is not connected.
+    """Return the longest of the shortest paths of a graph, in hops; None if it is not connected.
 
-    Domains are small and there are hundreds: sets of routers are bits of whole numbers, for a
-    sparse matrix takes longer to make than the answer.
+    Domains are small and many, so sets of routers are bits of whole numbers: a sparse matrix would
+    take longer to make than the search.
     """
     everyone, ends = (1 << n) - 1, links.tolist()
-    within = [1 << router for router in range(n)]  # the routers within that many hops of each
+    within = [1 << router for router in range(n)]  # the routers within some hops of each
     hops = 0
     while any(reached != everyone for reached in within):
         before = within.copy()
@@ -109,7 +118,9 @@ def hop_diameter(n: int, links: np.ndarray) -> int | None:
 
 
 def _points(n: int, scale: int, rng: np.random.Philox) -> np.ndarray:
-    """`n` distinct uniform grid points: the first distinct ones of a stream, in its order."""
+    """Return `n` distinct uniform grid points: the first distinct ones of a stream, in
+    its order.
+    """
     drawn = rng.random_raw(n) % np.uint64(scale * scale)
     while len(cells := pd.unique(drawn)) < n:
         drawn = np.concatenate([drawn, rng.random_raw(n) % np.uint64(scale * scale)])
@@ -118,5 +129,5 @@ def _points(n: int, scale: int, rng: np.random.Philox) -> np.ndarray:
 
 
 def _rounded(x: float) -> int:
-    """To the nearest whole number, halves up."""
+    """Return the nearest whole number; halves are rounded up."""
     return math.floor(x + 0.5)

@@ -14,33 +14,35 @@ import pandas as pd
 
 from scribe_spark.topology.hosts import NO_HOSTS, Hosts
 
-#: Delays are kept to the microsecond, so that integer sums of them are exact in any order.
+#: The resolution of delays is a microsecond, so that integer sums are exact in any order.
 DELAY_DECIMALS = 3
-#: Weights are kept to a millionth, for the same reason.
+#: The resolution of weights is a millionth, for the same reason.
 WEIGHT_DECIMALS = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A router graph on the driver: of size R, not N.
+    """A router graph on the driver; its size depends on the number of routers R, not on the nodes
+    N.
 
     Attributes
     ----------
     vertices : pandas.DataFrame, shape (R, 5)
-        ``id`` (int64), ``kind`` (``transit``, ``stub`` or None), ``domain`` (Int64, NA where
-        unknown), ``x``, ``y`` (float64, NaN where unknown), ascending by id.
+        ``id`` (int64), ``kind`` (``transit``, ``stub`` or None), ``domain`` (Int64, NA if unknown),
+        ``x``, ``y`` (float64, NaN if unknown), ascending by id.
     edges : pandas.DataFrame, shape (links, 4)
-        ``src``, ``dst`` (int64), ``delay_ms`` (float64, ms, whole microseconds), ``weight``
-        (float64, policy weight), one row per direction, ascending by (src, dst).
+        ``src``, ``dst`` (int64), ``delay_ms`` (float64, milliseconds, whole microseconds),
+        ``weight`` (float64, for the choice of routes), one row per direction, ascending by (src,
+        dst).
     source : str
-        Where it came from, for error messages.
+        The origin of the graph, for messages.
     hosts : Hosts
-        What is said of the nodes at the routers.
+        Shares, rates and regions of the nodes at the routers.
     losses : DataFrame or None
-        ``src, dst, loss``: the share of packets that links lose, and from a router to itself what
-        is lost between two of its nodes; None where no link loses any.
+        ``src, dst, loss``: the share of packets that a link loses and, from a router to itself,
+        that is lost between two of its nodes; None if no packets are lost.
     notes : tuple of str
-        What a user should know of the way in which it was made, a line each.
+        Lines about assumptions that were made, for the user.
     """
 
     vertices: pd.DataFrame
@@ -52,7 +54,7 @@ class Graph:
 
 
 def router_frame(ids: Any, kind: Any = None, domain: Any = None, x: Any = np.nan, y: Any = np.nan):
-    """The ``vertices`` of a :class:`Graph`, in their types, ascending by id."""
+    """Return the ``vertices`` of a :class:`Graph` in their types, ascending by id."""
     frame = pd.DataFrame({"id": ids, "kind": kind, "domain": domain, "x": x, "y": y})
     frame = frame.astype({"domain": "Int64", "kind": object, "x": "float64", "y": "float64"})
     return frame.sort_values("id", kind="stable", ignore_index=True)

@@ -1,6 +1,6 @@
 """Router graphs in files of graph formats: GML (Shadow, Topology Zoo) and GraphML (Topology Zoo).
 
-NetworkX reads them; what the elements say is :mod:`.attributes`' to read.
+NetworkX parses them; :mod:`.attributes` reads the elements.
 
 References
 ----------
@@ -24,14 +24,14 @@ from scribe_spark.topology.attributes import Elements, graph_of_elements
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.links import FIELD
 
-#: NetworkX makes Python objects of each element, some kilobytes.
+#: The greatest file; NetworkX needs some kilobytes of memory for each element.
 _MOST_BYTES = 2**28
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 
 def is_graph_file(path: str) -> bool:
-    """Return whether a path ends as that of a graph format, with a compression's ending or not."""
+    """Return True if a path has the ending of a graph format, or of a compressed one."""
     return _format_of(path) is not None
 
 
@@ -41,7 +41,7 @@ def graph_file(path: str) -> Graph:
     Raises
     ------
     InputError
-        The file cannot be read, an element lacks what it needs, or the graph cannot be simulated.
+        The file cannot be read, an element lacks an attribute, or the graph cannot be simulated.
     """
     name = _format_of(path)
     assert name is not None
@@ -49,7 +49,7 @@ def graph_file(path: str) -> Graph:
     text = _text(path, name)
     try:
         graph = parse(text)
-    except Exception as error:  # NetworkX lets through errors of several kinds
+    except Exception as error:  # NetworkX raises errors of several kinds
         remedy = f"cannot be read as {name}: {one_line(error)}"
         raise InputError(FIELD, path, remedy) from None
 
@@ -80,7 +80,7 @@ def _text(path: str, name: str) -> str:
         return data.decode("utf-8-sig")
     except InputError:
         raise
-    except Exception as error:  # each compression has errors of its own
+    except Exception as error:  # each compression has its own errors
         raise InputError(FIELD, path, f"cannot be read as {name}: {one_line(error)}") from None
 
 
@@ -90,10 +90,10 @@ _GRAPH = re.compile(r"\bgraph\s*\[")
 
 
 def _parse_gml(text: str) -> Any:
-    """Parse GML, in which parallel links may be there whether or not it says ``multigraph``."""
+    """Parse GML; it may have parallel links with or without ``multigraph``."""
     if not re.search(r"(?m)^\s*multigraph\s", text):
         text = _GRAPH.sub(r"\g<0> multigraph 1 ", text, count=1)
-    import networkx as nx  # which takes long, and few runs need it
+    import networkx as nx  # imported here, as it takes long and few runs need it
 
     return nx.parse_gml(text, label="id")
 
@@ -121,7 +121,7 @@ def _line_of_graphml(text: str, *ends: str) -> int | None:
 
 
 def _line(text: str, blocks: Any, wanted: list[str], group: int) -> int | None:
-    """Return the line on which the first block begins that has all that is wanted."""
+    """Return the line of the first block that has all wanted entries."""
     for block in blocks:
         if all(re.search(one, block[group] + " ") for one in wanted):
             return text.count("\n", 0, block.start()) + 1

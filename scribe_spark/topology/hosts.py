@@ -11,20 +11,21 @@ from scribe_spark.node_classes import NodeClasses, NodeRates
 
 @dataclass(frozen=True, eq=False)
 class Hosts:
-    """The nodes at each router, in the order of router ids; None where nothing is said.
+    """The nodes at each router, in the order of router ids; None for unknown properties.
 
     Attributes
     ----------
     shares : ndarray of float64 or None
-        Share of all nodes at each router, the sum being 1; None: equal shares.
+        The share of all nodes at each router (their sum is 1); None: equal shares.
     own_us : ndarray of int64 or None
-        Delay between two nodes of the same router beside their LAN links; None: 0.
+        The delay between two nodes of the same router, in addition to their LAN links, in
+        microseconds; None: 0.
     up, down : ndarray of int64 or None
-        Rates of each node at a router in bits per second; 0: unlimited.
+        The rates of each node at a router in bits per second; 0: unlimited.
     regions : tuple of str
-        Names of regions; empty where the network has none.
+        The names of regions; empty if the network has none.
     region : ndarray of int64 or None
-        Index of each router's region.
+        The index of each router's region.
     """
 
     shares: np.ndarray | None = None
@@ -35,7 +36,7 @@ class Hosts:
     region: np.ndarray | None = None
 
     def least_rates(self) -> list[int]:
-        """Return the least rate up and the least down, as far as there are such."""
+        """Return the least rate up and the least rate down, if there are any."""
         found = (rate[rate > 0] for rate in (self.up, self.down) if rate is not None)
         return [int(rate.min()) for rate in found if len(rate)]
 
@@ -49,14 +50,16 @@ class Hosts:
         down: int = 0,
         validation_us: int = 0,
     ) -> NodeRates:
-        """Return the rates of nodes: of the class, or else of all nodes, or else of the router.
+        """Return the rates of nodes: from the class, else from the settings, else from the router.
 
         Parameters
         ----------
+        classes : sequence of NodeClass
+            The classes of nodes.
         nodes, routers : ndarray of int64
-            Numbers of nodes, and the index of the router of each.
+            The numbers of nodes, and the index of each node's router.
         up, down, validation_us : int
-            The values of all nodes; 0: the network's file says the rates, if any.
+            The settings for all nodes; 0: the network's file decides, if it has rates.
         """
         ups, downs = (
             rate if rate or of_routers is None else of_routers[routers]

@@ -1,4 +1,4 @@
-"""A kind of topology: its name, and how its graph is made."""
+"""A kind of topology: its name, and the function that makes its graph."""
 
 from __future__ import annotations
 

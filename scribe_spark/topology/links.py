@@ -1,8 +1,8 @@
-"""A router graph from links as a user has them.
+"""A router graph from a user's links.
 
-Delays are kept to the microsecond and weights to a millionth.  Where there is no ``weight``, the
-delay is the weight, so that routes are those of least delay.  A link given in one direction gets
-its reverse with the same delay and weight; of parallel links the one of least weight, then least
+Delays have a resolution of a microsecond, weights of a millionth.  Without a ``weight``, the delay
+is the weight, so that routes have the least delay.  A link with one direction gets its reverse with
+the same delay and weight; of parallel links, only the one with the least weight, then the least
 delay, is kept.
 """
 
@@ -18,7 +18,7 @@ from scribe_spark.topology.graph import DELAY_DECIMALS, WEIGHT_DECIMALS, Graph, 
 #: The input's name in error messages.
 FIELD = "topology"
 
-#: Columns of a table of links; ``weight`` may be left out.
+#: Columns of a table of links; ``weight`` is optional.
 EDGE_COLUMNS: dict[str, Kind] = {
     "src": "int",
     "dst": "int",
@@ -28,21 +28,22 @@ EDGE_COLUMNS: dict[str, Kind] = {
 
 
 def graph_of_links(vertices: pd.DataFrame | None, edges: pd.DataFrame, source: str) -> Graph:
-    """The graph of some links, checked as they are given, then with one row per direction.
+    """Return the checked graph of links, with one row per direction.
 
     Parameters
     ----------
     vertices : DataFrame or None
-        From :func:`~scribe_spark.topology.graph.router_frame`.  None: the ends of the links.
+        The routers, from :func:`~scribe_spark.topology.graph.router_frame`.  None: the ends of the
+        links.
     edges : DataFrame
-        ``src, dst`` (int64), ``delay_ms`` and, or not, ``weight`` (float64).
+        ``src, dst`` (int64), ``delay_ms`` and, optionally, ``weight`` (float64).
     source : str
-        Where they came from, for error messages.
+        The origin of the links, for messages.
 
     Raises
     ------
     InputError
-        A graph that :func:`~scribe_spark.topology.check` refuses.
+        :func:`~scribe_spark.topology.check` refuses the graph.
 
     Examples
     --------
@@ -53,8 +54,8 @@ def graph_of_links(vertices: pd.DataFrame | None, edges: pd.DataFrame, source: s
     if vertices is None:
         vertices = router_frame(np.unique(edges[["src", "dst"]].to_numpy()))
     if "weight" not in edges:
-        # the delay as it is kept; a link of no delay (two routers at one place) still weighs
-        with np.errstate(over="ignore"):  # a delay that is out of bounds is refused below
+        # the rounded delay; a link without delay (two routers at one place) still has a weight
+        with np.errstate(over="ignore"):  # delays out of bounds are refused below
             weight = edges["delay_ms"].round(DELAY_DECIMALS).clip(lower=LEAST_WEIGHT)
         edges = edges.assign(weight=weight)
     given = Graph(vertices, edges, source)
@@ -63,11 +64,11 @@ def graph_of_links(vertices: pd.DataFrame | None, edges: pd.DataFrame, source: s
 
 
 def both_ways(edges: pd.DataFrame) -> pd.DataFrame:
-    """One row per direction, at the package's resolution, ascending by (src, dst).
+    """Return one row per direction of each link, ascending by (src, dst).
 
-    Of parallel links the one of least weight, then least delay, is kept.  A link given in one
-    direction gets its reverse with the same delay and weight; a link given in both keeps both.
-    Delays are rounded to the microsecond, weights to a millionth.
+    Of parallel links, only the one with the least weight, then the least delay, is kept.  A link
+    with one direction gets its reverse with the same delay and weight; a link with both keeps
+    both.  Delays are rounded to the microsecond, weights to a millionth.
     """
     rounded = edges.assign(
         delay_ms=edges["delay_ms"].round(DELAY_DECIMALS),

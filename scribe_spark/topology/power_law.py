@@ -4,10 +4,10 @@ References
 ----------
 Barabasi and Albert, "Emergence of scaling in random networks", Science 286, 1999: a new router
 links to routers in proportion to the links they have, and degrees fall off as k**-3.
-Batagelj and Brandes, "Efficient generation of large random networks", Phys. Rev. E 71, 2005: an end
-drawn from the list of all links' ends so far is such a router.
+Batagelj and Brandes, "Efficient generation of large random networks", Phys. Rev. E 71, 2005: a
+random element of the list of all links' ends is such a router.
 Sanders and Schulz, "Scalable generation of scale-free graphs", Inf. Proc. Letters 116, 2016: draws
-that point at draws are followed afterwards, all at once.
+that refer to other draws are resolved afterwards, all at once.
 JSAC 2002, Section IV.A: "a realistic topology with 102,639 routers that was obtained from Internet
 measurements".
 """
@@ -22,26 +22,27 @@ from scribe_spark.topology.graph import Graph, router_frame
 from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import both_ways
 
-#: Delay of every link: D counts hops.
+#: The delay of every link; the distance D then counts hops.
 HOP_MS = 1.0
 
 
 def generate(routers: int, links: int, seed: int) -> Graph:
-    """A connected graph grown router by router, each linked to earlier ones.
+    """Return a connected graph that grows router by router, each linked to earlier ones.
 
     Parameters
     ----------
     routers : int
         R, at least 1.
     links : int
-        Undirected links, at least R - 1; spread evenly over the routers that bring them.  Of links
-        that fall on the same two routers one is kept, so there are a few fewer.
+        Undirected links, at least R - 1, spread evenly over the routers that bring them.  Of
+        several links between two routers one is kept, so there are a few fewer.
     seed : int
+        The seed of the draws.
 
     Returns
     -------
     Graph
-        Routers ``0 .. R - 1`` in order of age; every link of weight 1 and :data:`HOP_MS`.
+        Routers ``0 .. R - 1`` in order of age; every link has weight 1 and delay :data:`HOP_MS`.
     """
     brought = np.diff(np.arange(routers) * links // max(1, routers - 1))
     newer = np.repeat(np.arange(1, routers), brought)
@@ -51,7 +52,7 @@ def generate(routers: int, links: int, seed: int) -> Graph:
     shares = draws.uniform(draws.stream(seed, "power law"), len(newer))
     drawn = (shares * before).astype(np.int64)
     end = drawn.copy()
-    while (unknown := (end % 2 == 1) & (before > 0)).any():  # a drawn end itself: follow it
+    while (unknown := (end % 2 == 1) & (before > 0)).any():  # it refers to a drawn end: follow it
         at = end[unknown] // 2
         end[unknown] = np.where(before[at] > 0, drawn[at], _OLDEST)
     older = np.where((before > 0) & (end != _OLDEST), newer[end // 2], 0)

@@ -1,8 +1,9 @@
-"""A matrix of latencies between named regions, out of CSV or JSON.
+"""A matrix of latencies between named regions, from CSV or JSON.
 
-A table has columns ``from``, ``to`` and the latency; or it is square: a row and a column for each
-region.  The name of the latency (of the square table's first cell, of the JSON's key) says what is
-given: ``one_way_ms``, ``rtt_ms`` (round trips, which are halved), or ``ms`` (as the config says).
+A table has columns ``from``, ``to`` and the latency, or it is square, with a row and a column for
+each region.  The name of the latency (in the first cell of the square table, or the key in JSON)
+gives its meaning: ``one_way_ms``, ``rtt_ms`` (round trips, which are halved), or ``ms`` (the
+config decides).
 """
 
 from __future__ import annotations
@@ -26,34 +27,35 @@ from scribe_spark.topology.checks import MOST_DELAY_MS
 
 FIELD = "regions"
 
-#: Each pair of regions is a link.
+#: The greatest number of regions; each pair of regions is a link.
 MOST_REGIONS = 500
 
 _MOST_BYTES = 2**25
 
-#: What the name of a latency says: round trips or not; None: the config says.
+#: Name of a latency -> True for round trips; None: the config decides.
 _ROUND_TRIP = {"ms": None, "one_way_ms": False, "rtt_ms": True}
 
 _SHARE = "share"
 
-#: Shares add up to 1 but for what decimals cannot write.
+#: The sum of the shares may differ from 1 by this much, as decimals are rounded.
 _TOLERANCE = 1e-6
 
-#: The matrices that the package has, by name.
+#: The matrices in the package, by name.
 SHIPPED = ("azure", "continents")
 
 
 @dataclass(frozen=True, eq=False)
 class RegionMatrix:
-    """Latencies one way between regions.
+    """One-way latencies between regions.
 
     Attributes
     ----------
     names : tuple of str
+        The names of the regions.
     us : ndarray of int64, shape (R, R)
-        From the row's region to the column's, in microseconds; all above 0.
+        The latency from the row's region to the column's, in microseconds; all above 0.
     shares : ndarray of float64, shape (R,), or None
-        Share of the nodes in each region.
+        The share of the nodes in each region.
     """
 
     names: tuple[str, ...]
@@ -62,25 +64,26 @@ class RegionMatrix:
 
 
 def is_shipped(regions: str) -> bool:
-    """Return whether `regions` names a matrix of the package, and not a file."""
+    """Return True if `regions` names a matrix of the package, not a file."""
     return regions in SHIPPED
 
 
 def read_matrix(regions: str, round_trip: bool, shares: Sequence[str] = ()) -> RegionMatrix:
-    """Return the matrix that a file has, or a shipped one.
+    """Return the matrix of a file, or a matrix of the package.
 
     Parameters
     ----------
     regions : str
         A path, or one of :data:`SHIPPED`.
     round_trip : bool
-        Whether latencies that are called ``ms`` are round trips.
+        True if latencies with the name ``ms`` are round trips.
     shares : sequence of str
-        ``REGION=SHARE`` each, in place of the file's shares; a region that is not named has none.
+        Texts ``REGION=SHARE``, in place of the file's shares; other regions have no nodes.
 
     Raises
     ------
     InputError
+        The file or the shares are bad.
     """
     found = _Reader(regions, round_trip).read(_text(regions))
     if not shares:
@@ -145,7 +148,7 @@ def _summed(shares: np.ndarray, field: str, value: str) -> np.ndarray:
 
 
 def _number(text: Any) -> float:
-    """Return a number out of a cell or JSON; NaN where there is none."""
+    """Return the number in a cell or JSON value; NaN if it is none."""
     try:
         return float(text) if not isinstance(text, bool) else math.nan
     except (TypeError, ValueError):
@@ -153,14 +156,14 @@ def _number(text: Any) -> float:
 
 
 class _Reader:
-    """Reads a text in one of the forms; errors name the file and what stands there.
+    """Reads a matrix from a text in one of the forms; errors name the file and the bad value.
 
     Parameters
     ----------
     source : str
-        What errors name.
+        The name of the file, for messages.
     round_trip : bool
-        Whether ``ms`` is round trips.
+        True if ``ms`` means round trips.
     """
 
     def __init__(self, source: str, round_trip: bool) -> None:
@@ -268,7 +271,7 @@ class _Reader:
                 shares[one] = row[_SHARE]
         return self._of_entries(entries, shares, unit)
 
-    # --- what forms have in common
+    # --- common parts of the forms
 
     def _unit(self, names: Sequence[str]) -> str:
         units = [name for name in _ROUND_TRIP if name in names]

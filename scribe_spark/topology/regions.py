@@ -1,8 +1,9 @@
-"""Regions as routers: each pair of regions is a link of the latency that a matrix gives.
+"""Regions as routers: each pair of regions is a link with the latency of a matrix.
 
-All links weigh the same, so that a route is the one link between its regions, whether or not a
-detour would take less time.  Two nodes of one region have the matrix's diagonal between them.  With
-jitter a region is several routers (sites), and each pair of sites has a draw of its own on top.
+All links have the same weight, so a route is the one link between two regions, even if a detour
+would take less time.  The diagonal of the matrix is the delay between two nodes of one region.
+With jitter, a region is several routers (sites), and each pair of sites has an additional random
+delay.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from scribe_spark.topology.hosts import Hosts
 from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.region_matrix import RegionMatrix, read_matrix
 
-#: Sites of a region where there is jitter: at most so many, and in all regions at most so many,
-#: since each pair of sites is a link.
+#: With jitter: the greatest number of sites of a region, and of all regions; each pair of sites is
+#: a link.
 _SITES = 16
 _ALL_SITES = 512
 
-#: Below this delay a clock with bandwidth has very many windows.
+#: With shorter delays, the simulation of sizes needs very many steps.
 _SHORT_US = 500
 
 
@@ -34,9 +35,9 @@ def region_network(config: TopologyConfig, seed: int) -> Graph:
     Raises
     ------
     InputError
-        A matrix that cannot be read or simulated.
+        The matrix cannot be read or simulated.
     """
-    assert config.regions is not None  # the config says so of this kind
+    assert config.regions is not None  # the config has checked this
     round_trip = config.region_latency == "round-trip"
     matrix = read_matrix(config.regions, round_trip, config.region_shares)
     jitter_us = 0 if config.region_jitter is None else parse_time(config.region_jitter)
@@ -52,13 +53,15 @@ def graph_of_regions(
     Parameters
     ----------
     matrix : RegionMatrix
+        The latencies and shares.
     jitter_us : int
-        The greatest delay that is drawn for a pair of sites, on top of the matrix.
+        The greatest additional delay of a pair of sites, in microseconds.
     lan_us : int
-        Delay of a node's LAN link, for the note about short delays.
+        The delay of a node's LAN link, for the note about short delays.
     seed : int
+        The seed of the draws.
     source : str
-        What errors name.
+        The name of the file, for messages.
     """
     sites = max(1, min(_SITES, _ALL_SITES // len(matrix.names))) if jitter_us else 1
     region = np.repeat(np.arange(len(matrix.names)), sites)

@@ -1,7 +1,7 @@
-"""The kinds of topology, by name, and the graph that a config asks for.
+"""The kinds of topology, by name, and the graph of a config.
 
 A new kind is a module with a :class:`~scribe_spark.topology.kind.TopologyKind`, and one line below;
-from outside of the package, a call of :func:`register_topology`.
+users call :func:`register_topology`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KINDS: Registry[TopologyKind] = Registry(
     "kind of topology", transit_stub.KIND, power_law.KIND, topohub.KIND, regions.KIND
 )
 
-#: Remove a user's kind of topology: see `Registry.unregister`.
+#: Remove a user's kind of topology by its name.
 unregister_topology = _KINDS.unregister
 
 
@@ -46,7 +46,9 @@ def register_topology(kind: TopologyKind) -> TopologyKind:
 
 
 def find(topology: str | GivenGraph) -> tuple[TopologyKind, str] | None:
-    """The kind that `topology` names, and its argument; None for what has no name."""
+    """Return the kind and the argument in `topology`; None if it does not begin with a
+    kind's name.
+    """
     if isinstance(topology, GivenGraph):
         return None
     name, colon, argument = topology.partition(":")
@@ -55,31 +57,30 @@ def find(topology: str | GivenGraph) -> tuple[TopologyKind, str] | None:
 
 
 def is_path(topology: str | GivenGraph) -> TypeIs[str]:
-    """Return whether `topology` is the path or URL of a file."""
+    """Return True if `topology` is the path or URL of a file."""
     return isinstance(topology, str) and find(topology) is None
 
 
 def needs_spark(topology: str | GivenGraph) -> bool:
-    """Return whether only Spark can read it: a URL that is not of this machine."""
+    """Return True if only Spark can read `topology`: a URL of another machine."""
     return is_path(topology) and not is_local(topology) and not is_graph_file(topology)
 
 
 def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
-    """The router graph that ``config.topology.kind`` names, checked.
+    """Return the checked router graph of ``config.topology.kind``.
 
     Parameters
     ----------
     config : RunConfig
         ``topology.kind`` is the name of a kind, the path of a graph file, an edge list's path or
-        URL, or a graph that was given in Python.
+        URL, or a graph from Python.
     spark : SparkSession, optional
-        Reads URLs that are not of this machine (``s3a:``, ``hdfs:``, ``dbfs:``); unused otherwise.
+        The session that reads URLs of other machines (``s3a:``, ``hdfs:``, ``dbfs:``).
 
     Raises
     ------
     InputError
-        Unknown name, unreadable table, or a graph that
-        :func:`~scribe_spark.topology.check` refuses.
+        The name is unknown, the table cannot be read, or the graph cannot be simulated.
     """
     graph = _loaded(config, spark)
     return direct(graph) if config.topology.routes == "direct" else graph
@@ -105,7 +106,9 @@ def _loaded(config: RunConfig, spark: SparkSession | None) -> Graph:
 
 
 def _made(kind: TopologyKind, argument: str, config: TopologyConfig, seed: int) -> Graph:
-    """The graph of a kind; a run asks for it once to check it and once to use it."""
+    """Return the graph of a kind; it is cached, as a run needs it for checks and for the
+    simulation.
+    """
     return (_kept if kind.is_kept else _checked)(kind, argument, config, seed)
 
 

@@ -1,4 +1,4 @@
-"""Real networks, from the topohub package.
+"""Real networks from the package topohub.
 
 References
 ----------
@@ -25,10 +25,10 @@ KM_PER_MS = 200.0
 
 
 def topohub_network(name: str) -> Graph:
-    """A network of the topohub package, for example ``sndlib/germany50`` or ``topozoo/Abilene``.
+    """Return a network of the topohub package, for example ``sndlib/germany50``.
 
-    topohub gives the length of a link in kilometres; its delay is that of light in fibre, 200 km
-    per ms.  ``x`` and ``y`` are longitude and latitude in degrees.
+    topohub gives the length of a link in kilometres; its delay is the time of light in fibre, 200
+    km per ms.  ``x`` and ``y`` are longitude and latitude in degrees.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def topohub_network(name: str) -> Graph:
 
 
 def _names(folder: Traversable, prefix: str = "") -> list[str]:
-    """Names of all networks below a folder of topohub's data: ``sndlib/germany50``, ..."""
+    """Return the names of all networks in a folder of topohub's data: ``sndlib/germany50``, ..."""
     found = []
     for entry in folder.iterdir():
         if entry.is_dir():

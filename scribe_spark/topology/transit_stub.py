@@ -1,12 +1,12 @@
 """Transit-stub graphs: the network model of the Scribe papers' experiments.
 
-_Domains of transit routers form the core; each transit router carries stub domains, each tied to it
+Domains of transit routers form the core; each transit router has stub domains, each connected to it
 by one link.  Policy weights keep a route between two routers of a domain inside it, and keep
 transit traffic out of stubs.
 
 Every draw is keyed by (seed, purpose, domain or stub number), so a stub's graph does not depend on
-how often another had to be redrawn.  Only raw bits of the streams are used: numpy keeps those
-stable between versions.
+the number of redraws of another.  Only raw bits of the streams are used: numpy keeps those stable
+between versions.
 
 References
 ----------
@@ -49,7 +49,7 @@ class Weights:
 
     @classmethod
     def of(cls, top: int, transit: int, stub: int) -> Weights:
-        """The weights for hop diameters D_top, D_T and D_S."""
+        """Return the weights for hop diameters D_top, D_T and D_S."""
 
         def h(x: int) -> int:
             return x // 2 + 1
@@ -60,22 +60,24 @@ class Weights:
 
 
 def generate(params: TopologyConfig, seed: int) -> Graph:
-    """A transit-stub graph with exactly ``params.routers`` routers.
+    """Return a transit-stub graph with exactly ``params.routers`` routers.
 
     Transit routers come first, domain by domain, then the stubs' routers in the order of the
-    transit routers that carry them.  _Domains are numbered likewise: transit, then stubs.
+    transit routers to which they belong.  Domains are numbered in the same way: transit, then
+    stubs.
 
     Parameters
     ----------
     params : TopologyConfig
+        The sizes and probabilities.
     seed : int
-        Key of every draw.
+        The key of every draw.
 
     Raises
     ------
     InputError
-        For an edge probability that practically never gives a connected domain, or extra links
-        that have no pair of routers to join.
+        A probability practically never gives a connected domain, or extra links find no pair of
+        routers.
     """
     scales, sizes = Scales.of(params), _Sizes.of(params, seed)
     sizes.check_probabilities(params)
@@ -122,8 +124,8 @@ class _Sizes:
     stub : ndarray of int64, shape (stubs,)
         Routers of each stub.
     as_transit : int
-        Transit domains drawn with the transit scale and probability, the first ones; GT-ITM draws
-        the others with the stubs'.
+        The number of transit domains, the first ones, with the transit scale and probability;
+        GT-ITM draws the others with the stubs' scale and probability.
     """
 
     transit: np.ndarray
@@ -154,7 +156,7 @@ class _Sizes:
 def _transit(
     params: TopologyConfig, sizes: _Sizes, scales: Scales, places: np.ndarray, seed: int
 ) -> _Domains:
-    """Transit domains, each in a square centred on its place and clamped into the grid."""
+    """Return the transit domains, each in a square around its position, clamped into the grid."""
     graphs = []
     for domain, size in enumerate(sizes.transit.tolist()):
         as_transit = domain < sizes.as_transit
@@ -170,7 +172,7 @@ def _transit(
 def _stubs(
     params: TopologyConfig, sizes: _Sizes, scales: Scales, transit: _Domains, seed: int
 ) -> tuple[np.ndarray, _Domains]:
-    """Each stub's transit router, and the stubs, each in a square near that router."""
+    """Return each stub's transit router, and the stubs, each in a square near that router."""
     owners = np.repeat(np.arange(transit.routers), sizes.stubs_of)
     least = np.maximum(0, transit.points - scales.stub)[owners]
     most = np.minimum(transit.points, scales.grid - scales.stub)[owners]
@@ -186,7 +188,7 @@ def _stubs(
 
 
 def _gateways(owners: np.ndarray, stubs: _Domains, seed: int) -> np.ndarray:
-    """One link per stub: its transit router to a uniform router of the stub."""
+    """Return one link per stub, from its transit router to a random router of the stub."""
     gateways = [
         stubs.member(stub, _stream(seed, "gateway", stub)) for stub in range(len(stubs.sizes))
     ]
@@ -194,7 +196,7 @@ def _gateways(owners: np.ndarray, stubs: _Domains, seed: int) -> np.ndarray:
 
 
 def _inter_domain(top_links: np.ndarray, transit: _Domains, seed: int) -> np.ndarray:
-    """A link for each direction of each top-level edge, between uniform routers."""
+    """Return a link for each direction of each top-level edge, between random routers."""
     ends = []
     for one, other in np.concatenate([top_links, top_links[:, ::-1]]).tolist():
         rng = _stream(seed, "inter-domain", one * len(transit.sizes) + other)
@@ -205,7 +207,7 @@ def _inter_domain(top_links: np.ndarray, transit: _Domains, seed: int) -> np.nda
 def _extra_transit_stub(
     params: TopologyConfig, owners: np.ndarray, transit: _Domains, stubs: _Domains, seed: int
 ) -> np.ndarray:
-    """Links of a uniform stub router to a uniform transit router that does not carry its stub."""
+    """Return links from random stub routers to random transit routers of other stubs."""
     count = params.extra_transit_stub
     if count and transit.routers < 2:
         raise InputError("extra_transit_stub", count, "needs at least two transit routers")
@@ -219,7 +221,7 @@ def _extra_transit_stub(
 
 
 def _extra_stub_stub(params: TopologyConfig, stubs: _Domains, seed: int) -> np.ndarray:
-    """Links of a uniform stub router to a uniform router of another stub."""
+    """Return links from random stub routers to random routers of other stubs."""
     count = params.extra_stub_stub
     if count and len(stubs.sizes) < 2:
         raise InputError("extra_stub_stub", count, "needs at least two stubs")
@@ -235,7 +237,9 @@ def _extra_stub_stub(params: TopologyConfig, stubs: _Domains, seed: int) -> np.n
 
 
 def _weighted(ends: np.ndarray, weight: int, points: np.ndarray) -> pd.DataFrame:
-    """Links with their length, the rounded Euclidean distance (1 unit = 1 ms), and weight."""
+    """Return links with a weight and their length, the rounded Euclidean distance (1
+    unit = 1 ms).
+    """
     across = (points[ends[:, 0]] - points[ends[:, 1]]).astype(np.float64)
     return pd.DataFrame(
         {
@@ -260,16 +264,16 @@ def _pairs(ends: list[tuple[int, int]]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Domains:
-    """All transit domains, or all stubs: their routers are numbered consecutively from `first`.
+    """All transit domains, or all stubs; their routers have consecutive numbers.
 
     Attributes
     ----------
     sizes, starts : ndarray of int64, shape (domains,)
-        Routers of each domain, and the id of its first.
+        The number of routers of each domain, and the id of its first router.
     points : ndarray of int64, shape (routers, 2)
-        Places on the grid.
+        Positions on the grid.
     links : ndarray of int64, shape (links, 2)
-        Ids of the ends of each link inside a domain.
+        The ids of the ends of each link inside a domain.
     diameter : int
         The largest hop diameter of a domain.
     """
@@ -286,12 +290,12 @@ class _Domains:
         return len(self.points)
 
     def member(self, domain: int, rng: np.random.Philox) -> int:
-        """The id of a uniform router of a domain."""
+        """Return the id of a random router of a domain."""
         return int(self.starts[domain]) + _below(int(self.sizes[domain]), rng)
 
 
 def _join_domains(first: int, graphs: list[tuple[np.ndarray, np.ndarray]]) -> _Domains:
-    """Domains' graphs side by side, routers numbered from `first`."""
+    """Return the graphs of domains as one object, with routers numbered from `first`."""
     sizes = np.array([len(points) for points, _ in graphs], dtype=np.int64)
     starts = first + np.cumsum(sizes) - sizes
     return _Domains(
@@ -307,9 +311,9 @@ def _join_domains(first: int, graphs: list[tuple[np.ndarray, np.ndarray]]) -> _D
 
 
 def _spread(n: int, mean: int, rng: np.random.Philox) -> np.ndarray:
-    """`n` counts >= 1 whose sum is ``n * mean``, scattered around `mean`.
+    """Return `n` counts >= 1 with the sum ``n * mean``, scattered around `mean`.
 
-    3n times a uniform count that exceeds 1 gives one unit to a uniform count.
+    3n times, a random count that exceeds 1 gives one unit to a random count.
 
     Returns
     -------
@@ -324,7 +328,7 @@ def _spread(n: int, mean: int, rng: np.random.Philox) -> np.ndarray:
 
 
 def _below(n: int, rng: np.random.Philox) -> int:
-    """A uniform whole number in [0, n), from the next bits of a stream."""
+    """Return a uniform whole number in [0, n), from the next bits of a stream."""
     return int(rng.random_raw()) % n
 
 

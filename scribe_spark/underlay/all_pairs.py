@@ -1,8 +1,8 @@
-"""Routes between all pairs of routers: computed by Spark's tasks (few: by the driver), put together
-on the driver.
+"""Routes between all pairs of routers: Spark's tasks compute them, the driver joins them.
 
-A task computes the routes from a block of the core's routers to all routers, or those inside of
-some pendant components; routes that leave a component follow from the two.
+A small network is computed on the driver.  A task computes the routes from a block of the core's
+routers to all routers, or the routes inside some pendant components; routes that leave a component
+follow from these two.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from scribe_spark.underlay.pendant import (
     pendant_exits,
 )
 
-#: Sources, or pendant components, in a unit of work.
+#: The number of sources, or of pendant components, in a unit of work.
 _BLOCK = 32
-#: So few units are computed on the driver, in the time that it takes to start tasks.
+#: The driver computes this number of units in the time that tasks need to start.
 _FEW_UNITS = 32
-#: A pendant component is small if the network has this many times as many routers.
+#: A pendant component is small if the network has this many times its routers.
 _FEW = 32
 
 
@@ -59,17 +59,19 @@ class RouteMatrices:
 
 
 def with_own_delays(routes: RouteMatrices, own_us: np.ndarray | None) -> RouteMatrices:
-    """Return routes where two nodes of one router have a delay between them, beside LAN links.
+    """Return routes with an additional delay between two nodes of the same router.
 
     Parameters
     ----------
+    routes : RouteMatrices
+        The routes.
     own_us : ndarray of int64, shape (R,), or None
-        By router; None: 0, and the routes are as they were.
+        The delay by router in microseconds; None: 0, and the routes do not change.
     """
     if own_us is None:
         return routes
     np.fill_diagonal(routes.delay_us, own_us)
-    # the nearest router is no longer found by the delay from where a pendant component is left
+    # the delay from a component's exit no longer decides which router is nearest
     exits = pendant_exits(len(routes.routers), [])
     return replace(routes, exits=exits)
 
@@ -77,21 +79,23 @@ def with_own_delays(routes: RouteMatrices, own_us: np.ndarray | None) -> RouteMa
 def compute_routes(
     spark: SparkSession, routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int
 ) -> RouteMatrices:
-    """Routes between all routers.
+    """Return the routes between all routers.
 
     Parameters
     ----------
+    spark : SparkSession
+        The session.
     routers : ndarray of int64
         Router ids.
     links : DataFrame (pandas)
-        src, dst, delay_ms, weight; one row per direction.
+        ``src, dst, delay_ms, weight``; one row per direction.
     tie, seed
-        How equal weights are broken (`RunConfig`).
+        The settings `tie` and `seed`: the choice among routes of equal weight.
 
     Raises
     ------
     InputError
-        A route takes longer than the matrices hold, or weights span too wide a range.
+        A route takes longer than the matrices can store, or weights span too wide a range.
     """
     arrays = LinkArrays.of(routers, links, tie, seed)
     components = pendant_components(arrays)
@@ -116,14 +120,14 @@ def compute_routes(
 
 
 def units(links: LinkArrays, components: list[PendantComponent]) -> int:
-    """Units of work that all routes are computed in."""
+    """Return the number of units of work for all routes."""
     return len(_blocks(_core(links, components))) + len(_blocks(components))
 
 
 def route_unit(
     links: LinkArrays, components: list[PendantComponent], unit: int
 ) -> Iterator[pa.RecordBatch]:
-    """The routes of a unit of work, as rows of `schemas.ROUTES`.
+    """Return the routes of a unit of work, as rows of `schemas.ROUTES`.
 
     The first units are blocks of the core's routers, the others blocks of pendant components.
     """
@@ -136,7 +140,7 @@ def route_unit(
 
 
 def _core(links: LinkArrays, components: list[PendantComponent]) -> np.ndarray:
-    """The routers that are in no pendant component: indices, ascending."""
+    """Return the indices of the routers in no pendant component, ascending."""
     in_core = np.ones(len(links.routers), dtype=bool)
     for component in components:
         in_core[component.routers] = False
@@ -148,18 +152,18 @@ def _blocks(items: Any) -> list[Any]:
 
 
 def pack_routes(sources: np.ndarray, delay_us: np.ndarray, pred: np.ndarray) -> pa.RecordBatch:
-    """One row of `schemas.ROUTES`: a block of routes, compressed.
+    """Return one row of `schemas.ROUTES`: a compressed block of routes.
 
-    Routers of one part of the network have nearly the same routes, so rows are stored as their
-    difference from the row before: a hundred times smaller on the way to the driver.
+    Routers in one part of the network have nearly the same routes, so rows are stored as their
+    difference from the row before; this makes them a hundred times smaller.
 
     Parameters
     ----------
     sources : ndarray of int, shape (S,)
         Router indices.
     delay_us, pred : ndarray of int, shape (S, T)
-        Routes to all routers or, of a pendant component, to its own; delays that take longer than
-        the matrices hold become `TOO_LONG`.
+        Routes to all routers or, for a pendant component, to its own; delays that the matrices
+        cannot store become `TOO_LONG`.
     """
     both = bounded_delay(delay_us), pred
     cells = [sources.astype("<i8"), *(_differences(rows) for rows in both)]
@@ -173,14 +177,14 @@ def pack_routes(sources: np.ndarray, delay_us: np.ndarray, pred: np.ndarray) -> 
 def unpack_routes(
     links: LinkArrays, components: list[PendantComponent], blocks: pa.Table
 ) -> RouteMatrices:
-    """The matrices, from blocks (`schemas.ROUTES`) in any order.
+    """Return the matrices from blocks (`schemas.ROUTES`) in any order.
 
-    One block at a time is unpacked, so that the matrices are nearly all the memory it takes.
+    Blocks are unpacked one by one, so that little more memory than the matrices is needed.
 
     Raises
     ------
     InputError
-        A route takes longer than the matrices hold.
+        A route takes longer than the matrices can store.
     """
     r = len(links.routers)
     delay_us = np.empty((r, r), dtype=np.int32)
@@ -203,7 +207,7 @@ def unpack_routes(
 
 
 def _unpack(row: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The arguments of :func:`pack_routes`."""
+    """Return the arguments of :func:`pack_routes`."""
     cell = {name: row.column(name)[0].as_py() for name in schemas.ROUTES.names}
     s, t = cell["sources"], cell["targets"]
     codec = pa.Codec("zstd")

@@ -1,10 +1,10 @@
-"""Routes by hop count, searched for when they are asked for: 64 sources at a time.
+"""Routes of fewest hops, searched on demand from 64 sources at a time.
 
-Pure numpy; Spark calls it under Arrow.  Where all links weigh the same, a route of least weight is
-one of fewest hops, and breadth-first search finds it.  A router's word of 64 bits says which of 64
-sources have reached it, so that a round of all 64 searches is one OR over each router's links.
-What is found for (source, router) is kept as numbers cut into bits: plane k holds bit k, again a
-word for each router.
+Pure numpy; Spark calls it under Arrow.  If all links have the same weight, a route of least weight
+is one of fewest hops, and breadth-first search finds it.  A router's 64-bit word has a bit for each
+of 64 sources that have reached it, so that a step of all 64 searches is one OR over each router's
+links.  The result for (source, router) is a number that is divided into bits: plane k has bit k of
+it, again in a word for each router.
 
 References
 ----------
@@ -27,22 +27,23 @@ _HOP = np.int64(2**32)  # above every position in a list of candidates
 
 @dataclass(frozen=True, eq=False)
 class HopGraph:
-    """A connected graph whose links all weigh the same, laid out for searches.
+    """A connected graph whose links all have the same weight, in a layout for searches.
 
-    Routers are known outside by their index in id order; inside, by their place when ordered by
-    links, most first: few words are read most of the time, and routers with more than so many
-    links are a prefix.  Links are grouped by the router they lead to, then by the sender's index.
+    Outside, routers are indices in id order.  Inside, they are positions in the order of their
+    number of links, most first: few words are read most of the time, and routers with more than
+    some number of links are a prefix.  Links are grouped by their receiver, then by the sender's
+    index.
 
     Attributes
     ----------
     place : ndarray of int64, shape (R,)
-        Place of each index.
+        The position of each index.
     index : ndarray of int64, shape (R,)
-        Index of each place.
+        The index of each position.
     sender, receiver : ndarray of int64, shape (L,)
-        Places of a link's ends.
+        The positions of a link's ends.
     first : ndarray of int64, shape (R,)
-        First link that leads to the router at a place.
+        The first link to the router at each position.
     """
 
     place: np.ndarray
@@ -53,7 +54,9 @@ class HopGraph:
 
     @classmethod
     def of(cls, routers: int, src: np.ndarray, dst: np.ndarray) -> HopGraph:
-        """From the ends of directed links (indices); each link's reverse is one of them."""
+        """Return the graph of directed links (indices of their ends), which contain each link's
+        reverse.
+        """
         index = np.argsort(-np.bincount(dst, minlength=routers), kind="stable")
         place = np.empty(routers, dtype=np.int64)
         place[index] = np.arange(routers)
@@ -63,10 +66,11 @@ class HopGraph:
 
     @functools.cached_property
     def low(self) -> list[tuple[int, np.ndarray]]:
-        """For each bit of a link's number among those to its receiver, from the lowest.
+        """Return data for each bit of a link's number among the links to its receiver, lowest
+        first.
 
-        How many routers have links with that bit set, and for each link to them: all ones where
-        its own is not, else 0.
+        These are the number of routers that have links with the bit set and, for each link to them,
+        all ones if the link does not have the bit, else 0.
         """
         number = np.arange(len(self.receiver)) - self.first[self.receiver]
         bits = []
@@ -77,7 +81,7 @@ class HopGraph:
         return bits
 
     def met(self, words: np.ndarray) -> np.ndarray:
-        """For each router, the OR over the links that lead to it (of the first routers only)."""
+        """Return, for each of the first routers, the OR of `words` over the links to it."""
         return np.bitwise_or.reduceat(words, self.first[: self._routers(len(words))])
 
     def _routers(self, links: int) -> int:
@@ -86,14 +90,14 @@ class HopGraph:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The searches from up to 64 routers.
+    """The results of searches from up to 64 routers.
 
     Attributes
     ----------
     sources : ndarray of int64, shape (S,)
         Indices, ascending.
     planes : ndarray of uint64, shape (P, R)
-        Hops from each source to the router at each place.
+        The hops from each source to the router at each position, by bits.
     """
 
     graph: HopGraph
@@ -121,13 +125,15 @@ class Search:
         return cls(graph, sources, np.stack(planes))
 
     def hops(self, source: np.ndarray, router: np.ndarray) -> np.ndarray:
-        """Hops between indices, row by row; every source is one of `sources`."""
+        """Return the hops between indices, row by row; every source is one of `sources`."""
         return self._read(self.planes, source, self.graph.place[router])
 
     def last_link(self, source: np.ndarray, router: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The router before the last on each route (index), and the link between the two.
+        """Return the index of the router before the last on each route, and the link between the
+        two.
 
-        Of those before it on a shortest way the one of least index; `router` is not `source`.
+        Of several such routers on shortest paths, it is the one of least index; `router` is not
+        `source`.
         """
         place = self.graph.place[router]
         link = self.graph.first[place] + self._read(self._last, source, place)
@@ -135,16 +141,16 @@ class Search:
 
     @functools.cached_property
     def _last(self) -> np.ndarray:
-        """Planes of the number of the last link: the first of those to a router that are tight."""
+        """Return the planes of the number of the last link: the first link on a shortest path."""
         graph = self.graph
-        # neighbours' hops differ by one at most: two bits tell whether a link leads one further
+        # neighbours' hops differ by one at most, so two bits show that a link leads one hop further
         low = self.planes[0]
         high = self.planes[1] if len(self.planes) > 1 else np.zeros_like(low)
         carry = high ^ low
         tight = low[graph.sender] ^ low[graph.receiver]
         tight &= ~(carry[graph.sender] ^ high[graph.receiver])
         planes = np.zeros((len(graph.low), len(graph.place)), dtype=np.uint64)
-        # the least number, bit by bit from the highest: 0 if a link with a 0 there is still in
+        # find the least number bit by bit, from the highest: 0 if a remaining link has a 0
         for k in range(len(graph.low) - 1, -1, -1):
             routers, zero = graph.low[k]
             mine = slice(len(zero))
@@ -167,8 +173,9 @@ def searches(graph: HopGraph, source: np.ndarray) -> Iterator[tuple[np.ndarray, 
     Yields
     ------
     rows : ndarray of int64
-        Positions in `source` that the search answers for.
+        The positions in `source` that the search answers.
     search : Search
+        The results.
     """
     distinct, number = np.unique(source, return_inverse=True)
     by_source = np.argsort(number, kind="stable")
@@ -179,7 +186,7 @@ def searches(graph: HopGraph, source: np.ndarray) -> Iterator[tuple[np.ndarray, 
 
 
 def hops(graph: HopGraph, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Hops between router indices, row by row: int64."""
+    """Return the hops between router indices, row by row: int64."""
     found = np.empty(len(a), dtype=np.int64)
     for rows, search in searches(graph, a):
         found[rows] = search.hops(a[rows], b[rows])
@@ -189,9 +196,10 @@ def hops(graph: HopGraph, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def nearest(
     graph: HopGraph, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
 ) -> np.ndarray:
-    """For each query router, the nearest candidate of each segment.
+    """Return, for each query router, the nearest candidate of each segment.
 
-    As :func:`scribe_spark.underlay.nearest.nearest`; one search a segment, from all of it at once.
+    The arguments are those of :func:`scribe_spark.underlay.nearest.nearest`; one search starts from
+    all candidates of a segment at once.
     """
     found = np.empty((len(queries), len(starts)), dtype=np.int64)
     ends = np.r_[starts[1:], len(candidates)]
@@ -201,7 +209,7 @@ def nearest(
 
 
 def _nearest_of(graph: HopGraph, candidates: np.ndarray) -> np.ndarray:
-    """For each router (index), the position of its nearest candidate; the first of equals."""
+    """Return, for each router, the position of its nearest candidate; of equals, the first."""
     best = np.full(len(graph.place), _FAR)
     np.minimum.at(best, graph.place[candidates], np.arange(len(candidates)))
     while len(graph.sender):

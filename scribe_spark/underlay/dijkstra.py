@@ -1,10 +1,10 @@
-"""Unicast routes from some routers to all: one Dijkstra search each.
+"""Unicast routes from some routers to all, by one Dijkstra search for each.
 
 Numpy and SciPy; Spark calls these under Arrow.  Routers are indexed 0..R-1 in id order.
 
 References
 ----------
-Routes are of least policy weight; ties go to the least delay, then to the least router id of the
+Routes have the least policy weight; of equal ones, the least delay, then the least router id of the
 predecessor.  JSAC 2002, Section IV.A: "we used the routing policy weights ... to perform IP unicast
 routing".
 """
@@ -23,11 +23,11 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import run_starts
 from scribe_spark.errors import InputError
 
-#: Microseconds: routes take less, so that a delay has 31 bits.  In a delay matrix it stands for a
-#: route that takes this long or longer.
+#: All routes take fewer microseconds, so that a delay has 31 bits.  In a delay matrix, this number
+#: means a route that takes this long or longer.
 TOO_LONG = 2**31 - 1
 
-_EXACT = 2**53  # float64 tells all whole numbers up to here apart
+_EXACT = 2**53  # up to here, different whole numbers differ in float64
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class LinkArrays:
 
     @functools.cached_property
     def graph(self) -> csr_array:
-        """Costs as a sparse (R, R) matrix."""
+        """The costs as a sparse (R, R) matrix."""
         r = len(self.routers)
         return csr_array((self.cost, (self.src, self.dst)), shape=(r, r))
 
@@ -84,13 +84,15 @@ class LinkArrays:
 
 
 def _whole_numbers(weight: np.ndarray) -> np.ndarray:
-    """Weights at a resolution of 1e-6, as the smallest whole numbers in the same proportion."""
+    """Return weights at a resolution of 1e-6, as the smallest whole numbers in the same
+    proportion.
+    """
     units = np.rint(weight * 1e6).astype(np.int64)
     return units // np.gcd.reduce(units) if len(units) else units
 
 
 def _lexicographic(r: int, src, dst, weight: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """weight * base + second, base above the second cost of any least-weight path."""
+    """Return weight * base + second, with a base above the second cost of any least-weight path."""
     if not len(weight):
         return np.empty(0)
     graph = csr_array((weight.astype(float), (src, dst)), shape=(r, r))
@@ -104,27 +106,28 @@ def _lexicographic(r: int, src, dst, weight: np.ndarray, second: np.ndarray) -> 
 
 
 def route_block(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Routes from some routers to all.
+    """Return the routes from some routers to all.
 
     Parameters
     ----------
     links : LinkArrays
+        The links.
     sources : ndarray of int, shape (S,)
         Router indices.
 
     Returns
     -------
     delay_us : ndarray of int64, shape (S, R)
-        Delay along the route.
+        The delay of the route in microseconds.
     pred : ndarray of int32, shape (S, R)
-        Index of the router before the last on it (-1 at the source).
+        The index of the router before the last on it (-1 at the source).
     """
     r, s = len(links.routers), len(sources)
     delay_us = np.zeros((s, r), dtype=np.int64)
     pred = np.full((s, r), -1, dtype=np.int32)
     if not len(links.src):
         return delay_us, pred
-    # temporary arrays have a number per source and link: as many sources at once as keep them small
+    # temporary arrays have a number per source and link, so a block has few sources
     at_once = max(1, _TEMPORARY // max(r, len(links.src)))
     for start in range(0, s, at_once):
         block = slice(start, start + at_once)
@@ -137,7 +140,9 @@ _TEMPORARY = 2**21  # numbers in a temporary array: 16 MiB
 
 
 def _last_links(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The last link of each route: index of its start (-1 at the source), and its delay."""
+    """Return the last link of each route: the index of its start (-1 at the source),
+    and its delay.
+    """
     r, s = len(links.routers), len(sources)
     total = dijkstra(links.graph, indices=sources)
     # of the links that lie on a least-cost path, the least router id of the predecessor: links
@@ -173,12 +178,12 @@ def _accumulate(pred: np.ndarray, step: np.ndarray) -> np.ndarray:
 
 
 def bounded_delay(delay_us: np.ndarray) -> np.ndarray:
-    """Delays as int32; :data:`TOO_LONG` where that is not enough."""
+    """Return delays as int32, with :data:`TOO_LONG` for longer ones."""
     return np.minimum(delay_us, TOO_LONG).astype(np.int32)
 
 
 def refuse_long(routers: np.ndarray, sources: np.ndarray, delay_us: np.ndarray) -> None:
-    """Refuse routes that take :data:`TOO_LONG` or longer.
+    """Refuse routes that take :data:`TOO_LONG` microseconds or longer.
 
     Parameters
     ----------
@@ -192,6 +197,7 @@ def refuse_long(routers: np.ndarray, sources: np.ndarray, delay_us: np.ndarray) 
     Raises
     ------
     InputError
+        A route takes too long.
     """
     if delay_us.max(initial=0) < TOO_LONG:
         return

@@ -1,4 +1,4 @@
-"""Bulk questions to an underlay as steps over DataFrames; a kernel answers a batch of rows."""
+"""Bulk queries of an underlay as steps over DataFrames; a kernel answers a batch of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scribe_spark.underlay.protocol import Underlay
 
 
 def add_delay(frame: DataFrame, underlay: Underlay, a: str, b: str, into: str) -> DataFrame:
-    """See :meth:`Underlay.delay`."""
+    """Add a column with delays, as :meth:`Underlay.delay` does."""
     kernel, lan_us = underlay.kernel, underlay.lan_us
 
     def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

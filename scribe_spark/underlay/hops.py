@@ -23,14 +23,14 @@ from scribe_spark.underlay.protocol import RouterIds
 
 @dataclass(frozen=True)
 class HopKernel(RouterIds):
-    """See :class:`~scribe_spark.underlay.protocol.Kernel`; searches distributed arrays.
+    """The queries of kernels by breadth-first searches, over distributed arrays.
 
     Attributes
     ----------
     routers, links : str
-        Names of the arrays: router ids (R,), ends of the directed links (2, L).
+        The names of the arrays: router ids (R,), ends of the directed links (2, L).
     hop_us : int
-        Delay of every link.
+        The delay of every link in microseconds.
     """
 
     routers: str
@@ -39,28 +39,31 @@ class HopKernel(RouterIds):
 
     @property
     def graph(self) -> HopGraph:
-        """The links, ordered for searches."""
+        """The links in the layout for searches."""
         return _graph(self.routers, self.links)
 
     @property
     def all_pairs_limit(self) -> int:
-        """Far above that of the matrices: 64 short searches share one pass over the links."""
+        """The largest set of candidates for which all `delays` are cheaper than :meth:`nearest`.
+
+        It is far larger than with matrices: 64 short searches share one pass over the links.
+        """
         return 1024
 
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
     ) -> np.ndarray:
-        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        """Return the nearest candidates, as `protocol.Kernel.nearest` does."""
         return nearest(self.graph, queries, candidates, starts)
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Route delay in microseconds between router indices, row by row."""
+        """Return the delays of routes between router indices in microseconds, row by row."""
         return hops(self.graph, a, b) * self.hop_us
 
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        """Return the packets on each link, as `protocol.Kernel.link_packets` does."""
         graph = self.graph
         totals = np.zeros(len(graph.sender), dtype=np.int64)
         for rows, search in searches(graph, a):
@@ -71,7 +74,9 @@ class HopKernel(RouterIds):
     def merged_packets(
         self, tree: np.ndarray, a: np.ndarray, b: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        """Return the packets on each link of merged routes, as `protocol.Kernel.merged_packets`
+        does.
+        """
         graph = self.graph
         totals = np.zeros(len(graph.sender), dtype=np.int64)
         for rows, search in searches(graph, a):
@@ -81,7 +86,7 @@ class HopKernel(RouterIds):
 
 
 def _on_links(graph: HopGraph, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ends of each link that carries packets, and how many."""
+    """Return the ends of each link with packets, and the number of packets."""
     link = np.flatnonzero(totals)
     sender, receiver = (graph.index[end[link]] for end in (graph.sender, graph.receiver))
     return sender, receiver, totals[link]
@@ -105,15 +110,19 @@ class HopUnderlay:
     def of(
         cls, spark: SparkSession, routers: np.ndarray, links: pd.DataFrame, lan_us: int
     ) -> HopUnderlay:
-        """Give each executor the graph once.
+        """Distribute the graph to all executors, once.
 
         Parameters
         ----------
+        spark : SparkSession
+            The session.
         routers : ndarray of int64
             Router ids, ascending.
         links : DataFrame (pandas)
-            src, dst, delay_ms; one row per direction, all of one weight and one delay
+            ``src, dst, delay_ms``; one row per direction, all with one weight and one delay
             (:func:`~scribe_spark.topology.check_routable`).
+        lan_us : int
+            The delay of a node's LAN link in each direction, in microseconds.
         """
         ends = np.searchsorted(routers, links[["src", "dst"]].to_numpy().T)
         hop_us = round(links["delay_ms"].max() * MICROSECONDS) if len(links) else 0
@@ -121,9 +130,9 @@ class HopUnderlay:
         return cls(HopKernel(names[0], names[1], hop_us), routers, len(links), lan_us)
 
     def release(self) -> None:
-        """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
+        """Free the disk space of its files; the object cannot be used afterwards."""
         discard_arrays(self.kernel.routers, self.kernel.links)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
-        """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
+        """Return `frame` with a column of delays, as `protocol.Underlay.delay` does."""
         return add_delay(frame.repartition(a).sortWithinPartitions(a), self, a, b, into)

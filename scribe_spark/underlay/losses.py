@@ -1,4 +1,4 @@
-"""The share of packets that routes lose, from what their links lose."""
+"""The share of packets that are lost on routes, from the losses of links."""
 
 from __future__ import annotations
 

@@ -20,15 +20,15 @@ from scribe_spark.underlay.protocol import RouterIds
 
 @dataclass(frozen=True)
 class MatrixKernel(RouterIds):
-    """See :class:`~scribe_spark.underlay.protocol.Kernel`; reads distributed arrays.
+    """The queries of kernels by matrices, which are distributed arrays.
 
     Attributes
     ----------
     delay, pred, exits, routers : str
-        Names of the arrays: delay_us (R, R), predecessors (R, R), where routes leave pendant
-        components (2, R), router ids (R,).
+        The names of the arrays: delays in microseconds (R, R), predecessors (R, R), the routers at
+        which routes leave pendant components (2, R), router ids (R,).
     loss : str, optional
-        Name of the array of losses of routes (R, R), where links lose packets.
+        The name of the array of losses of routes (R, R), if links lose packets.
     """
 
     delay: str
@@ -38,37 +38,39 @@ class MatrixKernel(RouterIds):
     loss: str | None = None
 
     def open(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """delay_us (R, R) int32; pred (R, R); router ids (R,)."""
+        """Return the delays (R, R) as int32, the predecessors (R, R) and the router ids (R,)."""
         return open_array(self.delay), open_array(self.pred), open_array(self.routers)
 
     @property
     def all_pairs_limit(self) -> int:
-        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        """The largest set of candidates for which all `delays` are cheaper than :meth:`nearest`."""
         return 48
 
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
     ) -> np.ndarray:
-        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        """Return the nearest candidates, as `protocol.Kernel.nearest` does."""
         arrays = open_array(self.delay), open_array(self.exits)
         return nearest(*arrays, queries, candidates, starts)
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        """Return the delays of routes between router indices in microseconds, row by row."""
         delay = open_array(self.delay)
         flat = (
             a.astype(np.int64) * len(delay) + b
-        )  # one index a row takes a third of the time of two
+        )  # one index per row takes a third of the time of two
         return delay.reshape(-1).take(flat).astype(np.int64)
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        """Return the share of packets lost on routes between router indices, or None without
+        losses.
+        """
         return None if self.loss is None else open_array(self.loss)[a, b]
 
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        """Return the packets on each link, as `protocol.Kernel.link_packets` does."""
         pred = open_array(self.pred)
         link, totals = packets_on_links(pred, a, b, packets)
         return *np.divmod(link, len(pred)), totals
@@ -76,7 +78,9 @@ class MatrixKernel(RouterIds):
     def merged_packets(
         self, tree: np.ndarray, a: np.ndarray, b: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        """Return the packets on each link of merged routes, as `protocol.Kernel.merged_packets`
+        does.
+        """
         pred = open_array(self.pred)
         on_links = merged_links(last_links(pred), len(pred), tree, a, b)
         link, packets = np.unique(on_links, return_counts=True)
@@ -85,7 +89,9 @@ class MatrixKernel(RouterIds):
 
 @dataclass(frozen=True)
 class MatrixUnderlay:
-    """See :class:`~scribe_spark.underlay.protocol.Underlay`; for up to 10,000 routers."""
+    """An :class:`~scribe_spark.underlay.protocol.Underlay` by matrices, for up to
+    10,000 routers.
+    """
 
     kernel: MatrixKernel
     routers: np.ndarray
@@ -101,12 +107,20 @@ class MatrixUnderlay:
         lan_us: int,
         loss: np.ndarray | None = None,
     ) -> MatrixUnderlay:
-        """Give each executor the matrices once.
+        """Distribute the matrices to all executors, once.
 
         Parameters
         ----------
+        spark : SparkSession
+            The session.
+        routes : RouteMatrices
+            The routes between all routers.
+        links : int
+            The number of directed links.
+        lan_us : int
+            The delay of a node's LAN link in each direction, in microseconds.
         loss : ndarray of float64, shape (R, R), optional
-            From :func:`~scribe_spark.underlay.losses.route_losses`.
+            The losses on routes, from :func:`~scribe_spark.underlay.losses.route_losses`.
         """
         names = distribute_arrays(
             spark,
@@ -119,11 +133,11 @@ class MatrixUnderlay:
         return cls(MatrixKernel(*names), routes.routers, links, lan_us)
 
     def release(self) -> None:
-        """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
+        """Free the disk space of its files; the object cannot be used afterwards."""
         kernel = self.kernel
         lossy = () if kernel.loss is None else (kernel.loss,)
         discard_arrays(kernel.delay, kernel.pred, kernel.exits, kernel.routers, *lossy)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
-        """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
+        """Return `frame` with a column of delays, as `protocol.Underlay.delay` does."""
         return add_delay(frame, self, a, b, into)

@@ -1,8 +1,8 @@
-"""The nearest of a set of routers, read from the matrix of all delays.
+"""The nearest of a set of routers, from the matrix of all delays.
 
-Routers of a pendant component leave it on one way, so that the nearest candidate elsewhere is the
-same for all of them: it is looked for once, from the router at which they leave.  In the preset 50
-routers then look for 5,050.
+Routers of a pendant component all leave it by one link, so the nearest candidate elsewhere is the
+same for all of them: it is searched once, from the router at which routes leave the component.  In
+the default network, 50 searches serve 5,050 routers.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ def nearest(
     Parameters
     ----------
     delay_us : ndarray of int32, shape (R, R)
+        The delays of routes.
     exits : ndarray of int32, shape (2, R)
-        See :func:`~scribe_spark.underlay.pendant.pendant_exits`.
+        The result of :func:`~scribe_spark.underlay.pendant.pendant_exits`.
     queries, candidates, starts : ndarray of int
-        As of `protocol.Kernel.nearest`.
+        The arguments of `protocol.Kernel.nearest`.
     """
     component, exit_router = exits
     of_candidate, own = component[candidates], component[queries]
@@ -60,7 +61,7 @@ def nearest(
 def _same_component(
     of_query: np.ndarray, of_candidate: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Positions of all queries and candidates that share a pendant component, pair by pair.
+    """Return the positions of all pairs of a query and a candidate in one pendant component.
 
     Parameters
     ----------
@@ -85,13 +86,13 @@ def _first_and_second(
     component: np.ndarray,
     starts: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest candidate of each segment, and the nearest outside that one's component.
+    """Return the nearest candidate of each segment, and the nearest one in another component.
 
     Returns
     -------
     first, second : ndarray of int64, shape (Q, K)
-        Positions in `candidates`; in `second`, -1 where there is none.  Where the first is in the
-        core, the second means nothing.
+        Positions in `candidates`; -1 in `second` if there is none.  If the first is in the core,
+        the second has no meaning.
     """
     lengths = np.diff(np.r_[starts, len(candidates)])
     first = np.empty((len(queries), len(starts)), dtype=np.int64)

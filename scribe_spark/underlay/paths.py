@@ -1,7 +1,7 @@
-"""The links on routes, by walking from each target back to its source.
+"""The links on routes, found by walks from each target back to its source.
 
-Routes are given by a :data:`LastLink`: the predecessor of the target on a route, and the link
-between the two.  Matrices look it up; breadth-first search computes it.
+A :data:`LastLink` describes routes: it gives the predecessor of a route's target, and the link
+between the two.  Matrices contain it; breadth-first search computes it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import numpy as np
 
 from scribe_spark.core.arrays import distinct
 
-#: Of routes (sources, targets; row by row, never the same): the router before the target, and the
-#: number of the link between the two.
+#: A function of routes (sources, targets, which differ): it returns the router before each target,
+#: and the number of the link between the two.
 LastLink = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-#: Routes from so many routers in a row are followed together: what they need fits into a cache.
+#: Routes from this number of routers are followed together, so that their data fits into a cache.
 SOURCES = 32
 
 
 def last_links(pred: np.ndarray) -> LastLink:
-    """The routes of a matrix of predecessors (R, R); links are numbered src * R + dst."""
+    """Return the routes of a matrix of predecessors (R, R); links are numbered src * R + dst."""
 
     def last(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         before = pred[source, target].astype(np.int64)
@@ -33,19 +33,19 @@ def last_links(pred: np.ndarray) -> LastLink:
 def path_links(
     last: LastLink, source: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Every link of every route.
+    """Return every link of every route.
 
     Parameters
     ----------
     last : callable
-        From :func:`last_links`, for example.
+        The routes, for example from :func:`last_links`.
     source, target : ndarray of int, shape (M,)
-        One route per row, router indices.
+        The router indices of the ends of each route.
 
     Returns
     -------
     row, link : ndarray of int64, shape (H,)
-        Row of the route; number of the link.
+        The row of the route, and the number of the link.
     """
     row, here = np.flatnonzero(source != target), target[source != target].astype(np.int64)
     rows, links = [], []
@@ -61,24 +61,26 @@ def path_links(
 def packets_on_links(
     pred: np.ndarray, source: np.ndarray, target: np.ndarray, packets: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Packets on each link when routes carry some.
+    """Return the number of packets on each link, from the packets on each route.
 
-    All packets from a source that come through a router take the same link to it, so what is
-    added up along the routes is the packets through each router; links come last.
+    All packets from a source that pass a router take the same link to it, so the packets through
+    each router are added up along the routes; links come last.
 
     Parameters
     ----------
     pred : ndarray of int, shape (R, R)
         Predecessors.
     source, target : ndarray of int64, shape (M,)
-        One route per row, router indices.
+        The router indices of the ends of each route.
     packets : ndarray of int64, shape (M,)
+        The packets on each route.
 
     Returns
     -------
     link : ndarray of int64, shape (L,)
-        Those that carry some, ascending; numbered src * R + dst.
+        The links with packets, ascending; numbered src * R + dst.
     packets : ndarray of int64, shape (L,)
+        Their packets.
     """
     r = len(pred)
     links, sums = [], []
@@ -89,7 +91,7 @@ def packets_on_links(
         if some.start == some.stop:
             continue
         block = pred[first : first + SOURCES].astype(np.int64)
-        # places in the block: row * R + router
+        # positions in the block: row * R + router
         row = np.arange(len(block))
         before = (block + row[:, None] * r).ravel()
         at_source = np.zeros(len(before), dtype=bool)
@@ -112,21 +114,21 @@ def packets_on_links(
 def merged_links(
     last: LastLink, routers: int, tree: np.ndarray, source: np.ndarray, target: np.ndarray
 ) -> np.ndarray:
-    """Every link of the merge of each tree's routes, once per tree (IP multicast).
+    """Return every link of each tree's merged routes, once per tree (IP multicast).
 
     Parameters
     ----------
     last : callable
-        From :func:`last_links`, for example.
+        The routes, for example from :func:`last_links`.
     routers : int
         R.
     tree, source, target : ndarray of int, shape (M,)
-        Routes; all rows of a tree have the same source.
+        The tree and the ends of each route; all routes of a tree have the same source.
 
     Returns
     -------
     ndarray of int64, shape (H,)
-        Numbers of links, one per tree and link.
+        The numbers of links, one per tree and link.
     """
     order = np.argsort(tree, kind="stable")
     names, first = np.unique(tree[order], return_index=True)
@@ -148,8 +150,8 @@ _MARKS = 2**25  # bytes
 def _merged(
     last: LastLink, routers: int, root: np.ndarray, tree: np.ndarray, target: np.ndarray
 ) -> Iterator[np.ndarray]:
-    """The links of trees 0, 1, ..., from the ends of the routes inwards."""
-    # tree * R + router: a router is entered once per tree
+    """Return the links of trees 0, 1, ..., from the ends of the routes inwards."""
+    # tree * R + router: each router once per tree
     reached = np.zeros(len(root) * routers, dtype=bool)
     frontier = distinct((tree * routers + target)[target != root[tree]])
     while len(frontier):

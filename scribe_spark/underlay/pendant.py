@@ -1,9 +1,9 @@
-"""Parts of the network that one link joins to the rest, and the short way to their routes.
+"""Parts of the network that one link joins to the rest; their routes are quick to find.
 
 A stub with one gateway link is such a part: a *pendant component*.  The link is a *bridge* (its
-removal would disconnect the graph) and the rest of the graph, from which no bridge separates more,
-is the *2-edge-connected core*.  All routes that leave a pendant component take its bridge, so that
-one Dijkstra search, from the bridge's end in the core, serves all routers of the component.
+removal would disconnect the graph).  The rest of the graph, which no bridge divides, is the
+*2-edge-connected core*.  All routes that leave a pendant component take its bridge, so that one
+Dijkstra search, from the bridge's end in the core, serves all routers of the component.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from scribe_spark.underlay.dijkstra import LinkArrays, bounded_delay, route_block
 
-#: Instead of a pendant component's number: the router is in the core.
+#: The value in place of a component's number for routers of the core.
 NO_COMPONENT = -1
 
 
@@ -30,9 +30,9 @@ class PendantComponent:
     routers : ndarray of int64
         Indices, ascending.
     gateway, outside : int
-        Ends of the bridge: in the component, and in the core.
+        The ends of the bridge: in the component, and in the core.
     bridge_us : int
-        Delay of the bridge, from the gateway outwards.
+        The delay of the bridge from the gateway outwards, in microseconds.
     """
 
     routers: np.ndarray
@@ -42,9 +42,9 @@ class PendantComponent:
 
 
 def pendant_components(links: LinkArrays) -> list[PendantComponent]:
-    """The components that bridges join to the 2-edge-connected core, as large as possible.
+    """Return the components that bridges join to the 2-edge-connected core, as large as possible.
 
-    The core is the largest set of routers that no bridge separates, of equals the one with the
+    The core is the largest set of routers that no bridge divides; of equals, the one with the
     router of least index.
     """
     r = len(links.routers)
@@ -53,7 +53,7 @@ def pendant_components(links: LinkArrays) -> list[PendantComponent]:
     bridge = bridges(r, links.src, links.dst)
     _, component = connected_components(_graph(links, ~bridge), directed=False)
     core = component == np.bincount(component).argmax()
-    # without the links at the core every pendant component is a connected component of its own
+    # without the links at the core, each pendant component is a connected component
     enters = ~core[links.src] & core[links.dst]
     outside_core = ~(core[links.src] | core[links.dst])
     _, component = connected_components(_graph(links, outside_core), directed=False)
@@ -75,13 +75,15 @@ def pendant_exits(r: int, components: Sequence[PendantComponent]) -> np.ndarray:
     Parameters
     ----------
     r : int
-        How many routers there are.
+        The number of routers.
+    components : sequence of PendantComponent
+        The components.
 
     Returns
     -------
     ndarray of int32, shape (2, r)
-        The component's number and its end in the core; of a router in the core,
-        :data:`NO_COMPONENT` and itself.
+        The component's number and its end in the core; for a router in the core,
+        :data:`NO_COMPONENT` and the router itself.
     """
     exits = np.stack([np.full(r, NO_COMPONENT), np.arange(r)]).astype(np.int32)
     for number, component in enumerate(components):
@@ -90,7 +92,7 @@ def pendant_exits(r: int, components: Sequence[PendantComponent]) -> np.ndarray:
 
 
 def _graph(links: LinkArrays, chosen: np.ndarray) -> csr_array:
-    """The chosen links as a sparse (R, R) matrix."""
+    """Return the chosen links as a sparse (R, R) matrix."""
     r, ones = len(links.routers), np.ones(np.count_nonzero(chosen))
     return csr_array((ones, (links.src[chosen], links.dst[chosen])), shape=(r, r))
 
@@ -101,9 +103,9 @@ def bridges(r: int, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     r : int
-        Routers 0..r-1; the graph is connected.
+        The number of routers 0..r-1; the graph is connected.
     src, dst : ndarray of int, shape (L,)
-        Ends; each link's reverse is one of them.
+        The ends; the links contain each link's reverse.
 
     References
     ----------
@@ -142,12 +144,13 @@ def bridges(r: int, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
 
 
 def inner_routes(links: LinkArrays, component: PendantComponent) -> tuple[np.ndarray, np.ndarray]:
-    """Routes between the routers of a pendant component; they stay inside.
+    """Return the routes between the routers of a pendant component; they stay inside.
 
     Returns
     -------
     delay_us, pred : ndarray of int, shape (n, n)
-        As :func:`~scribe_spark.underlay.dijkstra.route_block`; positions in ``component.routers``.
+        As in :func:`~scribe_spark.underlay.dijkstra.route_block`; positions in
+        ``component.routers``.
     """
     routers = component.routers
     position = np.full(len(links.routers), -1, dtype=np.int32)
@@ -168,23 +171,24 @@ def leaving_routes(
     near: tuple[np.ndarray, np.ndarray],
     far: tuple[np.ndarray, np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Routes from every router of a pendant component to all routers.
+    """Return the routes from every router of a pendant component to all routers.
 
-    Those that leave the component take the bridge, and beyond it they are the routes of the
-    bridge's end in the core.
+    Routes that leave the component take the bridge and then the routes of the bridge's end in the
+    core.
 
     Parameters
     ----------
     component : PendantComponent
+        The component.
     near : (delay_us, pred)
-        :func:`inner_routes`.
+        The result of :func:`inner_routes`.
     far : (delay_us, pred)
-        The row of ``component.outside``, shape (R,) each.
+        The routes from ``component.outside``, shape (R,) each.
 
     Returns
     -------
     delay_us, pred : ndarray of int32, shape (n, R)
-        As :func:`~scribe_spark.underlay.dijkstra.route_block` of ``component.routers``; delays
+        As in :func:`~scribe_spark.underlay.dijkstra.route_block` from ``component.routers``; delays
         by :func:`~scribe_spark.underlay.dijkstra.bounded_delay`.
     """
     routers = component.routers

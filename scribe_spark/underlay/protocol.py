@@ -1,7 +1,7 @@
-"""The questions to unicast routing: delay, nearest router, packets per link.
+"""The queries of unicast routing: delay, nearest router, packets per link.
 
-The implementations: :mod:`.matrices` looks routes up in matrices of all pairs of routers;
-:mod:`.hops` searches for them when asked, for networks too large for that.
+:mod:`.matrices` looks routes up in matrices of all pairs of routers; :mod:`.hops` searches them on
+demand, for networks that are too large for matrices.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from scribe_spark.runtime.distribute import open_array
 
 
 class Kernel(Protocol):
-    """Questions of numpy kernels on executors; picklable.  Routers are indices in id order."""
+    """The queries of numpy kernels on executors; picklable.  Routers are indices in id order."""
 
     @property
     def all_pairs_limit(self) -> int:
-        """Largest set of candidates for which all `delays` are cheaper than :meth:`nearest`."""
+        """The largest set of candidates for which all `delays` are cheaper than :meth:`nearest`."""
 
     def index(self, routers: np.ndarray) -> np.ndarray:
-        """Indices of router ids."""
+        """Return the indices of router ids."""
 
     def ids(self, index: np.ndarray) -> np.ndarray:
-        """Router ids of indices."""
+        """Return the router ids of indices."""
 
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
     ) -> np.ndarray:
-        """For each query router, the nearest candidate of each segment.
+        """Return the nearest candidate of each segment for each query router.
 
         Parameters
         ----------
@@ -39,7 +39,7 @@ class Kernel(Protocol):
         candidates : ndarray of int, shape (C,)
             Router indices, most preferred first within a segment: the first of equals wins.
         starts : ndarray of int, shape (K,)
-            Where each (non-empty) segment of `candidates` begins.
+            The beginning of each (non-empty) segment of `candidates`.
 
         Returns
         -------
@@ -48,47 +48,48 @@ class Kernel(Protocol):
         """
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Route delay in microseconds between router indices, row by row."""
+        """Return the delays of routes between router indices in microseconds, row by row."""
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-        """Share of packets lost on the routes between router indices: float64, row by row.
+        """Return the share of packets lost on routes between router indices: float64, row by row.
 
-        None in a network of which no loss is known.
+        None if the network loses no packets.
         """
 
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Packets on each directed core link, when the routes between routers carry some.
+        """Return the packets on each directed core link, from the packets on routes.
 
         Parameters
         ----------
         a, b : ndarray of int64, shape (M,)
-            Router indices: from where to where, row by row.
+            The router indices of the ends of each route.
         packets : ndarray of int64, shape (M,)
+            The packets on each route.
 
         Returns
         -------
         sender, receiver, packets : ndarray of int64, shape (L,)
-            Router indices of the ends of each link that carries packets, and how many.
+            The router indices of the ends of each link with packets, and the number of packets.
         """
 
     def merged_packets(
         self, tree: np.ndarray, a: np.ndarray, b: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Packets on each directed core link, when the routes of each tree are merged.
+        """Return the packets on each directed core link, if the routes of each tree are merged.
 
         Parameters
         ----------
         tree : ndarray of int64, shape (M,)
-            Each link of a tree carries one packet of it; rows may be repeated.
+            The tree of each route; each link of a tree carries one packet.  Rows may be repeated.
         a, b : ndarray of int64, shape (M,)
-            Router indices: from where to where; all rows of a tree begin at one router.
+            The router indices of the ends of each route; all routes of a tree begin at one router.
 
         Returns
         -------
         sender, receiver, packets : ndarray of int64, shape (L,)
-            As of :meth:`link_packets`.
+            The same values as :meth:`link_packets` returns.
         """
 
 
@@ -104,15 +105,15 @@ class RouterIds:
     routers: str
 
     def index(self, routers: np.ndarray) -> np.ndarray:
-        """See :class:`Kernel`."""
+        """Return the indices of router ids."""
         return np.searchsorted(open_array(self.routers), routers)
 
     def ids(self, index: np.ndarray) -> np.ndarray:
-        """See :class:`Kernel`."""
+        """Return the router ids of indices."""
         return open_array(self.routers)[index]
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-        """See :class:`Kernel`."""
+        """Return None: the network loses no packets."""
         return None
 
 
@@ -140,17 +141,18 @@ class Underlay(Protocol):
     def lan_us(self) -> int: ...
 
     def release(self) -> None:
-        """Free the disk space of its files; it cannot be used any more."""
+        """Free the disk space of its files; the object cannot be used afterwards."""
         ...
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
-        """`frame` and the delay D of each row, in microseconds (BIGINT), of two nodes.
+        """Return `frame` with a column of delays D between two nodes, in microseconds (BIGINT).
 
         Parameters
         ----------
         frame : DataFrame
+            The rows.
         a, b : str
             Columns with the routers of two different nodes; NULL gives 0 (no hop).
         into : str
-            Name of the new column.
+            The name of the new column.
         """

@@ -1,4 +1,4 @@
-"""Refusing networks in which messages cannot be routed, without Spark."""
+"""Errors for networks in which messages cannot be routed; without Spark."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
 from scribe_spark.topology.graph import Graph
 from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, refuse_long, route_block
 
-#: From so many routers routes are looked at, where a network could have routes that are too long.
+#: The number of routers whose routes are checked, if routes could be too long.
 _SOURCES = 64
 
 
 def check_routes(graph: Graph, tie: str, seed: int, most: int = MOST_ROUTERS) -> None:
     """Refuse a network whose routes cannot be found, or take too long.
 
-    Routes from some routers are looked at; `all_pairs` looks at all, where there are up to `most`.
+    The routes from some routers are checked; `all_pairs` checks all in networks with up to `most`
+    routers.
 
     Parameters
     ----------
     graph : Graph
-        As `topology.check` accepts it.
+        A graph that `topology.check` accepts.
     tie, seed
-        How equal weights are broken (`RunConfig`).
+        The settings `tie` and `seed`: the choice among routes of equal weight.
     most : int
-        With more routers than this, routes are those of fewest hops.
+        With more routers than this, routes have the fewest hops.
 
     Raises
     ------
     InputError
+        A route cannot be found or takes too long.
     """
     check_routable(graph, tie, most)
     routers, edges = graph.vertices["id"].to_numpy(), graph.edges
     links = None if len(routers) > most else LinkArrays.of(routers, edges, tie, seed)
     link_us = round(edges["delay_ms"].max() * MICROSECONDS) if len(edges) else 0
-    if (len(routers) - 1) * link_us < TOO_LONG:  # no route comes to a router twice
+    if (len(routers) - 1) * link_us < TOO_LONG:  # no route passes a router twice
         return
     if links is None:
         _check_hops(routers, edges[["src", "dst"]].to_numpy(), link_us)
@@ -50,8 +52,8 @@ def check_routes(graph: Graph, tie: str, seed: int, most: int = MOST_ROUTERS) ->
 def _check_hops(routers: np.ndarray, ends: np.ndarray, hop_us: int) -> None:
     """Refuse a network of equal links whose longest routes take too long.
 
-    A route takes no longer than two from any one router: those that are not looked at take less
-    than 2**32 microseconds, for which kernels that count delays have room.
+    A route takes no longer than two routes from any one router: unchecked routes take less than
+    2**32 microseconds, which kernels that count delays can store.
     """
     src, dst = np.searchsorted(routers, ends.T)
     graph = csr_array((np.ones(len(src)), (src, dst)), shape=(len(routers), len(routers)))
@@ -60,6 +62,6 @@ def _check_hops(routers: np.ndarray, ends: np.ndarray, hop_us: int) -> None:
 
 
 def _hops(graph: csr_array, source: int) -> np.ndarray:
-    """Return the hops from a router to all: int64, shape (R,)."""
+    """Return the hops from a router to all others: int64, shape (R,)."""
     _, before = breadth_first_order(graph, source)
     return depths(np.where(before < 0, NONE, before).astype(np.int64))

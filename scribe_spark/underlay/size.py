@@ -1,4 +1,4 @@
-"""The number of links of a network, by the paper's count and as they exist."""
+"""The number of links of a network, by the paper's count and by the existing links."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ class Size:
 
     @property
     def existing_links(self) -> int:
-        """Directed links that exist: core links and each node's two LAN links."""
+        """The number of existing directed links: core links and each node's two LAN links."""
         return self.core_links + 2 * self.nodes
 
     @property
     def paper_slots(self) -> int:
-        """The paper's denominator: core links and 100 LAN slots a router, both directions."""
+        """The paper's number of links: core links and 100 LAN slots per router, in both
+        directions.
+        """
         return self.core_links + _SLOTS_PER_ROUTER * self.routers
 
     @property
     def has_slot_for_each_link(self) -> bool:
-        """Return whether a mean per slot has a meaning: more nodes would share slots."""
+        """True if there is a slot for each LAN link; otherwise a mean per slot has no meaning."""
         return self.existing_links <= self.paper_slots

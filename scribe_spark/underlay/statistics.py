@@ -1,4 +1,4 @@
-"""Statistics of a network, for a look at it before a run."""
+"""Statistics of a network, to check it before a run."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from scribe_spark.topology.checks import MOST_ROUTERS
 from scribe_spark.topology.graph import Graph
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 
-#: Routers whose routes are looked at, where all are too many.
+#: The number of routers whose routes are counted in a large network.
 _SAMPLE = 200
 
-#: Routes in memory at once.
+#: The number of routes in memory at once.
 _ROUTES = 2_500_000
 
 
 def statistics(graph: Graph, tie: str, seed: int) -> dict[str, str]:
-    """Sizes, and means over links and routes: name -> value as text.
+    """Return sizes and means over links and routes, as texts by name.
 
-    Means of routes are over ordered pairs of distinct routers; in a network of more than 10,000
-    routers over the pairs from 200 of them.
+    Means of routes are over ordered pairs of distinct routers; in a network with more than 10,000
+    routers, over the pairs from 200 of them.
 
     Parameters
     ----------
     graph : Graph
-        As :func:`~scribe_spark.topology.check` accepts it.
+        A graph that :func:`~scribe_spark.topology.check` accepts.
     tie, seed
-        How equal weights are broken (`RunConfig`).
+        The settings `tie` and `seed`: the choice among routes of equal weight.
     """
     routers, edges = graph.vertices["id"].to_numpy(), graph.edges
     links = LinkArrays.of(routers, edges, tie, seed)
@@ -51,12 +51,12 @@ def statistics(graph: Graph, tie: str, seed: int) -> dict[str, str]:
         "mean link delay": f"{edges['delay_ms'].mean() if len(edges) else 0:.2f} ms",
         "mean route delay": f"{delay_us / pairs / 1000:.2f} ms{note}",
         "mean route hops": f"{hops / pairs:.2f}{note}",
-        "connected": "yes",  # any other graph is refused when it is loaded
+        "connected": "yes",  # other graphs are refused when they are loaded
     }
 
 
 def _hops(pred: np.ndarray) -> int:
-    """Add up the hops of all routes of a block, in as many passes as the longest has bits."""
+    """Return the sum of the hops of all routes of a block, in log2(longest) passes."""
     is_source = pred < 0
     jump = np.where(is_source, np.arange(pred.shape[1], dtype=pred.dtype), pred)
     hops = (~is_source).astype(np.int64)
