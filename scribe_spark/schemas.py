@@ -253,6 +253,9 @@ GROUPS_CONTRACT: dict[str, StructType] = {
     "watched_trees": WATCHED_TREES,
 }
 
+#: That of a world whose publications have a size, where there are classes or regions of nodes.
+ROUND_PARTS_CONTRACT: dict[str, StructType] = {"rounds_by_part": ROUNDS_BY_PART}
+
 #: The tables that the experiments on the reference tree leave.
 REFERENCE_TREE_CONTRACT: dict[str, StructType] = {"reference_tree": REFERENCE_TREE}
 
@@ -354,6 +357,7 @@ WRITTEN: dict[str, StructType] = {
     "distributions": DISTRIBUTIONS,
     "metrics": METRICS,
     **WORLD_CONTRACT,
+    **ROUND_PARTS_CONTRACT,
     **GROUPS_CONTRACT,
     **REFERENCE_TREE_CONTRACT,
     "state_even": ROWS,

@@ -25,6 +25,7 @@ ROWS: dict[str, str] = {
     "schedule": "a publication",
     "link_bytes": "the payload on a directed link",
     "by_part": "a measure over the nodes of a class or region",
+    "rounds_by_part": "a measure over the nodes of a class or region in a round",
     "part_latencies": "a latency of a class or region, as in `latency_counts`",
     "events": "an event of a node",
     "rounds": "a measure of a round",

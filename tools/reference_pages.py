@@ -333,7 +333,7 @@ A world has `routers`, `links`, `nodes` and these tables; the last three need gr
 
 _OF_WORLDS = """
 - `--measures delay` or `link_stress` adds the tables `tree_edges`, `deliveries`, `latency` and `latency_counts` of a run, for the publications of the last round (rule S25); the column `publication` is then the round.
-- With `message_size` and classes or regions, `by_part` has a first column `round`.
+- `rounds_by_part` needs `message_size`, and classes or regions.
 - `memberships` has the trees after the last round; `parent` is NULL at a root and at a node without a parent.
 - `watched_trees` shows up to eight trees while they are repaired: before and after a round in which a node with children failed, then after each round until no orphan is left.
 """
@@ -351,7 +351,7 @@ _ABOUT_COLUMNS = """
 
 def tables_page() -> str:
     """``docs/tables.md``."""
-    of_a_world = schemas.WORLD_CONTRACT | schemas.GROUPS_CONTRACT
+    of_a_world = schemas.WORLD_CONTRACT | schemas.GROUPS_CONTRACT | schemas.ROUND_PARTS_CONTRACT
     parts = (
         (_ABOUT_TABLES, schemas.CONTRACT, _OF_RUNS),
         (_ABOUT_SYSTEMS, schemas.SYSTEMS_CONTRACT, _OF_SYSTEMS),

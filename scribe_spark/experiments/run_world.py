@@ -307,10 +307,10 @@ class _WorldRun:
         by_part = self._by_part() if self._is_split else None
         if by_part is not None:
             table = schemas.local_table(self.simulation.spark, by_part, schemas.ROUNDS_BY_PART)
-            tables["by_part"] = self.work.write_table("by_part", table)
+            tables["rounds_by_part"] = self.work.write_table("rounds_by_part", table)
         watched = all_told(self.watched) if self.config.scribe.has_groups else None
         latency = latency_of(self.work.folder.collect) if "latency_counts" in tables else None
-        page = render_world(rows, self.work.manifest, watched, latency)
+        page = render_world(rows, self.work.manifest, watched, latency, by_part)
         location = self.work.folder.write_page(page)
         world = {**self.work.manifest["world"], "tables": tables}
         self.work.save(self.work.manifest | {"world": world})

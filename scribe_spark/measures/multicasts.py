@@ -87,12 +87,6 @@ _BY_NAME: dict[str, dict[str, str]] = {
         **{f"duplicates.{of}": "copies" for of in ("mean", "p95", "max")},
     },
     "link_stress": _PACKETS,
-    "bytes": {
-        f"{kind}.{way}.{of}": "B"
-        for kind in ("bytes", "control_bytes")
-        for way in ("up", "down")
-        for of in ("mean", "p95", "max")
-    },
 }
 
 

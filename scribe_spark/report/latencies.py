@@ -68,13 +68,15 @@ def links_in_words(resolved: Mapping[str, Any]) -> str:
     return f": {sizes_in_words(size, order, links)}"
 
 
-def latencies_of_last_round(table: pd.DataFrame) -> dict[str, Any]:
+def latencies_of_last_round(table: pd.DataFrame, links: str = "") -> dict[str, Any]:
     """Return the values for the template from the last round that has latencies.
 
     Parameters
     ----------
     table : DataFrame
         A row for each round, a column for each measure.
+    links : str, optional
+        From :func:`links_in_words`, for the heading.
     """
     names = [name for name in table if _NAME.fullmatch(str(name))]
     some = table[names].dropna(how="all")
@@ -84,7 +86,7 @@ def latencies_of_last_round(table: pd.DataFrame) -> dict[str, Any]:
     order = in_order(str(name).partition(".")[0] for name in last.index)
     values = sorted(last.items(), key=lambda one: order.index(str(one[0]).partition(".")[0]))
     rows = [{"name": name, "value": float(value)} for name, value in values]
-    return latency_values(rows, f" in round {some.index[-1]}, the last one with multicasts")
+    return latency_values(rows, f" in round {some.index[-1]}, the last one with multicasts{links}")
 
 
 def latency_rows(metrics: Iterable[Mapping[str, Any]]) -> list[LatencyRow]:

@@ -158,6 +158,7 @@ def render(
         failures=failure_rows(metrics),
         failure_costs=COSTS,
         parts=parts_tables(by_part),
+        parts_table="by_part",
         overlays=OVERLAYS,
         published_numbers=numbers,
         met=met(numbers),

@@ -12,9 +12,10 @@ from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.cards import world_cards
 from scribe_spark.report.coverage import draw_coverage
-from scribe_spark.report.latencies import latencies_of_last_round
+from scribe_spark.report.latencies import latencies_of_last_round, links_in_words
 from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.page import Latency, Report, fill_template
+from scribe_spark.report.parts import parts_tables
 from scribe_spark.report.provenance import as_mapping, facts, origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.style import marked_style, system_styles
@@ -22,6 +23,7 @@ from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
 from scribe_spark.report.text import as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
 from scribe_spark.report.world_panels import (
+    BYTES_PANELS,
     GROUP_PANELS,
     PANELS,
     TREE_PANELS,
@@ -52,6 +54,7 @@ def render_world(
     manifest: Mapping[str, Any],
     watched: pd.DataFrame | None = None,
     latency: Latency | None = None,
+    by_part: pd.DataFrame | None = None,
 ) -> Report:
     """The page of a world.
 
@@ -65,6 +68,8 @@ def render_world(
         `schemas.WATCHED_TREES`, of a world with groups.
     latency : Latency, optional
         The deliveries of the last round by their latency.
+    by_part : DataFrame, optional
+        The measures of each round by class and region: `schemas.ROUNDS_BY_PART`.
     """
     from scribe_spark.worlds.summary import measures_by_round  # loads Spark
 
@@ -76,7 +81,7 @@ def render_world(
     figures: list[PageFigure] = []
     for title, panels in (
         ("Systems side by side", system_panels(table.columns)),
-        ("Scribe's trees", GROUP_PANELS),
+        ("Scribe's trees", (*GROUP_PANELS, *BYTES_PANELS)),
         ("Nodes and lookups", (*PANELS, _messages_panel(table))),
         ("The reference tree", TREE_PANELS),
     ):
@@ -105,7 +110,9 @@ def render_world(
             *_costs(manifest),
         ],
         cards=world_cards(table),
-        **latencies_of_last_round(table),
+        **latencies_of_last_round(table, links_in_words(as_mapping(manifest.get("resolved")))),
+        parts_table="rounds_by_part",
+        parts=parts_tables(None if by_part is None else _of_last_round(by_part)),
         coverage=coverage,
         has_latency_table=coverage is not None,
         sections=sections,
@@ -125,6 +132,12 @@ def render_world(
         phases=[],
     )
     return Report(html, {figure.name: figure.drawing for figure in figures})
+
+
+def _of_last_round(by_part: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the last round with deliveries."""
+    delays = by_part[by_part["measure"] == "delay_ms"]
+    return delays[delays["round"] == delays["round"].max()]
 
 
 def _is_steady(lines: Mapping[str, pd.Series]) -> bool:

@@ -79,6 +79,9 @@ _OF_SYSTEMS = {
     "latency.p50": ("Latency, median over all deliveries", "ms"),
     "latency.p99": ("Latency, 99th percentile over all deliveries", "ms"),
     "time_to_99.median": ("Time to 99 % of the members, median over the groups", "ms"),
+    "bytes.up.mean": ("Payload that a node sends, mean", "B per live node and round"),
+    "bytes.up.max": ("Payload that a node sends, maximum", "B per round"),
+    "control_bytes.up.mean": ("Control bytes that a node sends", "B per live node and round"),
     "rad.median": ("RAD, median over the groups", "times"),
     "rad.largest": ("RAD of the largest group", "times"),
     "rmd.median": ("RMD, median over the groups", "times"),
@@ -126,6 +129,17 @@ def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
         for name, (title, unit) in _OF_SYSTEMS.items()
     )
 
+
+#: Of a world whose publications have a size.
+BYTES_PANELS = (
+    Panel(
+        "payload-bytes",
+        "Payload that a node sends in a round",
+        "B",
+        {f"scribe.bytes.up.{end}": end for end in ("mean", "p95", "max")},
+        every_round=False,
+    ),
+)
 
 #: The systems whose links are compared in a world.
 _MULTICASTS = ("scribe", "ip_multicast", "naive_unicast")

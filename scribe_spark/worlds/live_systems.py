@@ -57,6 +57,7 @@ from scribe_spark.worlds.round_bytes import (
     MeasureBytes,
     byte_measures,
     byte_rows,
+    byte_units,
     bytes_of_kinds,
     part_table,
 )
@@ -82,6 +83,7 @@ def system_measures(system: System) -> dict[str, str]:
     """Return all measures of a system in a world's rounds with units, except messages by kind."""
     own = {**_COMMON, **system.world_measures}
     named = {f"{system.name}.{name}": unit for name, unit in own.items()}
+    named |= byte_units(system.name)
     return named | multicast_units(system.name, by_hops=system.may_go_by_hops)
 
 

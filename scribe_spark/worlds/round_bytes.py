@@ -39,7 +39,15 @@ _COUNTED = {
     "control_down": "control_bytes.down",
 }
 
+_ENDS = ("mean", "p95", "max")
+
 _BYTES = "bytes of a node"
+
+
+def byte_units(system: str) -> dict[str, str]:
+    """Return the measures of the bytes of a system with their units."""
+    names = (f"{system}.{measure}.{end}" for measure in _COUNTED.values() for end in _ENDS)
+    return dict.fromkeys(names, "B")
 
 
 def bytes_of_kinds(
@@ -128,8 +136,8 @@ def byte_measures(counted: Counted) -> dict[str, float]:
     found: dict[str, float | None] = {}
     for name, measure in _COUNTED.items():
         values = counted.histogram(name)
-        ends = {"mean": values.mean(), "p95": values.nearest_rank(95), "max": values.max}
-        found |= {f"{measure}.{end}": value for end, value in ends.items()}
+        ends = values.mean(), values.nearest_rank(95), values.max
+        found |= {f"{measure}.{end}": value for end, value in zip(_ENDS, ends, strict=True)}
     return {name: value for name, value in found.items() if value is not None}
 
 

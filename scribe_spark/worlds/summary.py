@@ -7,10 +7,11 @@ import math
 import pandas as pd
 
 from scribe_spark.systems import all_systems
-from scribe_spark.worlds.group_measures import GROUP_MEASURES
+from scribe_spark.worlds.group_measures import GROUP_MEASURES, SCRIBE
 from scribe_spark.worlds.group_measures import PREFIX as GROUP_PREFIX
 from scribe_spark.worlds.live_systems import system_measures
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
+from scribe_spark.worlds.round_bytes import byte_units
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES
 from scribe_spark.worlds.steady import steady_from
@@ -25,13 +26,16 @@ _ENDINGS = (".first", ".last", ".least", ".most", STEADY)
 #: counts, except those of multicasts.
 _COUNTS = ("messages.", GROUP_PREFIX)
 
+#: Scribe's measures that some rounds do not have.
+_OF_MULTICASTS = MULTICAST_MEASURES | byte_units(SCRIBE)
+
 
 def summary_units() -> dict[str, str]:
     """Return the unit of every statistic that :func:`summarise` may return."""
     return {
         f"{measure}{ending}": unit
         for measure, unit in (
-            *(ROUND_MEASURES | GROUP_MEASURES | MULTICAST_MEASURES | LIVE_TREE_MEASURES).items(),
+            *(ROUND_MEASURES | GROUP_MEASURES | _OF_MULTICASTS | LIVE_TREE_MEASURES).items(),
             *(one for s in all_systems() if s.world for one in system_measures(s).items()),
         )
         for ending in ("", *_ENDINGS)
@@ -64,7 +68,7 @@ def measures_by_round(rounds: pd.DataFrame) -> pd.DataFrame:
     table = rounds.pivot(index="round", columns="measure", values="value").sort_index()
     # a round has no row for a count of 0
     for name in table:
-        if name in MULTICAST_MEASURES:
+        if name in _OF_MULTICASTS:
             continue
         if name.startswith(_COUNTS):
             table[name] = table[name].fillna(0.0)
