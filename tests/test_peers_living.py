@@ -75,13 +75,15 @@ def test_a_row_for_each_system_in_each_world_that_is_there(tmp_path: Path) -> No
     looked_at = FAILURE[0] - 1 - FAILURE[1]
     scribe, gossip = rows[:2]
     # a round of 30 s: 1,500 messages of 50 nodes are one per node and second
-    assert [scribe[name] for name in ("control messages", "of Pastry")] == ["1", "8"]
-    assert "; 50 nodes at the start." in text
+    assert [
+        scribe[name] for name in ("control messages per node and second", "messages of Pastry")
+    ] == ["1", "8"]
+    assert "At the start there are 50 nodes." in text
     assert scribe["lost, %"] == f"{100 * 10 / looked_at / 120:.2g}"
-    assert scribe["payload, max"] == "7"
-    assert scribe["control, max"] == "2"
-    assert gossip["duplicates a delivery"] == "4"
-    assert gossip["control messages"] == "12.5"
+    assert scribe["link stress of payload, maximum"] == "7"
+    assert scribe["link stress of control, maximum"] == "2"
+    assert gossip["duplicates per delivery"] == "4"
+    assert gossip["control messages per node and second"] == "12.5"
     assert "*A round* is 30 s: of some systems." in text
     assert "3 of 48 are there." in text
     # rounds 1, 3, 4, ..., 7

@@ -289,13 +289,13 @@ _COLUMNS: dict[str, Callable[[Seen], float]] = {
     "in time, median group, %": lambda one: one.median_group,
     "lost, %": lambda one: one.share("lost"),
     **{label: _delay(name) for name, label in _DELAYS.items()},
-    "duplicates a delivery": lambda one: one.duplicates,
-    "control messages": lambda one: one.mean(one.control),
-    "of Pastry": lambda one: one.mean(one.of_pastry),
-    "payload, link stress mean": lambda one: one.link_stress("payload.mean_existing"),
-    "payload, max": lambda one: one.link_stress("payload.max"),
-    "control, link stress mean": lambda one: one.link_stress("control.mean_existing"),
-    "control, max": lambda one: one.link_stress("control.max"),
+    "duplicates per delivery": lambda one: one.duplicates,
+    "control messages per node and second": lambda one: one.mean(one.control),
+    "messages of Pastry": lambda one: one.mean(one.of_pastry),
+    "link stress of payload, mean": lambda one: one.link_stress("payload.mean_existing"),
+    "link stress of payload, maximum": lambda one: one.link_stress("payload.max"),
+    "link stress of control, mean": lambda one: one.link_stress("control.mean_existing"),
+    "link stress of control, maximum": lambda one: one.link_stress("control.max"),
 }
 
 
@@ -422,10 +422,9 @@ def page(out: Path, file: Path) -> str:
 def _legend(found: dict[tuple[str, str], list[Seen]]) -> Iterator[str]:
     """Yield the paragraphs below the table."""
     yield (
-        f"*Events*: {_SCENARIOS[_QUARTER]}; or churn with a mean lifetime. *Seeds*: worlds that "
-        f"were played; {_seed_words(found)} A number is the mean over the "
-        "seeds ± the standard deviation between seeds. *Rounds*: the rounds whose publications "
-        f"count. {STEADY_RULE}"
+        f"*Events*: {_SCENARIOS[_QUARTER]}; or churn with a mean lifetime. *Seeds*: the number of "
+        f"worlds; {_seed_words(found)} A number is the mean over the seeds ± the standard "
+        f"deviation between seeds. *Rounds*: the rounds whose publications count. {STEADY_RULE}"
     )
     yield ""
     yield (
@@ -434,17 +433,16 @@ def _legend(found: dict[tuple[str, str], list[Seen]]) -> Iterator[str]:
     )
     yield ""
     yield (
-        "*RAD, RDP*: over the members that one publication of each group reaches in its "
-        "round, relative to IP multicast from the root (Scribe, Bayeux) or from the source (other "
-        "systems; rules S25, S26, S34)."
+        "*RAD, RDP*: over the members that one publication of each group reaches in its round. "
+        "Delays are relative to IP multicast from the root (Scribe, Bayeux) or from the source "
+        "(other systems; rules S25, S26, S34)."
     )
     yield ""
     yield (
-        "*Control messages*: per live node and second, all messages but copies of publications. "
-        "*Of Pastry*: the messages that maintain the overlay below Scribe and Bayeux. GossipSub "
-        "has no overlay but its connections; flooding and CAN multicast repair their overlays "
-        "without messages (rules O1 to O9). *Link stress*: packets on a link that exists, of one "
-        "publication of each group, and of control in a second."
+        "*Control messages*: all messages of a system except copies of publications. *Messages of "
+        "Pastry* maintain the overlay of Scribe and Bayeux, also per node and second. Flooding and "
+        "CAN multicast have no messages of repair (rules O1 to O9). *Link stress*: packets on a "
+        "link, of one publication of each group (payload), and of one second (control)."
     )
 
 
