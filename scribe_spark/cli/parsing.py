@@ -59,6 +59,7 @@ class Command(click.Command):
             if rows:  # a section may have hidden flags only
                 with formatter.section(name.capitalize()):
                     if name in SECTION_TEXTS:
-                        formatter.write_text(SECTION_TEXTS[name])
-                        formatter.write("\n")
+                        indent = " " * formatter.current_indent
+                        text = click.wrap_text(SECTION_TEXTS[name], formatter.width, indent, indent)
+                        formatter.write(f"{text}\n\n")
                     formatter.write_dl(rows)
