@@ -407,7 +407,7 @@ def page(out: Path, file: Path) -> str:
             "This page compares systems in worlds with the same events: the same nodes fail and "
             "arrive, and in each round the same source of each group publishes. At the start there "
             f"are {_nodes(found)} nodes. *A round* is {longest}. `make peers-living` writes the "
-            "page (with `NODES=10000` of smaller worlds).",
+            "page.",
             "",
             f"![Share of deliveries by rounds, and RAD]({FIGURE})",
             "",
