@@ -1,8 +1,8 @@
-# `make help` tells what there is.
+# `make help` lists all targets.
 #
-# A user's value never becomes shell text: it is taken as it stands ($(value ...): make does not
-# expand it either), exported under a name of ours, and the recipes say "$SCRIBE_OUT".  The prefix
-# also keeps GROUPS clear of bash, which has a variable of that name.
+# A user's value never becomes shell text.  $(value ...) prevents that make expands it; it is exported
+# with the prefix SCRIBE_, and the recipes use "$SCRIBE_OUT".  Without the prefix, GROUPS would be a
+# variable of bash.
 
 PYTHON ?= python3
 VENV := .venv
@@ -27,47 +27,47 @@ args = $(if $(ARGS),$$SCRIBE_ARGS)
 .DELETE_ON_ERROR:
 
 .PHONY: help
-help: ## This list
+help: ## Print this list
 	@echo 'make TARGET [VARIABLE=value ...]'
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' Makefile
 	@echo
-	@echo 'Variables of run and sweep (each is the flag of that name; unset means the default):'
-	@echo '  NODES=100000    overlay nodes'
-	@echo '  GROUPS=1500     groups'
-	@echo '  SEED=1          key of every draw'
-	@echo '  OUT=out/run     folder or URL to write; report and verify read it; of paper out/paper'
+	@echo 'Variables of run and sweep (each sets the option of that name; unset means the default):'
+	@echo '  NODES=100000    number of nodes'
+	@echo '  GROUPS=1500     number of groups'
+	@echo '  SEED=1          seed of all random numbers'
+	@echo '  OUT=out/run     folder or URL to write; report and verify read it; the default of paper is out/paper'
 	@echo '  MASTER=local[*] Spark master'
-	@echo '  REMOTE=         Spark Connect server instead: sc://HOST:15002, or local[2]; notebooks take it too'
-	@echo '  CONFIG=         TOML file with any flag; flags win over it (run without one is the experiment of the paper)'
-	@echo '  ARGS=           more flags, for example ARGS="--overwrite --leaf-set 32"'
+	@echo '  REMOTE=         Spark Connect server in place of a master: sc://HOST:15002, or local[2]; also for notebooks'
+	@echo '  CONFIG=         TOML file with settings; options override it (without a file, run simulates the experiment of the paper)'
+	@echo '  ARGS=           more options, for example ARGS="--overwrite --leaf-set 32"'
 	@echo
-	@echo 'paper takes OUT, MASTER and ARGS too (ARGS="--experiments small_groups"), and:'
-	@echo '  SEEDS=10        topologies'
+	@echo 'Variables of paper: OUT, MASTER, ARGS (for example ARGS="--experiments small_groups"), and:'
+	@echo '  SEEDS=10        number of topologies'
 	@echo
-	@echo 'bench takes those of run, but OUT; it prints tables and writes bench.json.  Its own flags go into ARGS:'
+	@echo 'bench has the variables of run except OUT. It prints tables and writes bench.json. ARGS can have options of its own:'
 	@echo '  make bench NODES=10000'
-	@echo '  make bench ARGS="--sizes 10000,100000,1000000 --repeat 3"   and the growth exponent'
+	@echo '  make bench ARGS="--sizes 10000,100000,1000000 --repeat 3"   also how time grows with nodes'
 	@echo
-	@echo 'digests takes ARGS too: ARGS="--only NAME" for one, ARGS=--worlds for worlds alone, ARGS=--paper for the paper at seed 1.'
+	@echo 'Variables of digests: ARGS="--only NAME" for one result, ARGS=--worlds for worlds only, ARGS=--paper for the paper with seed 1.'
 	@echo
-	@echo 'PYTHON=python3 is the Python that .venv is made with (3.11 or newer).'
+	@echo 'PYTHON=python3 is the Python program for .venv (3.11 or newer).'
 
 .PHONY: run
-run: setup ## Simulate, measure and draw; the paper's experiment by default
+run: setup ## Simulate a run, measure it and draw its report; by default the paper's experiment
 	@set -f; $(SCRIBE) run $(foreach v,NODES GROUPS SEED OUT MASTER REMOTE CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: paper
-paper: setup ## All of Section IV over ten topologies; repeated, it goes on where it was
+paper: setup ## Run all experiments of the paper's Section IV over ten topologies; repeat the command to continue after an interruption
 	@set -f; $(SCRIBE) paper $(if $(findstring --overwrite,$(ARGS)),,--resume) \
 	  $(foreach v,SEEDS OUT MASTER REMOTE,$(call flag,$(v))) $(args)
 
 .PHONY: sweep
-sweep: setup ## A grid of runs: CONFIG=data/sweep_b.toml, or ARGS="--set b=1,2,4"
+sweep: setup ## Run all combinations of values of some settings: CONFIG=data/sweep_b.toml, or ARGS="--set b=1,2,4"
 	@set -f; $(SCRIBE) sweep $(foreach v,NODES GROUPS SEED OUT MASTER REMOTE CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: world
-world: setup ## Nodes come and go: CONFIG=data/world_mass_failure.toml, or ARGS="--generator churn"
+world: setup ## Simulate rounds in which nodes arrive and fail: CONFIG=data/world_mass_failure.toml, or ARGS="--generator churn"
 	@set -f; $(SCRIBE) world $(foreach v,NODES SEED OUT MASTER REMOTE CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: living
@@ -81,31 +81,31 @@ groups-results: setup ## Measure Scribe under failures, churn and crowds, and wr
 	@$(BIN)/python -m tools.groups_results out/groups --page docs/groups_results.md
 
 .PHONY: rad-under-churn
-rad-under-churn: setup ## RAD, RMD and node stress by rounds of churn, with and without the bottleneck remover: figure and table of docs/living.md
+rad-under-churn: setup ## Measure RAD, RMD and node stress under churn, with and without the bottleneck remover, and write figure and table of docs/living.md
 	@$(BIN)/python -m tools.rad_under_churn out/rad-under-churn
 	@$(BIN)/python -m tools.rad_under_churn out/rad-under-churn --page
 
 .PHONY: peers-living
-peers-living: setup ## Scribe, GossipSub and Bayeux under the same failures and churn, and write docs/peers_living.md (some hours; ARGS="--only NAME ..." plays some worlds)
+peers-living: setup ## Measure Scribe, GossipSub and Bayeux under the same failures and churn, and write docs/peers_living.md (some hours; ARGS="--only NAME ..." selects worlds)
 	@set -f; $(BIN)/python -m tools.peers_living out/peers-living $(args)
 	@$(BIN)/python -m tools.peers_living out/peers-living --page docs/peers_living.md
 
 .PHONY: reference-tree
-reference-tree: setup ## Costa and Frey's tree over a DHT: Figures 3 and 4; ARGS="--scaling 1000,1000000" for large ones
+reference-tree: setup ## Measure Costa and Frey's tree over a DHT (their Figures 3 and 4); ARGS="--scaling 1000,1000000" for large trees
 	@set -f; $(SCRIBE) reference-tree $(foreach v,SEED OUT MASTER REMOTE CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: reference-tree-results
-reference-tree-results: setup ## Measure that tree, larger degrees, up to 1,000,000 hosts, and write docs/reference_tree.md (half an hour)
+reference-tree-results: setup ## Measure that tree with up to 1,000,000 hosts, and write the tables of docs/reference_tree.md (half an hour)
 	@$(BIN)/python -m tools.reference_tree_results out/reference-trees
 	@$(BIN)/python -m tools.reference_tree_results out/reference-trees --page docs/reference_tree.md
 
 .PHONY: peers
-peers: setup ## Measure Scribe beside Bayeux, CAN, flooding and GossipSub, and write docs/peers.md (ARGS="--size 10000 150" for a smaller one)
+peers: setup ## Measure Scribe, Bayeux, CAN, flooding and GossipSub, and write docs/peers.md (ARGS="--size 10000 150" for a smaller network)
 	@set -f; $(BIN)/python -m tools.peers_results out/peers $(args)
 	@$(BIN)/python -m tools.peers_results out/peers --page docs/peers.md --readme README.md
 
 .PHONY: gossipsub-results
-gossipsub-results: setup ## GossipSub beside published numbers: the table of docs/gossipsub.md (a minute)
+gossipsub-results: setup ## Compare GossipSub with published numbers, and write the table of docs/gossipsub.md (a minute)
 	@$(BIN)/python -m tools.gossipsub_results docs/gossipsub.md
 
 .PHONY: report
@@ -113,27 +113,27 @@ report: setup ## Draw the report of OUT again from its tables
 	@set -f; $(SCRIBE) report $(foreach v,OUT MASTER REMOTE,$(call flag,$(v))) $(args)
 
 .PHONY: verify
-verify: setup ## Whether all tables of OUT are as they were written, whatever OUT holds
+verify: setup ## Check that all tables of OUT are as they were written
 	@set -f; $(SCRIBE) verify $(foreach v,OUT MASTER REMOTE,$(call flag,$(v))) $(args)
 
 .PHONY: compare
-compare: setup ## Runs or worlds side by side: ARGS="out/before out/after --fail-above 5%"
+compare: setup ## Compare runs or worlds: ARGS="out/before out/after --fail-above 5%"
 	@set -f; $(SCRIBE) compare $(call flag,OUT) $(args)
 
 .PHONY: test
-test: setup $(VENV)/.test ## Run the tests (ARGS= goes to pytest)
+test: setup $(VENV)/.test ## Run the quick tests (ARGS= are arguments of pytest)
 	@set -f; $(BIN)/python -m pytest $(args)
 
 .PHONY: test-slow
-test-slow: setup $(VENV)/.test ## Run the tests that take minutes each: kills, 1,000 rounds, no tricks
+test-slow: setup $(VENV)/.test ## Run the tests that take minutes
 	@set -f; $(BIN)/python -m pytest -m slow --dist load $(args)
 
 .PHONY: faults
-faults: setup $(VENV)/.test ## Put faults into kernels, one after the other, and see tests fail (ARGS= words of some faults' names)
+faults: setup $(VENV)/.test ## Inject faults into the code, one after the other, and check that tests fail (ARGS= words of the names of some faults)
 	@set -f; $(BIN)/python -m tools.try_faults $(args)
 
 .PHONY: test-cluster
-test-cluster: java wheel $(VENV)/.cluster .cluster/ready ## Test HDFS, S3 and a cluster without a shared disk: fetches 1.4 GB
+test-cluster: java wheel $(VENV)/.cluster .cluster/ready ## Test HDFS, S3 and a Spark cluster without a shared disk (downloads 1.4 GB)
 	@set -f; $(BIN)/python -m pytest -n 0 tests/cluster $(args)
 
 # two folders of jars, 1.4 GB, from Maven Central by Spark's own Ivy; again when Spark may be another
@@ -142,11 +142,11 @@ test-cluster: java wheel $(VENV)/.cluster .cluster/ready ## Test HDFS, S3 and a 
 	@touch $@
 
 .PHONY: digests
-digests: setup $(VENV)/.test ## Check that results are those recorded in tests/golden
+digests: setup $(VENV)/.test ## Compare results with those that are recorded in tests/golden
 	@set -f; $(BIN)/python tests/golden/digests.py $(args)
 
 .PHONY: bench
-bench: setup $(VENV)/.test ## Seconds, memory, rows and shuffled bytes, phase by phase
+bench: setup $(VENV)/.test ## Measure seconds, memory, rows and shuffled bytes of each phase
 	@set -f; $(BIN)/python -m benchmarks $(foreach v,NODES GROUPS SEED MASTER REMOTE CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: notebooks
@@ -156,28 +156,28 @@ notebooks: setup ## Run every notebook at a small size (NODES=2000 GROUPS=50)
 	  $(wildcard jobs/notebooks/*.py)
 
 .PHONY: lint
-lint: $(VENV)/.lint ## ruff, mypy, import-linter
+lint: $(VENV)/.lint ## Run ruff, mypy and import-linter
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 .PHONY: format
-format: $(VENV)/.lint ## Let ruff format and fix
+format: $(VENV)/.lint ## Format the code and fix it with ruff
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
 .PHONY: docs
-docs: setup ## Write the generated pages of docs/; PAPER=out/paper also the results, EXAMPLE=out/seed2 README's example, WORLD=out/world its world, BENCH=bench.json the timings
+docs: setup ## Write the generated pages of docs/; with PAPER=out/paper also the results, with EXAMPLE=out/seed2 README's example, with WORLD=out/world its world, with BENCH=bench.json the times
 	@set -f; $(BIN)/python -m tools.write_docs $(if $(PAPER),--paper "$$SCRIBE_PAPER") $(if $(EXAMPLE),--example "$$SCRIBE_EXAMPLE") $(if $(WORLD),--world "$$SCRIBE_WORLD") $(if $(BENCH),--bench $$SCRIBE_BENCH)
 	@$(BIN)/python -m tools.package_size
 
 .PHONY: tutorials
-tutorials: setup ## Play both tutorials, and write their outputs and pictures (four minutes)
+tutorials: setup ## Execute both tutorials, and write their outputs and pictures (four minutes)
 	@$(BIN)/python -m tools.tutorials
 
 .PHONY: site
-site: java $(VENV)/.docs out/gallery/made ## The pages of docs/ as a site that works from files, in site/, every link checked
+site: java $(VENV)/.docs out/gallery/made ## Build a website of all pages in site/, and check every link
 	$(BIN)/python -m mkdocs build --quiet
 	$(BIN)/python -m tools.check_site site
 
@@ -187,7 +187,7 @@ out/gallery/made: | setup
 	@touch $@
 
 .PHONY: wheel
-wheel: $(VENV)/.run ## The wheel, and the same as a zip for spark-submit --py-files, in dist/
+wheel: $(VENV)/.run ## Build the wheel, and a zip file for spark-submit --py-files, in dist/
 	rm -rf build dist
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 	@# Spark puts .zip on executors' path, not .whl
@@ -195,13 +195,13 @@ wheel: $(VENV)/.run ## The wheel, and the same as a zip for spark-submit --py-fi
 	rm -rf build
 
 .PHONY: dist
-dist: $(VENV)/.dist ## A release: the sdist and the wheel that an index takes, in dist/
+dist: $(VENV)/.dist ## Build a release in dist/: the source archive and the wheel
 	rm -rf build dist
 	$(BIN)/python -m build --outdir dist .
 	rm -rf build
 
 .PHONY: setup
-setup: java $(VENV)/.run .jars/asked .jars/recorded ## Python packages into .venv, GraphFrames' jar into .jars
+setup: java $(VENV)/.run .jars/asked .jars/recorded ## Install Python packages into .venv, and download GraphFrames' jar into .jars
 
 .PHONY: java
 java: # before anything is downloaded
@@ -210,7 +210,7 @@ java: # before anything is downloaded
 	@$(PYTHON) -m scribe_spark.runtime.java
 
 .PHONY: graphframes
-graphframes: java $(VENV)/.run ## Look for GraphFrames' jar again
+graphframes: java $(VENV)/.run ## Try again to download GraphFrames' jar
 	@$(BIN)/python -m scribe_spark.runtime.graphframes_jar .jars
 
 .jars/asked: | $(VENV)/.run
@@ -241,7 +241,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 .PHONY: clean
-clean: ## Remove what was built; .venv, .jars and runs stay
+clean: ## Remove what was built, but not .venv, .jars and runs
 	rm -rf build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	  .import_linter_cache spark-warehouse metastore_db derby.log
 	find scribe_spark tests jobs tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
