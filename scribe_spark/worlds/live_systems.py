@@ -40,7 +40,7 @@ from scribe_spark.measures.multicasts import (
     multicast_units,
 )
 from scribe_spark.measures.parts import NodeParts
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.tally import Tally
@@ -233,7 +233,7 @@ class LiveSystems:
         measures.update(self.multicasts.measures(taken, of, there))
         split += self.multicasts.by_part(taken, name)
 
-    def _play_clock(self, buckets: SystemPlayer, given: Given, done: SystemRound) -> None:
+    def _play_clock(self, buckets: SystemPlayer, given: Environment, done: SystemRound) -> None:
         """Write the times of a round's deliveries by the clock with bandwidth, if there is one."""
         if self.links is None or done.multicasts is None:
             return
