@@ -246,7 +246,7 @@ class LiveGroups:
 
     @property
     def parts(self) -> tuple[NodeParts, ...]:
-        """The classes and regions by which measures are split, where publications have a size."""
+        """The classes and regions by which measures are split; empty without sizes."""
         return self.multicasts.parts
 
     def see(

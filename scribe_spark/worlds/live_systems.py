@@ -115,7 +115,7 @@ class LiveSystems:
     by_hops : frozenset of str
         The systems whose copies arrive by the clock of hops.
     links : RoundLinks, optional
-        Of publications that have a size.
+        The links and sizes of publications, if these have a size.
     """
 
     systems: Mapping[str, SystemOnBuckets] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class LiveSystems:
         publications : pyarrow.Table
             The outcomes of the publications that are due: `schemas.PUBLICATIONS`.
         by_part : pyarrow.Table
-            Measures by class and region, where publications have a size: `schemas.ROUNDS_BY_PART`.
+            Measures by class and region, if publications have a size: `schemas.ROUNDS_BY_PART`.
         """
         measures: dict[str, float] = {}
         split: list[dict[str, Any]] = []
