@@ -11,7 +11,7 @@ from scribe_spark.config import WorldConfig
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.arrivals.wave import Given, states_in_buckets
+from scribe_spark.pastry.arrivals.wave import Environment, states_in_buckets
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.underlay.protocol import Kernel
@@ -34,5 +34,5 @@ class InMemory(Player):
         bounds = np.linspace(0, len(states.known), buckets + 1).astype(np.int64)
         engine = InTask(states_in_buckets(states, bounds))
         known, of_network = RingInMemory(states.known), (config.overlay, kernel, Observer(kinds))
-        given = Given(known, bounds, *of_network, seed=config.seed, world=config.world)
+        given = Environment(known, bounds, *of_network, seed=config.seed, world=config.world)
         return cls(engine, given, state.lives)

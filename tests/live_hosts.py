@@ -13,7 +13,7 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.lives import Lives
 from scribe_spark.pastry.player import Player
 from scribe_spark.reference_tree import ReferenceTree
@@ -61,7 +61,7 @@ class Hosts:
         """A world is resumed: the buckets know nothing of the tree."""
         engine = PoisonedTask([Tables() for _ in self.bounds[1:]])
         ring = RingInMemory(self.known)
-        given = Given(ring, self.bounds, OverlayConfig(leaf_set=8), None, Observer(()))
+        given = Environment(ring, self.bounds, OverlayConfig(leaf_set=8), None, Observer(()))
         self.player = Player(engine, given, self.lives)
 
     def change(self, alive: np.ndarray) -> dict[str, float]:

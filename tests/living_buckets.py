@@ -25,7 +25,7 @@ from scribe_spark.measures.multicasts import (
     copies_of,
 )
 from scribe_spark.pastry.arrivals.observer import Observer, ends_of
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
@@ -147,7 +147,7 @@ class SystemBuckets:
         Copies are (group, sender, receiver), by indices and positions.
         """
         player, facts = self.player(system), RingInMemory(self.ring)
-        given = Given(
+        given = Environment(
             facts, self.bounds, OverlayConfig(b=4, leaf_set=16), kernel, Observer(()), lives
         )
         measures = MulticastMeasures(names, lan_us=1000)

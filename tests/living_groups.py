@@ -29,7 +29,7 @@ from traffic import Traffic
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.player import Player
@@ -52,7 +52,7 @@ MEASURED = (GROUPS_MEASURED, *TREES_SEEN)
 _SOURCE = 2**32
 
 
-def measures(given: Given, round: GroupRound) -> list[RoundProgram]:
+def measures(given: Environment, round: GroupRound) -> list[RoundProgram]:
     """The programs that leave the tables :data:`MEASURED`."""
     every = np.arange(len(round.groups))
     return [MeasureGroups(given, round), SeeTrees(given, round, every)]

@@ -12,11 +12,11 @@ import pytest
 from spread_out import SpreadOut
 
 from scribe_spark import cli
-from scribe_spark.bayeux.handed_over import ENTRIES, Sums
 from scribe_spark.bayeux.joining import TREE
 from scribe_spark.bayeux.member_lists import LISTED, LISTS, Lists, NextHops, Record
 from scribe_spark.bayeux.routes import SENT
 from scribe_spark.bayeux.sessions import Sessions
+from scribe_spark.bayeux.table_views import ENTRIES, Sums
 from scribe_spark.can.space import Space
 from scribe_spark.can.zones import Zones
 from scribe_spark.config import Execution, RunConfig, WorldConfig
@@ -33,7 +33,7 @@ from scribe_spark.pastry.closeness import Keys
 from scribe_spark.scribe.duplicates import AGAIN, GOT, keep_got, note_got, publication_ids
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.settled import settled_round
-from scribe_spark.scribe.state import Got
+from scribe_spark.scribe.state import Received
 from scribe_spark.worlds import LiveGroups
 from scribe_spark.worlds.link_stress import LinkStress
 
@@ -300,7 +300,7 @@ class Receiver:
         self.rules = SimpleNamespace(deadline=5)
         self.ring = SimpleNamespace(node=np.array([nodes - 1]))
         entries = SimpleNamespace(member=np.ones(1, dtype=bool))
-        self.state = SimpleNamespace(size=nodes, got=Got(), entries=entries)
+        self.state = SimpleNamespace(size=nodes, got=Received(), entries=entries)
         self.tables, self.again = Tables(), Counter()
 
     def entry(self, group, node):

@@ -1,6 +1,6 @@
-"""Floods over edges by the clock with bandwidth: links of edges, and tables of first copies.
+"""Floods along edges, played by the clock with bandwidth: its input, and its results.
 
-The tables are those of `dissemination.Dissemination`, in whose place the clock is played.
+The results have the tables of `dissemination.Dissemination`, which the clock replaces.
 
 References
 ----------
@@ -20,22 +20,22 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Inbox, Tables
 
-#: The columns of first copies, and those of all copies, besides what copies carry.
+#: The columns of first copies, and the columns of all copies, in addition to the carried ones.
 _FIRST = ("publication", "room", "node", "at_us", "hops", "sender")
 _COPY = (*_FIRST, "first", "sent_us")
 
 
 @dataclass(frozen=True)
 class ReadEdges:
-    """Makes links of edges; picklable.
+    """Converts a table of edges to links of the clock; picklable.
 
     Attributes
     ----------
     clock : Clock
     edges : str
-        The table of edges: ``group, node, peer`` and what copies carry; a group is a topic.
+        The name of the table: ``group, node, peer`` and the carried columns; each group is a topic.
     carried : tuple of str
-        Columns of edges that copies carry to their receivers.
+        The columns of edges that copies carry to their receivers.
     """
 
     clock: Clock
@@ -63,16 +63,16 @@ _NOTHING = whole_numbers()
 
 @dataclass(frozen=True)
 class WriteFlood:
-    """Makes tables of first copies and of all copies of those of the clock; picklable.
+    """Converts the clock's results to tables of first copies and of all copies; picklable.
 
     Attributes
     ----------
     at_us : ndarray of int64, shape (P,)
-        When each publication is published, from which the times of first copies count.
+        The time of each publication in microseconds; the times of its first copies count from it.
     arrivals, copies : str
-        Names of the tables.
+        The names of the two tables.
     carried : tuple of str
-        As of :class:`ReadEdges`.
+        See :class:`ReadEdges`.
     """
 
     at_us: np.ndarray
@@ -82,7 +82,7 @@ class WriteFlood:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Return the columns of copies that the clock has to keep."""
+        """Return the columns of copies that the clock must keep."""
         return (*_COPY, *self.carried)
 
     def __call__(self, tables: Tables) -> None:

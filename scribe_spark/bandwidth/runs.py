@@ -76,7 +76,7 @@ class _WriteTables:
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
-        if ARRIVALS in tables:  # a bucket without nodes has none
+        if ARRIVALS in tables:  # a bucket without nodes has no such table
             self.write(tables)
         return {}
 

@@ -1,8 +1,8 @@
-"""The choice of the tasks that play windows.
+"""The choice of the tasks that play the windows of the clock.
 
-A window with few copies costs a task about a millisecond, and two tasks exchange messages twice a
-window, which costs as much.  So the first task plays the links of all buckets as one bucket, unless
-the tasks have many links.
+A window with few copies takes a task about a millisecond.  Two tasks exchange messages twice in a
+window, which takes as long.  So the first task plays all buckets as one bucket, unless there are
+very many links.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MANY_LINKS = 2**23
 def play_in_few_tasks(
     player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting, many: int = MANY_LINKS
 ) -> None:
-    """Play all windows as `play_windows` does, on all buckets as one bucket if that is faster.
+    """Play all windows like `play_windows`, with all buckets as one bucket if that is faster.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def play_in_few_tasks(
 def _play_as_one(
     links: list[Columns], bounds: np.ndarray, given: ClockSetting
 ) -> list[dict[str, Columns]]:
-    """Return the results of each bucket with nodes; `links` is empty afterwards."""
+    """Return the results of each bucket that has nodes; empties the list `links`."""
     parts = [links.pop(0) for _ in range(len(links))]
     if len(parts) > 1:
         parts = [concatenate([{n: compact(c) for n, c in one.items()} for one in parts])]

@@ -15,12 +15,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.bayeux.handed_over import HandedOver, Sums
 from scribe_spark.bayeux.joining import MEMBER, Join, Tree
 from scribe_spark.bayeux.member_lists import MEMBERS, NextHops, Record
 from scribe_spark.bayeux.multicast import Deliver, Ways, flood
 from scribe_spark.bayeux.next_hop import Settled
 from scribe_spark.bayeux.sessions import TABLE, Sessions
+from scribe_spark.bayeux.table_views import Sums, TableViews
 from scribe_spark.core.arrays import NONE
 from scribe_spark.dissemination import EDGES, START
 from scribe_spark.engine import Columns
@@ -70,13 +70,13 @@ class Joined:
     ----------
     overlay : PastryOverlay
     tables : BucketTables
-    rows : HandedOver
+    rows : TableViews
         Converts the tables to rows for measures.
     """
 
     overlay: PastryOverlay
     tables: BucketTables
-    rows: HandedOver
+    rows: TableViews
 
     def release(self) -> None:
         """Free the tables."""
@@ -120,7 +120,7 @@ def join_all(
     tables.play(Tree(sessions), "Bayeux TREE", progress)
     lists = (Record(sessions), NextHops(sessions), Sums(sessions))
     tables.play_in_turn(lists, "Bayeux lists", progress)
-    return Joined(overlay, tables, HandedOver(sessions, number))
+    return Joined(overlay, tables, TableViews(sessions, number))
 
 
 def multicast(

@@ -124,7 +124,7 @@ class Joining(FindNeighbours):
     source: np.ndarray
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Find neighbours; then route.
+        """Find the neighbours of zones (supersteps 0 and 1), then forward messages.
 
         The program writes NEIGHBOURS, EDGES (``group``, an index of floods, ``node, peer, face``),
         and for each superstep a table of received messages: ``kind, group, sender, receiver,

@@ -46,7 +46,7 @@ T = TypeVar("T")
 #: and yields new rows; both have the schema `ROWS`.
 Work = Callable[[Exchange, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-#: How often an action that loses tasks is run, at most.
+#: The maximal number of times that an action is run if it loses tasks.
 _TRIES = 4
 
 #: The time limit, in seconds, of the test that tasks can connect to each other.

@@ -48,7 +48,7 @@ def count_in_buckets(
     buckets: int,
     count: Callable[[dict[str, Columns]], Iterator[tuple[str, Columns]]],
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Count what meets in each bucket; return the columns of all buckets by name, in one Spark job.
+    """Count the rows in each bucket; return the columns of all buckets by name, in one Spark job.
 
     Parameters
     ----------

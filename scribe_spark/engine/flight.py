@@ -460,7 +460,7 @@ class Flight(BetweenTasks):
             stream.finish(last, 0.0 if peer in ended else _HURRY)
         wait = self._patience if error is None else min(self._patience, _HURRY)
         while (silent := self.inbox.wait_for_ends(self.peers, wait)) and error is None:
-            for peer in silent:  # a task that still writes its tables does answer
+            for peer in silent:  # a task answers even while it writes its tables
                 self._ask(peer)
         self._close()
         lost = [ended for ended in self.inbox.ended().values() if ended.why == "lost"]

@@ -94,7 +94,9 @@ class InTask:
         return sum(map(int, self.exchange.swap({}, str(here).encode())[1]))
 
     def bring(self, name: str) -> list[Columns] | None:
-        """Move a table, which all buckets have, to the first task; return None in the others.
+        """Move a table to the first task; return None in the other tasks.
+
+        All buckets must have the table.
 
         Returns
         -------
@@ -111,7 +113,7 @@ class InTask:
         return here + [columns for rank in sorted(came) for _, columns in of_frame(came[rank])]
 
     def hand_out(self, tables: Sequence[Mapping[str, Columns]] | None) -> None:
-        """Write tables of each bucket that the first task has made; others give None."""
+        """Send tables to each bucket from the first task; other tasks pass None."""
         if self.exchange is None:
             assert tables is not None
             own = dict(zip(self._own, tables, strict=True))

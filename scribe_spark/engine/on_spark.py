@@ -199,7 +199,7 @@ class BucketTables:
             at = min(stopped, default=len(turn) - 1)
             if len(stopped) <= 1:
                 break
-            self._discard(made)  # some buckets went on past a program in which others sent
+            self._discard(made)  # some buckets went too far: others sent messages before
             turn = turn[: at + 1]
         self._accept(made)
         self._forget(stopped.values())

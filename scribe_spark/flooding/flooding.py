@@ -22,7 +22,7 @@ from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import CONSTANT, ROWS, BucketTables, Layout, pack_rows
 from scribe_spark.flooding.flood import COPY, Flood, starting
 from scribe_spark.flooding.group_rings import GroupRings, known_of_places, place_bounds
-from scribe_spark.flooding.handed_over import HandedOver
+from scribe_spark.flooding.table_views import TableViews
 from scribe_spark.multicast import Multicast
 from scribe_spark.pastry.overlay import PastryOverlay, as_pastry
 from scribe_spark.progress import Progress
@@ -68,7 +68,7 @@ class Flooded:
     known : DataFrame
         The tables `LEAVES` and `CELLS` of the nodes.
     supersteps : int
-    rows : HandedOver
+    rows : TableViews
     owned : list of callable
         Functions that free resources of this flood.
     """
@@ -76,7 +76,7 @@ class Flooded:
     tables: BucketTables
     known: DataFrame
     supersteps: int
-    rows: HandedOver
+    rows: TableViews
     owned: list[Callable[[], None]]
 
     def edges(self) -> Batches:
@@ -116,7 +116,7 @@ def flood_overlay(
     """
     number, source = _sources(groups)
     ring, (known,) = overlay.ring, overlay.known
-    rows = HandedOver(ring.facts, ring.bounds, number, overlay.underlay.kernel)
+    rows = TableViews(ring.facts, ring.bounds, number, overlay.underlay.kernel)
     return _flood(overlay, ring, known, source, rows, perfect, progress)
 
 
@@ -144,7 +144,7 @@ def flood_groups(
     known = _known(overlay, ring, rings.begins)
     start = rings.find(np.arange(len(number)), facts.positions(source), size)
     places = distribute_arrays(ring.layout.spark, position=rings.position)
-    rows = HandedOver(
+    rows = TableViews(
         *(ring.facts, ring.bounds, number, overlay.underlay.kernel),
         *(rings.begins, facts, places[0]),
     )
@@ -196,7 +196,7 @@ def _flood(
     ring: BucketRing,
     known: DataFrame,
     source: np.ndarray,
-    rows: HandedOver,
+    rows: TableViews,
     perfect: bool,
     progress: Progress | None,
 ) -> Flooded:

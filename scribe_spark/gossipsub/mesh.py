@@ -400,7 +400,7 @@ class MaintainUnsettled(Maintain):
 
     A mesh is *settled* if its size is within the bounds and it has enough outbound links; a
     heartbeat does not change it.  So only the places act that were not settled after the previous
-    heartbeat, or have received messages since; :class:`Settle` records them.
+    heartbeat, or have received messages since; :class:`RecordUnsettled` records them.
 
     Attributes
     ----------
@@ -428,7 +428,7 @@ def _noted(tables: Tables) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Settle(TopicsProgram):
+class RecordUnsettled(TopicsProgram):
     """Record the places that are not settled after a heartbeat: see `MaintainUnsettled`.
 
     Attributes

@@ -547,7 +547,7 @@ class Lacking(PublicationProgram):
             np.searchsorted(wanted, topic), np.searchsorted(wanted, topic, side="right")
         )
         key = order[nth] * self._size + node[of]
-        if (key[1:] < key[:-1]).any():  # if a topic has two messages
+        if (key[1:] < key[:-1]).any():  # true only if a topic has several messages
             key = np.sort(key)
         return key[~arrivals.has(key)]
 

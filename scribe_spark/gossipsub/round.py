@@ -63,7 +63,7 @@ from scribe_spark.gossipsub.mesh import (
     Dial,
     Maintain,
     MaintainUnsettled,
-    Settle,
+    RecordUnsettled,
     Topics,
     TopicsProgram,
 )
@@ -247,7 +247,7 @@ def _maintain(player: SystemPlayer, topics: Topics, now: LivingRound) -> None:
     for phase in range(topics.rules.heartbeat_phases):
         player.play(MaintainUnsettled(topics, now.number, phase=phase, all_places=first))
     if not now.ends_round:
-        player.play(Settle(topics, first))
+        player.play(RecordUnsettled(topics, first))
 
 
 def _publish(

@@ -79,18 +79,18 @@ class _Meshes:
         return {**columns, "delay_us": delay_us, "mesh": mesh, "order": order}
 
     def _published(self, key: np.ndarray) -> np.ndarray:
-        """Return which links are of topics with messages: bool."""
+        """Return True for links of topics with new messages."""
         has = np.zeros(len(self.topics.number), dtype=bool)
         has[self.messages.topic[self.new]] = True
         return np.ones(len(key), dtype=bool) if has.all() else has[self.topics.space.split(key)[0]]
 
     def _of_sources(self, tables: Tables) -> Iterator[np.ndarray]:
-        """Yield the links on which sources send beside their meshes."""
+        """Yield the links outside the meshes on which sources send."""
         space, topic, source = self.topics.space, self.messages.topic, self.messages.source
         if self.topics.rules.flood_publish:
             place = distinct(key_of([topic[self.new], source[self.new]], space.size))
             yield space.at(read_table(Links, tables, CONNECTIONS), place)
-        if FANOUT in tables:  # of sources that do not subscribe
+        if FANOUT in tables:  # the peers of sources that do not subscribe
             message, peer = tables[FANOUT]["message"], tables[FANOUT]["peer"]
             yield space.key(key_of([topic[message], source[message]], space.size), peer)
 
@@ -134,7 +134,7 @@ class _Write:
 
 @dataclass(frozen=True)
 class _WriteHeartbeat:
-    """Adds to the tables of a heartbeat of a world those of the clock; picklable.
+    """Adds the clock's results to the tables of a heartbeat in a world; picklable.
 
     Copies to dead nodes are lost.
 
@@ -145,7 +145,7 @@ class _WriteHeartbeat:
     new : ndarray of int64
         The messages that are published now.
     announced : bool
-        Whether nodes announce messages by IDONTWANT.
+        True if nodes announce the messages by IDONTWANT.
     """
 
     copies: Copies
@@ -176,12 +176,12 @@ class _WriteHeartbeat:
 def publish_in_round(
     player: SystemPlayer, topics: Topics, messages: Messages, new: np.ndarray, now: LivingRound
 ) -> None:
-    """Publish messages that have a size, in a heartbeat of a world.
+    """Publish messages that have a size in a heartbeat of a world.
 
     Parameters
     ----------
     topics : Topics
-        With the subscribers of the round.
+        The topics, with the subscribers of the round.
     new : ndarray of int64
         The messages that are published now, ascending.
     """
@@ -192,7 +192,7 @@ def publish_in_round(
     clock = links.clock(player.facts, player.bounds, now.kernel, idontwant=idontwant)
     clock = replace(clock, validation_us=clock.validation_us or rules.processing_us)
     topic, source = messages.topic[new], messages.source[new]
-    # a source that does not subscribe has no mesh, and sends to all that it has dialled
+    # a source that does not subscribe has no mesh, and sends to all peers that it has dialled
     place = key_of([topic, source], topics.space.size)
     flood = ~topics.subscribers.directory.has(place) | rules.flood_publish
     published = links.publications(topic, source, flood=flood)

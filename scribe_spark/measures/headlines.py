@@ -26,7 +26,7 @@ _OF_WORLDS = (
 #: Headline measures of a world's nodes and lookups.
 _OF_ALL_WORLDS = (
     *("nodes.live", "leaf_sets.right", "cells.missing"),
-    "link_stress.payload.max",  # of Scribe
+    "link_stress.payload.max",  # Scribe's
     *("lookups.delivered", "lookups.right", "lookups.hops", "lookups.lost"),
 )
 

@@ -1,4 +1,4 @@
-"""Sizes of control messages: those of libp2p's protobufs, where they are known.
+"""Sizes of control messages, by libp2p's protobuf encoding where it defines them.
 
 References
 ----------
@@ -15,5 +15,5 @@ CONTROL_BYTES = {"IDONTWANT": 27, "IWANT": 27, "IHAVE": 61, "GRAFT": 39, "PRUNE"
 
 
 def size_of_control(kind: str, other: int) -> int:
-    """Return the bytes of a control message of a kind; `other` is what no protocol states."""
+    """Return the size in bytes of a kind of control messages; `other` if it is not defined."""
     return CONTROL_BYTES.get(kind, other)

@@ -1,8 +1,8 @@
 """Delay, node stress and link stress of a round's multicasts, for every system alike.
 
 The multicasts of a round are one publication of each group.  A system makes its tables readable as
-`HandsOver`; buckets count (:class:`MeasureMulticasts`), the counts are summed over buckets, and
-:meth:`MulticastMeasures.measures` computes numbers from the sums, by the formulas of runs.
+`MulticastTables`; buckets count (:class:`MeasureMulticasts`), the counts are summed over buckets,
+and :meth:`MulticastMeasures.measures` computes numbers from the sums, by the formulas of runs.
 
 References
 ----------
@@ -109,7 +109,7 @@ def multicast_units(
     return own | {f"{other}.{name}": unit for other in beside for name, unit in _PACKETS.items()}
 
 
-class HandsOver(Protocol):
+class MulticastTables(Protocol):
     """The interface through which measures read a system's tables in a bucket; picklable.
 
     Attributes
@@ -173,7 +173,7 @@ class HandsOver(Protocol):
 
 @dataclass(frozen=True)
 class SystemTables:
-    """The tables of a `SystemOnBuckets` as `HandsOver`.
+    """The tables of a `SystemOnBuckets` as `MulticastTables`.
 
     Attributes
     ----------
@@ -195,15 +195,15 @@ class SystemTables:
     beside: tuple[str, ...] = ()
 
     def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
-        """See `HandsOver`."""
+        """See `MulticastTables`."""
         return self.of_round
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
-        """See `HandsOver`."""
+        """See `MulticastTables`."""
         return tables.get(self.member_table, {}).get("key", whole_numbers())
 
     def deliveries(self, tables: Mapping[str, Columns], size: int) -> Columns:
-        """See `HandsOver`; deliveries to forwarders that are no members are left out."""
+        """See `MulticastTables`; deliveries to forwarders that are no members are left out."""
         came = tables.get(DELIVERED, {})
         if not came:
             return came
@@ -211,11 +211,11 @@ class SystemTables:
         return take(came, find_sorted(self.members(tables), place) >= 0)
 
     def copies(self, tables: Mapping[str, Columns]) -> Columns:
-        """See `HandsOver`."""
+        """See `MulticastTables`."""
         return tables.get(CARRIED, {})
 
     def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:
-        """See `HandsOver`."""
+        """See `MulticastTables`."""
         return None
 
 
@@ -306,14 +306,16 @@ class MulticastMeasures:
         """True if payloads must carry the delay since the source."""
         return "delay" in self.names or "link_stress" in self.names
 
-    def measures(self, taken: Mapping[str, Columns], of: HandsOver, nodes: int) -> dict[str, float]:
+    def measures(
+        self, taken: Mapping[str, Columns], of: MulticastTables, nodes: int
+    ) -> dict[str, float]:
         """Return the values of measures after a round, without those that have no value.
 
         Parameters
         ----------
         taken : mapping of str to Columns
             The tables :data:`MULTICASTS_MEASURED` of all buckets, and those that
-            `HandsOver.multicasts` reads.
+            `MulticastTables.multicasts` reads.
         nodes : int
             The number of nodes that are or were alive.
         """
@@ -383,11 +385,11 @@ class MeasureMulticasts(NodeProgram):
     Attributes
     ----------
     measured : MulticastMeasures
-    of : HandsOver
+    of : MulticastTables
     """
 
     measured: MulticastMeasures
-    of: HandsOver
+    of: MulticastTables
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""

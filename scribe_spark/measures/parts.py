@@ -95,12 +95,12 @@ def numbers_of_values(found: Histogram) -> dict[str, Any]:
 def count_in_parts(
     counts: Counts, parts: Iterable[NodeParts], name: str, nodes: np.ndarray, values: np.ndarray
 ) -> None:
-    """Count things of nodes by their values, the nodes of each part apart.
+    """Count things (such as deliveries) by their values, separately for the nodes of each part.
 
     Parameters
     ----------
     nodes, values : ndarray of int64
-        The number of the node of each thing, and its value.
+        The number of the node to which each thing belongs, and its value.
     """
     for one in parts:
         part = one.of_nodes(nodes)
@@ -111,12 +111,12 @@ def count_in_parts(
 def rows_of_parts(
     counted: Counted, parts: Iterable[NodeParts], system: str, measures: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """Return rows of `schemas.BY_PART` of a system, of what `count_in_parts` has counted.
+    """Return the counts of `count_in_parts` as rows of `schemas.BY_PART`.
 
     Parameters
     ----------
     measures : mapping of str to int
-        Name -> how many units of a value are one of the measure.
+        The name of a measure -> the number by which its counted values are divided.
     """
     rows = []
     for one in parts:

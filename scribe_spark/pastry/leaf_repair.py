@@ -17,7 +17,7 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.leaf_offers import SIDES, side_columns
 from scribe_spark.pastry.arrivals.observer import both_ways
-from scribe_spark.pastry.arrivals.wave import Given, NodeProgram
+from scribe_spark.pastry.arrivals.wave import Environment, NodeProgram
 from scribe_spark.pastry.states import LEAVES, NONE, States
 
 #: Tables.  _LOST: sides of leaf sets that lost leaves (``node``, ``side``).  _LONE: those without a
@@ -28,7 +28,7 @@ _LOST, _LONE, _OFFERED = "sides that lost leaves", "sides without leaves", "offe
 _QUESTION, _ANSWER = "question", "answer"
 
 
-def repair_leaf_sets(given: Given, number: int) -> list[Program | IfRows]:
+def repair_leaf_sets(given: Environment, number: int) -> list[Program | IfRows]:
     """Return the programs that send keep-alives, drop dead leaves and repair leaf sets.
 
     A live node drops a leaf once the leaf's death is detected.  The repair has rounds of questions.
@@ -283,7 +283,7 @@ class _Repair(NodeProgram):
         both = np.concatenate([held, offers], axis=1)
         out = _places_out(far, node[:, None], both, side[:, None])
         out = np.where(both >= 0, out, far)
-        order = np.argsort(out, axis=1, kind="stable")  # a leaf comes before an equal offer
+        order = np.argsort(out, axis=1, kind="stable")  # of equal rows, the leaf precedes the offer
         both, out = (np.take_along_axis(part, order, axis=1) for part in (both, out))
         new = order >= half
         repeated = np.zeros_like(new)

@@ -16,7 +16,7 @@ from scribe_spark import draws
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.program import AT, Together
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.closeness import Keys, roots
 from scribe_spark.pastry.live_route import LiveRoute
 from scribe_spark.pastry.lives import KnowsLives
@@ -78,7 +78,7 @@ def drawn_lookups(lives: KnowsLives, count: int, number: int, seed: int) -> Look
 
 
 def look_up(
-    given: Given, lookups: Lookups, besides: Sequence[Program] = ()
+    given: Environment, lookups: Lookups, besides: Sequence[Program] = ()
 ) -> list[Program | IfRows]:
     """Return the programs that make lookups and then drop the dead entries that were found.
 

@@ -16,7 +16,7 @@ from scribe_spark.engine import Program
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.in_turn import Steps
 from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.lives import KnowsLives, Lives
 
 
@@ -30,14 +30,16 @@ class Player:
     ----------
     engine : InTask or OnSpark
         Holds the tables of the buckets.
-    given : Given
+    given : Environment
         The environment of Pastry's programs, without lives.
     lives : Lives, optional
         The lives of all nodes, which the orchestrator changes between programs; None if all nodes
         are alive and there are no rounds.
     """
 
-    def __init__(self, engine: InTask | OnSpark, given: Given, lives: Lives | None = None) -> None:
+    def __init__(
+        self, engine: InTask | OnSpark, given: Environment, lives: Lives | None = None
+    ) -> None:
         self.engine, self._given = engine, given
         self._lives = None
         if lives is not None:
@@ -52,7 +54,7 @@ class Player:
         return self._lives
 
     @property
-    def given(self) -> Given:
+    def given(self) -> Environment:
         """The current environment, for a new program."""
         if self._lives is None:
             return self._given

@@ -10,12 +10,12 @@ from __future__ import annotations
 from scribe_spark.engine import Program
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.pastry.arrivals.arrival import maintenance
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.pastry.waves_of_round import WaveOfRound
 
 
-def maintain_tables(given: Given, purpose: str, number: int) -> list[Program | IfRows]:
+def maintain_tables(given: Environment, purpose: str, number: int) -> list[Program | IfRows]:
     """Return the programs in which each live node asks a random entry of each row for the row.
 
     The answers are rows from before the maintenance.  Dead entries that are asked are dropped and

@@ -1,4 +1,4 @@
-"""Dead entries of routing tables: removed when they are found, and repaired.
+"""Routing tables: nodes remove dead entries when they find them, and ask for replacements.
 
 References
 ----------
@@ -19,7 +19,7 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
 from scribe_spark.pastry.arrivals.observer import FOUND, both_ways
-from scribe_spark.pastry.arrivals.wave import Given, NodeProgram
+from scribe_spark.pastry.arrivals.wave import Environment, NodeProgram
 from scribe_spark.pastry.states import CELLS, States
 
 _ROWS = 2**14  # the number of nodes whose tables are searched in one step
@@ -28,7 +28,7 @@ _ROWS = 2**14  # the number of nodes whose tables are searched in one step
 _QUESTION, _ANSWER, _HOLES = "question", "answer", "holes"
 
 
-def close_phase(given: Given) -> IfRows:
+def close_phase(given: Environment) -> IfRows:
     """Return the program that removes entries that messages found dead, and repairs their cells."""
     return IfRows((FOUND,), (RepairTables(given),))
 

@@ -16,7 +16,7 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import distinct, whole_numbers
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.contacts import nearest_nodes
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.arrivals.waves import wave_size
 
 
@@ -41,7 +41,7 @@ class WaveOfRound:
 
     Attributes
     ----------
-    given : Given
+    given : Environment
         The environment; the lives in it are those before or after the wave.
     arriving : ndarray of int64, shape (w,)
         The positions of the arriving nodes, ascending.
@@ -50,19 +50,19 @@ class WaveOfRound:
         The number of the round.
     """
 
-    given: Given
+    given: Environment
     arriving: np.ndarray
     order: np.ndarray
     number: int = 0
 
     @classmethod
-    def of(cls, given: Given, ordered: np.ndarray, number: int) -> WaveOfRound:
+    def of(cls, given: Environment, ordered: np.ndarray, number: int) -> WaveOfRound:
         """Return the wave of nodes that are given in their order of arrival."""
         place = np.argsort(ordered)
         return cls(given, ordered[place], place, number)
 
     @classmethod
-    def of_nobody(cls, given: Given) -> WaveOfRound:
+    def of_nobody(cls, given: Environment) -> WaveOfRound:
         """Return an empty wave."""
         return cls(given, whole_numbers(), whole_numbers())
 

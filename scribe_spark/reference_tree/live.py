@@ -21,7 +21,7 @@ from scribe_spark.core.arrays import NONE, distinct
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.reference_tree.bucket_searches import arrived, in_pieces, onward
 from scribe_spark.reference_tree.climb import climb, climbs_from
 from scribe_spark.reference_tree.hash_table import HashTable
@@ -61,14 +61,14 @@ class LiveHosts(HashTable):
 
     Attributes
     ----------
-    given : Given
+    given : Environment
         The facts of the round.
     """
 
-    given: Given
+    given: Environment
 
     @classmethod
-    def of(cls, given: Given, tree: ReferenceTree, assignment: str) -> LiveHosts:
+    def of(cls, given: Environment, tree: ReferenceTree, assignment: str) -> LiveHosts:
         """Return the hash table of the live nodes in a round."""
         return cls(given.facts, given.bounds, tree, assignment, given)
 
@@ -107,7 +107,7 @@ class _OfHosts:
 
 
 @dataclass(frozen=True)
-class Settle(_OfHosts):
+class AssignKeys(_OfHosts):
     """A program: assign the keys after a round's events, then play round 0 of the reconfiguration.
 
     If a bucket has no keysets from an earlier round, there is no tree yet, and no host computes.

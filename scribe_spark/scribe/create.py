@@ -1,4 +1,4 @@
-"""CREATE messages: routed to the groupId; the node that they reach becomes the root.
+"""CREATE messages are routed to the groupId; the node that they reach becomes the root.
 
 References
 ----------

@@ -40,11 +40,11 @@ def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
     state, entries = scribe.state, gone.entries
     saying = np.zeros(state.size, dtype=bool)
     saying[departing] = True
-    # 1. to parents
+    # 1. tell parents
     group, node = scribe.split(entries.key)
     up = saying[node] & (entries.parent >= 0)
     send_leave(scribe, group[up], node[up], entries.parent[up], entries.number[up])
-    # 2. to children
+    # 2. tell children
     pair, child = scribe.split(gone.children.key)
     group, parent = scribe.split(pair)
     told = saying[parent]

@@ -206,7 +206,7 @@ class Emitter:
         columns = dict(added)
         at = columns.pop("at")
         joins = Joins(**columns)
-        own = (joins.source == at) & scribe.is_root(joins.group, at)  # a new root's own
+        own = (joins.source == at) & scribe.is_root(joins.group, at)  # new roots
         still = own | _are_children(scribe, joins.group, at, joins.source)
         still &= _is_last(scribe, joins, at)
         self._call_join_handler(at[still], joins.take(still))

@@ -17,7 +17,7 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.duplicates import SOURCE
 from scribe_spark.scribe.scribe import Scribe
-from scribe_spark.scribe.state import ChildrenTable, Copies, Entries, Kept, cause
+from scribe_spark.scribe.state import ChildrenTable, Copies, Entries, Unacknowledged, cause
 
 #: The message to the parent: ``group, source, number`` (the join number).
 LEAVE = "LEAVE"
@@ -124,7 +124,7 @@ def _forget_kept(scribe: Scribe, dead: np.ndarray) -> None:
     group, publication = scribe.state.kept.group, scribe.state.kept.publication
     lost = dead[scribe.ring.positions(publication & SOURCE)]
     scribe.note(DIED_WITH_SOURCE, group=group[lost], publication=publication[lost])
-    scribe.state.kept = Kept(group[~lost], publication[~lost])
+    scribe.state.kept = Unacknowledged(group[~lost], publication[~lost])
 
 
 def _taken(table: _Table, which: np.ndarray) -> _Table:

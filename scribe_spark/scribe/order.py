@@ -31,7 +31,7 @@ from scribe_spark.scribe.duplicates import (
 )
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.sources import Sent
-from scribe_spark.scribe.state import Resent
+from scribe_spark.scribe.state import AcceptedLate
 
 
 def out_of_order(
@@ -115,7 +115,7 @@ def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
 def _remember_resent(scribe: Scribe, taken: Sent) -> None:
     """Record the publications of earlier rounds that roots accepted in this round."""
     old, again = scribe.state.resent, taken.publication >> SOURCE_BITS < scribe.number
-    scribe.state.resent = Resent(
+    scribe.state.resent = AcceptedLate(
         np.r_[old.group, taken.group[again]],
         np.r_[old.publication, taken.publication[again]],
         np.r_[old.taken, np.full(again.sum(), scribe.number)],
@@ -127,7 +127,7 @@ def _forget_resent(scribe: Scribe) -> None:
     state, old = scribe.state, scribe.state.resent
     kept = old.publication == state.newest[old.group]
     kept |= np.isin(old.group, state.lacking.key // state.size)
-    state.resent = Resent(old.group[kept], old.publication[kept], old.taken[kept])
+    state.resent = AcceptedLate(old.group[kept], old.publication[kept], old.taken[kept])
 
 
 def _forget_former_members(scribe: Scribe) -> None:

@@ -32,7 +32,7 @@ from scribe_spark.scribe.paths_to_root import forget_paths
 from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.sources import FATES, Sent
-from scribe_spark.scribe.state import Missing, Publications, ScribeState
+from scribe_spark.scribe.state import Publications, ScribeState, Undelivered
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ DUE, LEFT, ORPHANS, OVERLOADED = "scribe due", "scribe left", "scribe orphans", 
 
 
 @dataclass(frozen=True)
-class LookBack(RoundProgram):
+class EndOfRound(RoundProgram):
     """Record the outcomes of the round: deliveries, publications, orphans, overloaded nodes.
 
     Attributes
@@ -179,8 +179,8 @@ def note_deliveries(
     without = find_sorted(pairs, mine[which] * size + node) < 0
     which, node = which[without], node[without]
     none = np.full(len(which), -1)
-    without_it = Missing(group[which], publication[which], node, none)
-    state.missing = Missing.join(missing, without_it)
+    without_it = Undelivered(group[which], publication[which], node, none)
+    state.missing = Undelivered.join(missing, without_it)
 
 
 def _note_fates(scribe: Scribe, again: Sent) -> None:
@@ -191,7 +191,7 @@ def _note_fates(scribe: Scribe, again: Sent) -> None:
     keys = pending_keys(scribe, again.group, again.publication)
     order = np.argsort(keys)
 
-    def fates(rows: Publications | Missing) -> tuple[np.ndarray, np.ndarray]:
+    def fates(rows: Publications | Undelivered) -> tuple[np.ndarray, np.ndarray]:
         at = find_sorted(keys[order], pending_keys(scribe, rows.group, rows.publication))
         return at >= 0, again.fate[order][at]
 

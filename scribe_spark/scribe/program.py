@@ -20,7 +20,7 @@ from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import AT, append
 from scribe_spark.overlay.next_hop import NextHop
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.states import States
 from scribe_spark.scribe.figures import deliver_leave
 from scribe_spark.scribe.group_keys import Groups
@@ -122,7 +122,7 @@ class GroupRound:
             incarnation = np.broadcast_to(np.int64(NONE), nodes)
         return BucketState(tables, writes, nodes, incarnation, len(self.groups))
 
-    def scribe(self, given: Given, bucket: int, tables: Tables, state: ScribeState) -> Scribe:
+    def scribe(self, given: Environment, bucket: int, tables: Tables, state: ScribeState) -> Scribe:
         """Return the Scribe software of a bucket's nodes with the state `state`."""
         ring, make, rule = given.facts.ring, None, None
         if self.rule is not None:
@@ -161,7 +161,7 @@ class RoundProgram(ABC):
 
     Attributes
     ----------
-    given : Given
+    given : Environment
         The environment that Pastry's programs also use.
     round : GroupRound
     writes : tuple of str
@@ -170,7 +170,7 @@ class RoundProgram(ABC):
         The parts that it writes in a settled round, if they differ from `writes`.
     """
 
-    given: Given
+    given: Environment
     round: GroupRound
     writes: ClassVar[tuple[str, ...]] = ()
     settled_writes: ClassVar[tuple[str, ...] | None] = None

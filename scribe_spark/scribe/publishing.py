@@ -34,7 +34,7 @@ from scribe_spark.scribe.sources import (
 )
 
 
-class Settle(RoundProgram):
+class FinishTrees(RoundProgram):
     """Finish the trees: call joinHandler for added children, and update replicas.
 
     The program plays after the round's JOINs.  Nodes at which publications were delivered may

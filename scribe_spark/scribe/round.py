@@ -16,7 +16,7 @@ import numpy as np
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.events import Events, check_events, play_events
 from scribe_spark.pastry.lookups import Lookups, drawn_lookups, look_up
 from scribe_spark.pastry.player import Player
@@ -40,11 +40,11 @@ from scribe_spark.scribe.outcomes import (
     LEFT,
     ORPHANS,
     OVERLOADED,
-    LookBack,
+    EndOfRound,
     PublicationResults,
 )
 from scribe_spark.scribe.program import GroupRound, RoundProgram
-from scribe_spark.scribe.publishing import Settle
+from scribe_spark.scribe.publishing import FinishTrees
 from scribe_spark.scribe.refresh import HERE
 from scribe_spark.scribe.rejoin import DROPPED, EXTRA_JOINS, REFUSED_JOINS
 from scribe_spark.scribe.repairs import REPAIRED, CountRepairs, FindReached
@@ -53,8 +53,8 @@ from scribe_spark.scribe.state import table_of
 from scribe_spark.scribe.steps import growing, publishing
 from scribe_spark.scribe.unknown_members import RefuseUnknownMembers
 
-#: ``measures(given, round)`` returns the programs of a round's measures, played after `LookBack`.
-Measures = Callable[[Given, GroupRound], Sequence[Program]]
+#: ``measures(given, round)`` returns the programs of a round's measures, played after `EndOfRound`.
+Measures = Callable[[Environment, GroupRound], Sequence[Program]]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class _Steps:
         steps += [
             IfRows((table_of("unknown_members"),), (unknown,)),
             close_phase(given),
-            self._make(Settle),
+            self._make(FinishTrees),
             # 4. publications go to the roots and down the trees; heartbeats, lookups
             *publishing(self.player, self.round, *self.events.publish),
             *look_up(given, lookups, [self._make(EndRound)]),
@@ -157,7 +157,7 @@ def publication_results(taken: Mapping[str, Columns], name: str = DUE) -> Public
     return PublicationResults.sum_of(taken.get(name, {}))
 
 
-def _no_measures(given: Given, round: GroupRound) -> tuple[()]:
+def _no_measures(given: Environment, round: GroupRound) -> tuple[()]:
     """Return no programs, for rounds without measures."""
     return ()
 
@@ -216,6 +216,6 @@ def play_groups(
     entered = np.flatnonzero(player.lives.alive & ~was_alive)
     given = player.given
     left = tuple(name for name in ROWS if name not in (*tables, *_READ_LATER))
-    programs = [LookBack(given, round, is_last), *measures(given, round)]
+    programs = [EndOfRound(given, round, is_last), *measures(given, round)]
     programs += [_Forget(given.bounds, left)] if left else []
     return see_round(player, number, entered, lookups, tally, programs, tables)

@@ -22,7 +22,7 @@ from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry.arrivals.observer import Observer
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.player import Player
@@ -36,7 +36,9 @@ if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.scribe import ScribeConfig
 
 
-def settled_given(facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, seed: int = 0) -> Given:
+def settled_given(
+    facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, seed: int = 0
+) -> Environment:
     """Return the environment of a settled round; called on the driver.
 
     Parameters
@@ -49,7 +51,7 @@ def settled_given(facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, seed: in
     from scribe_spark.config import OverlayConfig  # not on executors
 
     nobody_arrives = OverlayConfig().for_tasks()
-    return Given(facts, bounds, nobody_arrives, kernel, Observer(()), seed=seed)
+    return Environment(facts, bounds, nobody_arrives, kernel, Observer(()), seed=seed)
 
 
 def rules_of_source(source: str) -> ScribeConfig:

@@ -25,7 +25,7 @@ from scribe_spark.scribe.replicas import has_replica
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.routing import Routing, begin_routes, go_on, one_hop_on
 from scribe_spark.scribe.scribe import Scribe
-from scribe_spark.scribe.state import Kept
+from scribe_spark.scribe.state import Unacknowledged
 
 #: The fates of a publication.  ``kept``: its source sends it again in the next round.  ``source
 #: died``: the source died while it kept the publication.
@@ -309,9 +309,9 @@ def finish_publications(scribe: Scribe, tables: Tables) -> Columns:
             fate[young & (fate == _NO_ROOT)] = _KEPT
             kept = np.flatnonzero(fate == _KEPT)
             parts = [{**sent, "fate": fate}]
-            scribe.state.kept = Kept(sent["group"][kept], sent["publication"][kept])
+            scribe.state.kept = Unacknowledged(sent["group"][kept], sent["publication"][kept])
         elif len(scribe.state.kept.group):
-            scribe.state.kept = Kept()
+            scribe.state.kept = Unacknowledged()
     if DIED_WITH_SOURCE in tables:
         died = tables[DIED_WITH_SOURCE]
         n = len(died["group"])

@@ -172,7 +172,7 @@ class Addresses(SortedTable):
 
 
 @dataclass(frozen=True)
-class Kept:
+class Unacknowledged:
     """Publications that sources send again until a root acknowledges them.
 
     Attributes
@@ -224,7 +224,7 @@ class Publications(Rows):
 
 
 @dataclass(frozen=True)
-class Missing(Rows):
+class Undelivered(Rows):
     """Members that did not receive a publication in its round.
 
     Attributes
@@ -243,7 +243,7 @@ class Missing(Rows):
 
 
 @dataclass(frozen=True)
-class Resent:
+class AcceptedLate:
     """Publications that a root accepted in a later round than that of publication.
 
     Attributes
@@ -260,7 +260,7 @@ class Resent:
 
 
 @dataclass
-class Lacking(SortedTable):
+class Behind(SortedTable):
     """Members that have not received the newest publication of their group; by (group, node).
 
     Attributes
@@ -273,7 +273,7 @@ class Lacking(SortedTable):
 
 
 @dataclass
-class Got(SortedTable):
+class Received(SortedTable):
     """Publications that nodes received and whose deadline has not passed, to count duplicates.
 
     The table is used between rounds; `duplicates` defines its keys.
@@ -360,7 +360,7 @@ class ScribeState:
         K, the number of nodes.
     incarnation : ndarray of int64, shape (K,)
         The round of each node's last arrival or recovery, or NEVER; all nodes know it.
-    kept : Kept
+    kept : Unacknowledged
     replicas : Replicas
     paths : Paths
     unknown_members : SortedTable
@@ -385,16 +385,16 @@ class ScribeState:
     replicas: Replicas = field(default_factory=Replicas)
     paths: Paths = field(default_factory=Paths)
     addresses: Addresses = field(default_factory=Addresses)
-    kept: Kept = field(default_factory=Kept)
+    kept: Unacknowledged = field(default_factory=Unacknowledged)
     unknown_members: SortedTable = field(default_factory=SortedTable)
     values: Values = field(default_factory=Values)
     dead_roots: DeadRoots = field(default_factory=DeadRoots)
     repairs: Repairs = field(default_factory=Repairs)
     publications: Publications = field(default_factory=Publications)
-    missing: Missing = field(default_factory=Missing)
-    resent: Resent = field(default_factory=Resent)
-    lacking: Lacking = field(default_factory=Lacking)
-    got: Got = field(default_factory=Got)
+    missing: Undelivered = field(default_factory=Undelivered)
+    resent: AcceptedLate = field(default_factory=AcceptedLate)
+    lacking: Behind = field(default_factory=Behind)
+    got: Received = field(default_factory=Received)
 
 
 # --- tables of a bucket
@@ -498,14 +498,14 @@ PARTS: dict[str, type | None] = {
     "replicas": Replicas,
     "paths": Paths,
     "addresses": Addresses,
-    "kept": Kept,
+    "kept": Unacknowledged,
     "unknown_members": SortedTable,
     "values": Values,
     "dead_roots": DeadRoots,
     "repairs": Repairs,
     "publications": Publications,
-    "missing": Missing,
-    "resent": Resent,
-    "lacking": Lacking,
-    "got": Got,
+    "missing": Undelivered,
+    "resent": AcceptedLate,
+    "lacking": Behind,
+    "got": Received,
 }

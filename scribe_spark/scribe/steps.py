@@ -21,7 +21,7 @@ from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.scribe.events import GroupEvents, PlayEvents
 from scribe_spark.scribe.join import SendJoins
 from scribe_spark.scribe.program import GroupRound
-from scribe_spark.scribe.publishing import Disseminate, Settle
+from scribe_spark.scribe.publishing import Disseminate, FinishTrees
 from scribe_spark.scribe.refresh import LeaveTrees, Refresh
 from scribe_spark.scribe.root import Failover, HandOver
 from scribe_spark.scribe.sources import FindRoots
@@ -65,4 +65,4 @@ def publishing(
     steps: list[Program | IfRows] = [FindRoots(given, round, group, source)]
     if not round.settled:
         steps += [close_phase(given)]
-    return [*steps, Settle(given, round), Disseminate(given, round)]
+    return [*steps, FinishTrees(given, round), Disseminate(given, round)]

@@ -105,7 +105,7 @@ _WAS_PARENT = "was a parent"
 class MeasureGroups(RoundProgram):
     """Count a round's group events and the trees after it: the table :data:`GROUPS_MEASURED`.
 
-    The program is played after `LookBack`.
+    The program is played after `EndOfRound`.
     """
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:

@@ -82,7 +82,7 @@ def _creates(
     may = groups.access.permits(MAY_CREATE, groups.numbers, creators)
     live = lifetimes.live(0)
     if not len(live):
-        return EventRows.of_groups(0, creators, CREATE, groups.numbers)  # refused elsewhere
+        return EventRows.of_groups(0, creators, CREATE, groups.numbers)  # refused later
     listed = groups.access.listed(MAY_CREATE)
     for place in np.flatnonzero(~(alive & may)):
         group = groups.numbers[place]

@@ -32,7 +32,7 @@ from scribe_spark.measures.multicasts import (
     MulticastMeasures,
 )
 from scribe_spark.measures.parts import NodeParts
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events, ImpossibleRound
 from scribe_spark.pastry.lives import KnowsLives
@@ -71,7 +71,7 @@ from scribe_spark.worlds.round_bytes import (
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 from scribe_spark.worlds.rows import EVENT_NAMES, NODE_EVENTS
 from scribe_spark.worlds.scribe_multicasts import ScribeTables
-from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, told_trees, trees_of
+from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, tree_rows, trees_of
 
 if TYPE_CHECKING:
     from scribe_spark.config import ScribeConfig
@@ -219,7 +219,7 @@ class LiveGroups:
         return np.searchsorted(groups.number, self.watched)
 
     def programs(
-        self, given: Given, round: RoundOfGroups, *, keeps_messages: bool
+        self, given: Environment, round: RoundOfGroups, *, keeps_messages: bool
     ) -> list[Program]:
         """Return the programs of a round's measures; they write :data:`MEASURE_TABLES`.
 
@@ -246,7 +246,7 @@ class LiveGroups:
 
     @property
     def parts(self) -> tuple[NodeParts, ...]:
-        """The classes and regions by which measures are split, where publications have a size."""
+        """The classes and regions by which measures are split; empty without sizes."""
         return self.multicasts.parts
 
     def see(
@@ -283,7 +283,7 @@ class LiveGroups:
         split = [*self.multicasts.by_part(taken, SCRIBE), *byte_rows(sent, self.parts, SCRIBE)]
         due = [publication_results(taken), publication_results(taken, LEFT)]
         after = trees_of(taken, self.watched_indices(groups), len(known))
-        trees = told_trees(number, before, after, groups, known, lives.alive)
+        trees = tree_rows(number, before, after, groups, known, lives.alive)
         joins = _extra_joins(taken.get(EXTRA_JOINS, {}), groups, known, kernel)
         outcomes = taken.get(OUTCOMES, {})
         return GroupRound(

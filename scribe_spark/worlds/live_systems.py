@@ -40,7 +40,7 @@ from scribe_spark.measures.multicasts import (
     multicast_units,
 )
 from scribe_spark.measures.parts import NodeParts
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.tally import Tally
@@ -115,7 +115,7 @@ class LiveSystems:
     by_hops : frozenset of str
         The systems whose copies arrive by the clock of hops.
     links : RoundLinks, optional
-        Of publications that have a size.
+        The links and sizes of publications, if these have a size.
     """
 
     systems: Mapping[str, SystemOnBuckets] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class LiveSystems:
         publications : pyarrow.Table
             The outcomes of the publications that are due: `schemas.PUBLICATIONS`.
         by_part : pyarrow.Table
-            Measures by class and region, where publications have a size: `schemas.ROUNDS_BY_PART`.
+            Measures by class and region, if publications have a size: `schemas.ROUNDS_BY_PART`.
         """
         measures: dict[str, float] = {}
         split: list[dict[str, Any]] = []
@@ -233,7 +233,7 @@ class LiveSystems:
         measures.update(self.multicasts.measures(taken, of, there))
         split += self.multicasts.by_part(taken, name)
 
-    def _play_clock(self, buckets: SystemPlayer, given: Given, done: SystemRound) -> None:
+    def _play_clock(self, buckets: SystemPlayer, given: Environment, done: SystemRound) -> None:
         """Write the times of a round's deliveries by the clock with bandwidth, if there is one."""
         if self.links is None or done.multicasts is None:
             return

@@ -23,11 +23,11 @@ from scribe_spark.reference_tree.live import (
     KEYSETS,
     LARGEST,
     TREE_MEASURED,
+    AssignKeys,
     FindParents,
     KeepLinks,
     LiveHosts,
     MeasureTree,
-    Settle,
     depths_of_fragments,
 )
 from scribe_spark.reference_tree.reconfiguration import COMPUTING, Reconfigure
@@ -79,7 +79,7 @@ def find_live_tree(kept: LiveTree, player: Player) -> None:
     """Compute the tree of the live nodes from scratch, unless the buckets have it."""
     if not player.has(KEYSETS):
         hosts = kept.hosts(player)
-        player.play(Together((Settle(hosts), FindParents(hosts))))
+        player.play(Together((AssignKeys(hosts), FindParents(hosts))))
         player.play(KeepLinks(hosts))
 
 
@@ -99,7 +99,7 @@ def live_tree_measures(kept: LiveTree, player: Player) -> dict[str, float]:
     """
     hosts, number = kept.hosts(player), 1
     # (FindParents computes the tree from scratch, for the comparison)
-    player.play(Together((Settle(hosts), FindParents(hosts))))
+    player.play(Together((AssignKeys(hosts), FindParents(hosts))))
     while player.has(COMPUTING):
         player.play(Reconfigure(hosts, number))
         number += 1

@@ -53,7 +53,7 @@ def check_in_this_process(config: WorldConfig) -> None:
     extent, path = extent_of(config), config.world.events
     groups = world_groups(config, extent)
     if config.scribe.has_groups and groups is None:
-        return  # a table of groups is not on this machine
+        return  # only Spark can read the table of groups
     _check_roots(config, groups)
     if path is None:
         generated(config, extent, groups)

@@ -84,7 +84,7 @@ def member_sources(
     place, nodes = place[order], members.nodes[order]
 
     def pool(at: int, alive: np.ndarray) -> Pool:
-        del alive  # members are alive
+        del alive  # not needed, because members are alive
         there = members.during(at)[order]
         return _first_of_each(place[there], nodes[there], len(numbers), publishers)
 

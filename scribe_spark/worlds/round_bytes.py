@@ -1,7 +1,8 @@
 """Bytes that the live nodes send and receive in a round, of payload and of control messages.
 
-Every message that a system counts in the round has bytes: those of a publication, or of a control
-message.  A message to a dead node is sent and not received; one of a node to itself has no bytes.
+Every message that a system counts in the round has a size: the size of a publication or of a
+control message.  A message to a dead node counts only at its sender.  A message from a node to
+itself has no bytes.
 
 References
 ----------
@@ -31,7 +32,8 @@ from scribe_spark.schemas import ROUNDS_BY_PART
 #: The table of counts that :class:`MeasureBytes` leaves; see `Counts`.
 BYTES_MEASURED = "measured bytes"
 
-#: What is counted of each node: as in the table `bytes` of a run -> the name of the measure.
+#: The counts of each node, by their columns in the table `bytes` of a run -> the name of the
+#: measure.
 _COUNTED = {
     "payload_up": "bytes.up",
     "payload_down": "bytes.down",
@@ -45,7 +47,7 @@ _BYTES = "bytes of a node"
 
 
 def byte_units(system: str) -> dict[str, str]:
-    """Return the measures of the bytes of a system with their units."""
+    """Return the names of a system's measures of bytes, with their units."""
     names = (f"{system}.{measure}.{end}" for measure in _COUNTED.values() for end in _ENDS)
     return dict.fromkeys(names, "B")
 
@@ -53,12 +55,13 @@ def byte_units(system: str) -> dict[str, str]:
 def bytes_of_kinds(
     payload: tuple[str, ...], control: tuple[str, ...], size: int, other: int
 ) -> dict[str, tuple[str, int]]:
-    """Return kind of message -> ``payload`` or ``control``, and the bytes of a message.
+    """Return kind of message -> (``payload`` or ``control``, size of a message in bytes).
 
     Parameters
     ----------
     size, other : int
-        Bytes of a publication, and of a control message whose size no protocol states.
+        The size in bytes of a publication, and of a control message whose size the protocol does
+        not define.
     """
     of = {kind: ("payload", size) for kind in payload}
     return of | {kind: ("control", size_of_control(kind, other)) for kind in control}
@@ -66,16 +69,16 @@ def bytes_of_kinds(
 
 @dataclass(frozen=True)
 class MeasureBytes(NodeProgram):
-    """Counts of the live nodes of a bucket by their bytes: the table :data:`BYTES_MEASURED`.
+    """A program: count a bucket's live nodes by their bytes, in the table :data:`BYTES_MEASURED`.
 
     Attributes
     ----------
     sizes : mapping of str to (str, int)
-        From :func:`bytes_of_kinds`; other kinds have no bytes.
+        The result of :func:`bytes_of_kinds`; other kinds have no bytes.
     parts : tuple of NodeParts
-        The nodes of each are counted apart, too.
+        The parts (classes, regions) whose nodes are also counted separately.
     keeps_messages : bool
-        Whether senders and receivers stay in the bucket; else they are forgotten.
+        True if senders and receivers stay in the bucket; otherwise they are deleted.
     """
 
     sizes: Mapping[str, tuple[str, int]]
@@ -95,7 +98,7 @@ class MeasureBytes(NodeProgram):
         return {_BYTES: concatenate([*parts, *self._bytes(tables)])}
 
     def _bytes(self, tables: Tables) -> Iterator[Columns]:
-        """Yield the bytes of the messages that the bucket has noted, by node."""
+        """Yield the bytes of the messages that the bucket has recorded, by node."""
         kinds, names = self.given.observer.kinds, list(_COUNTED)
         found: dict[str, np.ndarray] = {}
         for table in [name for name in tables if name.startswith(f"{TRAFFIC} ")]:
@@ -132,7 +135,7 @@ class MeasureBytes(NodeProgram):
 
 
 def byte_measures(counted: Counted) -> dict[str, float]:
-    """Return ``bytes.up.mean`` and so on, over live nodes: measure -> value."""
+    """Return the measures ``bytes.up.mean`` and so on over live nodes, by name."""
     found: dict[str, float | None] = {}
     for name, measure in _COUNTED.items():
         values = counted.histogram(name)
@@ -142,11 +145,11 @@ def byte_measures(counted: Counted) -> dict[str, float]:
 
 
 def byte_rows(counted: Counted, parts: tuple[NodeParts, ...], system: str) -> list[dict[str, Any]]:
-    """Return the rows of `schemas.BY_PART` of bytes."""
+    """Return the counted bytes as rows of `schemas.BY_PART`."""
     return rows_of_parts(counted, parts, system, {f"bytes.{name}": 1 for name in _COUNTED})
 
 
 def part_table(number: int, rows: list[dict[str, Any]]) -> pa.Table:
-    """Return `schemas.ROUNDS_BY_PART` of a round, of rows of `schemas.BY_PART`."""
+    """Return the rows of `schemas.BY_PART` of a round as `schemas.ROUNDS_BY_PART`."""
     schema = to_arrow_schema(ROUNDS_BY_PART)
     return pa.Table.from_pylist([{"round": number, **row} for row in rows], schema=schema)

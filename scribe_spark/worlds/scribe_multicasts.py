@@ -53,7 +53,7 @@ def system_of(measure: str) -> str:
 
 @dataclass(frozen=True)
 class ScribeTables:
-    """Scribe's tables of a round, as `measures.multicasts.HandsOver`.
+    """Scribe's tables of a round, as `measures.multicasts.MulticastTables`.
 
     Attributes
     ----------
@@ -100,20 +100,20 @@ class ScribeTables:
         )
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
-        """See `HandsOver`."""
+        """See `MulticastTables`."""
         entries = tables.get(table_of("entries"), {})
         return entries["key"][entries["member"]] if entries else whole_numbers()
 
     def deliveries(self, tables: Mapping[str, Columns], size: int) -> Columns:
-        """See `HandsOver`."""
+        """See `MulticastTables`."""
         return tables.get(DELIVERIES, {})
 
     def copies(self, tables: Mapping[str, Columns]) -> Columns:
-        """See `HandsOver`."""
+        """See `MulticastTables`."""
         return tables.get(PAYLOADS, {})
 
     def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray:
-        """See `HandsOver`."""
+        """See `MulticastTables`."""
         return tables.get(table_of("children"), {}).get("key", whole_numbers()) // size
 
 

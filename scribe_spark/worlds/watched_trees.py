@@ -145,7 +145,7 @@ _NO_ENTRIES = {
 }
 
 
-def told_trees(
+def tree_rows(
     number: int,
     before: Mapping[int, Tree],
     after: Mapping[int, Tree],

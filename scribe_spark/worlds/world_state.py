@@ -24,7 +24,7 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.observer import TRAFFIC, Observer
-from scribe_spark.pastry.arrivals.wave import Given, NodeProgram
+from scribe_spark.pastry.arrivals.wave import Environment, NodeProgram
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import Lives
 from scribe_spark.pastry.player import Player
@@ -137,7 +137,7 @@ class WorldState:
         taken = engine.take(HEADER, LIVES, INCARNATIONS)
         lives = Lives(**{name: np.array(column) for name, column in taken[LIVES].items()})
         observer = Observer(kinds_of(protocols))
-        given = Given(
+        given = Environment(
             *(facts, bounds, protocols.rules, protocols.kernel, observer),
             seed=protocols.seed,
             world=protocols.world,
@@ -294,7 +294,7 @@ class _Incarnation:
         return _SharedRound(**vars(round), share=self._share)
 
     def _share(self) -> SharedInFiles:
-        """Return the current values in a file."""
+        """Write the rounds to a file that tasks map into memory, if they have changed."""
         engine, before = self._player.engine, self._shared
         assert isinstance(engine, OnSpark)
         if before is None or not np.array_equal(before["round"], self.rounds):

@@ -22,7 +22,7 @@ from scribe_spark.scribe import order
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.sources import FATES, Sent
-from scribe_spark.scribe.state import Missing
+from scribe_spark.scribe.state import Undelivered
 from scribe_spark.scribe.upcalls import NOTHING, Calls
 
 
@@ -150,7 +150,7 @@ def test_members_come_and_go_and_get_anything_at_any_time(seed: int) -> None:
             for node in range(NODES)
             if (group, node) in had and (group, number, source, node) not in got
         ]
-        state.missing = Missing(*np.array(missing, dtype=np.int64).reshape(-1, 4).T)
+        state.missing = Undelivered(*np.array(missing, dtype=np.int64).reshape(-1, 4).T)
         # 3. which of them are out of order
         scribe = SimpleNamespace(
             best_effort=False,

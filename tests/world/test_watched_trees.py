@@ -14,7 +14,7 @@ from scribe_spark.worlds.watched_trees import (
     MOST_NODES,
     WATCHED,
     Tree,
-    told_trees,
+    tree_rows,
     trees_of,
     watched_groups,
     watched_rows,
@@ -62,7 +62,7 @@ def play(seed: int, buckets: int):
         after = trees_of(world.results[-1].tables, *every_group(world))
         assert_same(after, trees_seen(world))
         known, alive = world.overlay.states.known, world.overlay.alive
-        table = told_trees(number, before, after, world.groups, known, alive)
+        table = tree_rows(number, before, after, world.groups, known, alive)
         before = after
         columns = table.to_pydict()
         columns["parent"] = [-1 if parent is None else parent for parent in columns["parent"]]
@@ -113,7 +113,7 @@ def test_large_trees_are_not_told():
     many = tree.take(np.resize(np.arange(len(tree.node)), MOST_NODES + 1))
     for before, is_told in ((tree, True), (many, False)):
         known, alive = world.overlay.states.known, world.overlay.alive
-        told = told_trees(1, {group: before}, {group: tree}, world.groups, known, alive)
+        told = tree_rows(1, {group: before}, {group: tree}, world.groups, known, alive)
         assert (len(told) > 0) is is_told
 
 

@@ -16,17 +16,17 @@ from scribe_spark.pastry.arrivals.introductions import Introduce
 from scribe_spark.pastry.arrivals.join_messages import JoinMessages
 from scribe_spark.pastry.arrivals.maintenance import AskRows, TakeRows
 from scribe_spark.pastry.arrivals.nearby_search import Discover
-from scribe_spark.pastry.arrivals.wave import Given, Wave
+from scribe_spark.pastry.arrivals.wave import Environment, Wave
 
 
-def asking(given: Given, wave: Wave) -> Iterator[Program]:
+def asking(given: Environment, wave: Wave) -> Iterator[Program]:
     """Yield the programs by which arriving nodes ask existing nodes for rows and leaf sets."""
     if given.rules.contact == "discovered":
         yield Discover(given, wave)
     yield JoinMessages(given, wave)
 
 
-def entering(given: Given, wave: Wave) -> Iterator[Program]:
+def entering(given: Environment, wave: Wave) -> Iterator[Program]:
     """Yield the programs that tell other nodes of the arrived ones; they follow :func:`asking`."""
     yield Announce(given, wave)
     yield Exchange(given, wave)
@@ -34,7 +34,7 @@ def entering(given: Given, wave: Wave) -> Iterator[Program]:
         yield Introduce(given, wave)
 
 
-def maintenance(given: Given, wave: Wave, purpose: str, number: int) -> Iterator[Program]:
+def maintenance(given: Environment, wave: Wave, purpose: str, number: int) -> Iterator[Program]:
     """Yield the programs of one maintenance of all routing tables, see `AskRows`."""
     yield AskRows(given, wave, purpose, number)
     yield TakeRows(given, wave)

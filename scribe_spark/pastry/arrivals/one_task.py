@@ -20,7 +20,7 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.arrival import asking, entering, maintenance
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer
-from scribe_spark.pastry.arrivals.wave import Given, Wave, WaveInMemory, states_in_buckets
+from scribe_spark.pastry.arrivals.wave import Environment, Wave, WaveInMemory, states_in_buckets
 from scribe_spark.pastry.arrivals.waves import Plan
 from scribe_spark.pastry.states import States
 from scribe_spark.underlay.protocol import Kernel
@@ -73,7 +73,7 @@ def grow(
     """
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     tables = states_in_buckets(states, bounds)
-    given = Given(RingInMemory(known), bounds, rules, kernel, Observer(), seed=seed)
+    given = Environment(RingInMemory(known), bounds, rules, kernel, Observer(), seed=seed)
     wave = plan.wave
     for number in range(int(wave.max(initial=-1)) + 1):
         arriving = np.flatnonzero(wave == number)
@@ -88,7 +88,7 @@ def grow(
         yield Grown(number, states, live, messages)
 
 
-def programs(given: Given, wave: Wave, number: int) -> Iterator[Program]:
+def programs(given: Environment, wave: Wave, number: int) -> Iterator[Program]:
     """Yield the programs of a wave; in wave 0 there is no node to ask."""
     if number:
         yield from asking(given, wave)

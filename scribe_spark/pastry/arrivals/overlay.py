@@ -28,7 +28,7 @@ from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows, read_row
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer, counted
 from scribe_spark.pastry.arrivals.one_task import grow, programs
-from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.arrivals.waves import Plan, wave_ends
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.states import CELLS, LEAVES
@@ -98,7 +98,7 @@ def play_arrivals(
     tables = BucketTables(ring.layout, ring.layout.partition(first))
     if last + 1 < len(ends):
         later = _PlannedWaves.of(spark, ring, initial, kernel, rules, seed)
-        given = Given(ring.facts, ring.bounds, rules, kernel, Observer(), seed=seed)
+        given = Environment(ring.facts, ring.bounds, rules, kernel, Observer(), seed=seed)
         for number in range(last + 1, len(ends)):
             for program in programs(given, later.wave(number), number):
                 name = f"wave {number}, {type(program).__name__}"

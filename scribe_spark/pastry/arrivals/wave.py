@@ -73,7 +73,7 @@ class WaveInMemory:
 
 
 @dataclass(frozen=True)
-class Given:
+class Environment:
     """The environment of Pastry's programs: facts about nodes, and rules.
 
     Attributes
@@ -125,7 +125,7 @@ class Given:
 class NodeProgram:
     """A program that reads or changes leaf sets and routing tables."""
 
-    given: Given
+    given: Environment
 
     @property
     def bounds(self) -> np.ndarray:

@@ -36,7 +36,7 @@ _NODES_AT_ONCE = 2**12
 
 
 @dataclass(frozen=True)
-class HandedOver:
+class TableViews:
     """Converts the tables of a ring's buckets to rows for measures; picklable.
 
     Attributes

@@ -60,7 +60,7 @@ class Sums(SessionProgram):
 
 
 @dataclass(frozen=True)
-class HandedOver:
+class TableViews:
     """Converts the tables of buckets to rows for measures; picklable.
 
     Attributes
