@@ -125,7 +125,9 @@ def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | N
     cause = "publications" if config.bandwidth.schedule is None else "schedule"
     for system in systems_of_run(config.trees.variants, config.trees.systems):
         if not plays_schedules(system):
-            remedy = f"has {system.name}, which plays one publication of a group; leave out {cause}"
+            remedy = (
+                f"has {system.name}, which supports one publication per group; leave out {cause}"
+            )
             raise InputError("systems", system.name, remedy)
     path = config.bandwidth.schedule
     if path is None:
@@ -147,8 +149,8 @@ def _check_flooding(config: RunConfig) -> None:
     groups, nodes = config.groups.count or 0, config.overlay.nodes
     if config.flooding.over == "overlay" and groups * nodes > MOST_COPIES:
         remedy = (
-            f"sends every group's message to all nodes, {groups * nodes:,} copies, of which a run "
-            f"has room for {MOST_COPIES:,}; give group, or fewer groups"
+            f"sends every group's message to all nodes, {groups * nodes:,} copies; must be at most "
+            f"{MOST_COPIES:,}; give group, or fewer groups"
         )
         raise InputError("flooding_over", "overlay", remedy)
 

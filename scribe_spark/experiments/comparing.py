@@ -312,7 +312,7 @@ def _refuse_missing(folders: Sequence[str], rows: Sequence[Compared], limits: Li
         ]
         if lacks:
             some = in_series(lacks[:_NAMED], len(lacks))
-            remedy = f"lacks what --fail-above has a limit for: {some}"
+            remedy = f"has no value of measures with a limit in --fail-above: {some}"
             raise InputError("folder", folder, remedy)
 
 

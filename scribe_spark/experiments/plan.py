@@ -115,7 +115,7 @@ class Plan:
             folder.refuse_strange(self.owner)
             return None
         if not execution.resume:
-            remedy = "exists; use --resume to go on or --overwrite to replace it"
+            remedy = "exists; use --resume to continue or --overwrite to replace it"
             raise InputError("out", out, remedy)
         folder.refuse_strange_in_tables()
         return manifest

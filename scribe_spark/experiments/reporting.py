@@ -65,7 +65,7 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
         manifest, records = _manifest(folder)
         if _METRICS not in records.texts:
             done = listed(entry["name"] for entry in manifest["phases"])
-            remedy = f"holds no finished run (phases done: {done}); go on with --resume"
+            remedy = f"holds no finished run (phases done: {done}); continue with --resume"
             raise InputError("out", out, remedy)
         _refuse_damage(folder, _METRICS, folder.verify_text(_METRICS, records.texts[_METRICS]))
         for name in _READ:

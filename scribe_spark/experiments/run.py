@@ -127,7 +127,9 @@ class _Phases:
         """Return whether a phase was of the same systems and measures."""
         for kind, names in phase.registered(self._simulation).items():
             if entry.get("registered", {}).get(kind) != names:
-                self._progress.note(f"{phase.name}: other {kind} took part: computed again")
+                self._progress.note(
+                    f"{phase.name}: the saved tables are of other {kind}; computed again"
+                )
                 return False
         return True
 

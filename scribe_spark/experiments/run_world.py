@@ -215,7 +215,7 @@ class _WorldRun:
     def _goes_on(self, number: int) -> World:
         """The world as it was saved before a round."""
         self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
-        self.progress.note(f"goes on with round {number}")
+        self.progress.note(f"continues with round {number}")
         return self._saved_world(self.engine.name)
 
     def _saved_world(self, engine: str) -> World:

@@ -110,7 +110,7 @@ def refuse_deliveries(config: RunConfig, deliveries: int) -> None:
     """
     if deliveries > MOST_DELIVERIES:
         field = "publications" if config.bandwidth.schedule is None else "schedule"
-        makes = f"makes {deliveries:,} deliveries, of which a run has room for {MOST_DELIVERIES:,}"
+        makes = f"makes {deliveries:,} deliveries; must be at most {MOST_DELIVERIES:,}"
         remedy = f"{makes}; give fewer publications, or smaller groups"
         raise InputError(field, getattr(config.bandwidth, field), remedy)
 

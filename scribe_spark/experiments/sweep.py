@@ -183,7 +183,7 @@ def _check_grid(grid: Mapping[str, tuple[Any, ...]], kind: SweepKind) -> None:
             raise InputError(name, "", "needs at least one value, such as --set b=1,2,4")
         for place, value in enumerate(values):
             if redacted(value) != value:
-                remedy = "has a secret in it, which the name of the point's folder would tell"
+                remedy = "contains a secret, which the name of the point's folder would show"
                 raise InputError(name, value, remedy)
             if value in values[:place]:
                 raise InputError(name, value, "is swept twice; leave one of them out")
@@ -205,7 +205,7 @@ def _sets(texts: Sequence[str], kind: SweepKind) -> dict[str, tuple[Any, ...]]:
         try:
             (cells,) = csv.reader([rest], skipinitialspace=True, strict=True) if rest else [[]]
         except (csv.Error, ValueError):
-            remedy = 'must be values separated by commas, "quoted" where they hold one'
+            remedy = 'must be values separated by commas; put a value with a comma in "quotes"'
             raise InputError(name, rest, remedy) from None
         grid[name] = tuple(kind.fields[name].kind.parse(name, cell.strip()) for cell in cells)
     return grid
