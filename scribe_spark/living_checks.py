@@ -53,7 +53,7 @@ class CheckedSystem(SystemOnBuckets):
     def __post_init__(self) -> None:
         if not isinstance(self.system, SystemOnBuckets):
             kind = type(self.system).__name__
-            raise self._fault(f"lives as a {kind}; give a SystemOnBuckets")
+            raise self._fault(f"its world returns a {kind}; return a SystemOnBuckets")
         for name in ("kept_in_buckets", "kept", "reads", "member_table", "merged", "state"):
             if not hasattr(self.system, name):
                 raise self._fault(f"has no {name}; see living.SystemOnBuckets")

@@ -431,7 +431,7 @@ def test_a_dry_run_tells_that_out_exists(call, tmp_path):
     (tmp_path / "manifest.json").write_text('{"resolved": {}, "phases": []}')
     code, out, err = call("run", "--out", str(tmp_path), "--dry-run")
     assert (code, tomllib.loads(out)["out"]) == (0, str(tmp_path))
-    says = "exists: without --dry-run this takes --resume or --overwrite"
+    says = "exists: without --dry-run, --resume or --overwrite is needed"
     assert err == f"{str(tmp_path)!r} {says}\n"
     assert call("run", "--out", str(tmp_path), "--overwrite", "--dry-run")[2] == ""
     unreadable = "its manifest.json cannot be read; use --overwrite"

@@ -132,5 +132,5 @@ def test_manifests_and_pages(tmp_path):
 
 
 def test_no_folder_is_called_by_a_secret():
-    with pytest.raises(InputError, match=r"members = 's3a://\*\*\*@.* has a secret in it"):
+    with pytest.raises(InputError, match=r"members = 's3a://\*\*\*@.* contains a secret"):
         Sweep(scribe_spark.RunConfig(), {"members": (MEMBERS,)})

@@ -198,7 +198,7 @@ def test_names_that_a_config_lacks_are_unknown():
         (
             RunConfig,
             {"lookups": 5},
-            "lookups = 5: applies to worlds only: a run multicasts one message to",
+            "lookups = 5: applies to worlds only: a run publishes one message to",
         ),
         (RunConfig, {"scribe.deadline": 2}, "scribe.deadline = 2: applies to worlds"),
         (RunConfig, {"world": {"publishers": 2}}, "world.publishers = 2: applies to worlds"),
@@ -278,7 +278,7 @@ def test_a_run_with_rounds_has_the_groups_and_timers_of_its_world(given):
     [
         (
             {"groups": 0},
-            "groups = 0: leaves nothing to multicast; scribe-spark world needs no gr",
+            "groups = 0: leaves nothing to publish; only scribe-spark world needs no gr",
         ),
         ({"knowledge": "out"}, "knowledge = 'out': applies to runs without rounds"),
         ({"write_knowledge": True}, "write_knowledge = True: applies to runs without rounds"),

@@ -40,7 +40,7 @@ def dry_run(
     check(execution.replace(overwrite=True) if undecided else execution)
     if undecided:
         there = f"{shown(execution.out)} exists"
-        tell(f"{there}: without --dry-run this takes --resume or --overwrite", err=True)
+        tell(f"{there}: without --dry-run, --resume or --overwrite is needed", err=True)
     tell_toml(resolved)
 
 

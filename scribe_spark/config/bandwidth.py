@@ -215,7 +215,7 @@ class BandwidthConfig(LinksConfig):
     @model_validator(mode="after")
     def _one_way_to_publications(self) -> BandwidthConfig:
         if self.schedule is not None and self.publications is not None:
-            remedy = "cannot stand beside schedule, which says all publications; leave out one"
+            remedy = "cannot be combined with schedule, which lists all publications; leave one out"
             raise InputError("publications", self.publications, remedy)
         last_us = ((self.publications or 1) - 1) * self.interval_us
         if last_us > units.MOST_MICROSECONDS:
@@ -263,7 +263,9 @@ def refuse_unplayable(config: Any) -> None:
     for system in sorted({"can", "gossipsub"} & systems):
         section = getattr(config, system)
         if section.clock == "hops":
-            raise InputError(f"{system}_clock", "hops", f"cannot be {with_sizes}; give time")
+            raise InputError(
+                f"{system}_clock", "hops", f"cannot be combined {with_sizes}; give time"
+            )
         if links.validation_us and section.processing_ms:
             remedy = "is the same time as validation; leave out one of them"
             raise InputError(f"{system}_processing_ms", section.processing_ms, remedy)

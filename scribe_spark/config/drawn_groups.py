@@ -54,7 +54,7 @@ class DrawnGroups(Section):
     @model_validator(mode="after")
     def _one_way_to_sizes(self) -> Self:
         if self.size is not None and self.custody is not None:
-            remedy = "has no effect beside custody, which says in how many groups a node is"
+            remedy = "cannot be combined with custody, which decides the sizes; leave one out"
             raise InputError("group_size", self.size, remedy)
         return self
 

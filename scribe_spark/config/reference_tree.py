@@ -109,7 +109,7 @@ class ReferenceTreeSection(Section):
     def _in_range(self) -> ReferenceTreeSection:
         """Refuse numbers out of bounds, and more hosts than keys."""
         if not self.hosts and not self.scaling:
-            raise InputError("hosts", "", "must have at least one number, or scaling must")
+            raise InputError("hosts", "", "must have at least one number if scaling has none")
         if not self.children:
             raise InputError("children", "", "must have at least one number")
         for name, numbers, least, most in (
@@ -172,8 +172,8 @@ class ReferenceTreeConfig(NetworkConfig):
             name = next(iter(given))
             raise InputError(name, given[name], "applies with --dht routed only; leave it out")
         for name, remedy in (
-            ("nodes", "is what scaling says; leave it out"),
-            ("node_ids", "is uniform here, as with dht = abstract; leave it out"),
+            ("nodes", "follows from scaling; leave it out"),
+            ("node_ids", "must be uniform, as with dht = abstract; leave it out"),
         ):
             if name in given:
                 raise InputError(name, given[name], remedy)

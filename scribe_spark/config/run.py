@@ -52,8 +52,8 @@ SECTIONS: dict[str, type[Section]] = {
 _OF_WORLDS: dict[str, str] = {
     **dict.fromkeys(
         (*RoundsConfig.flat_names().values(), *ScribeConfig.flat_names().values()),
-        "applies to worlds only: a run multicasts one message to each group, when trees are "
-        "mended after the last event; give it to scribe-spark world",
+        "applies to worlds only: a run publishes one message to each group, after the trees are "
+        "repaired; use scribe-spark world",
     ),
     "measures": "applies to worlds only: a run has all measures; leave it out",
     "reference_tree": "applies to worlds only; give --variants reference_tree",
@@ -152,7 +152,7 @@ class RunConfig(NetworkConfig):
         each, who = self.bandwidth.publications, self.bandwidth.published_by
         total = (each or 0) * (memberships if who == "everyone" else groups)
         if total > MOST_PUBLICATIONS:
-            remedy = f"makes {total:,}, of which a run has room for {MOST_PUBLICATIONS:,}"
+            remedy = f"makes {total:,} publications; must be at most {MOST_PUBLICATIONS:,}"
             raise InputError("publications", each, f"{remedy}; give fewer, or fewer groups")
 
     @model_validator(mode="after")
@@ -172,7 +172,9 @@ class RunConfig(NetworkConfig):
             wrong += [("bayeux_hops", self.bayeux.hops, "leaf_set", "give table")]
         for name, value, fault, remedy in wrong:
             if value == fault:
-                raise InputError(name, value, f"cannot be with {cause} = {given}; {remedy}")
+                raise InputError(
+                    name, value, f"cannot be combined with {cause} = {given}; {remedy}"
+                )
         refuse_unplayable(self)
         return self
 
@@ -216,7 +218,7 @@ class RunConfig(NetworkConfig):
         from scribe_spark.config.world import WorldConfig  # it imports this module
 
         if self.groups.count == 0:
-            remedy = "leaves nothing to multicast; scribe-spark world needs no groups"
+            remedy = "leaves nothing to publish; only scribe-spark world needs no groups"
             raise InputError("groups", 0, remedy)
         if "publications" in self.world.generators:
             remedy = "makes publications, but a run publishes once per group; leave it out"
@@ -225,9 +227,7 @@ class RunConfig(NetworkConfig):
             remedy = "applies to runs without rounds only; leave it out"
             raise InputError("knowledge", self.knowledge, remedy)
         if self.write_knowledge:
-            remedy = (
-                "applies to runs without rounds only: other runs start with all nodes; leave it out"
-            )
+            remedy = "applies to runs without rounds only: other runs need all nodes; leave it out"
             raise InputError("write_knowledge", True, remedy)
         WorldConfig.of_run(self)
         return self

@@ -49,7 +49,7 @@ class UsedWhen:
 
 def used_when(test: Test, needed: str) -> UsedWhen:
     """Return the mark of a field that has no effect without the flags in `needed`."""
-    return UsedWhen(test, f"has no effect without {needed}; give that, too")
+    return UsedWhen(test, f"has no effect without {needed}; give both")
 
 
 # --- networks

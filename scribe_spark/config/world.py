@@ -184,7 +184,7 @@ class WorldConfig(NetworkConfig):
         if not scribe.has_groups:
             return self
         if scribe.replicas > most:
-            remedy = f"must be at most {most}, half of leaf_set: so far a node knows its neighbours"
+            remedy = f"must be at most {most}, half of leaf_set: a node knows no farther neighbours"
             raise InputError("replicas", scribe.replicas, remedy)
         memberships = scribe.memberships(nodes, self.classes)
         refuse_lone_custody(scribe.custody, self.classes)

@@ -135,7 +135,7 @@ def run_again_where_lost(action: Callable[[], T], tries: int) -> T:
                 raise
             if tried == tries:
                 why = next(filter(None, found.groups()))
-                raise RunError(f"tasks were lost again and again: {why}") from error
+                raise RunError(f"tasks were lost repeatedly: {why}") from error
     raise ValueError(f"tries = {tries}")
 
 

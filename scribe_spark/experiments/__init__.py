@@ -1,4 +1,4 @@
-"""A run: the phases of one experiment over a folder, resumable; a sweep: a grid of runs; worlds."""
+"""Runs, which are resumable phases over a folder; sweeps, which are grids of runs; and worlds."""
 
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.comparing import Comparison, Limits, compare, missing_measures

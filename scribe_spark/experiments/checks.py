@@ -1,4 +1,4 @@
-"""Refusing bad input before Spark is started."""
+"""Errors for bad input before Spark starts."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def check(config: RunConfig, execution: Execution) -> None:
     Raises
     ------
     InputError
+        Something is bad.
     """
     if not config.has_rounds:
         refuse_buckets(execution, tasks=True)
@@ -68,18 +69,19 @@ def check(config: RunConfig, execution: Execution) -> None:
 
 
 def refuse_buckets(execution: Execution, *, tasks: bool = False) -> None:
-    """Refuse buckets where there are no rounds, and an engine where no trees are played.
+    """Refuse `buckets` without rounds, and an `engine` without trees.
 
     A run without rounds has a bucket for each partition.
 
     Parameters
     ----------
     tasks : bool
-        Whether tasks may keep the buckets.
+        True if tasks may keep the buckets.
 
     Raises
     ------
     InputError
+        A setting has no effect.
     """
     if execution.buckets is not None:
         remedy = (
@@ -113,19 +115,21 @@ def _check_trees(config: RunConfig) -> None:
 
 
 def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | None) -> None:
-    """Refuse systems that play one publication, and publications that no run can have.
+    """Refuse systems that support one publication per group, and impossible publications.
 
     Parameters
     ----------
     sizes : Series or None
         The number of members of each group; None if they are not known yet.
     graph : Graph or None
-        The network; None where Spark reads it.
+        The network; None if Spark reads it.
     """
     cause = "publications" if config.bandwidth.schedule is None else "schedule"
     for system in systems_of_run(config.trees.variants, config.trees.systems):
         if not plays_schedules(system):
-            remedy = f"has {system.name}, which plays one publication of a group; leave out {cause}"
+            remedy = (
+                f"has {system.name}, which supports one publication per group; leave out {cause}"
+            )
             raise InputError("systems", system.name, remedy)
     path = config.bandwidth.schedule
     if path is None:
@@ -147,14 +151,14 @@ def _check_flooding(config: RunConfig) -> None:
     groups, nodes = config.groups.count or 0, config.overlay.nodes
     if config.flooding.over == "overlay" and groups * nodes > MOST_COPIES:
         remedy = (
-            f"sends every group's message to all nodes, {groups * nodes:,} copies, of which a run "
-            f"has room for {MOST_COPIES:,}; give group, or fewer groups"
+            f"sends every group's message to all nodes, {groups * nodes:,} copies; must be at most "
+            f"{MOST_COPIES:,}; give group, or fewer groups"
         )
         raise InputError("flooding_over", "overlay", remedy)
 
 
 def _check_knowledge(config: RunConfig) -> None:
-    """Refuse tables that cannot be saved, or read as this run's."""
+    """Refuse tables that cannot be saved, or that do not fit to this run."""
     kind = check_overlay(config.overlay)
     if config.write_knowledge and not kind.randomised:
         remedy = f"is for the overlays of Pastry, not for {kind.name}"
@@ -165,11 +169,12 @@ def _check_knowledge(config: RunConfig) -> None:
 
 
 def check_out(plan: Plan) -> None:
-    """Refuse a local OUT that cannot be gone on with or replaced, is in use, or has no room.
+    """Refuse a local OUT that cannot be continued or replaced, is in use, or has no space.
 
     Raises
     ------
     InputError
+        OUT cannot be used.
     """
     out = plan.execution.out
     if is_local(out):
@@ -180,17 +185,18 @@ def check_out(plan: Plan) -> None:
 
 
 def refuse_local_lock(out: str) -> None:
-    """Refuse a local OUT where a run of this machine is at work.
+    """Refuse a local OUT that another run of this machine uses.
 
     Raises
     ------
     InputError
+        OUT is in use.
     """
     names, read = local_contents(out)
     if LOCK not in names:
         return
     try:
         text = read(LOCK)
-    except (OSError, UnicodeDecodeError):  # it has just been given back, or cannot be read
+    except (OSError, UnicodeDecodeError):  # the lock was just released, or cannot be read
         return
     refuse_locked(out, text)

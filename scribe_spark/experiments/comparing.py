@@ -23,27 +23,27 @@ from scribe_spark.report import Compared, Side, compared_measures, figure_files,
 from scribe_spark.report.text import as_text
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
-#: The files that a comparison leaves.
+#: The files that a comparison writes.
 PAGE, ROWS, JSON = "compare.html", "compare.csv", "compare.json"
 
 #: The table of deliveries by their latency.
 _COUNTS = "latency_counts"
 
-#: Differences of numbers that would be equal without rounding.
+#: Numbers with a smaller difference are equal but for rounding.
 _ROUNDING = 1e-9
 
-#: Names of missing measures in a line.
+#: The greatest number of missing measures in a line.
 _NAMED = 3
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The greatest differences from the first folder, in per cent of its value, that are allowed.
+    """The allowed differences from the first folder, in per cent of its value.
 
     Attributes
     ----------
     headlines : float, optional
-        The limit of every headline measure that has none of its own.
+        The limit of every headline measure without its own limit.
     measures : mapping of str to float
         Measure -> its own limit.
     """
@@ -53,11 +53,12 @@ class Limits:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Limits:
-        """Read limits as users type them.
+        """Return the limits in users' texts.
 
         Raises
         ------
         InputError
+            A text is bad.
 
         Examples
         --------
@@ -80,22 +81,24 @@ class Limits:
         return cls(headlines, measures)
 
     def limit_of(self, row: Compared) -> float | None:
-        """Return the limit of a measure; None where it may differ as it likes."""
+        """Return the limit of a measure; None if it has none."""
         return self.measures.get(row.measure, self.headlines if row.headline else None)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Folders that have been compared.
+    """The result of a comparison of folders.
 
     Attributes
     ----------
     page : str
-        Location of the page.
+        The location of the page.
     noun : str
         ``run`` or ``world``.
     sides : list of Side
+        The folders.
     rows : list of Compared
+        The compared measures.
     """
 
     page: str
@@ -146,24 +149,24 @@ class Comparison:
 def compare(
     folders: Sequence[str], out: str, limits: Limits | None = None, any_version: bool = False
 ) -> Comparison:
-    """Compare runs or worlds with the first of them; leave a page and tables in OUT.
+    """Compare runs or worlds with the first one; write a page and tables into OUT.
 
     Parameters
     ----------
     folders : sequence of str
-        At least two folders on this machine, all of runs or all of worlds.
+        At least two folders on this machine, all with runs or all with worlds.
     out : str
         The folder on this machine for `PAGE`, `ROWS`, `JSON` and figures; older ones are replaced.
     limits : Limits, optional
-        Measures that must be there in all folders; see `Comparison.check`.
+        The limits; their measures must exist in all folders (see `Comparison.check`).
     any_version : bool
-        Whether folders of several versions of the package can be compared.
+        True if folders of different versions of the package can be compared.
 
     Raises
     ------
     InputError
-        A folder is missing, broken, unfinished, or of another kind or version; they have no measure
-        in common; a measure with a limit is missing; OUT cannot be written.
+        A folder is missing, damaged, unfinished, or of another kind or version; the folders have no
+        measure in common; a measure with a limit is missing; OUT cannot be written.
     """
     _check_folders([*folders], out)
     owners, sides = zip(*map(_read, folders), strict=True)
@@ -235,7 +238,7 @@ def _check_folders(folders: Sequence[str], out: str) -> None:
 
 
 def _read(folder: str) -> tuple[Owner, Side]:
-    """Verify a folder, and read what is compared of it."""
+    """Verify a folder, and read the data to compare."""
     try:
         found = verify(folder)
         with StoredFolder(None, folder) as stored:
@@ -272,7 +275,7 @@ def _run_side(folder: str, manifest: Mapping[str, Any]) -> Side:
 
 
 def _distributions(folder: str) -> pd.DataFrame:
-    """Read how many things have each value; latencies among them, where they were counted."""
+    """Read the histograms of a folder, with latencies if they were counted."""
     spread = _table(folder, "distributions")
     if not (local_path(folder) / "tables" / _COUNTS).is_dir():
         return spread
@@ -293,7 +296,7 @@ def _table(folder: str, name: str) -> pd.DataFrame:
 
 
 def _refuse_missing(folders: Sequence[str], rows: Sequence[Compared], limits: Limits) -> None:
-    """Refuse folders with nothing to compare, and those without a measure that has a limit."""
+    """Refuse folders without a common measure, and folders without a measure that has a limit."""
     if not any(all(value is not None for value in row.values) for row in rows):
         raise InputError("folders", " ".join(folders), "have no measure in common")
     names = [row.measure for row in rows]
@@ -312,7 +315,7 @@ def _refuse_missing(folders: Sequence[str], rows: Sequence[Compared], limits: Li
         ]
         if lacks:
             some = in_series(lacks[:_NAMED], len(lacks))
-            remedy = f"lacks what --fail-above has a limit for: {some}"
+            remedy = f"has no value of measures with a limit in --fail-above: {some}"
             raise InputError("folder", folder, remedy)
 
 
@@ -322,7 +325,7 @@ def _link(out: str, folder: str) -> str:
 
 
 def _as_csv(folders: Sequence[str], rows: Sequence[Compared]) -> str:
-    """Return a row for each measure and folder; no percentage of a base of 0."""
+    """Return a row for each measure and folder; a base of 0 gives no percentage."""
     cells = [
         {
             **{"measure": row.measure, "unit": row.unit, "headline": row.headline},

@@ -1,9 +1,10 @@
-"""Digests of tables: recorded when a table is written, compared when it is checked.
+"""Digests of tables, which are recorded when a table is written and compared when it is checked.
 
 A table's record has two parts.  Its *content* (``rows``, ``columns``, ``digest``) is equal for
-equal rows, whatever their order, the partitions and the files: runs are compared by it.  Its
-*files* (name -> length and CRC-32) tell whether the bytes are those that were written, footers,
-statistics and indexes of Parquet included: a table is verified by them, without a Spark job.
+equal rows, whatever their order, the partitions and the files; runs are compared by it.  Its
+*files* (name -> length and CRC-32) show whether the bytes have changed since they were written,
+including footers, statistics and indexes of Parquet; tables are verified by them, without a Spark
+job.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from pyspark.sql.types import StructType
 
 from scribe_spark.runtime.filesystem import CorruptFileError, Files, FileStatus
 
-#: Files read at once: remote storage answers one reader slowly.
+#: The number of files to read at once, as remote storage answers one reader slowly.
 _READERS = 8
 
 
 def text_digest(text: str) -> str:
-    """SHA-256 of a text."""
+    """Return the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -34,11 +35,12 @@ def text_digest(text: str) -> str:
 
 
 def watch_content(frame: DataFrame, seen: Observation) -> DataFrame:
-    """The same frame; whoever computes it leaves its rows and two sums of row hashes in `seen`.
+    """Return the frame; its computation puts the number of rows and two sums of hashes into `seen`.
 
     Sums do not depend on the order of rows or on partitions.  The two halves of the hashes are
-    summed apart, because a sum of 64-bit numbers would overflow.  The hash is a column for a while:
-    Spark generates code for columns, but interprets what it observes (a third of the time).
+    summed separately, because a sum of 64-bit numbers would overflow.  The hash is first a column,
+    as Spark generates code for columns but interprets observed expressions (which take three times
+    as long).
     """
     row, name = _row_hash(frame.columns), f"hash of {len(frame.columns)} columns"
     hashed = frame.withColumn(name, row)
@@ -53,9 +55,9 @@ def watch_content(frame: DataFrame, seen: Observation) -> DataFrame:
 
 
 def _row_hash(names: Iterable[str]) -> Column:
-    """A row's hash; it depends on which columns are NULL, though xxhash64 itself skips NULLs.
+    """Return a row's hash, which also depends on the columns that are NULL (xxhash64 skips NULLs).
 
-    A row without NULL has the hash of its values alone.
+    The hash of a row without NULL is that of its values alone.
     """
     values = [F.col(f"`{name}`") for name in names]
     any_null = reduce(or_, [value.isNull() for value in values])
@@ -65,7 +67,7 @@ def _row_hash(names: Iterable[str]) -> Column:
 
 
 def content_digest(row: Mapping[str, Any], schema: StructType) -> dict[str, Any]:
-    """The content part of a record, out of what :func:`watch_content` has seen."""
+    """Return the content part of a record from the result of :func:`watch_content`."""
     return {
         "rows": row["rows"],
         "columns": describe_columns(schema),
@@ -74,12 +76,12 @@ def content_digest(row: Mapping[str, Any], schema: StructType) -> dict[str, Any]
 
 
 def describe_columns(schema: StructType) -> str:
-    """Names and types, such as ``group BIGINT, node BIGINT``."""
+    """Return names and types of columns, such as ``group BIGINT, node BIGINT``."""
     return ", ".join(f"{f.name} {f.dataType.simpleString().upper()}" for f in schema.fields)
 
 
 def same_content(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two records are of tables with the same columns and rows."""
+    """Return True if two records belong to tables with the same columns and rows."""
     return all(one.get(part) == other.get(part) for part in ("rows", "columns", "digest"))
 
 
@@ -87,10 +89,11 @@ def same_content(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def file_digests(files: Files, url: str) -> dict[str, str]:
-    """Name -> length and CRC-32 of each file in a table's folder that a reader may open.
+    """Return the length and CRC-32 of each file in a table's folder that a reader may open, by
+    name.
 
-    The checksum files that Hadoop keeps of local files (``.NAME.crc``) are among them.  CRC-32
-    finds every damage of up to 32 bits in a row, and other damage but for one in 2**32.
+    The checksum files that Hadoop writes beside local files (``.NAME.crc``) are included.  CRC-32
+    finds every damage of up to 32 adjacent bits, and all but one in 2**32 of other damages.
     """
     found = [status for status in files.list(url) if _is_read(status)]
     with ThreadPoolExecutor(_READERS) as readers:
@@ -99,7 +102,9 @@ def file_digests(files: Files, url: str) -> dict[str, str]:
 
 
 def _is_read(status: FileStatus) -> bool:
-    """Spark ignores what begins with ``_`` or ``.``, and Hadoop reads ``.NAME.crc`` beside it."""
+    """Return True if Spark or Hadoop reads a file; Spark ignores names that begin with ``_`` or
+    ``.``.
+    """
     hidden = status.name.startswith(("_", "."))
     return not hidden or (status.name.startswith(".") and status.name.endswith(".crc"))
 
@@ -111,7 +116,8 @@ def _file_digest(files: Files, status: FileStatus) -> str:
 
 
 def find_changed_file(files: Files, url: str, recorded: Mapping[str, str]) -> str | None:
-    """Compare a table's files with its record; ``part-0.parquet is missing``, None if all agree.
+    """Compare a table's files with its record; return ``part-0.parquet is missing``, or None if
+    equal.
 
     Raises
     ------
@@ -136,7 +142,7 @@ def find_changed_file(files: Files, url: str, recorded: Mapping[str, str]) -> st
 
 
 def same_outputs(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two records of a phase name the same rows and texts."""
+    """Return True if two records of a phase have the same rows and texts."""
     tables, others = one["tables"], other["tables"]
     same = tables.keys() == others.keys() and one["texts"] == other["texts"]
     return same and all(same_content(tables[name], others[name]) for name in tables)

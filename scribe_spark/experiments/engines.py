@@ -12,13 +12,14 @@ from scribe_spark.errors import InputError
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine, and why it was chosen.
+    """An engine, and the reason for its choice.
 
     Attributes
     ----------
     name : str
         ``tasks`` or ``jobs``.
     why : str
+        The reason.
     """
 
     name: str
@@ -39,14 +40,16 @@ def engine_of(asked: str, spark: SparkSession, buckets: int) -> Engine:
     Parameters
     ----------
     asked : str
-        ``auto``, ``tasks`` or ``jobs``.
+        The setting: ``auto``, ``tasks`` or ``jobs``.
+    spark : SparkSession
+        The session.
     buckets : int
-        B: as many tasks have to stay.
+        The number of buckets, which is the number of tasks that must stay.
 
     Raises
     ------
     InputError
-        Tasks are asked for, and cannot stay.
+        The setting is ``tasks``, and tasks cannot stay.
     """
     if asked == "jobs":
         return Engine("jobs", "as asked for")

@@ -80,7 +80,7 @@ class Run:
             return edges.select(*keys, "from")
         copies = self.table("copies").where("first").withColumnsRenamed(renamed)
         copies = copies.select(*keys, "from")
-        # with a schedule trees have copies, too
+        # with a schedule, trees also have copies
         return copies if "publication" in keys else edges.select(*keys, "from").union(copies)
 
     def _tables(self) -> set[str]:

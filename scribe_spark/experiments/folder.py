@@ -1,4 +1,4 @@
-"""A run's folder as storage: texts and tables, wherever Spark can write.
+"""A run's folder as storage for texts and tables, wherever Spark can write.
 
 Texts go through `runtime.filesystem`, tables through Spark.
 """
@@ -50,10 +50,10 @@ from scribe_spark.runtime.filesystem import (
 from scribe_spark.runtime.full_disk import full_disk
 from scribe_spark.runtime.sessions import local_frame
 
-#: Spark takes a path to read for a pattern, unless it is told not to.
+#: The option with which Spark does not read a path as a pattern.
 _NO_PATTERN = {"__globPaths__": "false"}
 
-#: What is wrong with a text, and not with the storage.
+#: Errors because of a text, not because of the storage.
 _OF_CONTENT = (
     *(FileNotFoundError, NotADirectoryError, IsADirectoryError),
     *(UnicodeDecodeError, CorruptFileError),
@@ -61,23 +61,25 @@ _OF_CONTENT = (
 
 
 class StoredFolder:
-    """A folder (path or URL) and the file system it is on; to be closed.
+    """A folder (path or URL) and its file system; it must be closed.
 
     Parameters
     ----------
     spark : SparkSession, optional
-        Not needed where the folder is on this machine.
+        The session; not needed for a folder on this machine.
+    out : str
+        The path or URL.
 
     Raises
     ------
     InputError
-        Spark knows no file system for such a URL, or it takes no such name.
+        Spark knows no file system for such a URL, or the file system refuses the name.
     """
 
     def __init__(self, spark: SparkSession | None, out: str) -> None:
         self.out, self._session = out, spark
         refuse_long_names(out)
-        # a plain path is local whatever the cluster's default file system is
+        # a plain path is local, even if the cluster's default file system is another one
         self.url = f"file://{local_path(out).absolute()}" if is_local(out) else out.rstrip("/")
         with self.usable():
             self._files = LocalFiles() if spark is None else open_files(spark, self.url)
@@ -86,7 +88,7 @@ class StoredFolder:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Close; where a disk was full, whoever met it, that is the one line that is raised."""
+        """Close the folder; if a disk was full anywhere, raise the one line about that."""
         self.close()
         if isinstance(error, Exception) and not isinstance(error, (InputError, RunError)):
             self._refuse_full_disk(error, self._session)
@@ -98,13 +100,13 @@ class StoredFolder:
             raise RunError(line) from None
 
     def close(self) -> None:
-        """Free what the file system's client holds; a second call does nothing."""
+        """Free the resources of the file system's client; a second call does nothing."""
         with suppress(OSError):
             self._files.close()
 
     @contextmanager
     def usable(self) -> Iterator[None]:
-        """Whatever the file system has against OUT is bad input, but a full disk: one line."""
+        """Turn every error of the file system but a full disk into an InputError about OUT."""
         try:
             yield
         except (InputError, RunError):
@@ -114,12 +116,12 @@ class StoredFolder:
             raise InputError("out", self.out, f"cannot be used ({one_line(error)})") from None
 
     def names(self) -> list[str]:
-        """List the folder; empty if there is none.
+        """Return the names in the folder; empty if it does not exist.
 
         Raises
         ------
         InputError
-            It cannot be listed.
+            The folder cannot be listed.
         """
         if is_local(self.out):
             return local_contents(self.out)[0]
@@ -129,7 +131,7 @@ class StoredFolder:
             return [found.name for found in self._files.list(self.url)]
 
     def read_text(self, name: str) -> str:
-        """A text of the folder.
+        """Return a text of the folder.
 
         Raises
         ------
@@ -153,11 +155,11 @@ class StoredFolder:
                 raise
 
     def read_json(self, name: str) -> Any:
-        """The value of a JSON file; raises as `read_text` and `json.loads` do."""
+        """Return the value of a JSON file; raise the errors of `read_text` and `json.loads`."""
         return json.loads(self.read_text(name))
 
     def is_of(self, owner: Owner | None) -> bool:
-        """Return whether the folder has a manifest, and that is the owner's.
+        """Return True if the folder has a manifest of the command `owner`.
 
         Raises
         ------
@@ -169,7 +171,7 @@ class StoredFolder:
         )
 
     def inner_folders(self, owner: Owner) -> list[str]:
-        """Return where the runs or worlds of the owner's folder are, in it."""
+        """Return the names of the folders with the runs or worlds of the owner's folder."""
         if owner.inner is None or not self.is_of(owner):
             return []
         if owner is not PAPER:
@@ -180,16 +182,20 @@ class StoredFolder:
         return [f"{each.name}/{run.name}" for each, of in runs for run in of if run.is_folder]
 
     def refuse_strange(self, owner: Owner, inner: Iterable[str] | None = None) -> None:
-        """Refuse to replace a folder where files would be deleted that no command has written.
+        """Refuse to replace a folder with files that no command has written, as they would be
+        deleted.
 
         Parameters
         ----------
+        owner : Owner
+            The command that left the folder.
         inner : iterable of str, optional
-            The folders inside that would be replaced, too; by default `inner_folders`.
+            The inner folders that would be replaced, too; by default `inner_folders`.
 
         Raises
         ------
         InputError
+            There are such files.
         """
         self._refuse_strange(find_strange_file, owner.contents)
         for name in self.inner_folders(owner) if inner is None else inner:
@@ -199,13 +205,15 @@ class StoredFolder:
                     folder.refuse_strange(owner.inner)
 
     def refuse_strange_in_tables(self) -> None:
-        """Refuse to go on in a folder where the folder of a table holds files of no command.
+        """Refuse to continue in a folder whose tables' folders contain files that no command has
+        written.
 
         A table that is written again replaces its folder.
 
         Raises
         ------
         InputError
+            There are such files.
         """
         with self.usable():
             found = self._files.list(self._location("tables")) if "tables" in self.names() else []
@@ -223,7 +231,7 @@ class StoredFolder:
             raise InputError("out", self.out, remedy)
 
     def verify_text(self, name: str, digest: str) -> str | None:
-        """Compare a text with its digest; what is wrong with it, None if nothing is.
+        """Compare a text with its digest; return the fault, or None if there is none.
 
         Raises
         ------
@@ -239,7 +247,7 @@ class StoredFolder:
         return None if digests.text_digest(text) == digest else "it has changed"
 
     def verify_table(self, name: str, record: Mapping[str, Any]) -> str | None:
-        """Compare a table with its record; what is wrong with it, None if nothing is.
+        """Compare a table with its record; return the fault, or None if there is none.
 
         Raises
         ------
@@ -249,7 +257,7 @@ class StoredFolder:
         return self._find_changed_file(self._table(name), record)
 
     def verify_rows(self, name: str, record: Mapping[str, Any]) -> str | None:
-        """As `verify_table`, of what `Folder.write_rows` has written."""
+        """Compare a table of `Folder.write_rows` with its record; return the fault, or None."""
         return self._find_changed_file(self._location(name), record)
 
     def _find_changed_file(self, url: str, record: Mapping[str, Any]) -> str | None:
@@ -257,15 +265,15 @@ class StoredFolder:
             return digests.find_changed_file(self._files, url, record.get("files", {}))
 
     def _location(self, name: str) -> str:
-        """Return the URL of what is called so; a name of a damaged manifest may lead elsewhere."""
+        """Return the URL of a name in the folder; refuse names that lead elsewhere."""
         return "/".join([self.url, *map(inner_name, name.split("/"))])
 
     def _table(self, name: str) -> str:
         return self._location(f"tables/{name}")
 
 
-#: Parquet looks after each row whether a page or a row group is full: by default after a hundred,
-#: and then packed tables, of few and long rows, would be one page that is compressed in memory.
+#: Parquet checks after each row if a page or a row group is full.  By default it checks after a
+#: hundred rows: packed tables, with few and long rows, would be one page, compressed in memory.
 _ROW_BY_ROW = {
     "parquet.page.size.row.check.min": "1",
     "parquet.page.row.count.limit": "1",
@@ -273,14 +281,14 @@ _ROW_BY_ROW = {
 
 
 class Folder(StoredFolder):
-    """A stored folder that tables are read from and written to."""
+    """A stored folder with operations to read and write tables."""
 
     def __init__(self, spark: SparkSession, out: str) -> None:
         super().__init__(spark, out)
         self.spark = spark
 
     def lock(self, note: Callable[[str], None]) -> Lock:
-        """The lock that a run has while it writes; not acquired yet."""
+        """Return the lock that a run holds while it writes; it is not acquired yet."""
         return Lock(self._files, self.url, self.out, note=note)
 
     def make(self) -> None:
@@ -301,17 +309,19 @@ class Folder(StoredFolder):
             raise InputError("out", self.out, remedy)
 
     def clear(self, owner: Owner, inner: Iterable[str] = ()) -> None:
-        """Delete what a command has left but its manifest, which says whose the folder is.
+        """Delete all output of a command but its manifest, which names the owner of the folder.
 
         Parameters
         ----------
+        owner : Owner
+            The command.
         inner : iterable of str
-            Folders inside that are cleared of a run or world, beside `inner_folders`.
+            Further inner folders to clear, besides `inner_folders`.
 
         Raises
         ------
         InputError
-            Files of somebody else would be deleted; then nothing is.
+            Files of somebody else would be deleted; then nothing is deleted.
         """
         names = list(dict.fromkeys([*inner, *self.inner_folders(owner)]))
         self.refuse_strange(owner, names)
@@ -326,9 +336,9 @@ class Folder(StoredFolder):
                     self._files.delete(self._location(name))
 
     def remove(self, owner: Owner | None) -> None:
-        """Delete what a command has left, and the folder if nothing else is in it.
+        """Delete all output of a command, and the folder if it is then empty.
 
-        The folder of another command stays as it is.
+        The folder of another command is not changed.
         """
         if owner is None or not self.is_of(owner):
             return
@@ -341,7 +351,7 @@ class Folder(StoredFolder):
     # --- texts
 
     def write_text(self, name: str, text: str) -> None:
-        """Write all of a file or nothing."""
+        """Write a whole file or nothing."""
         self._write_bytes(name, text.encode())
 
     def _write_bytes(self, name: str, content: bytes) -> None:
@@ -349,14 +359,14 @@ class Folder(StoredFolder):
             self._files.write(self._location(name), content)
 
     def write_page(self, page: Report, name: str = "report.html") -> str:
-        """Write a page and its figures; the page's location."""
+        """Write a page and its figures; return the page's location."""
         for file, content in figure_files(page.figures):
             self._write_bytes(f"figures/{file}", content)
         self.write_text(name, page.html)
         return join(self.out, name)
 
     def write_json(self, name: str, value: Any) -> str:
-        """Write a value as JSON, a manifest without secrets; the digest of the text."""
+        """Write a value as JSON (a manifest without secrets); return the digest of the text."""
         value = redacted(value) if name == MANIFEST else value
         text = json.dumps(value, indent=2) + "\n"
         self.write_text(name, text)
@@ -365,17 +375,20 @@ class Folder(StoredFolder):
     # --- tables
 
     def write_table(self, name: str, table: Table | pa.Table) -> dict[str, Any]:
-        """Write a table as Parquet; its record (`digests`), the content's part taken on the way.
+        """Write a table as Parquet; return its record (`digests`), whose content part is computed
+        on the way.
 
         Parameters
         ----------
+        name : str
+            The name of the table.
         table : DataFrame, Batches or pyarrow.Table
-            The latter: few rows, which the driver has.
+            The rows; a pyarrow.Table has few rows, on the driver.
 
         Raises
         ------
         ValueError
-            Its columns are not those that `schemas` has for it.
+            Its columns differ from those in `schemas`.
         """
         schema = from_arrow_schema(table.schema) if isinstance(table, pa.Table) else table.schema
         schemas.check_columns(name, schema)
@@ -385,7 +398,7 @@ class Folder(StoredFolder):
     def _write(
         self, url: str, table: Table | pa.Table, schema: StructType, *, packed: bool = False
     ) -> dict[str, Any]:
-        """Write a table, `packed` with few and long rows; its record."""
+        """Write a table (`packed`: with few and long rows); return its record."""
         rows = table if isinstance(table, pa.Table) else Batches.of(table)
         if can_write(schema, self.spark, url):
             with self._usable_but_for_jobs():
@@ -403,7 +416,9 @@ class Folder(StoredFolder):
 
     @contextmanager
     def _usable_but_for_jobs(self) -> Iterator[None]:
-        """Refuse OUT for an OSError only: errors of jobs say nothing about OUT."""
+        """Turn an OSError into an InputError about OUT; errors of Spark jobs say
+        nothing about OUT.
+        """
         try:
             yield
         except OSError:
@@ -411,7 +426,7 @@ class Folder(StoredFolder):
                 raise
 
     def read_table(self, name: str, schema: StructType | None = None) -> DataFrame:
-        """A table; where its columns are known, Spark does not open its files for them."""
+        """Return a table; with known columns, Spark does not open its files first."""
         return self._read(self._table(name), schema or self._columns(name))
 
     def _columns(self, name: str) -> StructType | None:
@@ -428,12 +443,16 @@ class Folder(StoredFolder):
         return schemas.WRITTEN[name]
 
     def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
-        """Some columns of a table, for kernels.
+        """Return columns of a table for kernels.
 
         Parameters
         ----------
+        name : str
+            The name of the table.
+        columns : sequence of str
+            The columns to read.
         among : mapping of str to sequence, optional
-            Column (one of these) -> values: only of the rows that have one of them.
+            One column -> values: only rows with one of these values are read.
         """
         url = self._table(name)
         if shares_disk(self.spark, url):
@@ -441,10 +460,12 @@ class Folder(StoredFolder):
         return Batches.of(self.read_table(name), columns, among)
 
     def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
-        """Return some columns of a table on the driver; `among` as of :meth:`batches`, any."""
+        """Return columns of a table on the driver; `among` (with any column) as in
+        :meth:`batches`.
+        """
         url = self._table(name)
         if shares_disk(self.spark, url):
-            # no job, and only those parts of the files that may have such rows
+            # without a job; only the parts of the files that may have such rows
             path, chosen = url.removeprefix("file://"), [(c, "in", v) for c, v in among.items()]
             return pq.read_table(
                 path, columns=list(columns), filters=chosen or None, partitioning=None
@@ -455,7 +476,9 @@ class Folder(StoredFolder):
         return frame.select(*columns).toArrow()
 
     def write_rows(self, name: str, frame: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
-        """Write a few rows as one Parquet file, beside `tables`; read back, and their record."""
+        """Write a few rows as one Parquet file beside `tables`; return them as read back, and their
+        record.
+        """
         url = self._location(name)
         record = self._write(url, frame.coalesce(1), frame.schema)
         return self._read(url, frame.schema), record

@@ -1,4 +1,4 @@
-"""The trees of a run when its sources multicast: a few tables, however the trees have grown.
+"""The trees of a run when its sources publish: a few tables, from a run with or without rounds.
 
 A run without rounds is a settled round 0 of a world (`scribe.settled`): :class:`SettledTrees`.  A
 run with rounds is a world whose last round publishes: `rounds_of_run.RoundsOfRun`.  Both give the
@@ -27,39 +27,39 @@ if TYPE_CHECKING:
 
 
 class GrownTrees(Protocol):
-    """The nodes, groups and trees of a run when its sources multicast.
+    """The interface to the nodes, groups and trees of a run when its sources publish.
 
     The stages of a run keep the tables; each is made once.
     """
 
     @property
     def events(self) -> DataFrame | None:
-        """`schemas.WORLD_EVENTS` of the rounds; None where there are no rounds."""
+        """The events of the rounds (`schemas.WORLD_EVENTS`); None without rounds."""
         ...
 
     @property
     def node_count(self) -> int:
-        """The number of nodes that are alive."""
+        """The number of live nodes."""
         ...
 
     @property
     def nodes(self) -> Table:
-        """`schemas.NODES` of the nodes that are alive."""
+        """The live nodes: ``node, id_hi, id_lo, router``."""
         ...
 
     @property
     def memberships(self) -> Table:
-        """`schemas.MEMBERS`."""
+        """The members of all groups: ``group, node``."""
         ...
 
     @property
     def members(self) -> Table:
-        """``group, node, router``, for kernels."""
+        """The members with their routers for kernels: ``group, node, router``."""
         ...
 
     @property
     def trees(self) -> scribe.Trees | None:
-        """Scribe's own trees, if they are in buckets of a ring of the live nodes."""
+        """Scribe's own trees in the buckets of a ring of the live nodes, or None."""
         ...
 
     @property
@@ -68,11 +68,12 @@ class GrownTrees(Protocol):
         ...
 
     def check(self) -> None:
-        """Refuse an engine or events that cannot be, before any work.
+        """Refuse an engine or events that are impossible, before any work.
 
         Raises
         ------
         InputError
+            They are impossible.
         """
         ...
 
@@ -81,11 +82,11 @@ class GrownTrees(Protocol):
         ...
 
     def create_routes(self) -> DataFrame:
-        """Return each group's CREATE where it was delivered; `Trees.created` has the columns."""
+        """Return the route of each group's CREATE; `Trees.created` has the columns."""
         ...
 
     def groups_with_root(self) -> DataFrame:
-        """Return ``group, key_hi, key_lo, size, root, root_router``."""
+        """Return the groups with a root: ``group, key_hi, key_lo, size, root, root_router``."""
         ...
 
     def multicast_groups(self) -> DataFrame:
@@ -93,20 +94,23 @@ class GrownTrees(Protocol):
         ...
 
     def variant(self, system: System) -> scribe.Variant | None:
-        """Return the trees of a variant if they have grown already."""
+        """Return the trees of a variant if a world has grown them, else None."""
         ...
 
     def deliveries(self, system: str) -> Table | None:
-        """Return `multicast.DELIVERIES` of a system's trees if Scribe itself has multicast."""
+        """Return `multicast.DELIVERIES` of a system's trees if they exist, else None."""
         ...
 
 
 class SettledTrees:
-    """The trees of a run without rounds: no node fails, comes or goes.
+    """The trees of a run without rounds: no node fails, arrives or leaves.
+
+    The methods are those of `GrownTrees`.
 
     Parameters
     ----------
     run : Simulation
+        The run.
     """
 
     events = None
@@ -116,26 +120,26 @@ class SettledTrees:
         self.stages: dict[str, Any] = {}
 
     def check(self) -> None:
-        """See `GrownTrees`."""
+        """Refuse the engine ``tasks`` if tasks cannot stay."""
         if self._run.in_tasks:
             spark, nodes = self._run.spark, self._run.config.overlay.nodes
             engine_of("tasks", spark, bucket_count(spark, nodes))
 
     @property
     def node_count(self) -> int:
-        """See `GrownTrees`."""
+        """The number of nodes of the config."""
         return self._run.config.overlay.nodes
 
     @property
     def nodes(self) -> Table:
-        """See `GrownTrees`; they are drawn anew each time."""
+        """The nodes, which are drawn anew each time."""
         run = self._run
         return pastry.draw_nodes(
             run.spark, run.config, run.underlay.routers, run.graph.hosts.shares
         )
 
     def overlay(self) -> Overlay:
-        """See `GrownTrees`."""
+        """Return the overlay of all nodes."""
         run, config = self._run, self._run.config
         if config.knowledge is not None:
             return saved_overlay(run.spark, config, run.underlay)
@@ -143,7 +147,7 @@ class SettledTrees:
 
     @property
     def memberships(self) -> Table:
-        """See `GrownTrees`; given or drawn."""
+        """The members from the user's table, or random ones."""
         run = self._run
         if run.config.groups.members is not None:
             return run.given_members
@@ -151,7 +155,7 @@ class SettledTrees:
 
     @property
     def members(self) -> Table:
-        """See `GrownTrees`."""
+        """The members with their routers for kernels: ``group, node, router``."""
         return self.trees.read_members()
 
     @stage
@@ -161,29 +165,29 @@ class SettledTrees:
 
     @stage
     def trees(self) -> scribe.Trees:
-        """See `GrownTrees`; every group is created, and every member has joined."""
+        """Scribe's trees after every group was created and every member has joined."""
         run = self._run
         built_from = run.overlay, self._groups, run.memberships, run.progress
         return run.own(scribe.build_trees(*built_from, in_tasks=run.in_tasks))
 
     @property
     def edges(self) -> Batches:
-        """See `GrownTrees`."""
+        """The edges of these trees."""
         return self.trees.read_edges()
 
     def create_routes(self) -> DataFrame:
-        """See `GrownTrees`; with ``key_hi, key_lo, size``, too."""
+        """Return the route of each group's CREATE, with ``key_hi, key_lo, size``."""
         keys = self._groups.select("group", "key_hi", "key_lo", "size")
         routes = self.trees.created().join(F.broadcast(keys), "group", "inner")
         return self._run.memory.materialise(routes)
 
     def groups_with_root(self) -> DataFrame:
-        """See `GrownTrees`."""
+        """Return the groups with a root."""
         root = F.col("node").alias("root"), F.col("router").alias("root_router")
         return self._run.create_routes.select("group", "key_hi", "key_lo", "size", *root)
 
     def multicast_groups(self) -> DataFrame:
-        """See `GrownTrees`."""
+        """Return the groups with a source."""
         run, groups = self._run, self._run.groups_with_root
         if run.config.groups.source == "root":
             root = {"source": F.col("root"), "source_router": F.col("root_router")}
@@ -192,8 +196,8 @@ class SettledTrees:
         return run.memory.persist(groups.join(senders, "group", "inner"))
 
     def variant(self, system: System) -> None:
-        """See `GrownTrees`; variants begin with Scribe's own trees."""
+        """Return None: variants are built from Scribe's own trees."""
 
     def deliveries(self, system: str) -> Batches | None:
-        """See `GrownTrees`."""
+        """Return the deliveries along Scribe's own trees; None for other systems."""
         return self._run.multicast_along(self.trees) if system == scribe.SYSTEM else None

@@ -1,4 +1,4 @@
-"""The tables of a run with what its multicast systems hand over, all systems together."""
+"""The tables of a run with the results of all its multicast systems."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ _ENDS = ("group", "sender", "receiver", "sender_router", "receiver_router", "kin
 
 
 def multicast_of(system: System, stages: Any) -> Multicast:
-    """Build a system, and return the `Multicast` of its own name that it must return.
+    """Build a system, and return its `Multicast`.
 
     Raises
     ------
     InputError
-        It is anything else; or Spark finds a fault in the code that builds it.
+        The system returns something else, or a Multicast of another name; or Spark finds a fault in
+        the code that builds it.
     """
     with analysed("systems", system.name):
         if system.build is None:
@@ -47,12 +48,12 @@ def multicast_of(system: System, stages: Any) -> Multicast:
 
 
 def checked_variant(system: str, built: Any, known: Known) -> Variant:
-    """Return a user's variant with edges that messages can be sent along.
+    """Return a user's variant after a check of its edges.
 
     Raises
     ------
     InputError
-        The function returns no `Variant`, or one whose tables cannot be.
+        The function returns no `Variant`, or impossible tables.
     """
     if not isinstance(built, Variant):
         raise refuse(system, f"trees returns a {type(built).__name__}; return a Variant")
@@ -73,7 +74,7 @@ def _frame(system: str, name: str, table: Table, columns: str) -> DataFrame:
 
 
 def tree_edges(systems: Iterable[Multicast]) -> Batches:
-    """The table ``tree_edges``, of the systems that have trees."""
+    """Return the table ``tree_edges`` of all systems that have trees."""
     made = [(system, system.edges) for system in systems]
     return Batches.union(
         _table(system.system, edges, _EDGE, "tree_edges", {"merged": system.merged})
@@ -83,12 +84,12 @@ def tree_edges(systems: Iterable[Multicast]) -> Batches:
 
 
 def deliveries(systems: Iterable[Multicast]) -> Batches:
-    """The table ``deliveries``: the first copy of each member but the source."""
+    """Return the table ``deliveries``: the first copy of each member but the source."""
     return Batches.union(map(_deliveries, systems))
 
 
 def other_tables(systems: Iterable[Multicast]) -> Iterator[tuple[str, Batches]]:
-    """Yield ``copies``, ``system_state`` and ``control``, each where a system has such a table."""
+    """Yield ``copies``, ``system_state`` and ``control``, each if a system has such a table."""
     for table, name, columns in (
         ("copies", "copies", (*_ENDS, "hop", "sent_us", "first")),
         ("system_state", "state", ("group", "node", "kind", "entries")),
@@ -112,7 +113,7 @@ def _table(
     constant: dict[str, Any] | None = None,
     scheduled: bool = False,
 ) -> Batches:
-    """Return a table of one system with the columns that it is written with."""
+    """Return a table of one system with the columns of the written table."""
     wanted, told = list(columns), {"system": system, **(constant or {})}
     schema = written(name, scheduled)
     if schema != WRITTEN[name]:

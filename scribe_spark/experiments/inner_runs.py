@@ -1,4 +1,4 @@
-"""Runs and worlds inside OUT, of a sweep or of the paper: each a command in a folder of its own."""
+"""The runs and worlds inside OUT of a sweep or of the paper; each has its own folder."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def play_inside(
     progress: Progress,
     title: Callable[[int, str], str],
 ) -> Iterator[tuple[str, Folder]]:
-    """Play what is not complete of each run or world; yield its name and its folder.
+    """Complete each run or world; yield its name and its folder.
 
-    Those on the same network share its routes, and are played one after the other, so that the
-    routes of one network only take disk space at a time.
+    Runs on the same network share its routes, and follow one another, so that only the routes of
+    one network take disk space at a time.
 
     Parameters
     ----------
     configs : mapping
-        Folder in OUT -> its run or world.
+        Folder in OUT -> the config of its run or world.
     title : callable
-        (number, folder) -> the line that says which of them begins.
+        ``title(number, folder)`` returns the line that announces a run.
     """
     networks: dict[Hashable, list[str]] = {}
     for name, config in configs.items():

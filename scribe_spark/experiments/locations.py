@@ -7,17 +7,17 @@ from scribe_spark.errors import InputError
 
 
 def join(out: str, name: str) -> str:
-    """The location `name` in `out`."""
+    """Return the location `name` in `out`."""
     return f"{out.rstrip('/')}/{name}"
 
 
 def inner_name(name: object) -> str:
-    """Return a name that a manifest gives to a table, a text or a folder beside it.
+    """Return a name from a manifest of a table, a text or a folder beside it.
 
     Raises
     ------
     InputError
-        The name is not that of one file or folder: joined to OUT it may lead elsewhere.
+        The name is not that of one file or folder: joined to OUT, it may lead elsewhere.
     """
     if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\\0"):
         remedy = "must be the name of one file or folder beside it"
@@ -31,5 +31,5 @@ def run_folder(experiment: str, seed: int | str) -> str:
 
 
 def inside(execution: Execution, name: str) -> Execution:
-    """Return the execution of one run of several: in OUT's folder `name`, resumed after a stop."""
+    """Return the execution of one of several runs, in the folder `name` of OUT; it resumes."""
     return execution.replace(out=join(execution.out, name), resume=True, overwrite=False)

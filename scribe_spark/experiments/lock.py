@@ -1,13 +1,13 @@
-"""One run at a time in a folder, on any file system: a lock file that a killed run does not keep.
+"""A lock, so that only one run writes into a folder, on any file system; killed runs lose it.
 
-The file says who owns the lock, and its owner renews it every few seconds.  Whoever finds it:
+The lock file names its owner, who renews it every few seconds.  Another run that finds it:
 
-1. knows at once that a process of the same machine is dead, and takes the lock over;
-2. otherwise waits for the file to change.  It changes: the folder is in use.  It does not: the
+1. takes the lock over at once if the owner was a process of this machine that is dead;
+2. otherwise waits for a change of the file.  If it changes, the folder is in use; if not, the
    owner was killed, and the lock is taken over.
 
-No clocks are compared.  A file system without an atomic "create unless it exists" (object stores)
-may give the lock to two; the file is read again afterwards, and the last who wrote it has it.
+No clocks are compared.  On a file system without an atomic "create unless it exists" (object
+stores), two runs may get the lock; each reads the file again, and the last writer keeps it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from typing import Any
 from scribe_spark.errors import InputError
 from scribe_spark.runtime.filesystem import Files
 
-#: The name of the lock file; hidden, so that it is not taken for content.
+#: The name of the lock file; it is hidden, so that it does not count as content.
 LOCK = ".scribe-spark-lock"
 
-#: Seconds between two renewals; after three without one, the owner counts as killed.
+#: Seconds between two renewals; after three times this long without one, the owner counts as
+#: killed.
 RENEWED_EVERY = 5.0
 _PATIENCE = 3
 
@@ -40,18 +41,20 @@ _ours: set[str] = set()
 
 @dataclass(frozen=True)
 class Owner:
-    """A process, and one lock of it.
+    """A process, and one of its locks.
 
     Attributes
     ----------
     host : str
+        The name of the machine.
     processes : str
-        Where the process id is valid: this boot of the machine, and the container.
+        The space in which the process id is valid: this boot of the machine, and the container.
     pid : int
+        The process id.
     started : str
-        When the process began, by the kernel's count: process ids are used again.
+        The start of the process by the kernel's count, as process ids are reused.
     token : str
-        Different for each lock.
+        A text that differs for each lock.
     """
 
     host: str
@@ -62,13 +65,13 @@ class Owner:
 
     @classmethod
     def here(cls) -> Owner:
-        """This process, with a new token."""
+        """Return this process with a new token."""
         pid = os.getpid()
         return cls(platform.node(), _processes(), pid, _started(pid), uuid.uuid4().hex)
 
     @classmethod
     def read(cls, text: str) -> Owner | None:
-        """The owner that a lock file names; None where the text does not say."""
+        """Return the owner in a lock file's text; None if it names none."""
         try:
             found: dict[str, Any] = json.loads(text)["owner"]
             owner = cls(**found)
@@ -78,13 +81,13 @@ class Owner:
 
     @property
     def is_of_this_machine(self) -> bool:
-        """Return whether its process id means something here."""
+        """Return True if the process id is valid here."""
         here = (platform.node(), _processes())
         return bool(self.processes) and (self.host, self.processes) == here
 
     @property
     def is_dead(self) -> bool:
-        """Return whether it is known to be dead; a process of another machine never is."""
+        """Return True if the process is known to be dead; a process of another machine never is."""
         if not self.is_of_this_machine:
             return False
         if self.pid == os.getpid():
@@ -96,7 +99,7 @@ class Owner:
 
 
 def _processes() -> str:
-    """Return the name of the space of process ids; empty where the system does not tell."""
+    """Return the name of the space of process ids; empty if the system does not name it."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -104,9 +107,9 @@ def _processes() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process began; empty where there is none, or one that only waits to be collected."""
+    """Return the start of a process; empty if it does not exist or has ended."""
     try:
-        # the name in parentheses may hold anything, so count from its end
+        # the name in parentheses may contain anything, so count from its end
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (OSError, ValueError):
         return ""
@@ -119,14 +122,15 @@ class Lock:
     Parameters
     ----------
     files : Files
+        The file system.
     url : str
         The folder.
     out : str
-        The folder as the user calls it.
+        The folder as the user has written it.
     every : float
         Seconds between two renewals.
     note : callable, optional
-        Told when there is something to wait for.
+        ``note(line)`` is called when the lock has to wait.
     """
 
     def __init__(
@@ -146,12 +150,12 @@ class Lock:
         self._renewer = threading.Thread(target=self._renew, daemon=True, name="lock of OUT")
 
     def acquire(self) -> None:
-        """Take the lock.
+        """Acquire the lock.
 
         Raises
         ------
         InputError
-            A run that is alive has it.
+            A live run holds it.
         """
         _ours.add(self._owner.token)
         try:
@@ -166,30 +170,31 @@ class Lock:
         self._renewer.start()
 
     def check(self) -> None:
-        """Refuse to go on where another run has taken the lock over.
+        """Raise if another run has taken the lock over.
 
         Raises
         ------
         InputError
+            Another run has it.
         """
         if self._lost is not None:
             raise _in_use(self._out, self._lost)
 
     def release(self) -> None:
-        """Give the lock back; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._owner.token not in _ours:
             return
         self._stop.set()
         self._renewer.join()
         _ours.discard(self._owner.token)
         if self._lost is None:
-            # what cannot be deleted is taken for abandoned by the next run
+            # the next run takes over a lock file that cannot be deleted
             with suppress(Exception):
                 self._files.delete(self._url)
 
     @contextmanager
     def acquired(self) -> Iterator[Lock]:
-        """Have the lock for the time of a ``with``."""
+        """Return a context manager that holds the lock."""
         self.acquire()
         try:
             yield self
@@ -200,14 +205,14 @@ class Lock:
         return json.dumps({"owner": asdict(self._owner), "renewed": self._beats}).encode()
 
     def _read(self) -> str | None:
-        """The lock file's text, empty while it is being written; None if there is none."""
+        """Return the lock file's text, empty while it is written; None if there is none."""
         try:
             return self._files.read(self._url).decode(errors="replace")
         except FileNotFoundError:
             return None
 
     def _is_abandoned(self) -> bool:
-        """Return whether the owner of the lock is dead; False where it has just given it back.
+        """Return True if the owner of the lock is dead, False if it has just released the lock.
 
         Raises
         ------
@@ -250,11 +255,12 @@ class Lock:
 
 
 def refuse_locked(out: str, text: str) -> None:
-    """Refuse a folder whose lock file, of this `text`, names a process of this machine that lives.
+    """Refuse a folder if the text of its lock file names a live process of this machine.
 
     Raises
     ------
     InputError
+        The process lives.
     """
     owner = Owner.read(text)
     if owner is not None and owner.is_of_this_machine and not owner.is_dead:

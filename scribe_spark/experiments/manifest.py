@@ -1,4 +1,6 @@
-"""The manifest of OUT (``manifest.json``): what OUT is, what made it, which steps are done."""
+"""The manifest of OUT (``manifest.json``): its command, settings and versions, and
+completed steps.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,12 @@ MANIFEST = "manifest.json"
 #: A manifest, or a record in it.
 Manifest = Mapping[str, Any]
 
-#: The libraries that results are computed with; their versions are in the manifest.
+#: The libraries that compute results; the manifest has their versions.
 _LIBRARIES = ("numpy", "scipy", "pandas", "pyarrow", "pydantic", "topohub")
 
 
 def provenance(execution: Execution, spark: SparkSession) -> dict[str, Any]:
-    """Return where something is made and with what: ``execution, versions, machine``."""
+    """Return the place and the tools of a result: ``execution, versions, machine``."""
     return {
         "execution": {
             "out": execution.out,
@@ -55,7 +57,7 @@ def provenance(execution: Execution, spark: SparkSession) -> dict[str, Any]:
 
 
 def version_of(library: str) -> str | None:
-    """A library's version; None where it is not installed."""
+    """Return a library's version; None if it is not installed."""
     try:
         return importlib.metadata.version(library)
     except importlib.metadata.PackageNotFoundError:
@@ -63,9 +65,9 @@ def version_of(library: str) -> str | None:
 
 
 def input_digests(config: RunConfig | WorldConfig) -> dict[str, str]:
-    """Flat name -> digest of every input that is not named but given: local tables of the user's.
+    """Return the digests of the user's local tables, by flat name of the setting.
 
-    What is not on this machine is only known by its location.
+    Tables on other machines have only their location.
     """
     flat = config.flat()
     given = {name: flat[name] for name in ("members", "capacities", "events", "access")}
@@ -79,7 +81,7 @@ def input_digests(config: RunConfig | WorldConfig) -> dict[str, str]:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file, or of a folder's files in order of their names."""
+    """Return the SHA-256 of a file, or of a folder's files in order of their names."""
     digest = hashlib.sha256()
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
     for file in files:
@@ -88,7 +90,7 @@ def file_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-# --- the phases that are done
+# --- completed phases
 
 
 def phase_entry(
@@ -98,16 +100,20 @@ def phase_entry(
     texts: Mapping[str, str],
     registered: Mapping[str, list[str]],
 ) -> dict[str, Any]:
-    """A phase as the manifest has it.
+    """Return a phase's entry for the manifest.
 
     Parameters
     ----------
+    name : str
+        The phase.
+    seconds : float
+        Its duration.
     tables : mapping
         Table -> its record (`digests`).
     texts : mapping
         File -> its digest.
     registered : mapping
-        Registry -> the names of the systems or measures that took part.
+        Registry -> the names of the systems or measures in the phase.
     """
     rows = sum(record["rows"] for record in tables.values())
     return {
@@ -121,18 +127,18 @@ def phase_entry(
 
 
 def entry_of(phase: str, manifest: Manifest) -> dict[str, Any] | None:
-    """Return the entry of a phase that is done; None where the manifest has none."""
+    """Return the entry of a completed phase; None if the manifest has none."""
     return {entry["name"]: entry for entry in manifest["phases"]}.get(phase)
 
 
 def put_entry(manifest: Manifest, entry: Manifest) -> dict[str, Any]:
-    """The manifest with a phase's entry in its place, instead of an earlier one of that phase."""
+    """Return the manifest with a phase's entry, in place of an earlier one of that phase."""
     others = [e for e in manifest["phases"] if e["name"] != entry["name"]]
     phases = sorted([*others, entry], key=lambda e: PHASES.index(e["name"]))
     return {**manifest, "phases": phases}
 
 
 def without_entries_from(manifest: Mapping[str, Any], phase: str) -> dict[str, Any]:
-    """The manifest without a phase and those after it."""
+    """Return the manifest without a phase and later ones."""
     before = PHASES[: PHASES.index(phase)]
     return {**manifest, "phases": [e for e in manifest["phases"] if e["name"] in before]}

@@ -1,6 +1,6 @@
-"""Find the command that has left a folder, by its manifest, and what that command puts there.
+"""The command that has written a folder, from its manifest, and the files that it writes.
 
-A command goes on with, replaces and deletes only what is its own.
+A command continues, replaces and deletes only its own files.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from scribe_spark.experiments.manifest import MANIFEST
 
 @dataclass(frozen=True)
 class Owner:
-    """A command that leaves folders.
+    """A command that writes folders.
 
     Attributes
     ----------
     noun : str
-        What it leaves, for messages.
+        The result of the command, for messages.
     contents : tuple of str
-        The files and folders that it puts into its folder, but the manifest and folders of `inner`.
+        The files and folders that it writes into its folder, without the manifest and the folders
+        of `inner`.
     inner : Owner, optional
-        The owner of the folders inside: of the points of a sweep, of the runs of the paper.
+        The owner of the inner folders: the points of a sweep, the runs of the paper.
     """
 
     noun: str
@@ -42,17 +43,17 @@ WORLD_SWEEP = Owner("a sweep of worlds", SWEEP.contents, inner=WORLD)
 REFERENCE_TREE = Owner("experiments on the reference tree", ("metrics.json", "points", *_PAGE))
 PAPER = Owner("the whole paper", ("metrics.json", *_PAGE), inner=RUN)
 
-#: A field that worlds have and runs do not.
+#: A setting of worlds that runs do not have.
 _OF_WORLDS = "lookups"
 
 OWNERS = (RUN, SWEEP, WORLD, WORLD_SWEEP, REFERENCE_TREE, PAPER)
 
 
 def owner_of(manifest: Any) -> Owner | None:
-    """Return the command whose manifest it is; None where it is nobody's of these.
+    """Return the command that wrote the manifest, or None if no such command did.
 
-    Each has a list of its own of what is done; a sweep has a run's, which stays empty, and its
-    points.
+    Each command has its own list of completed steps; a sweep has a run's list, which stays empty,
+    and its points.
     """
     if not (isinstance(manifest, Mapping) and "resolved" in manifest):
         return None
@@ -69,24 +70,26 @@ def owner_of(manifest: Any) -> Owner | None:
 
 
 def points_of(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the folders of a sweep's points; names that may lead elsewhere are left out."""
+    """Return the folders of a sweep's points, without names that may lead elsewhere."""
     points = manifest.get("points")
     names = [name for name in points if isinstance(name, str)] if isinstance(points, list) else []
     return [name for name in names if "=" in name and not {"/", "\\"} & set(name)]
 
 
 def read_manifest(out: str, read: Callable[[str], str]) -> Any:
-    """Return the manifest of a folder that has one.
+    """Return the manifest of a folder.
 
     Parameters
     ----------
+    out : str
+        The folder.
     read : callable
-        A text of the folder by its name.
+        ``read(name)`` returns a text of the folder.
 
     Raises
     ------
     InputError
-        It cannot be read, or is not JSON: nothing says what the folder holds.
+        The manifest cannot be read or is not JSON, so the contents of the folder are unknown.
     """
     try:
         return json.loads(read(MANIFEST))

@@ -1,8 +1,8 @@
-"""Section IV as a whole: every experiment over every topology, and what they are together.
+"""Section IV of the paper: every experiment over every topology, and a page about all of them.
 
-Each (experiment, seed) is a run of its own in ``OUT/<experiment>/seed=<seed>/``, resumed like any
-run; the experiments of a seed share its routes.  What they are together is made from their
-`metrics.json` and `distributions`, and is at OUT's top.
+Each (experiment, seed) is a run in ``OUT/<experiment>/seed=<seed>/``, resumed like any run; the
+experiments of a seed share its routes.  The summary is made from their `metrics.json` and
+`distributions`, and is written to OUT.
 """
 
 from __future__ import annotations
@@ -41,17 +41,18 @@ class _Measured:
 
 
 def _runs(paper: Paper) -> dict[str, tuple[str, RunConfig]]:
-    """Return folder in OUT -> experiment and config of each run, seed by seed."""
+    """Return the experiment and the config of each run, by folder in OUT, seed by seed."""
     runs = [(name, config) for of in paper.runs().values() for name, config in of.items()]
     return {run_folder(name, config.seed): (name, config) for name, config in runs}
 
 
 def check(paper: Paper, execution: Execution) -> None:
-    """Refuse, without Spark, an OUT or a run in it that cannot be gone on with or replaced.
+    """Refuse, without Spark, an OUT or a run in it that cannot be continued or replaced.
 
     Raises
     ------
     InputError
+        It cannot be continued or replaced.
     """
     refuse_buckets(execution)
     check_out(_plan(paper, execution))
@@ -63,18 +64,24 @@ def check(paper: Paper, execution: Execution) -> None:
 def run(
     spark: SparkSession, paper: Paper, execution: Execution, progress: Progress | None = None
 ) -> str:
-    """Run what is not complete yet, and write what all of it says together; the page's location.
+    """Run all incomplete runs, and write their summary; return the page's location.
 
     Parameters
     ----------
+    spark : SparkSession
+        The session.
+    paper : Paper
+        The experiments and seeds.
     execution : Execution
-        With ``resume`` runs that are complete in OUT are kept; seeds and experiments may be more or
-        fewer than before, and the means are over those asked for.
+        The output folder.  With ``resume``, complete runs in OUT are kept; seeds and experiments
+        may be more or fewer than before, and the means are over those in `paper`.
+    progress : Progress
+        The object to which progress is reported.
 
     Raises
     ------
     InputError
-        OUT cannot be used, or is of another scale, config or version.
+        OUT cannot be used, or has another scale, config or version.
     """
     progress = progress or Silent()
     runs, plan = _runs(paper), _plan(paper, execution)
@@ -113,7 +120,7 @@ def _plan(paper: Paper, execution: Execution) -> Plan:
 
 
 def _entry(title: str, done: Folder) -> dict[str, Any]:
-    """Return a run as the manifest has it: with what it cost when it was made."""
+    """Return a run's entry in the manifest, with its costs."""
     phases = done.read_json(MANIFEST)["phases"]
     return {
         "name": title,
@@ -122,18 +129,18 @@ def _entry(title: str, done: Folder) -> dict[str, Any]:
     }
 
 
-# --- all of it together
+# --- the summary
 
 
 def _measure(of: _Measured, seed: int, done: Folder) -> None:
-    """Read what is shown of a run."""
+    """Read the data of a run for the summary."""
     of.metrics[seed] = done.read_json("metrics.json")
     of.distributions[seed] = done.read_table("distributions").toPandas()
     of.delays[seed] = done.read_table("group_delay").select(*DELAYS).toPandas()
 
 
 def _write(paper: Paper, work: Work, measured: Mapping[str, _Measured]) -> str:
-    """Numbers, their tidy table, figures and page; the page's location."""
+    """Write numbers, their table, figures and the page; return the page's location."""
     drawn = _drawn(measured)
     known = {name: published(config) for name, config in paper.runs()[1].items()}
     metrics = [row for name, of in measured.items() for row in _rows(name, of, known[name])]
@@ -154,7 +161,7 @@ def _write(paper: Paper, work: Work, measured: Mapping[str, _Measured]) -> str:
         "resolved": {**manifest["resolved"], **manifest["experiments"]},
         "phases": manifest["runs"],
     }
-    first = next(iter(measured.values()))  # whose delay penalties are drawn
+    first = next(iter(measured.values()))  # its delay penalties are drawn
     distributions = pd.concat(map(mean_distributions, drawn.values()))
     delays = pd.concat(first.delays.values())
     page = render(metrics, summary, distributions, delays=delays, tables=("metrics",))
@@ -164,7 +171,9 @@ def _write(paper: Paper, work: Work, measured: Mapping[str, _Measured]) -> str:
 
 
 def _drawn(measured: Mapping[str, _Measured]) -> dict[str, list[pd.DataFrame]]:
-    """Each experiment's distributions, one a topology, of the figures that none before it has."""
+    """Return each experiment's distributions, one per topology, for figures that no earlier one
+    has.
+    """
     drawn, taken = {}, set[str]()
     for name, of in measured.items():
         tables = list(of.distributions.values())
@@ -175,7 +184,7 @@ def _drawn(measured: Mapping[str, _Measured]) -> dict[str, list[pd.DataFrame]]:
 
 
 def _rows(name: str, of: _Measured, known: Mapping[str, Published]) -> Iterator[dict[str, Any]]:
-    """An experiment's rows of `metrics.json`, with the differences in per cent."""
+    """Return an experiment's rows of `metrics.json`, with the differences in per cent."""
     tables = list(of.distributions.values())
     for row in (*over_seeds(of.metrics), *average_deviations(tables, known)):
         apart = difference(row["value"], row["paper"])

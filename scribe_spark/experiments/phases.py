@@ -1,8 +1,8 @@
-"""The phases of a run as data: what each writes, and how its tables are made.
+"""The phases of a run as data: their outputs, and the functions that make their tables.
 
-A phase is a function from the simulation to the tables it leaves, one by one.  They are written by
-a thread beside it: a table may be read back (``simulation.saved``) as soon as it has been yielded,
-but whoever reads it waits until it has been written.
+A phase is a function from the simulation to its tables, one by one.  A thread writes them at the
+same time: a table may be read back (``simulation.saved``) as soon as it has been yielded, but a
+reader waits until it has been written.
 """
 
 from __future__ import annotations
@@ -51,27 +51,28 @@ from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.schemas import to_ms
 from scribe_spark.systems import is_built_in, system_of_variant
 
-#: Rows that the driver has are Arrow's.
+#: A table: rows on the driver are Arrow tables.
 Tables = Generator[tuple[str, Table | pa.Table], None, None]
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase: its name and what it writes.
+    """One phase: its name and its outputs.
 
     Attributes
     ----------
     name : str
+        The name.
     writes : tuple of str
-        The tables that it may write; some only where the config asks for them.
+        The tables that it may write; some depend on the config.
     tables : callable
         ``tables(simulation, scope)`` yields ``(name, table)``; the scope is closed after all
         tables have been written.
     texts : callable
-        ``texts(simulation)``: file name -> JSON value, after all tables have been written.
+        ``texts(simulation)`` returns JSON values by file name, after all tables have been written.
     registered : callable
-        ``registered(simulation)``: registry -> the names of what takes part of it.  Whoever
-        registers more systems or measures has a phase that is complete for less.
+        ``registered(simulation)`` returns the names of the phase's systems or measures, by
+        registry. After the registration of more, the phase is incomplete.
     """
 
     name: str
@@ -81,7 +82,7 @@ class Phase:
     registered: Callable[[Simulation], Mapping[str, list[str]]] = lambda simulation: {}
 
 
-# --- what each phase writes
+# --- the outputs of each phase
 
 
 def _topology(simulation: Simulation, scope: Scope) -> Tables:
@@ -111,13 +112,13 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
 
 
 def _trees(simulation: Simulation, scope: Scope) -> Tables:
-    scope.own(simulation)  # what is in memory is not needed any more then
+    scope.own(simulation)  # its memory is not needed afterwards
     yield "members", Batches.of(simulation.memberships, schemas.MEMBERS.names)
     yield "groups", schemas.conform(simulation.groups_with_root, schemas.GROUPS)
     yield "pastry_routes", _pastry_routes(simulation.create_routes)
     if simulation.schedule is not None:
         yield "schedule", schedule_rows(simulation.schedule)
-    # written while the supersteps of MULTICAST, which need no more than these, run
+    # written while the supersteps of MULTICAST run, which need nothing else
     yield "tree_edges", tree_edges(simulation.systems)
     yield "deliveries", deliveries(simulation.systems)
     yield from other_tables(simulation.systems)
@@ -128,14 +129,14 @@ def _trees(simulation: Simulation, scope: Scope) -> Tables:
 
 
 def _clocks_of_users(simulation: Simulation) -> dict[str, str]:
-    """Return the clocks of the systems that users have added; tests check the package's own."""
+    """Return the clocks of users' systems; tests check the package's own."""
     config = simulation.config
     return {s.name: s.clock_of(config) for s in simulation.asked_for if not is_built_in(s)}
 
 
 def _measures(simulation: Simulation, scope: Scope) -> Tables:
     run, underlay = _run_tables(simulation), simulation.underlay
-    # what depends on nothing made here runs beside the jobs for the large tables
+    # measures without new tables run beside the jobs for the large tables
     with concurrent_jobs(simulation.spark) as submit:
         collected = submit(collect, run, early=True)
         names = [system.name for system in run.systems]
@@ -164,7 +165,7 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
             split = count_by_part(run, parts)
             yield "by_part", measures_by_part(split)
             yield "part_latencies", latencies_by_part(split)
-        preload()  # what the report will be drawn with, while tables are written
+        preload()  # import the libraries of the report while tables are written
         spread = measure_distributions(run, replaced_figures(simulation.config))
         yield "distributions", schemas.arrow_table(spread, schemas.DISTRIBUTIONS)
         early = collected.result()
@@ -194,7 +195,7 @@ def _run_tables(simulation: Simulation) -> RunTables:
     )
 
 
-# --- what takes part
+# --- the registered names
 
 
 def _application(simulation: Simulation) -> dict[str, list[str]]:
@@ -209,7 +210,7 @@ def _takes_part_and_measures(simulation: Simulation) -> dict[str, list[str]]:
     return {**simulation.takes_part, "measures": [measure.name for measure in all_measures()]}
 
 
-# --- tables out of stages
+# --- tables from stages
 
 
 def _pastry_routes(create_routes: DataFrame) -> DataFrame:
@@ -223,7 +224,7 @@ def _pastry_routes(create_routes: DataFrame) -> DataFrame:
 
 
 def _extra_joins(simulation: Simulation) -> DataFrame | pa.Table:
-    """`schemas.EXTRA_JOINS`."""
+    """Return the table `extra_joins` of all variants."""
     sent = [
         variant.joins.withColumn("system", F.lit(system_of_variant(name)))
         for name, variant in simulation.variants.items()
@@ -235,7 +236,7 @@ def _extra_joins(simulation: Simulation) -> DataFrame | pa.Table:
 
 
 def _overloaded(simulation: Simulation) -> pa.Table:
-    """`schemas.OVERLOADED`: one row for each variant that has limits."""
+    """Return the table `overloaded`: one row for each variant with limits."""
     variants = simulation.variants.items()
     rows = [
         (system_of_variant(name), variant.overloaded)
@@ -284,7 +285,7 @@ TABLE_PHASES: dict[str, Phase] = {
     )
 }
 
-#: Draws the page from what the other phases left.
+#: The phase that draws the page from the outputs of the others.
 REPORT = "report"
 
 #: All phases by name, in order.

@@ -1,7 +1,7 @@
-"""Plan what a command makes in OUT: begin its manifest, or find the manifest to go on with.
+"""The plan of a command's output in OUT: begin a new manifest, or find the manifest to continue.
 
-A command goes on with a folder only where the manifest there is of the same config, the same input
-files and the same versions.
+A command continues a folder only if the manifest there has the same config, the same input files
+and the same versions.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ from scribe_spark.redaction import redacted
 
 @dataclass(frozen=True)
 class Plan:
-    """The contents that a command makes in OUT.
+    """The planned output of a command in OUT.
 
     Attributes
     ----------
     owner : Owner
+        The command.
     execution : Execution
+        The output folder.
     resolved, defaults : mapping
-        Flat name -> value of each field of the command, and what it is by default.
+        The value and the default of each setting of the command, by flat name.
     about, done : mapping
-        What else a new manifest has, before and after where it was made and with what.
+        Further entries of a new manifest, before and after those about place and tools.
     inputs : callable, optional
-        () -> field -> digest of each input file; for commands that have inputs of their own.
+        ``inputs()`` returns the digest of each input file by setting, for commands with own inputs.
     free : collection of str
-        Fields that may be others when the command goes on.
+        Settings that may differ when the command continues.
     check : callable
-        manifest -> None; refuses to go on for reasons of the command's own.
+        ``check(manifest)`` refuses to continue for the command's own reasons.
     """
 
     owner: Owner
@@ -60,7 +62,7 @@ class Plan:
     check: Callable[[Manifest], None] = field(default=lambda manifest: None)
 
     def new_manifest(self, spark: SparkSession) -> dict[str, Any]:
-        """Return the manifest of a command that has done nothing yet."""
+        """Return the manifest of a command without completed steps."""
         return {
             "config": non_default(self.resolved, self.defaults),
             "resolved": dict(self.resolved),
@@ -71,12 +73,12 @@ class Plan:
         }
 
     def previous(self, folder: StoredFolder) -> dict[str, Any] | None:
-        """Return the manifest to go on with; None where there is none, or it is to be replaced.
+        """Return the manifest to continue; None if there is none, or if it is to be replaced.
 
         Raises
         ------
         InputError
-            The folder is somebody else's, or may not be gone on with or replaced.
+            The folder belongs to another command, or may not be continued or replaced.
         """
         manifest, out = self._refuse_contents(folder), folder.out
         if manifest is None:
@@ -101,7 +103,10 @@ class Plan:
         return manifest
 
     def _refuse_contents(self, folder: StoredFolder) -> dict[str, Any] | None:
-        """Refuse a folder of another owner, or without leave; else return its manifest, if any."""
+        """Return the manifest to resume, if any; refuse a folder of another command.
+
+        A folder of this command needs ``resume`` or ``overwrite``.
+        """
         out, execution = folder.out, self.execution
         visible = [n for n in folder.names() if not n.startswith(".") and not n.endswith(".tmp")]
         if not visible:
@@ -115,7 +120,7 @@ class Plan:
             folder.refuse_strange(self.owner)
             return None
         if not execution.resume:
-            remedy = "exists; use --resume to go on or --overwrite to replace it"
+            remedy = "exists; use --resume to continue or --overwrite to replace it"
             raise InputError("out", out, remedy)
         folder.refuse_strange_in_tables()
         return manifest
@@ -134,7 +139,7 @@ def plan_run(config: RunConfig, execution: Execution) -> Plan:
 
 
 def fields_of(config: Section) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields of a config, and what they are by default."""
+    """Return the settings of a config, and their defaults."""
     return config.flat(), type(config)().flat()
 
 
@@ -143,11 +148,11 @@ def non_default(resolved: Manifest, defaults: Manifest) -> dict[str, Any]:
     return {n: v for n, v in resolved.items() if n in defaults and v != defaults[n]}
 
 
-# --- refusals
+# --- errors
 
 
 def _refuse_others(out: str, manifest: Any, owner: Owner) -> None:
-    """Refuse a folder that another command has left."""
+    """Refuse the folder of another command."""
     found = owner_of(manifest)
     if found is None:
         raise InputError("out", out, f"holds a {MANIFEST} of another program; name a new folder")
@@ -157,7 +162,7 @@ def _refuse_others(out: str, manifest: Any, owner: Owner) -> None:
 
 
 def _refuse_other_version(library: str, version: str | None, out: str) -> None:
-    """Refuse what another version of a library has made."""
+    """Refuse the output of another version of a library."""
     ours = version_of(library)
     if version != ours:
         remedy = f"{out} was made by {version}; use that, --overwrite or another OUT"
@@ -167,7 +172,7 @@ def _refuse_other_version(library: str, version: str | None, out: str) -> None:
 def _refuse_other_inputs(
     ours: Mapping[str, str], digests: Mapping[str, str], resolved: Mapping[str, Any], out: str
 ) -> None:
-    """Refuse what was made of other input files, naming the first field whose digest differs."""
+    """Refuse the output of other input files; name the first setting whose digest differs."""
     for name, digest in ours.items():
         if digests.get(name) != digest:
             remedy = f"has changed since {out} was made; use --overwrite or another OUT"
@@ -175,8 +180,8 @@ def _refuse_other_inputs(
 
 
 def refuse_other_config(ours: Mapping[str, Any], resolved: Mapping[str, Any], out: str) -> None:
-    """Refuse what was made with another config, naming the first field that differs."""
-    # as the manifest has them, and as one has them that was written before secrets were left out
+    """Refuse the output of another config; name the first setting that differs."""
+    # as this version writes them, and as earlier versions did, with secrets
     ours, resolved = redacted(json.loads(json.dumps(ours))), redacted(resolved)
     names = [n for n in {**ours, **resolved} if ours.get(n) != resolved.get(n)]
     if names:

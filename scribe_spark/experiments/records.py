@@ -1,4 +1,4 @@
-"""Read what the manifest of each command records: tables, texts, and the folders inside."""
+"""The records in the manifest of each command: tables, texts, and inner folders."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from scribe_spark.experiments.owner import (
 
 @dataclass
 class Records:
-    """A manifest's records of tables and digests of texts, by name; and the folders inside.
+    """The records of tables, the digests of texts, and the inner folders of a manifest.
 
     Attributes
     ----------
     finished : bool
-        Whether the command has come to its end.
+        True if the command has ended.
     tables, rows : mapping
-        Name -> record, of what is in ``tables/``, and of a sweep's table beside that.
+        The record of each table in ``tables/``, and of a sweep's table beside it, by name.
     texts : mapping
-        Name -> digest.
+        The digest of each text, by name.
     inside : list of str
-        Folders of runs or worlds.
+        The folders of runs or worlds.
     """
 
     finished: bool
@@ -49,9 +49,9 @@ def records_of(manifest: Manifest, owner: Owner) -> Records:
     Raises
     ------
     InputError
-        A name that may lead elsewhere.
+        A name may lead elsewhere.
     KeyError, TypeError, ValueError, AttributeError
-        The manifest has not the form that the command gives it.
+        The manifest does not have the form of the command's manifests.
     """
     for name in ("resolved", "inputs", "versions"):
         if not isinstance(manifest.get(name, {}), Mapping):
@@ -81,7 +81,9 @@ def _of_world(manifest: Manifest) -> Records:
 
 
 def names_of_save(saved: Manifest) -> tuple[str, str]:
-    """Return the table and the text that a save is in; without a slot the round says which."""
+    """Return the names of the table and the text of a save; in old manifests the round
+    names them.
+    """
     slot = saved.get("slot", ("even", "odd")[int(saved["number"]) % 2])
     return f"state_{slot}", f"measures_{slot}.json"
 
@@ -93,7 +95,7 @@ def _of_reference_tree(manifest: Manifest) -> Records:
 
 
 def point_file(name: str) -> str:
-    """Return the text of a point's measures."""
+    """Return the name of the text with a point's measures."""
     return f"points/{name}.json"
 
 
@@ -111,7 +113,7 @@ def _of_paper(manifest: Manifest) -> Records:
 
 
 def _together(manifest: Manifest, **others: Any) -> Records:
-    """Return the records of a command whose tables are written at its end."""
+    """Return the records of a command that writes its tables at its end."""
     return Records("tables" in manifest, _tables(manifest.get("tables", {})), **others)
 
 
@@ -125,7 +127,7 @@ def _named(records: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _listed(value: Any) -> list[Any]:
-    """Return a value that must be a list."""
+    """Return a value if it is a list; raise otherwise."""
     if not isinstance(value, list):
         raise TypeError("no list")
     return value

@@ -20,37 +20,44 @@ from scribe_spark.reference_tree.lineages import host_depths
 from scribe_spark.runtime.blocks import release
 from scribe_spark.schemas import MICROSECONDS
 
-#: Measure -> value -> how often it occurs.
+#: Measure -> value -> the number of its occurrences.
 Counts = dict[str, dict[int, int]]
 
 
-#: Connections of a network that is repeated independently; and of a large one, so that there are
-#: more of them than cores.
+#: The number of connections of each independent repetition of a network: of a small one, and of a
+#: large one (small enough that there are more repetitions than cores).
 _PAIRS, _PAIRS_OF_LARGE = 8, 2
 
-#: Measures of the hosts between events, not of events.
+#: The measures of hosts between events.
 _OF_HOSTS = ("degree", "depth")
 
-#: Connections of a large tree are fewer: this many hosts are placed for them in all, about; but
-#: there are at least a few.
+#: A large tree has fewer connections: about this number of hosts is placed in all; but at least a
+#: few connections.
 _PLACED, _LEAST = 4_000_000, 4
 
-#: What hosts look for -> the first part of the measures' names.
+#: The goal of a lookup -> the first part of the measures' names.
 _PURPOSES = {"parent": "parent_lookup", "children": "child_lookup"}
 
 
 def measure_point(
     network: Simulation, point: Point, config: ReferenceTreeConfig, progress: Progress
 ) -> Counts:
-    """Measure a point: measure -> value -> how often it occurs, in ascending order.
+    """Measure a point: return measure -> value -> the number of its occurrences, in ascending
+    order.
 
     Parameters
     ----------
     network : Simulation
-        Of the config's network; its routes are used where look-ups are routed.
+        The simulation with the config's network, whose routes are used if lookups are routed.
+    point : Point
+        The point.
+    config : ReferenceTreeConfig
+        The settings.
+    progress : Progress
+        The object to which progress is reported.
     """
     found = _measured(network, point, config, progress)
-    # rows are collected in an order that depends on partitions and cores
+    # the order of collected rows depends on partitions and cores
     return {measure: dict(sorted(counts.items())) for measure, counts in sorted(found.items())}
 
 
@@ -71,10 +78,10 @@ def _measured(
 
 
 def play_events(spark: SparkSession, point: Point, events: int, seed: int) -> Counts:
-    """Let hosts come and go; see `reference_tree.event_measures`.
+    """Let hosts connect and disconnect; see `reference_tree.event_measures`.
 
-    Names of measures end in the kind of event, but for the degrees and depths of hosts: these are
-    of all times between two events.
+    Names of measures end in the kind of event; the degrees and depths of hosts have no such end, as
+    they are measured between any two events.
     """
     experiment = Experiment(
         sizes=(point.hosts,),
@@ -95,7 +102,7 @@ def play_events(spark: SparkSession, point: Point, events: int, seed: int) -> Co
 
 
 def _large(spark: SparkSession, point: Point, seed: int, progress: Progress) -> Counts:
-    """The tree of many hosts as it is: degrees, depths, look-ups."""
+    """Measure one tree of many hosts: degrees, depths, lookups."""
     placed = places(
         large_ids(spark, point.hosts, seed),
         bits=point.bits,
@@ -117,14 +124,14 @@ def _large(spark: SparkSession, point: Point, seed: int, progress: Progress) -> 
 
 
 def large_ids(spark: SparkSession, hosts: int, seed: int) -> DataFrame:
-    """``node, id_hi, id_lo``: hosts with uniform 128-bit ids."""
+    """Return hosts with uniform 128-bit ids: ``node, id_hi, id_lo``."""
     node = F.col("id")
     halves = [draws.bits(seed, f"host {half}", node).alias(f"id_{half}") for half in ("hi", "lo")]
     return spark.range(hosts).select(node.alias("node"), *halves)
 
 
 def degrees(placed: DataFrame) -> DataFrame:
-    """``node, degree``: how many neighbours each host has."""
+    """Return the number of neighbours of each host: ``node, degree``."""
     parents = placed.groupBy(F.col("parent").alias("node")).agg(F.count("*").alias("children"))
     both = placed.select("node", "parent").join(parents.hint("shuffle_hash"), "node", "left")
     up = F.col("parent").isNotNull().cast("bigint")
@@ -142,24 +149,24 @@ def _count(frame: DataFrame, column: str) -> Counts:
 def _routed_lookups(
     network: Simulation, ids: DataFrame, hosts: int, children: int, progress: Progress
 ) -> dict[str, dict[int, int]]:
-    """Hops and delays of the look-ups by which all hosts find their places.
+    """Return the hops and delays of the lookups by which all hosts find their positions.
 
     Parameters
     ----------
     network : Simulation
-        Its routers and routes, and how it builds an overlay, are used; not its nodes' ids.
+        The simulation whose routers, routes and kind of overlay are used, but not its nodes' ids.
     ids : DataFrame
         ``node, id_hi, id_lo``, nodes numbered from 0.
     hosts : int
-        How many.
+        The number of hosts.
     children : int
-        Most children of a key.
+        The greatest number of children of a key.
 
     Returns
     -------
     dict
-        ``parent_lookup_hops``, ``child_lookup_hops``, and of delays to whole milliseconds, one way,
-        ``parent_lookup_delay``, ``child_lookup_delay``: value -> how often it occurs.
+        ``parent_lookup_hops``, ``child_lookup_hops`` and, of one-way delays in whole milliseconds,
+        ``parent_lookup_delay``, ``child_lookup_delay``: value -> the number of its occurrences.
     """
     config = network.config.replace(nodes=hosts)
     with Simulation(network.spark, config, progress=progress, shares=network) as here, Scope() as s:

@@ -1,4 +1,4 @@
-"""The report phase: the page and the figures, drawn from what the other phases left."""
+"""The report phase: it draws the page and the figures from the outputs of the other phases."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from scribe_spark.report.part_latency import COLUMNS as PART_LATENCY_COLUMNS
 from scribe_spark.report.parts import COLUMNS
 from scribe_spark.schemas import DISTRIBUTIONS
 
-#: What the report is drawn from.
+#: The tables and texts from which the report is drawn.
 _METRICS = "metrics.json"
 _DISTRIBUTIONS, _GROUP_DELAY, _BY_PART = "distributions", "group_delay", "by_part"
 _PART_LATENCIES = "part_latencies"
-#: Read where a phase has written them.
+#: Further tables, which some runs have.
 _LATENCY, _COUNTS = "latency", "latency_counts"
 _READ = (_DISTRIBUTIONS, _GROUP_DELAY, *TABLES)
 
@@ -36,11 +36,12 @@ DELAYS = ("system", "size", "rad")
 
 
 def check_report(out: str) -> None:
-    """Refuse a local folder that holds no run, before Spark is started.
+    """Refuse a local folder without a run, before Spark starts.
 
     Raises
     ------
     InputError
+        The folder has no finished run.
     """
     if is_local(out):
         names, _ = local_contents(out)
@@ -48,24 +49,25 @@ def check_report(out: str) -> None:
 
 
 def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = None) -> str:
-    """Draw the report of a run's folder; the page's location.
+    """Draw the report of a run's folder; return the page's location.
 
     Parameters
     ----------
     note : callable, optional
-        Told which texts and tables have been verified: those that the page is drawn from.
+        ``note(line)`` gets the names of the verified texts and tables, from which the page is
+        drawn.
 
     Raises
     ------
     InputError
-        The folder is not one of a finished run; or what the report is drawn from is damaged; or
-        the storage does not answer.
+        The folder has no finished run, an input of the report is damaged, or the storage does not
+        answer.
     """
     with Folder(spark, out) as folder:
         manifest, records = _manifest(folder)
         if _METRICS not in records.texts:
             done = listed(entry["name"] for entry in manifest["phases"])
-            remedy = f"holds no finished run (phases done: {done}); go on with --resume"
+            remedy = f"holds no finished run (phases done: {done}); continue with --resume"
             raise InputError("out", out, remedy)
         _refuse_damage(folder, _METRICS, folder.verify_text(_METRICS, records.texts[_METRICS]))
         for name in _READ:
@@ -77,7 +79,7 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
             tables = listed(f"tables/{name}" for name in _READ)
             verified = f"{_METRICS}, {tables}"
             note(f"verified: {verified} (`scribe-spark verify {out}` looks at all tables)")
-        # the time of the report itself is not on the page, which is the same when drawn again
+        # without the time of the report, so that the page is the same when it is drawn again
         shown = {**manifest, "phases": [e for e in manifest["phases"] if e["name"] != REPORT]}
         spread = folder.collect(_DISTRIBUTIONS, DISTRIBUTIONS.names).to_pandas()
         delays = folder.collect(_GROUP_DELAY, DELAYS).to_pandas()
@@ -102,7 +104,7 @@ def _optional(
 
 
 def _latency(folder: Folder, records: Records) -> Latency | None:
-    """Read the deliveries by their latency; None where no phase has counted them."""
+    """Read the deliveries by their latency; None if no phase has counted them."""
     if not {_LATENCY, _COUNTS} <= records.tables.keys():
         return None
     for name in (_LATENCY, _COUNTS):

@@ -1,7 +1,7 @@
-"""A system in a run: round 0 of it, in which all members join and each group's source publishes.
+"""A system in a run as its round 0, in which all members join and each group's source publishes.
 
-For systems that say how they play a round on buckets (`System.world`), and not how they are built
-(`System.build`).
+This is for systems that define how they play a round on buckets (`System.world`), but not how they
+are built (`System.build`).
 """
 
 from __future__ import annotations
@@ -54,26 +54,27 @@ if TYPE_CHECKING:
     from scribe_spark.experiments.simulation import Simulation
 
 
-#: Before the names of the system's tables.
+#: The beginning of the names of the system's tables.
 _PREFIX = "system/"
 
-#: The tables of a bucket that views are read from.
+#: The tables of a bucket from which views are read.
 _COPIES, _DELIVERIES, _STATE, _CONTROL = (
     *("copies of round 0", "deliveries of round 0"),
     *("state of round 0", "control of round 0"),
 )
 
-#: What the copies of a mesh tell beside their ends.
+#: The further columns of the copies of a mesh.
 _OF_MESHES = ("hops", "sent_us", "first")
 
 
 @dataclass(frozen=True)
 class _AllLive(KnowsLives):
-    """The lives of nodes that are all alive from the start; picklable.
+    """The lives of nodes that all live from the start; picklable.
 
     Attributes
     ----------
     nodes : int
+        The number of nodes.
     """
 
     nodes: int
@@ -101,14 +102,14 @@ def _constant(nodes: int, value: int | bool) -> np.ndarray:
 
 
 def play_round_0(system: System, stages: Simulation) -> Multicast:
-    """Return the tables of round 0 of a system, which the run's player plays.
+    """Play round 0 of a system, and return its tables.
 
-    The tables have one publication a group.  The groups of control messages are NULL.
+    The tables have one publication per group.  The groups of control messages are NULL.
 
     Raises
     ------
     InputError
-        The round leaves something that cannot be measured.
+        The results of the round cannot be measured.
     """
     live, ring = system.live(stages.config), stages.overlay.ring
     listed = stages.multicast_groups.select("group", "key_hi", "key_lo", "source").toArrow()
@@ -162,7 +163,7 @@ def _members(stages: Simulation, number: np.ndarray) -> Pairs:
 
 
 def _capacity(stages: Simulation) -> np.ndarray | None:
-    """Return the limits of children that a user gives the nodes, by position."""
+    """Return the user's limits of children, by position."""
     if stages.config.trees.capacities is None:
         return None
     return limits_by_number(stages.given_capacities)[stages.overlay.ring.facts.ring.node]
@@ -177,7 +178,7 @@ def _play(
     is_mesh: bool,
     engine: InTask | OnSpark,
 ) -> None:
-    """Play the round, and leave the tables of views; `given` has fields of `LivingRound`."""
+    """Play the round, and write the tables of views; `given` has fields of `LivingRound`."""
     nodes, kinds = len(facts.ring), (*live.payload, *live.control)
     nobody = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     now = LivingRound(
@@ -206,15 +207,16 @@ def _play(
 
 @dataclass(frozen=True)
 class _HandOver:
-    """Buckets write the tables of views, and forget all others.
+    """The program by which buckets write the tables of views, and drop all others.
 
     Attributes
     ----------
     size : int
-        K.
+        The number of nodes, K.
     of : SystemTables
+        The names of the system's tables.
     kinds : tuple of str
-        Of messages, as observers number them.
+        The kinds of messages, as observers number them.
     """
 
     bounds: np.ndarray
@@ -225,7 +227,7 @@ class _HandOver:
     is_mesh: bool
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
+        """Write the tables of views, and drop all others; send nothing."""
         made = {
             _COPIES: self._copies(tables),
             _DELIVERIES: self._deliveries(tables),

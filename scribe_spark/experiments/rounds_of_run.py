@@ -1,9 +1,8 @@
-"""The trees of a run with rounds: those of a world, in which nodes and members come and go.
+"""The trees of a run with rounds: a world in which nodes and members come and go.
 
-Round 0 has the CREATEs and JOINs, later rounds have the events.  When trees have had time to be
-mended, the source of each group multicasts one message in the world's last round.  What a run
-measures is measured of these messages, over the nodes and members that are left (docs/rules.md,
-S33).
+Round 0 has the CREATEs and JOINs, later rounds have the events.  When trees have had time for
+repairs, the source of each group publishes one message in the world's last round.  The measures of
+the run are about these messages, over the remaining nodes and members (docs/rules.md, S33).
 """
 
 from __future__ import annotations
@@ -43,21 +42,22 @@ _IN_WORLDS = ("bottleneck", "collapse", "lazy")
 #: The systems whose trees grow in a world -> the variant; Scribe's own trees are plain.
 _VARIANTS = {scribe.SYSTEM: PLAIN} | {system_of_variant(name): name for name in _IN_WORLDS}
 
-#: The seconds that a job of rounds takes at most, about.
+#: The approximate greatest duration of a job of rounds, in seconds.
 _A_JOB = 20.0
 
 
 @dataclass(frozen=True)
 class _Grown:
-    """A world after the round in which the groups' sources multicast.
+    """A world after the round in which the groups' sources publish.
 
     Attributes
     ----------
     world : World
+        The world.
     sources : pyarrow.Table
-        ``group, node``: the node that asked for each multicast.
+        ``group, node``: the source of each publication.
     extra_joins : pandas.DataFrame
-        The JOINs that a variant added in all rounds, as of `World`.
+        The JOINs that a variant added in all rounds, as in `World`.
     overloaded : int or None
         The number of nodes above their limit of children at the end, if they have limits.
     """
@@ -73,11 +73,14 @@ class _Grown:
 
 
 class RoundsOfRun:
-    """The trees of a run with rounds; see `GrownTrees`.  Each variant has a world of its own.
+    """The trees of a run with rounds; each variant has its own world.
+
+    The methods are those of `GrownTrees`.
 
     Parameters
     ----------
     run : Simulation
+        The run.
 
     Raises
     ------
@@ -96,14 +99,14 @@ class RoundsOfRun:
         self._network = type(run)(run.spark, network, progress=run.progress, shares=run)
 
     def check(self) -> None:
-        """See `GrownTrees`."""
+        """Refuse an engine or events that are impossible, before any work."""
         _ = self.events
 
     # --- rounds
 
     @property
     def events(self) -> DataFrame:
-        """See `GrownTrees`: CREATEs, JOINs, and the events of nodes and members."""
+        """The CREATEs, the JOINs, and the events of nodes and members."""
         saved = self._run.saved
         if "events" in saved:
             return saved["events"]
@@ -119,7 +122,7 @@ class RoundsOfRun:
         return {}
 
     def _grow(self, variant: str = PLAIN) -> _Grown:
-        """Return the world of a variant, which is played once."""
+        """Return the world of a variant after its rounds, which are played once."""
         if variant not in self._worlds:
             self._worlds[variant] = self._run.own(self._play(variant))
         return self._worlds[variant]
@@ -134,7 +137,7 @@ class RoundsOfRun:
         world = make_world(self._network, config, events, run.application, *where)
         joins: list[pd.DataFrame] = []
         try:
-            if config.scribe.source == "direct":  # so that sources learn the roots' addresses
+            if config.scribe.source == "direct":  # sources learn the roots' addresses
                 joins += _play_until(world, last - 1)
                 world.scribe.multicast(self._publishers(world))
             joins += _play_until(world, last)
@@ -154,7 +157,7 @@ class RoundsOfRun:
         return _Grown(world, publishers.toArrow(), pd.concat(joins), over)
 
     def _publishers(self, world: World) -> DataFrame:
-        """Return ``group, node``: the node with the right that multicasts to each group."""
+        """Return the source of each group, a node with the right to multicast: ``group, node``."""
         rows, access = world.memberships.toArrow(), self._start.access
         group, node, member, root = (
             rows.column(name).to_numpy() for name in ("group", "node", "member", "root")
@@ -168,7 +171,7 @@ class RoundsOfRun:
 
     @stage
     def _start(self) -> WorldGroups:
-        """The groups as they are created, and their access lists."""
+        """The groups at their creation, and their access lists."""
         groups = world_groups(self._config, extent_of(self._config), self._run.spark)
         assert groups is not None  # `RunConfig` refuses rounds without groups
         return groups
@@ -180,50 +183,50 @@ class RoundsOfRun:
 
     @property
     def node_count(self) -> int:
-        """See `GrownTrees`."""
+        """The number of live nodes."""
         return self._run.nodes.count()
 
     @stage
     def nodes(self) -> DataFrame:
-        """See `GrownTrees`."""
+        """The live nodes."""
         return self._run.memory.materialise(self._grow().world.nodes)
 
     def overlay(self) -> Overlay:
-        """See `GrownTrees`; live nodes know live nodes alone."""
+        """Return the overlay of the live nodes, which know live nodes only."""
         return self._grow().world.overlay()
 
     # --- groups
 
     @stage
     def _entries(self) -> DataFrame:
-        """`schemas.MEMBERSHIPS`: the nodes of each tree."""
+        """The nodes of each tree (`schemas.MEMBERSHIPS`)."""
         return self._run.memory.materialise(self._grow().world.memberships)
 
     @property
     def _roots(self) -> DataFrame:
-        """``group, node``."""
+        """The root of each group: ``group, node``."""
         return self._entries.where("root").groupBy("group").agg(F.min("node").alias("node"))
 
     @property
     def memberships(self) -> DataFrame:
-        """See `GrownTrees`; of the groups that have a root."""
+        """The members of the groups that have a root."""
         members = self._entries.where("member").select(schemas.MEMBERS.names)
         return members.join(F.broadcast(self._roots), "group", "left_semi")
 
     @property
     def members(self) -> DataFrame:
-        """See `GrownTrees`."""
+        """The members with their routers for kernels: ``group, node, router``."""
         return self._run.members
 
     @stage
     def _keys(self) -> DataFrame:
-        """``group, key_hi, key_lo, creator`` of all groups that were created."""
+        """The key and the creator of each created group: ``group, key_hi, key_lo, creator``."""
         config = self._config
         keys = group_keys(self._network.nodes, self._start, config, extent_of(config))
         return self._run.memory.persist(keys.select("group", "key_hi", "key_lo", "creator"))
 
     def create_routes(self) -> DataFrame:
-        """See `GrownTrees`; CREATEs that the creators that are left would send now."""
+        """Return the routes of the CREATEs that the remaining creators would send now."""
         run = self._run
         live = run.nodes.select(F.col("node").alias("creator"))
         groups = self._keys.join(live, "creator", "left_semi")
@@ -233,7 +236,9 @@ class RoundsOfRun:
         return made
 
     def groups_with_root(self) -> DataFrame:
-        """See `GrownTrees`; groups that have lost all copies of their state are left out."""
+        """Return the groups with a root; groups that have lost all copies of their state are left
+        out.
+        """
         run = self._run
         sizes = run.members.groupBy("group").agg(F.count("*").alias("size"))
         roots = run.overlay.with_router(self._roots)
@@ -244,7 +249,9 @@ class RoundsOfRun:
         return run.memory.materialise(sized.select("group", "key_hi", "key_lo", size, *root))
 
     def multicast_groups(self) -> DataFrame:
-        """See `GrownTrees`; groups to which nobody may multicast are left out."""
+        """Return the groups with a source; groups without a node that may multicast are
+        left out.
+        """
         run = self._run
         sources, groups = local_frame(run.spark, self._grow().sources), run.groups_with_root
         if self._config.scribe.source == "root":
@@ -260,7 +267,7 @@ class RoundsOfRun:
 
     @property
     def edges(self) -> Batches:
-        """See `GrownTrees`; the edges on which payloads went to live nodes."""
+        """The tree edges on which copies went to live nodes."""
         return Batches.of(self._edges(PLAIN))
 
     def _edges(self, variant: str) -> DataFrame:
@@ -272,7 +279,7 @@ class RoundsOfRun:
         return self._run.underlay.delay(taken, "parent_router", "child_router")
 
     def variant(self, system: System) -> scribe.Variant | None:
-        """See `GrownTrees`."""
+        """Return the trees of a variant from its world, or None."""
         if system.name not in _VARIANTS:
             return None
         name = _VARIANTS[system.name]
@@ -282,7 +289,7 @@ class RoundsOfRun:
         return scribe.Variant(self._edges(name), joins, grown.overloaded)
 
     def deliveries(self, system: str) -> Table | None:
-        """See `GrownTrees`."""
+        """Return the deliveries of a system's trees from its world, or None."""
         if system not in _VARIANTS:
             return None
         deliveries = self._grow(_VARIANTS[system]).world.deliveries
@@ -299,7 +306,7 @@ def _live(world: World) -> np.ndarray:
 
 
 def _publication_round(events: DataFrame, config: WorldConfig) -> int:
-    """The round in which the sources multicast (docs/rules.md, S33)."""
+    """Return the round in which the sources publish (docs/rules.md, S33)."""
     begin = (F.col("round") == 0) & F.col("event").isin("create", "join")
     (last,) = events.where(~begin).agg(F.max("round")).collect()[0]
     after = 2 if config.scribe.source == "direct" else 1
@@ -311,7 +318,7 @@ def _publication_round(events: DataFrame, config: WorldConfig) -> int:
 
 
 def _play_until(world: World, until: int) -> Iterator[pd.DataFrame]:
-    """Play rounds; yield the JOINs that a variant added in them."""
+    """Play rounds, and yield the JOINs that a variant added in them."""
     while world.number < until:
         world.play(until, _A_JOB)
         yield world.extra_joins
@@ -320,10 +327,10 @@ def _play_until(world: World, until: int) -> Iterator[pd.DataFrame]:
 def _root_or_other(
     group: np.ndarray, root: np.ndarray, access: AccessLists, live: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return groups and their multicasting nodes: the root, or the first live node with the right.
+    """Return the source of each group: the root, or the first live node with the right.
 
-    A message begins at the root, whichever node asks for it.  Groups to which no node may multicast
-    are left out.
+    A message begins at the root, whichever node is the source.  Groups to which no node may
+    multicast are left out.
     """
     group, first = np.unique(group, return_index=True)
     node = root[first]

@@ -1,7 +1,7 @@
 """A run: its phases as steps over a folder.
 
-The record of a phase is dropped just before the first table of the phase is written again, and put
-back after the last; so a run that is killed at any time can be resumed.
+The record of a phase is dropped just before its first table is written again, and put back after
+the last one; so a run that is killed at any time can be resumed.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ def run(
     Parameters
     ----------
     phases : tuple of str
-        Of :data:`PHASES`.  With ``execution.resume`` phases that are complete are not run again.
+        Names of :data:`PHASES`.  With ``execution.resume``, complete phases are not run again.
     shares : Simulation, optional
-        One of the same session: its routes are used where the network is the same.
+        A simulation in the same session; its routes are used if its network is the same.
     application : callable, optional
-        Makes an application of yours on Scribe's upcalls; see `make_world`.
+        ``application(nodes)`` returns the user's Scribe application, as in `make_world`.
 
     Raises
     ------
     InputError
-        OUT cannot be used, is in use, is of another config, or lacks the tables that a phase
-        reads; or a table of the user's cannot be read.
+        OUT cannot be used, is in use, has another config, or lacks the tables that a phase reads;
+        or a user's table cannot be read.
     RunError
-        Executors were lost, twice in one phase, with data that only they had.
+        Executors were lost twice in one phase, with data that only they had.
     """
     progress = progress or Silent()
     simulation = Simulation(
@@ -121,13 +121,15 @@ class _Phases:
             report(self._simulation.spark, self._folder.out)
         return phase_entry(REPORT, time.perf_counter() - started, {}, {}, {})
 
-    # --- a phase that has been run
+    # --- a completed phase
 
     def _has_same_parts(self, phase: Phase, entry: Manifest) -> bool:
-        """Return whether a phase was of the same systems and measures."""
+        """Return True if a phase was run with the same systems and measures."""
         for kind, names in phase.registered(self._simulation).items():
             if entry.get("registered", {}).get(kind) != names:
-                self._progress.note(f"{phase.name}: other {kind} took part: computed again")
+                self._progress.note(
+                    f"{phase.name}: the saved tables are of other {kind}; computed again"
+                )
                 return False
         return True
 
@@ -135,10 +137,10 @@ class _Phases:
         for table in entry["tables"]:
             self._simulation.saved[table] = self._folder.read_table(table)
 
-    # --- a phase that has to be run
+    # --- an incomplete phase
 
     def _run_phase(self, phase: Phase) -> dict[str, Any]:
-        """Run a phase, and once more where executors were lost with data that only they had."""
+        """Run a phase, and once more if executors were lost with data that only they had."""
         started = time.perf_counter()
         with self._progress.phase(phase.name):
             try:
@@ -159,12 +161,12 @@ class _Phases:
         return entry if clock is None else {**entry, "clock": clock}
 
     def _write(self, phase: Phase) -> tuple[dict[str, Any], dict[str, str]]:
-        """Write the tables and texts of a phase; their records.
+        """Write the tables and texts of a phase; return their records.
 
-        Tables are written by a thread beside the one that makes them, one after the other.
+        A thread writes the tables one after the other, while others are made.
         """
         simulation, saved = self._simulation, self._simulation.saved
-        for table in saved.keys() & phase.writes:  # to be overwritten, so not to be read
+        for table in saved.keys() & phase.writes:  # they are overwritten, so they must not be read
             del saved[table]
         records: dict[str, Any] = {}
         with (
@@ -192,6 +194,6 @@ class _Phases:
     def _write_table(
         self, table: str, rows: Table | pa.Table, records: dict[str, Any]
     ) -> DataFrame:
-        """Write a table, put its record among `records`, read it back."""
+        """Write a table, put its record into `records`, and read it back."""
         records[table] = self._work.write_table(table, rows)
         return self._folder.read_table(table)

@@ -1,7 +1,7 @@
-"""The experiments on the reference tree: point by point into a folder, resumed after any point.
+"""The experiments on the reference tree, point by point into a folder, resumable after any point.
 
-A point is a number of hosts and of children.  What was measured of it is a text of its own in
-``OUT/points``, with its digest in the manifest; table, metrics and page are made of all of them.
+A point is a number of hosts and of children.  Its results are a text in ``OUT/points``, with its
+digest in the manifest; the table, the metrics and the page are made from all points.
 
 References
 ----------
@@ -35,7 +35,7 @@ from scribe_spark.report.reference_tree import render_reference_tree
 from scribe_spark.topology import load, needs_spark
 from scribe_spark.underlay.routable import check_routes
 
-#: Where the manifest lists the points that are done.
+#: The key of the manifest with the completed points.
 _DONE = "points"
 
 Counts = dict[str, dict[int, int]]
@@ -47,6 +47,7 @@ def check_reference_tree(config: ReferenceTreeConfig, execution: Execution) -> N
     Raises
     ------
     InputError
+        Something is bad.
     """
     refuse_buckets(execution)
     check_out(_plan(config, execution))
@@ -64,15 +65,15 @@ def run_reference_tree(
     execution: Execution,
     progress: Progress | None = None,
 ) -> str:
-    """Measure the points that have not been measured yet; the location of the page.
+    """Measure the incomplete points; return the location of the page.
 
     Raises
     ------
     InputError
-        OUT cannot be used, is in use, or belongs to something else.
+        OUT cannot be used, is in use, or belongs to another command.
     """
     progress = progress or Silent()
-    # (what is not asked for is not computed: without `dht = routed`, nothing)
+    # (its stages are computed at their first use: without `dht = routed`, none is)
     network = Simulation(spark, network_of(config), progress=progress)
     most = max(point.hosts for point in config.points())
     plan = _plan(config, execution)
@@ -89,7 +90,7 @@ def _plan(config: ReferenceTreeConfig, execution: Execution) -> Plan:
 
 
 class _Points:
-    """The points as steps, and what has been measured so far."""
+    """The points as steps, and the results so far."""
 
     def __init__(self, work: Work, network: Simulation, config: ReferenceTreeConfig) -> None:
         self._work, self._network, self._config = work, network, config
@@ -136,7 +137,7 @@ def _finish(work: Work, measured: Mapping[Point, Counts]) -> str:
 
 
 def tidy(measured: Mapping[Point, Counts]) -> pd.DataFrame:
-    """`schemas.REFERENCE_TREE` of what was measured."""
+    """Return the results as the table `reference_tree`."""
     rows = [
         (point.kind, point.hosts, point.bits, point.children, point.assignment, measure, *pair)
         for point, counts in measured.items()

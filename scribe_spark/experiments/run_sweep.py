@@ -1,4 +1,4 @@
-"""Running a sweep: every point of its grid, then one table and one page of them all."""
+"""The run of a sweep: every point of its grid, then one table and one page about all points."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ from scribe_spark.worlds.summary import measure_of
 
 @dataclass(frozen=True)
 class Swept:
-    """A folder that a sweep has left.
+    """The folder of a finished sweep.
 
     Attributes
     ----------
     out : str
+        The folder.
     rows : DataFrame
-        `sweep_rows`, as saved.
+        The saved table with the columns of `sweep_rows`.
     """
 
     out: str
@@ -51,6 +52,7 @@ def check_sweep(sweep: Sweep, execution: Execution) -> None:
     Raises
     ------
     InputError
+        Something is bad.
     """
     check_out(_plan(sweep, execution))
     for point in sweep.points:
@@ -60,14 +62,14 @@ def check_sweep(sweep: Sweep, execution: Execution) -> None:
 def run_sweep(
     spark: SparkSession, sweep: Sweep, execution: Execution, progress: Progress | None = None
 ) -> Swept:
-    """Run every point that is not complete yet, then write the table and the page.
+    """Run every incomplete point, then write the table and the page.
 
     Raises
     ------
     InputError
-        OUT cannot be used, is in use, or is of another sweep; or what a point's run refuses.
+        OUT cannot be used, is in use, or belongs to another sweep; or a point's run raises it.
     RunError
-        As a point's run.
+        A point's run raises it.
 
     Examples
     --------
@@ -80,7 +82,7 @@ def run_sweep(
     configs = {point.name: point.config for point in sweep.points}
     with opened(spark, _plan(sweep, execution), progress, inner=configs) as work:
         results: dict[str, PointResult] = {}
-        drawn = len(configs) <= MOST_LINES  # or the rounds of all points would fill the memory
+        drawn = len(configs) <= MOST_LINES  # the rounds of more points would fill the memory
         for name, folder in play_inside(
             *(spark, configs, execution, progress),
             lambda number, name: f"point {number} of {len(configs)}: {name}",
@@ -100,11 +102,11 @@ def _plan(sweep: Sweep, execution: Execution) -> Plan:
 
 
 def _write(work: Work, sweep: Sweep, results: dict[str, PointResult]) -> DataFrame:
-    """Write the table and the page of a sweep; the table."""
+    """Write the table and the page of a sweep; return the table."""
     schema = sweep_rows({name: sweep.kind.value_kind(name) for name in sweep.grid})
     cells = _tidy(sweep, results, schema.names)
     manifest = {n: of for n, of in work.manifest.items() if n != "tables"}
-    work.save(manifest)  # until the table is there again
+    work.save(manifest)  # without the table until it is written again
     frame = schemas.local_table(work.folder.spark, cells, schema)
     table, record = work.folder.write_rows("sweep", frame)
     units, names = sweep.kind.units(), [point.name for point in sweep.points]
@@ -126,7 +128,7 @@ def _write(work: Work, sweep: Sweep, results: dict[str, PointResult]) -> DataFra
 
 
 def _tidy(sweep: Sweep, results: dict[str, PointResult], columns: list[str]) -> pd.DataFrame:
-    """`sweep_rows`, in the order of the points."""
+    """Return the rows of the table, in the order of the points."""
     rows = []
     for point in sweep.points:
         at = {**point.values, "seed": point.config.seed}
@@ -140,12 +142,14 @@ _TYPES = {"int": LongType(), "float": DoubleType(), "str": StringType(), "bool":
 
 
 def sweep_rows(swept: Mapping[str, str]) -> StructType:
-    """A sweep's rows: each swept field, the seed, and one metric's value (NULL: there is none).
+    """Return the columns of a sweep's table: the swept settings, the seed, and a metric's value.
+
+    The value is NULL if a point does not have the metric.
 
     Parameters
     ----------
     swept : mapping
-        Field -> ``int``, ``float``, ``str`` or ``bool``.
+        Setting -> ``int``, ``float``, ``str`` or ``bool``.
     """
     fields = {**swept, "seed": "int", "metric": "str", "value": "float"}
     return StructType([StructField(name, _TYPES[kind], True) for name, kind in fields.items()])

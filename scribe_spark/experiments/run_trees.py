@@ -1,4 +1,4 @@
-"""The trees that a run's page draws, read from its tables."""
+"""The trees on a run's page, read from its tables."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ from scribe_spark.report.tree_figures import RunTrees
 from scribe_spark.runtime.batches import EVERY, Among
 from scribe_spark.schemas import WRITTEN
 
-#: The tables that trees are drawn from.
+#: The tables from which trees are drawn.
 TABLES = ("routers", "links", "groups", "members", "tree_edges")
 
-#: Groups with more members are not drawn: their trees are read on the driver.
+#: The greatest group whose tree is drawn, as the driver reads the tree.
 MOST_MEMBERS = 2_000_000
 
 _SYSTEM = "scribe"
 
 
 class Reader(Protocol):
-    """Brings some columns of a table to the driver: of the rows that have one of some values."""
+    """The type of functions that read columns of a table on the driver, with rows that have some
+    values.
+    """
 
     def __call__(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table: ...
 
 
 def read_trees(read: Reader) -> RunTrees:
-    """The trees of Scribe that are drawn: of a small group, the median one, and the largest.
+    """Return Scribe's trees to draw: of a small group, the median group, and the largest.
 
-    Groups are ranked by size, of equal ones the least number first; the small one is the last.
-    Those without an edge are left out, and those of more than :data:`MOST_MEMBERS` members.
+    Groups are ranked by size, equal ones by number; the small one is the last.  Groups without an
+    edge or with more than :data:`MOST_MEMBERS` members are left out.
 
     Parameters
     ----------
     read : callable
-        ``read(name, columns, among)``: a table of the run; `among` is column -> values.
+        ``read(name, columns, among)`` returns a table of the run; `among` is column -> values.
     """
     groups = read("groups", ["group", "size"]).to_pandas()
     groups = groups.sort_values(["size", "group"], ascending=[False, True])
@@ -53,7 +55,7 @@ def read_trees(read: Reader) -> RunTrees:
     edges = read("tree_edges", ends, {"system": [_SYSTEM], **among}).to_pandas()
     edges_of = dict(list(edges.groupby("group")))
     members_of = read("members", ["group", "node"], among).to_pandas()
-    # of few groups one may be the largest and the median; it is drawn once, as the largest
+    # with few groups, the largest may also be the median; it is drawn once, as the largest
     once = {int(row["group"]): (what, row) for what, row in chosen.items()}
     trees = [
         (what, _tree(row, edges_of[group], members_of[members_of["group"] == group]))
@@ -71,7 +73,7 @@ def read_trees(read: Reader) -> RunTrees:
 
 
 def _tree(group: Any, edges: pd.DataFrame, members: pd.DataFrame) -> GroupTree:
-    """The tree of a group; every node but the root is a child once."""
+    """Return the tree of a group; every node but the root is a child once."""
     ends = {name: edges[name].to_numpy(dtype=np.int64) for name in edges.columns}
     node, first = np.unique(np.r_[ends["parent"], ends["child"]], return_index=True)
     router = np.r_[ends["parent_router"], ends["child_router"]][first]

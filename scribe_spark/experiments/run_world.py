@@ -1,8 +1,8 @@
-"""Running a world: round by round into a folder, to be gone on with after any round that was saved.
+"""The run of a world, round by round into a folder, resumable after any saved round.
 
-What is needed to go on (what every node knows, and all measures so far) is saved in two slots in
-turn.  The manifest names the last that is complete, so a world that is killed while it saves goes
-on from the save before.
+The saved data (the state of every node, and all measures so far) is written into two slots in turn.
+The manifest names the last complete one, so a world that is killed during a save continues from
+the save before.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ from scribe_spark.worlds.save import VERSION
 from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES, system_of
 from scribe_spark.worlds.watched_trees import all_told
 
-#: Seconds after which the next round that ends is saved; until then rounds are played in one job.
-#: That is so while a save takes up to :data:`_QUICK` seconds, and longer where it takes longer.
+#: Seconds between two saves; in between, rounds are played in one job.  It is longer if a save
+#: takes more than :data:`_QUICK` seconds.
 SAVE_EVERY = 20.0
 _QUICK = 2.0
 
@@ -66,17 +66,17 @@ def run_world(
     progress: Progress | None = None,
     shares: Simulation | None = None,
 ) -> str:
-    """Play the rounds of a world that have not been played yet; the location of its page.
+    """Play the remaining rounds of a world; return the location of its page.
 
     Parameters
     ----------
     shares : Simulation, optional
-        One of the same session: its routes are used where the network is the same.
+        A simulation in the same session; its routes are used if its network is the same.
 
     Raises
     ------
     InputError
-        OUT cannot be used, is in use, or is of another world; or the events cannot be.
+        OUT cannot be used, is in use, or belongs to another world; or the events are impossible.
     """
     progress = progress or Silent()
     simulation = Simulation(spark, network_of(config), progress=progress, shares=shares)
@@ -93,7 +93,7 @@ def run_world(
 
 
 class _WorldRun:
-    """A world on its way: its rounds as a step, and the measures so far."""
+    """The run of a world: its rounds as a step, and the measures so far."""
 
     work: Work
 
@@ -110,12 +110,12 @@ class _WorldRun:
         self.costs: dict[str, dict[str, int]] = {}
 
     def choose(self, previous: Manifest | None) -> None:
-        """Choose the buckets, those of the save if there is one, and the engine of the rounds.
+        """Choose the buckets (those of the save, if there is one) and the engine of the rounds.
 
         Raises
         ------
         InputError
-            The engine that is asked for cannot play the rounds.
+            The engine of the settings cannot play the rounds.
         """
         saved = None if previous is None else previous["world"]["saved"]
         buckets = self.execution.buckets
@@ -148,7 +148,7 @@ class _WorldRun:
         return Step("rounds", play, recorded, load=self._load)
 
     def _play_from(self, saved: int | None) -> None:
-        """Play all rounds; from the last save again where executors were lost with their tables."""
+        """Play all rounds; continue from the last save if executors were lost with their tables."""
         lost = False
         while True:
             world = self._starts() if saved is None else self._goes_on(saved)
@@ -168,9 +168,9 @@ class _WorldRun:
             self.simulation.release()
 
     def _starts(self) -> World:
-        """The world before its first round, its network and events written."""
+        """Write the network and the events, and return the world before its first round."""
         self.measured, self.publications, self.watched, self.by_part = {}, [], [], []
-        self.simulation.saved.pop("nodes", None)  # they are written again
+        self.simulation.saved.pop("nodes", None)  # the nodes are written again
         with self.progress.phase("start"):
             for line in self.simulation.graph.notes:
                 self.progress.note(line)
@@ -190,7 +190,7 @@ class _WorldRun:
             return make_world(self.simulation, self.config, events, None, buckets, engine)
 
     def _saved_round(self) -> int | None:
-        """Return the round to go on with, its measures read; None where nothing usable is saved."""
+        """Read the measures of the last save and return its round; None without a usable save."""
         if self.work.manifest["world"]["saved"] is None:
             return None
         if not _is_readable(self.work.manifest):
@@ -213,9 +213,9 @@ class _WorldRun:
         self.by_part = [pd.DataFrame(read.get("by_part", {}))]
 
     def _goes_on(self, number: int) -> World:
-        """The world as it was saved before a round."""
+        """Return the saved world before a round."""
         self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
-        self.progress.note(f"goes on with round {number}")
+        self.progress.note(f"continues with round {number}")
         return self._saved_world(self.engine.name)
 
     def _saved_world(self, engine: str) -> World:
@@ -287,7 +287,7 @@ class _WorldRun:
         self.work.save(self.work.manifest | {"world": self._world(tables, saved)})
 
     def _world(self, tables: dict[str, Any], saved: dict[str, Any] | None) -> dict[str, Any]:
-        """Return what the manifest has of the world's rounds."""
+        """Return the entry of the manifest about the world's rounds."""
         costs = {**self.work.manifest["world"].get("costs", {}), **self.costs}
         played = {"tables": tables, "saved": saved, "engine": self.engine.record()}
         return played | ({"costs": costs} if costs else {})
@@ -339,7 +339,7 @@ class _WorldRun:
         return pd.concat(some, ignore_index=True).sort_values(["system", "round", "group"])
 
     def _write_groups(self, publications: pd.DataFrame) -> dict[str, Any]:
-        """Write the outcome of publications, and the members of trees."""
+        """Write the results of publications, and the members of trees."""
         spark, world = self.simulation.spark, self._saved_world("tasks")
         table = schemas.local_table(spark, publications, schemas.PUBLICATIONS)
         trees = world.memberships.orderBy("group", "node")
@@ -354,7 +354,7 @@ class _WorldRun:
 
 
 def _is_readable(manifest: Manifest) -> bool:
-    """Return whether there is a save of this version."""
+    """Return True if there is a save of this version."""
     saved = manifest["world"]["saved"]
     return saved is not None and saved.get("version") == VERSION
 
@@ -363,18 +363,18 @@ def _record(manifest: Manifest) -> Manifest:
     """Return the record of the last save."""
     tables, saved = manifest["world"]["tables"], manifest["world"]["saved"]
     state, measures = names_of_save(saved)
-    # `rounds` is written again from the saved measures, whatever it is now
+    # `rounds` is always written again from the saved measures
     needed = {name: of for name, of in tables.items() if name != "rounds"}
     return {"tables": {**needed, state: saved["state"]}, "texts": {measures: saved["measures"]}}
 
 
 def other_slot(saved: Mapping[str, Any] | None) -> str:
-    """Return the slot of the next save: not that of the last, which is complete."""
+    """Return the slot of the next save, which is not that of the last complete one."""
     return "odd" if saved is not None and names_of_save(saved)[0] == "state_even" else "even"
 
 
 def _system(measure: str, living: Collection[str]) -> str:
-    """Return the system that a measure is of; `living` are those beside Scribe."""
+    """Return the system of a measure; `living` are the systems besides Scribe."""
     system = system_of(measure)
     if measure in MULTICAST_MEASURES or system in living:
         return system
@@ -384,12 +384,12 @@ def _system(measure: str, living: Collection[str]) -> str:
 
 
 def tidy(measured: Mapping[int, Mapping[str, float]], living: Collection[str] = ()) -> pd.DataFrame:
-    """`schemas.ROUNDS` of the measures of rounds.
+    """Return the measures of rounds as the table `rounds`.
 
     Parameters
     ----------
     living : collection of str
-        The systems that live beside Scribe.
+        The systems besides Scribe.
     """
     rows = [
         (number, _system(name, living), name, value)

@@ -1,4 +1,4 @@
-"""The tables of a run that are in its folder, or on their way there."""
+"""The tables of a run that are written, or are being written."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from scribe_spark.runtime.batches import EVERY, Among, Batches
 
 
 class SavedTables(MutableMapping[str, DataFrame]):
-    """Tables by their name in `schemas`.
+    """Tables by name.
 
-    A value may be the future of a table that is being written: who reads it waits for it, and gets
-    the exception of a write that failed.
+    A value may be the future of a table that is being written: a reader waits for it, and gets the
+    exception of a failed write.
     """
 
     def __init__(self) -> None:
         self._tables: dict[str, DataFrame | Future[DataFrame]] = {}
-        #: Reads some columns of a table for kernels; whoever has the folder sets it.
+        #: A function that reads columns of a table for kernels; the run with the folder sets it.
         self.read: Callable[[str, Sequence[str], Among], Batches] | None = None
 
     def __getitem__(self, name: str) -> DataFrame:
@@ -27,12 +27,12 @@ class SavedTables(MutableMapping[str, DataFrame]):
         return table.result() if isinstance(table, Future) else table
 
     def has(self, name: str) -> bool:
-        """Return whether a table can be read without waiting for it."""
+        """Return True if a table can be read without waiting."""
         table = self._tables.get(name)
         return table is not None and (not isinstance(table, Future) or table.done())
 
     def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
-        """Some columns of a table, for kernels; of some rows."""
+        """Return columns of a table for kernels, of all rows or of those with some values."""
         table = self[name]
         if self.read is None:
             return Batches.of(table, columns, among)

@@ -1,4 +1,4 @@
-"""Tables that another run has saved (`write_knowledge`), used again instead of being made."""
+"""Leaf sets and routing tables that another run has saved (`write_knowledge`), used again."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ _TABLE, _MESSAGES = "knowledge", "arrival_messages"
 
 
 def check_saved_knowledge(config: RunConfig, read: Callable[[str], str]) -> dict[str, Any]:
-    """Refuse saved tables that are not those of the config's overlay; the records of the tables.
+    """Refuse saved tables of another overlay than the config's; return the records of the tables.
 
     Parameters
     ----------
     config : RunConfig
+        The config.
     read : callable
-        A text of the run that saved them, by its name.
+        ``read(name)`` returns a text of the run that saved them.
 
     Raises
     ------
     InputError
+        The tables do not fit.
     """
     out = config.knowledge
     try:
@@ -55,11 +57,12 @@ def check_saved_knowledge(config: RunConfig, read: Callable[[str], str]) -> dict
 
 
 def verify_saved_knowledge(spark: SparkSession, config: RunConfig) -> None:
-    """Refuse saved tables that are of another overlay, or damaged.
+    """Refuse saved tables of another overlay, and damaged ones.
 
     Raises
     ------
     InputError
+        The tables do not fit, or are damaged.
     """
     out = str(config.knowledge)
     with Folder(spark, out) as folder:
@@ -71,7 +74,7 @@ def verify_saved_knowledge(spark: SparkSession, config: RunConfig) -> None:
 
 
 def saved_overlay(spark: SparkSession, config: RunConfig, underlay: Underlay) -> PastryOverlay:
-    """The overlay of the saved tables; they have been checked."""
+    """Return the overlay of the saved tables, which have been checked."""
     overlay = config.overlay
     with Folder(spark, str(config.knowledge)) as folder:
         tables = check_saved_knowledge(config, folder.read_text)
@@ -85,5 +88,5 @@ def saved_overlay(spark: SparkSession, config: RunConfig, underlay: Underlay) ->
 
 
 def _network(config: RunConfig) -> dict[str, Any]:
-    """Flat name -> value of all that the tables depend on."""
+    """Return the values of all settings on which the tables depend, by flat name."""
     return {**config.overlay.flat(), **config.topology.flat(), "seed": config.seed}

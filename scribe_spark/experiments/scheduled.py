@@ -1,7 +1,7 @@
-"""The systems of a run with a schedule: several publications of a group, by several sources.
+"""The systems of a run with a schedule: several publications of a group, from several sources.
 
-Where links depend on the source, a system is built for each *channel*, a group and one of its
-sources, as if that were a group of its own.
+If links depend on the source, a system is built for each *channel*, a group and one of its
+sources, as if it were a group.
 
 References
 ----------
@@ -45,7 +45,7 @@ from scribe_spark.schemas import SCHEDULE as SCHEDULE_TABLE
 from scribe_spark.systems import MESH, System
 from scribe_spark.topology import Graph
 
-#: Most deliveries of all publications by a system: what is kept of them is in memory.
+#: The greatest number of deliveries of all publications by a system, as they are in memory.
 MOST_DELIVERIES = 2 * 10**9
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def schedule_of(run: Simulation) -> Schedule | None:
-    """Return the publications of a run in which a group may have several; None of other runs.
+    """Return the publications of a run in which a group may have several; None for other runs.
 
     Raises
     ------
@@ -87,6 +87,7 @@ def refuse_slow(config: RunConfig, schedule: Schedule, graph: Graph | None) -> N
     Raises
     ------
     InputError
+        A rate is too low.
     """
     most, links = int(schedule.size.max(initial=0)), config.bandwidth
     given = {rate: canonical("rate", rate) for rate in (links.up, links.down) if rate}
@@ -102,25 +103,27 @@ def refuse_slow(config: RunConfig, schedule: Schedule, graph: Graph | None) -> N
 
 
 def refuse_deliveries(config: RunConfig, deliveries: int) -> None:
-    """Refuse publications that have more deliveries than a run has room for.
+    """Refuse publications with more deliveries than fit into memory.
 
     Raises
     ------
     InputError
+        There are too many.
     """
     if deliveries > MOST_DELIVERIES:
         field = "publications" if config.bandwidth.schedule is None else "schedule"
-        makes = f"makes {deliveries:,} deliveries, of which a run has room for {MOST_DELIVERIES:,}"
+        makes = f"makes {deliveries:,} deliveries; must be at most {MOST_DELIVERIES:,}"
         remedy = f"{makes}; give fewer publications, or smaller groups"
         raise InputError(field, getattr(config.bandwidth, field), remedy)
 
 
 def refuse_unknown_groups(path: str, schedule: Schedule, known: np.ndarray) -> None:
-    """Refuse a table of publications to a group that is not there.
+    """Refuse a schedule with a publication to an unknown group.
 
     Raises
     ------
     InputError
+        A group is unknown.
     """
     unknown = np.setdiff1d(schedule.group, known)
     if len(unknown):
@@ -147,7 +150,7 @@ def once(run: Simulation) -> Schedule:
 
 
 def schedule_rows(schedule: Schedule) -> pa.Table:
-    """Return `schemas.SCHEDULE`."""
+    """Return the rows of the table `schedule`."""
     columns = {
         "publication": np.arange(len(schedule)),
         "group": schedule.group,
@@ -172,7 +175,7 @@ def _routers_of_sources(run: Simulation) -> DataFrame:
 
 
 def timed(run: Simulation, system: System) -> Multicast:
-    """Build a system; trees have the deliveries of the clock with bandwidth, if it is on."""
+    """Build a system; if publications have sizes or times, trees get the deliveries with them."""
     schedule = run.schedule
     if schedule is None:
         made = multicast_of(system, run)
@@ -197,12 +200,15 @@ def timed(run: Simulation, system: System) -> Multicast:
 class _Channelled:
     """The stages of a run with a group for each channel.
 
-    All sources of a group are members of its channels, so that these have the same members.
+    All sources of a group are members of its channels, so that these have the same members.  The
+    properties are those of `Simulation`.
 
     Parameters
     ----------
     run : Simulation
+        The run.
     channels : Channels
+        The channels.
     """
 
     def __init__(self, run: Simulation, channels: Channels) -> None:
@@ -213,26 +219,26 @@ class _Channelled:
 
     @cached_property
     def _frame(self) -> DataFrame:
-        """``channel, group, source``."""
+        """The channels: ``channel, group, source``."""
         one = self._channels
         columns = {"channel": one.number, "group": one.group, "source": one.source}
         return F.broadcast(local_frame(self._run.spark, pa.table(columns)))
 
     @cached_property
     def multicast_groups(self) -> DataFrame:
-        """See `Simulation.multicast_groups`."""
+        """The channels in the columns of `Simulation.multicast_groups`."""
         groups = self._run.multicast_groups.drop("source", "source_router")
         joined = groups.join(self._frame, "group").join(_routers_of_sources(self._run), "source")
         return joined.drop("group").withColumnRenamed("channel", "group")
 
     @property
     def groups_with_root(self) -> DataFrame:
-        """See `Simulation.groups_with_root`."""
+        """The channels in the columns of `Simulation.groups_with_root`."""
         return self.multicast_groups.drop("source", "source_router")
 
     @cached_property
     def members(self) -> DataFrame:
-        """See `Simulation.members`."""
+        """The members of channels, with the columns of `Simulation.members`."""
         named = self._frame.select("group", "channel")
         sources = self._run.overlay.with_router(
             self._frame.select("group", F.col("source").alias("node"))
@@ -244,12 +250,12 @@ class _Channelled:
 
     @property
     def memberships(self) -> Table:
-        """See `Simulation.memberships`."""
+        """The members of channels, with the columns of `Simulation.memberships`."""
         return self.members.select("group", "node")
 
     @cached_property
     def unicasts(self) -> Batches:
-        """See `Simulation.unicasts`; to members alone, sources are none by this."""
+        """The routes from sources to real members; sources are not members by being sources."""
         named = self._frame.select("group", "channel")
         mine = self._run.members.join(named, "group").select(
             F.col("channel").alias("group"), "node", "router"
@@ -258,7 +264,7 @@ class _Channelled:
 
     @cached_property
     def reference_tree_copies(self) -> DataFrame:
-        """See `Simulation.reference_tree_copies`."""
+        """The copies of each channel's message along the reference tree."""
         run, trees = self._run, self._run.config.trees
         made = copies(
             *(run.nodes, self.multicast_groups, self.members, run.underlay),
@@ -268,9 +274,9 @@ class _Channelled:
 
 
 def _by_group(played: Multicast, made: Multicast, channels: Channels) -> Multicast:
-    """Return what a system has handed over with groups in place of channels.
+    """Return the results of a system with groups in place of channels.
 
-    A node keeps its state, and joins, once a group.
+    A node keeps its state, and joins, once per group.
     """
     first = channels.first_of_groups()
     state, control = (
@@ -301,7 +307,7 @@ def _named(table: Batches, channels: Channels, among: np.ndarray | None = None) 
 
 
 def _routed(made: Multicast, schedule: Schedule, channels: Channels) -> Multicast:
-    """Return IP multicast's packets of each publication, which take the delays of routes alone."""
+    """Return IP multicast's packets of each publication, which take only the delays of routes."""
     group_of, at_us = channels.group, schedule.at_us
 
     def each(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, Any]]:

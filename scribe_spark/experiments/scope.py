@@ -1,4 +1,4 @@
-"""The memory, files and checkpoints that a simulation has made and must give back."""
+"""The memory, files and checkpoints of a simulation, which it must release."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Releasable(Protocol):
-    """Anything that keeps memory or files until it is released."""
+    """The type of objects with memory or files that must be released."""
 
     def release(self) -> None: ...
 
@@ -23,10 +23,10 @@ R = TypeVar("R", bound=Releasable)
 
 
 class Scope:
-    """Everything that was made inside is released by :meth:`close`, the newest first.
+    """A list of resources; :meth:`close` releases all of them, the newest first.
 
-    One release that fails does not keep the others from being tried.  A scope may be closed any
-    number of times, and used again after that.
+    If one release fails, the others still happen.  A scope may be closed any number of times, and
+    used again after that.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Scope:
         self.close()
 
     def own(self, resource: R) -> R:
-        """Take over the release of something that has a ``release`` method."""
+        """Register an object with a ``release`` method, and return it."""
         self._releases.callback(resource.release)
         return resource
 
@@ -55,19 +55,19 @@ class Scope:
         return self.own_table(table)
 
     def own_table(self, table: DataFrame) -> DataFrame:
-        """Take over the release of a table that :func:`blocks.materialise` made."""
+        """Register a table from :func:`blocks.materialise`, and return it."""
         self._releases.callback(release, table)
         return table
 
     def close(self) -> None:
-        """Release everything that was made so far."""
+        """Release all registered resources."""
         self._releases.close()
 
 
 class stage(Generic[T]):
-    """A property that is computed when first asked for, and kept in the owner's ``stages``.
+    """A property that is computed at its first use, and kept in the owner's ``stages``.
 
-    Unlike `functools.cached_property`, all stages can be forgotten at once: ``stages.clear()``.
+    Unlike `functools.cached_property`, all stages can be dropped at once: ``stages.clear()``.
     """
 
     def __init__(self, make: Callable[[Any], T]) -> None:

@@ -112,9 +112,9 @@ class Simulation:
         self.progress = progress or Silent()
         same = shares is not None and shares.config.network_key == config.network_key
         self._shares = shares if same else None
-        #: Whether a run without rounds is played in tasks, not as jobs.
+        #: True if a run without rounds is played in tasks, not as jobs.
         self.in_tasks = engine == "tasks"
-        #: Where the clock with bandwidth has been played, and why: ``name, why``.
+        #: Where publications with sizes or times were simulated, and the reason: ``name, why``.
         self.clock_player: dict[str, str] | None = None
         self.stages: dict[str, Any] = {}
         self._files, self.memory = Scope(), Scope()
@@ -180,7 +180,7 @@ class Simulation:
         """
         config, path = self.config, str(self.config.groups.members)
         members = scribe.read_members(self.spark, path, config.overlay.nodes)
-        if not is_local(path):  # `checks.check` has counted those of this machine
+        if not is_local(path):  # `checks.check` has counted local ones
             counts = F.count_distinct("group"), F.count(F.lit(1))
             groups, memberships = members.agg(*counts).collect()[0]
             config.refuse_groups(groups, memberships, path)
@@ -280,7 +280,7 @@ class Simulation:
 
         ``id_hi`` and ``id_lo`` are the halves of the 128-bit nodeId.
         """
-        # to draw them takes less time than to wait until they have been written
+        # the draw takes less time than the wait for the written table
         return self.saved["nodes"] if self.saved.has("nodes") else Batches.of(self.made_nodes).frame
 
     @stage

@@ -147,7 +147,7 @@ class Sweep:
 
     @property
     def kind(self) -> SweepKind:
-        """Return whether points are runs or worlds, and what follows from it."""
+        """The kind of the sweep, over runs or worlds."""
         return sweep_kind(type(self.base))
 
     @property
@@ -163,12 +163,14 @@ class Sweep:
         return [Point(values, self.base.replace(**values)) for values in found]
 
     def as_dict(self) -> dict[str, Any]:
-        """Every config field, a swept one with the list of its values, and which are swept."""
+        """Return every setting; a swept one has the list of its values; and the names of the swept
+        ones.
+        """
         swept = {name: list(values) for name, values in self.grid.items()}
         return {"sweep": list(swept), **self.base.flat(), **swept}
 
 
-# --- what is swept
+# --- the swept settings
 
 
 def _check_grid(grid: Mapping[str, tuple[Any, ...]], kind: SweepKind) -> None:
@@ -183,14 +185,16 @@ def _check_grid(grid: Mapping[str, tuple[Any, ...]], kind: SweepKind) -> None:
             raise InputError(name, "", "needs at least one value, such as --set b=1,2,4")
         for place, value in enumerate(values):
             if redacted(value) != value:
-                remedy = "has a secret in it, which the name of the point's folder would tell"
+                remedy = "contains a secret, which the name of the point's folder would show"
                 raise InputError(name, value, remedy)
             if value in values[:place]:
                 raise InputError(name, value, "is swept twice; leave one of them out")
 
 
 def _sets(texts: Sequence[str], kind: SweepKind) -> dict[str, tuple[Any, ...]]:
-    """``field=value,value`` texts; a value may stand in double quotes, as in CSV."""
+    """Return the values in ``field=value,value`` texts; a value may be in double
+    quotes, as in CSV.
+    """
     grid: dict[str, tuple[Any, ...]] = {}
     for text in texts:
         name, equals, rest = text.partition("=")
@@ -205,14 +209,14 @@ def _sets(texts: Sequence[str], kind: SweepKind) -> dict[str, tuple[Any, ...]]:
         try:
             (cells,) = csv.reader([rest], skipinitialspace=True, strict=True) if rest else [[]]
         except (csv.Error, ValueError):
-            remedy = 'must be values separated by commas, "quoted" where they hold one'
+            remedy = 'must be values separated by commas; put a value with a comma in "quotes"'
             raise InputError(name, rest, remedy) from None
         grid[name] = tuple(kind.fields[name].kind.parse(name, cell.strip()) for cell in cells)
     return grid
 
 
 def _values(name: str, given: Any, kind: SweepKind) -> tuple[Any, ...]:
-    """A field's values out of TOML."""
+    """Return a setting's values from TOML."""
     if not isinstance(given, list):
         raise InputError(name, given, "must be a list in [sweep], such as [1, 2, 4]")
     if kind.fields[name].kind.name == "list":
@@ -228,9 +232,9 @@ def _metrics(given: Any, kind: SweepKind) -> tuple[str, ...]:
 
 
 def _safe(value: Any) -> str:
-    """A value as part of a folder's name: letters, digits and ``_.-``, others as ``~2F``.
+    """Return a value as part of a folder's name: letters, digits and ``_.-``, others as ``~2F``.
 
-    URLs have their ``%2F`` undone here and there.
+    ``%2F`` is not used, as some programs decode it in URLs.
     """
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return quote(text, safe="").replace("~", "%7E").replace("%", "~")

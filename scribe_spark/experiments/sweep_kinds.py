@@ -1,4 +1,4 @@
-"""The kinds of sweeps, over runs and over worlds: all that differs between the two."""
+"""The kinds of sweeps, over runs and over worlds, with all differences between the two."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from scribe_spark.worlds.summary import measures_by_round, summarise, summary_un
 
 @dataclass(frozen=True)
 class PointResult:
-    """The numbers of a point that has been run, and its rounds if it is a world.
+    """The numbers of a completed point, and the rounds of a world.
 
     Attributes
     ----------
     values : dict
-        Metric -> value; None where there is none.
+        Metric -> value, or None without a value.
     rounds : DataFrame, optional
-        Of a world: a row for each round, a column for each measure.
+        For a world: a row for each round, a column for each measure.
     """
 
     values: dict[str, float | None]
@@ -50,23 +50,23 @@ class SweepKind:
     Attributes
     ----------
     noun : str
-        What a point is: ``run`` or ``world``.
+        The noun for a point: ``run`` or ``world``.
     owner : Owner
-        The command that the folder of the sweep belongs to.
+        The command of the sweep's folder.
     config : type
         The config of a point.
     fields : mapping of str to FieldRecord
-        What can be swept, by flat name.
+        The settings that can be swept, by flat name.
     show : tuple of str
-        The metrics on the page, unless the user says which.
+        The default metrics on the page.
     units : callable
-        () -> unit of every metric that a point may have, by its name.
+        ``units()`` returns the unit of every possible metric of a point, by name.
     check_names : callable
-        config -> None; refuses what only a registry can say to be unknown.  It reads no file.
+        ``check_names(config)`` refuses unknown registered names; it reads no file.
     check : callable
-        (config, execution) -> None; refuses what can be found without Spark.
+        ``check(config, execution)`` refuses bad input that can be found without Spark.
     read : callable
-        The folder of a point that has been run -> PointResult.
+        ``read(folder)`` returns the PointResult of a completed point.
     """
 
     noun: str
@@ -80,15 +80,17 @@ class SweepKind:
     read: Callable[[Folder], PointResult]
 
     def value_kind(self, field: str) -> str:
-        """``int``, ``float``, ``str`` or ``bool``; lists and quantities are swept as texts."""
+        """Return ``int``, ``float``, ``str`` or ``bool``; lists and quantities are
+        swept as texts.
+        """
         kind = self.fields[field].kind.name
         return kind if kind in ("int", "float", "bool") else "str"
 
 
 # --- runs
 
-#: What a run costs: seconds of the phases that leave tables, and their sum.  The report's are left
-#: out: it is drawn again whenever a sweep goes on.
+#: The costs of a run: seconds of the phases that write tables, and their sum.  The report is left
+#: out, as it is drawn again whenever a sweep continues.
 _COSTS = {**{f"cost.{phase}.seconds": "s" for phase in TABLE_PHASES}, "cost.seconds": "s"}
 
 
@@ -136,7 +138,7 @@ _RUNS = SweepKind(
 
 
 def _check_world_names(_: WorldConfig) -> None:
-    """Generators and overlays are looked up when a world's events are checked."""
+    """Check nothing: the check of a world's events looks up generators and overlays."""
 
 
 def _read_world(folder: Folder) -> PointResult:
@@ -167,5 +169,5 @@ _WORLDS = SweepKind(
 
 
 def sweep_kind(config: type) -> SweepKind:
-    """The kind of sweep whose points have such a config."""
+    """Return the kind of sweep for a class of configs."""
     return _WORLDS if issubclass(config, WorldConfig) else _RUNS

@@ -1,7 +1,7 @@
-"""The rows that systems hand over, checked before anything is measured of them.
+"""Checks of the rows of systems, before anything is measured.
 
-`Multicast` checks columns and types, which takes no Spark job.  The checks here are two kinds of
-job: one over each table, row by row, and one over the pairs of group and node of all tables.
+`Multicast` checks columns and types without a Spark job.  The checks here are two kinds of jobs:
+one over the rows of each table, and one over the pairs of group and node in all tables.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from scribe_spark.schemas import MICROSECONDS
 
 @dataclass(frozen=True)
 class Known:
-    """The nodes, groups and members that rows may name.
+    """The nodes, groups and members that rows may contain.
 
     Attributes
     ----------
     nodes : DataFrame
         ``node, router``.
     groups : DataFrame
-        ``group, root, source``; the source is NULL where nobody multicasts to the group.
+        ``group, root, source``; the source is NULL for a group without publications.
     members : DataFrame
         ``group, node``.
     publications : DataFrame, optional
-        ``publication, group, root, source``, of a run with a schedule.
+        ``publication, group, root, source``, in a run with a schedule.
     """
 
     nodes: DataFrame
@@ -42,7 +42,7 @@ class Known:
 
 @dataclass(frozen=True)
 class _Table:
-    """The values that the columns of a saved table may have.
+    """The possible values in the columns of a saved table.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class _Table:
     optional : tuple of str
         Columns that may be NULL.
     apart : bool
-        The two nodes of a row are different ones.
+        True if the two nodes of a row must differ.
     """
 
     handed: str
@@ -68,7 +68,7 @@ class _Table:
 _EDGE = {"parent": "parent_router", "child": "child_router"}
 _COPY = {"sender": "sender_router", "receiver": "receiver_router"}
 
-#: Saved table -> what its columns may have.
+#: Saved table -> the possible values of its columns.
 TABLES = {
     "tree_edges": _Table("tree_edges", _EDGE, apart=True),
     "deliveries": _Table("delivered", {"node": None}, {"hops": 1, "delay_ms": 0}),
@@ -78,10 +78,10 @@ TABLES = {
     "extra_joins": _Table("joins", _EDGE, {"probes": 0}),
 }
 
-#: Columns that are saved in milliseconds -> their names as systems hand them over.
+#: Column that is saved in milliseconds -> its name in systems' tables.
 _IN_MICROSECONDS = {"delay_ms": "delay_us", "sent_ms": "sent_us"}
 
-#: A condition on rows, and the column and words of the fault that it is.
+#: A condition of bad rows, with the column and the words of the fault.
 _Fault = tuple[Column, str, str]
 
 
@@ -91,16 +91,18 @@ def check_rows(
     saved: Mapping[str, DataFrame],
     known: Known,
 ) -> None:
-    """Refuse a system that has handed over a row that cannot be, or lacks one.
+    """Refuse a system with an impossible row, or without a necessary one.
 
     Parameters
     ----------
     systems : mapping of str to str
-        The systems that are checked -> the clock of each.
+        System to check -> its clock.
     made : iterable of Multicast
-        What all systems have handed over.
+        The results of all systems.
     saved : mapping of str to DataFrame
         The tables of the run.
+    known : Known
+        The nodes, groups and members.
 
     Raises
     ------
@@ -130,21 +132,23 @@ def _among(column: str, values: Iterable[str]) -> Column:
 
 
 def check_table(name: str, rows: DataFrame, known: Known) -> None:
-    """Refuse a system by the first row of a table that cannot be; see :func:`row_faults`."""
+    """Refuse a system with an impossible row in a table; see :func:`row_faults`."""
     _raise_first(row_faults(name, rows, known))
 
 
 def row_faults(
     name: str, rows: DataFrame, known: Known, untimed: Sequence[str] = ()
 ) -> dict[str, InputError]:
-    """Return the first row of each system that cannot be in a table, in one Spark job.
+    """Return the first impossible row of each system in a table, by one Spark job.
 
     Parameters
     ----------
     name : str
         The name of the table in `schemas.WRITTEN`.
     rows : DataFrame
-        With a column ``system``.
+        The table, with a column ``system``.
+    known : Known
+        The nodes, groups and members.
     untimed : sequence of str
         Systems whose copies have no time.
     """
@@ -199,7 +203,7 @@ def _name_faults(table: _Table) -> list[_Fault]:
 def _first(
     rows: DataFrame, faults: Sequence[_Fault], columns: Sequence[str]
 ) -> list[tuple[Row, tuple[str, str]]]:
-    """Return the first wrong row of each system, in the order of its columns, and its fault."""
+    """Return the first bad row of each system, in the order of its columns, and its fault."""
     which = F.coalesce(*(F.when(here, F.lit(n)) for n, (here, _, _) in enumerate(faults)))
     wrong = rows.withColumn("_fault", which).where(F.col("_fault").isNotNull())
     ordered = F.struct(*(c for c in columns if c != "system"), "_fault")
@@ -208,7 +212,7 @@ def _first(
 
 
 def _row(row: Row, columns: Iterable[str]) -> str:
-    """Return the values of a saved row as the system has handed them over."""
+    """Return the values of a saved row in the form of the system's table."""
     cells = []
     for column in columns:
         name, value = _IN_MICROSECONDS.get(column, column), row[column]
@@ -228,22 +232,25 @@ def _fault_of(system: str, table: str, column: str, where: str, words: str) -> I
 
 # --- pairs of group and node
 
-#: How often a pair is in each table: a member but the source, a delivery, the child or receiver of
-#: a copy, of a first copy, the parent or sender of one.
+#: The number of times that a pair is in each table: as a member but the source, a delivery, the
+#: receiver of a copy, the receiver of a first copy, the sender of a copy.
 _COUNTS = ("expected", "delivered", "reached", "first", "sends")
 
 
 def pair_faults(
     made: Sequence[Multicast], saved: Mapping[str, DataFrame], known: Known
 ) -> dict[str, InputError]:
-    """Return the first group and node of each system of which its tables disagree; one Spark job.
+    """Return, for each system, the first group and node on which its tables disagree; one Spark
+    job.
 
     Parameters
     ----------
     made : sequence of Multicast
-        What the systems have handed over.
+        The results of the systems.
     saved : mapping of str to DataFrame
-        Their rows of the tables of the run.
+        Their rows in the tables of the run.
+    known : Known
+        The nodes, groups and members.
     """
     systems = F.explode(F.array(*(F.lit(one.system) for one in made))).alias("system")
     messages, keys = known.groups, ["group"]
@@ -284,14 +291,14 @@ def _counted(rows: DataFrame, keys: Sequence[str], node: str, *names: str) -> Da
 
 
 def _pair_faults(made: Sequence[Multicast]) -> list[tuple[Column, str, str, str]]:
-    """Return each fault: where it is, its table, its column, its words."""
+    """Return each possible fault: its condition, its table, its column, its words."""
     expected, delivered, reached, first, sends = (F.col(name) for name in _COUNTS)
     is_source = F.coalesce(F.col("node") == F.col("source"), F.lit(False))
     # the way from a source to the root is in no table
     begins = is_source | F.coalesce(F.col("node") == F.col("root"), F.lit(False))
     once = ~_among("system", [one.system for one in made if one.repeats])
     trees = [one.system for one in made if one.tree_edges is not None and not one.scheduled]
-    tree = _among("system", trees)  # trees have copies besides in a run with a schedule
+    tree = _among("system", trees)  # with a schedule, trees also have copies
     all_members = ~_among("system", [one.system for one in made if one.partial])
     or_repeats = "give one, or set Multicast(..., repeats=True)"
     faults = [

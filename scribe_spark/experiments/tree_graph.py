@@ -18,10 +18,10 @@ class TreeGraph(GraphTables):
     Attributes
     ----------
     vertices : DataFrame
-        `schemas.NODE_VERTICES`: every node, those in no tree too.
+        Every node, also nodes in no tree: ``id, id_hi, id_lo, router``.
     edges : DataFrame
-        `schemas.TREE_GRAPH_EDGES`: one row per copy that a node sends to a node.  For IP multicast
-        and naive unicast these go from a group's source to each of its other members.
+        One row per copy from node to node: ``src, dst, system, group``.  For IP multicast and naive
+        unicast, edges go from a group's source to each of its other members.
     """
 
     vertices: DataFrame
@@ -29,14 +29,14 @@ class TreeGraph(GraphTables):
 
     @classmethod
     def of(cls, nodes: DataFrame, tree_edges: DataFrame) -> TreeGraph:
-        """From the tables of a run.
+        """Return the graph of a run's tables.
 
         Parameters
         ----------
         nodes : DataFrame
-            `schemas.NODES`.
+            The nodes: ``node, id_hi, id_lo, router``.
         tree_edges : DataFrame
-            With the columns of `schemas.TREE_EDGES`.
+            ``system, group, parent, child``.
         """
         ends = tree_edges.withColumnsRenamed({"parent": "src", "child": "dst"})
         return cls(node_vertices(nodes), conform(ends, TREE_GRAPH_EDGES))

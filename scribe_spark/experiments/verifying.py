@@ -1,4 +1,4 @@
-"""Verify that the tables and texts which a folder's manifest records are as they were written.
+"""The verification that the tables and texts of a folder's manifest are as they were written.
 
 Tables are verified by the length and CRC-32 of their files, texts by their SHA-256.  Pages and
 figures are drawn from these, and are not recorded.
@@ -27,18 +27,18 @@ _NO_MANIFEST = f"has no {MANIFEST}: it holds nothing that can be verified"
 
 @dataclass
 class Verified:
-    """The tables and texts of a folder and of those inside it, looked at.
+    """The result of a verification of a folder and of its inner folders.
 
     Attributes
     ----------
     noun : str
-        What the folder holds: ``a run``.
+        The contents of the folder: ``a run``.
     finished : bool
-        Whether all of it has been made.
+        True if the output is complete.
     tables, texts : int
-        How many were looked at.
+        The numbers of verified tables and texts.
     damaged : list of str
-        A line for each that is not as written: ``tables/nodes: part-0.parquet is missing``.
+        A line for each damaged one: ``tables/nodes: part-0.parquet is missing``.
     """
 
     noun: str
@@ -48,7 +48,7 @@ class Verified:
     damaged: list[str] = field(default_factory=list)
 
     def add(self, inner: Verified, inside: str) -> None:
-        """Count what a folder inside has."""
+        """Add the result of an inner folder."""
         self.tables += inner.tables
         self.texts += inner.texts
         self.damaged += [f"{inside}/{line}" for line in inner.damaged]
@@ -57,11 +57,12 @@ class Verified:
 
 
 def check_verify(out: str) -> None:
-    """Refuse a local folder without a manifest, or where a run is at work, before Spark is started.
+    """Refuse a local folder without a manifest, or with a run at work, before Spark starts.
 
     Raises
     ------
     InputError
+        The folder cannot be verified.
     """
     if is_local(out):
         if MANIFEST not in local_contents(out)[0]:
@@ -70,17 +71,20 @@ def check_verify(out: str) -> None:
 
 
 def verify(out: str, spark: SparkSession | None = None) -> Verified:
-    """Look at all tables and texts that a folder's manifest records.
+    """Verify all tables and texts in a folder's manifest.
 
     Parameters
     ----------
+    out : str
+        The folder.
     spark : SparkSession, optional
-        Not needed where the folder is on this machine.
+        The session; not needed for a folder on this machine.
 
     Raises
     ------
     InputError
-        The folder is of no command, its manifest cannot be read, or the storage does not answer.
+        The folder belongs to no command, its manifest cannot be read, or the storage does not
+        answer.
 
     Examples
     --------
@@ -91,7 +95,7 @@ def verify(out: str, spark: SparkSession | None = None) -> Verified:
 
 
 def _verify(out: str, spark: SparkSession | None, expected: Owner | None = None) -> Verified:
-    """As `verify`; a folder of another command than the expected one is refused."""
+    """Verify a folder, and refuse one of another command than the expected one."""
     with StoredFolder(spark, out) as folder:
         names = folder.names()
         if MANIFEST not in names:
@@ -114,7 +118,7 @@ def _verify(out: str, spark: SparkSession | None, expected: Owner | None = None)
             raise InputError("out", out, remedy) from None
         found.tables, found.texts = len(records.tables) + len(records.rows), len(records.texts)
     for name in records.inside:
-        # of an unfinished sweep, those points that it has got to
+        # of an unfinished sweep, only the points that were begun
         if records.finished or owner is PAPER or name in names:
             _verify_inside(found, out, name, spark, owner.inner)
     return found

@@ -1,8 +1,8 @@
 """The default number of buckets of a world.
 
-One bucket has no superstep to wait for, but one core and one process' memory.  Several buckets are
-played at the same time.  In tasks a superstep of several buckets costs an exchange between the
-tasks; as jobs it costs a small Spark job.
+One bucket needs no supersteps, but has only one core and the memory of one process.  Several
+buckets are played at the same time.  In tasks, a superstep of several buckets costs an exchange
+between the tasks; as jobs, it costs a small Spark job.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class RoundCosts:
     Attributes
     ----------
     one : float
-        Seconds a node in one bucket.
+        Seconds per node in one bucket.
     floor : float
-        Seconds of the supersteps of several buckets, however few nodes there are.
+        Seconds of the supersteps of several buckets, for any number of nodes.
     each : float
-        Seconds a node and core in several buckets.
+        Seconds per node and core in several buckets.
     bytes : int
-        Memory a node while it is played.
+        Memory per node while it is played.
     """
 
     one: float
@@ -39,7 +39,7 @@ class RoundCosts:
     bytes: int
 
     def is_faster(self, nodes: int, cores: int) -> bool:
-        """Return whether a bucket for each core is faster than one."""
+        """Return True if a bucket for each core is faster than one bucket."""
         return cores > 1 and self.floor + self.each * nodes / cores < self.one * nodes
 
 
@@ -58,7 +58,7 @@ COSTS: dict[str, tuple[RoundCosts, RoundCosts]] = {
     ),
 }
 
-#: The share of the memory for the nodes that are played at a time; the rest is the JVM's.
+#: The share of the memory for the nodes that are played at a time; the JVM needs the rest.
 _SHARE = 0.75
 
 
@@ -68,13 +68,13 @@ def buckets_of(config: WorldConfig, spark: SparkSession, engine: str = "auto") -
     Parameters
     ----------
     engine : str
-        ``auto``, ``tasks`` or ``jobs``; ``auto`` is tasks where as many as buckets can stay.
+        ``auto``, ``tasks`` or ``jobs``; ``auto`` means tasks if a task for each bucket can stay.
     """
     nodes, cores, memory = config.overlay.nodes, parallelism(spark), memory_limit()
     kind = 0 if config.scribe.has_groups else 1
     if engine != "jobs":
         buckets = choose_buckets(nodes, cores, memory, COSTS["tasks"][kind])
-        if engine == "tasks":  # all buckets are in memory, however many
+        if engine == "tasks":  # all buckets are in memory
             return min(buckets, cores)
         if why_no_tasks(spark, buckets) is None:
             return buckets
@@ -84,15 +84,19 @@ def buckets_of(config: WorldConfig, spark: SparkSession, engine: str = "auto") -
 def choose_buckets(nodes: int, cores: int, memory: int, costs: RoundCosts) -> int:
     """Return the number of buckets for some nodes.
 
-    It is one, unless a bucket for each core is faster, or the nodes have no room in one bucket.
-    There are then as many as give the nodes that are played at a time room.
+    It is one, unless a bucket for each core is faster, or the nodes do not fit into one bucket.
+    Then it is so large that the nodes that are played at a time fit into memory.
 
     Parameters
     ----------
+    nodes : int
+        The number of nodes.
     cores : int
-        Of all executors.
+        The number of cores of all executors.
     memory : int
-        Bytes of one machine.
+        The memory of one machine in bytes.
+    costs : RoundCosts
+        The costs of a round.
 
     Examples
     --------

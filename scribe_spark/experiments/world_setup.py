@@ -1,4 +1,4 @@
-"""A world out of a config, and what is refused before it is started."""
+"""The world of a config, and the checks before it starts."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def network_of(config: NetworkConfig) -> RunConfig:
 
 
 def _live_tree_of(config: WorldConfig) -> LiveTree | None:
-    """The reference tree that a config's world keeps; None where it keeps none."""
+    """Return the reference tree of a config's world; None without one."""
     tree = config.reference_tree
     return LiveTree(tree.children, tree.assignment) if tree.kept else None
 
@@ -150,17 +150,17 @@ def _live_tree_of(config: WorldConfig) -> LiveTree | None:
 def live_groups_of(
     simulation: Simulation, config: WorldConfig, capacities: np.ndarray | None
 ) -> LiveGroups | None:
-    """Return the groups of a config's world; None where it has none.
+    """Return the groups of a config's world; None without groups.
 
     Parameters
     ----------
     capacities : ndarray of int64, optional
-        The limits of children that a user gives the nodes, by their numbers.
+        The user's limits of children, by the numbers of nodes.
 
     Raises
     ------
     InputError
-        A table of members or of access lists that cannot be.
+        A table of members or of access rights is impossible.
     """
     extent, scribe = extent_of(config), config.scribe
     groups = world_groups(config, extent, simulation.spark)
@@ -191,7 +191,7 @@ def live_groups_of(
 
 
 def _multicast_measures(simulation: Simulation, config: WorldConfig) -> MulticastMeasures:
-    """The measures of the multicasts of each round."""
+    """Return the measures of the publications of each round."""
     underlay, scribe = simulation.underlay, config.scribe
     network = underlay.links, len(underlay.routers), underlay.lan_us
     names = {*scribe.measures, *(("delay", "bytes") if config.bandwidth.on else ())}
@@ -200,19 +200,19 @@ def _multicast_measures(simulation: Simulation, config: WorldConfig) -> Multicas
 
 
 def _links_of(simulation: Simulation, config: WorldConfig) -> RoundLinks | None:
-    """The sizes, rates and times of a config's world; None where publications have no size."""
+    """Return the sizes, rates and times of a config's world; None if publications have no size."""
     return RoundLinks.of(config, simulation.graph.hosts, simulation.underlay.lan_us)
 
 
 def _live_systems_of(
     simulation: Simulation, config: WorldConfig, capacities: np.ndarray | None
 ) -> LiveSystems:
-    """Return the systems that live in a config's world beside Scribe.
+    """Return the systems of a config's world besides Scribe.
 
     Raises
     ------
     InputError
-        One that lives in no world; or there is no group.
+        Worlds cannot have a system, or there is no group.
     """
     systems, scribe = living_systems(config.trees.systems), config.scribe
     if not systems:
@@ -234,7 +234,7 @@ def _live_systems_of(
 
 
 def _capacities(simulation: Simulation, config: WorldConfig) -> np.ndarray | None:
-    """Return the limits of children that a user gives the nodes, by their numbers."""
+    """Return the user's limits of children, by the numbers of nodes."""
     if config.trees.capacities is None:
         return None
     given = read_capacities(simulation.spark, config.trees.capacities, config.overlay.nodes)
@@ -242,14 +242,14 @@ def _capacities(simulation: Simulation, config: WorldConfig) -> np.ndarray | Non
 
 
 def _limits_of(config: WorldConfig, capacities: np.ndarray | None) -> ChildLimits | None:
-    """Return the limits of the nodes; None where no variant has limits."""
+    """Return the limits of the nodes; None if no variant has limits."""
     trees = config.trees
     if not {"bottleneck", "lazy"}.intersection(trees.variants):
         return None
     return ChildLimits(trees.limit, capacities)
 
 
-# --- refusals
+# --- errors
 
 
 def check_world_run(config: WorldConfig, execution: Execution) -> None:
@@ -258,6 +258,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     Raises
     ------
     InputError
+        Something is bad.
     """
     check_out(plan_world(config, execution))
     check_start(config.overlay.kind)
@@ -267,7 +268,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     own_rounds(config)
     check_world(config)
     for system in living_systems(config.trees.systems):
-        system.live(config)  # raises where it cannot be played
+        system.live(config)  # raises if it cannot be played
         if not config.scribe.has_groups:
             remedy = "has no effect without groups; give groups or members"
             raise InputError("systems", ",".join(config.trees.systems), remedy)
@@ -293,7 +294,7 @@ def plan_world(config: WorldConfig, execution: Execution) -> Plan:
 def _refuse_other_buckets(
     saved: Manifest | None, config: WorldConfig, execution: Execution
 ) -> None:
-    """Refuse to go on with other buckets."""
+    """Refuse to continue with another number of buckets."""
     if saved is None or execution.buckets is None or saved.get("version") != VERSION:
         return
     if saved["number"] < config.world.rounds:

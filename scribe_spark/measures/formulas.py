@@ -62,7 +62,7 @@ def whole_shares(shares: np.ndarray) -> np.ndarray:
     """
     if shares.max(initial=0.0) >= 2.0**63:
         ratio = f"{shares.max() / 1e9:.3g}"
-        raise RunError(f"a delay is {ratio} times that by IP multicast; raise lan_delay_ms")
+        raise RunError(f"a delay is {ratio} times the delay by IP multicast; increase lan_delay_ms")
     return shares.astype(np.int64)
 
 

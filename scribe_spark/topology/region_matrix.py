@@ -197,7 +197,7 @@ class _Reader:
             entries.append((f"line {line}", one, other, text))
             if share_at is not None and row[share_at]:
                 if one != other:
-                    remedy = f"line {line}: a share stands in the row of a region to itself"
+                    remedy = f"line {line}: a share must be in the row from a region to itself"
                     raise self._refused(
                         f"{remedy}, not in that from {shown(one)} to {shown(other)}"
                     )

@@ -61,7 +61,7 @@ def extent_of(config: WorldConfig) -> Extent:
     initial = config.world.initial
     saying = [one for one in chosen_generators(config) if one.initial is not None]
     if initial is not None and saying and saying[0].sets_initial:
-        remedy = f"contradicts share, which decides it with {saying[0].name}; leave it out"
+        remedy = f"contradicts share of {saying[0].name}, which decides it; leave it out"
         raise InputError("initial", initial, remedy)
     if initial is None:
         initial = config.overlay.nodes

@@ -112,7 +112,8 @@ class _MembershipFaults:
         rows = self._rows
         if self._both[at]:
             place = f"round={rows.rounds[at]}, node={rows.nodes[at]}, group={rows.groups[at]}"
-            remedy = f"a round has one of them: put the later one into round {rows.rounds[at] + 1}"
+            later = int(rows.rounds[at]) + 1
+            remedy = f"only one is possible in a round: move the later one to round {later}"
             return f"{place} has two events, join and quit; {remedy}"
         row = f"{row_in_words(rows, at)} is impossible"
         previous = int(self._previous[at])

@@ -116,7 +116,9 @@ def _two_events(rows: EventRows, one: int, other: int) -> str:
     first, second = (EVENT_NAMES[code] for code in codes)
     remedy = "keep one"
     if ALIVE_AFTER[codes[0]] != ALIVE_AFTER[codes[1]]:
-        remedy = f"a round has one of them: put the later one into round {rows.rounds[one] + 1}"
+        remedy = (
+            f"only one is possible in a round: move the later one to round {rows.rounds[one] + 1}"
+        )
     both = f"round={rows.rounds[one]}, node={rows.nodes[one]} has two events, {first} and {second}"
     return f"{both}; {remedy}"
 

@@ -178,7 +178,7 @@ def test_meshes_of_users_play_one_publication(tmp_path):
     system = register_system(System("own_mesh", "Own mesh", MESH, lambda stages: None))
     try:
         config = RunConfig(nodes=NODES, groups=3, systems="own_mesh", publications=2)
-        with pytest.raises(InputError, match="own_mesh, which plays one publication of a group"):
+        with pytest.raises(InputError, match="own_mesh, which supports one publication per group"):
             check(config, Execution(out=str(tmp_path / "out")))
     finally:
         unregister_system(system.name)
@@ -206,5 +206,5 @@ def test_more_deliveries_than_fit_are_refused(tmp_path, given):
     if text := given.get("schedule"):
         (tmp_path / "schedule.csv").write_text(HEAD + text)
         given = given | {"schedule": str(tmp_path / "schedule.csv")}
-    with pytest.raises(InputError, match="of which a run has room for 2,000,000,000"):
+    with pytest.raises(InputError, match="deliveries; must be at most 2,000,000,000"):
         check(RunConfig(**given), Execution(out=str(tmp_path / "out")))

@@ -50,11 +50,11 @@ def test_what_the_defaults_are():
     [
         (
             ["--can-dimensions", "3"],
-            "can_dimensions = 3: has no effect without can in --systems; give that, too",
+            "can_dimensions = 3: has no effect without can in --systems; give both",
         ),
         (
             ["--overlay-dimensions", "3"],
-            "overlay_dimensions = 3: has no effect without --overlay can; give that, too",
+            "overlay_dimensions = 3: has no effect without --overlay can; give both",
         ),
         (
             ["--systems", "can", "--can-landmarks", "8"],

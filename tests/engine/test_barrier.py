@@ -158,7 +158,7 @@ def test_an_action_is_run_again_where_it_loses_tasks():
         runs.append("run")
         raise RuntimeError("...\nPeerLost: task 1 of 2 has not answered for 1 s\n...")
 
-    with pytest.raises(RunError, match=r"^tasks were lost again and again: task 1 of 2 has"):
+    with pytest.raises(RunError, match=r"^tasks were lost repeatedly: task 1 of 2 has"):
         run_again_where_lost(lose, 3)
     assert len(runs) == 3
 

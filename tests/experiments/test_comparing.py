@@ -183,7 +183,7 @@ REFUSED = {
                 "is damaged: tables/distributions: part-0.parquet has changed; `scribe-spark ver"),
     "unfinished": (lambda path: run_folder(path / "o", phases=("measures",)), "is not finished"),
     "no value": (lambda path: run_folder(path / "o", {"scribe.messages": None}),
-                 "lacks what --fail-above has a limit for: scribe.messages"),
+                 "has no value of measures with a limit in --fail-above: scribe.messages"),
     "the same": (lambda path: path / "base" / ".." / "base", "is given twice"),
     "a URL": (lambda path: "s3a://bucket/run", "is not on this machine"),
 }  # fmt: skip

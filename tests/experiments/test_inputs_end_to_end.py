@@ -197,7 +197,7 @@ def a_run(small, tmp_path) -> Path:
 
 
 def test_out_that_exists(refused, a_run):
-    says = "exists; use --resume to go on or --overwrite to replace it\n"
+    says = "exists; use --resume to continue or --overwrite to replace it\n"
     assert refused("--out", str(a_run)) == f"out = {str(a_run)!r}: {says}"
     assert refused("--out", a_run.as_uri()) == f"out = {a_run.as_uri()!r}: {says}"
 

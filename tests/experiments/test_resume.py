@@ -280,7 +280,7 @@ def test_a_measure_that_was_not_registered_is_computed(make, copy, small):
         unregister_measure("mine")
     assert notes.lines[2:] == [
         "trees: complete, skipped",
-        "measures: other measures took part: computed again",
+        "measures: the saved tables are of other measures; computed again",
     ]
     assert run.metrics()[-1]["value"] == 7
     assert run.metrics()[:-1] == small.metrics()
@@ -303,7 +303,7 @@ def test_a_system_that_was_not_registered_is_built(make, copy):
             make(copy, resume=True, write_routing_table=True, progress=notes)
     finally:
         unregister_system("mine")
-    assert "trees: other systems took part: computed again" in notes.lines
+    assert "trees: the saved tables are of other systems; computed again" in notes.lines
 
 
 @pytest.mark.slow

@@ -19,5 +19,7 @@ def test_the_mean_of_ratios_is_right_also_where_their_sum_is_beyond_63_bits():
 def test_a_ratio_that_no_whole_number_of_shares_holds_is_refused():
     delay_us = np.array([1, 9_223_372_036])
     assert rdp_ratios(delay_us, np.array([1, 1])).tolist()[0] == 10**9
-    with pytest.raises(RunError, match=r"is 9.22e\+09 times that by IP multicast; raise lan_delay"):
+    with pytest.raises(
+        RunError, match=r"is 9.22e\+09 times the delay by IP multicast; increase lan_delay"
+    ):
         rdp_ratios(delay_us + 1, np.array([1, 1]))

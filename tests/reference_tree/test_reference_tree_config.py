@@ -62,8 +62,8 @@ ROUTED = {"dht": "routed", "scaling": 9, "assignment": "pastry"}
         ({"dht": "routed", "scaling": 9}, "assignment = 'chord': does not assign keys as Pastry"),
         ({"dht": "kademlia"}, "dht = 'kademlia': must be one of abstract, routed"),
         ({"b": 2}, "b = 2: applies with --dht routed only; leave it out"),
-        ({**ROUTED, "nodes": 9}, "nodes = 9: is what scaling says; leave it out"),
-        ({**ROUTED, "node_ids": "sha1"}, "node_ids = 'sha1': is uniform here"),
+        ({**ROUTED, "nodes": 9}, "nodes = 9: follows from scaling; leave it out"),
+        ({**ROUTED, "node_ids": "sha1"}, "node_ids = 'sha1': must be uniform"),
     ],
 )
 def test_what_is_refused(given, line):

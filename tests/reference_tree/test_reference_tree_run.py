@@ -132,7 +132,7 @@ def test_going_on_gives_the_same(spark, finished, tmp_path):
 
 
 def test_what_is_refused(spark, finished, tmp_path):
-    with pytest.raises(InputError, match="--resume to go on or --overwrite"):
+    with pytest.raises(InputError, match="--resume to continue or --overwrite"):
         play(spark, finished)
     with pytest.raises(InputError, match="connections = 41"):
         play(spark, finished, config=CONFIG.replace(connections=41), resume=True)

@@ -114,7 +114,7 @@ def test_nodes_of_a_world_choose_their_groups():
 @pytest.mark.parametrize("kind", [RunConfig, WorldConfig])
 def test_custody_is_the_only_way_to_sizes_and_is_estimated(kind):
     for given, line in (
-        ({"custody": 3, "group_size": 4}, "group_size = 4: has no effect beside custody"),
+        ({"custody": 3, "group_size": 4}, "group_size = 4: cannot be combined with custody"),
         (
             {"custody": 3, "members": "some.csv", "groups": None},
             "custody = 3: contradicts the table",

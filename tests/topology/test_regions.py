@@ -164,7 +164,7 @@ def test_a_short_delay_is_noted(tmp_path):
         ("from,to,ms,share\na,a,2,0.5\na,b,30,\nb,b,4,0.4\n",
          "shares of regions must sum to 1, but sum to 0.9"),
         ("from,to,ms,share\na,a,2,0.5\na,b,30,0.5\nb,b,4,\n",
-         "line 3: a share stands in the row of a region to itself"),
+         "line 3: a share must be in the row from a region to itself"),
         ("from,to,ms,share\na,a,2,-1\na,b,30,\nb,b,4,2\n",
          "the share of 'a' must be a number from 0 to 1, not '-1'"),
         ('{"regions": ["a", "b"], "ms": [[1, 2], [3]]}',

@@ -62,8 +62,8 @@ BAD = {
     "no round": ("10,1,fail", "row round=10, node=1, event='fail' is in no round; rounds are 0 to "
                  "9"),
     "before": ("-1,1,fail", "row round=-1, node=1, event='fail' is in no round"),
-    "two events": ("2,0,recover", "round=2, node=0 has two events, fail and recover; a round has "
-                   "one of them: put the later one into round 3"),
+    "two events": ("2,0,recover", "round=2, node=0 has two events, fail and recover; "
+                   "only one is possible in a round: move the later one to round 3"),
     "the same twice": ("2,4,arrive", "round=2, node=4 has two events, arrive and arrive; keep one"),
     "fails dead": ("3,0,fail", "row round=3, node=0, event='fail' is impossible: the node is not "
                    "alive since its fail in round 2; let it arrive or recover before"),

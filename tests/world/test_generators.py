@@ -264,7 +264,7 @@ REFUSALS = {
     ),
     "crowd given twice": (
         {"generator": "flash-crowd", "initial": 5},
-        "initial = 5: contradicts share, which decides it with flash-crowd; leave it out",
+        "initial = 5: contradicts share of flash-crowd, which decides it; leave it out",
     ),
     "none waiting": (
         {"generator": "churn", "nodes": 50, "initial": 50, "lifetime": 5.0},

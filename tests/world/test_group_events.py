@@ -60,8 +60,8 @@ BAD = {
                            "fluous: the node joins it at the start"),
     "never joined": ("2,3,quit,1", "row round=2, node=3, event='quit', group=1 is impossible: the "
                      "node is no member; let it join before"),
-    "death ends it": ("3,2,quit,1", "round=3, node=2, group=1 has two events, join and quit; a "
-                      "round has one of them: put the later one into round 4"),
+    "death ends it": ("3,2,quit,1", "round=3, node=2, group=1 has two events, join and quit; "
+                      "only one is possible in a round: move the later one to round 4"),
     "has quit": ("4,3,quit,1", "row round=4, node=3, event='quit', group=1 is impossible: the node"
                  " is no member; let it join before"),
     "twice": ("1,0,publish,1", "round=1, node=0, group=1 has the event publish twice; keep one"),

@@ -390,7 +390,7 @@ def test_a_checked_system_is_played_as_it_is():
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        (None, "lives as a NoneType; give a SystemOnBuckets"),
+        (None, "its world returns a NoneType; return a SystemOnBuckets"),
         (Wrong(payload=None), "has payload = None; give a tuple of kinds of messages"),
         (Wrong(control=[1]), "has control = [1]; give"),
         (Wrong(control=("copy",)), "has the kind 'copy' in payload and in control; give one"),

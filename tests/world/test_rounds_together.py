@@ -149,7 +149,7 @@ def test_a_run_is_the_same_however_many_rounds_a_job_plays(simulation, tmp_path,
             play("each", Stops(after))
     told = Stops()
     play("each", told)
-    assert any("goes on with round 5" in line for line in told.lines)
+    assert any("continues with round 5" in line for line in told.lines)
     monkeypatch.setattr(module, "SAVE_EVERY", LONG)
     monkeypatch.setattr(sys.modules["scribe_spark.runtime.task_reports"], "_WELCOME", b"other\n")
     told = Stops()

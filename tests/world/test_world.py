@@ -393,7 +393,7 @@ def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
             play(spark, out, Stops(after), resume=True)
     told = Stops()
     play(spark, out, told, resume=True, partitions=3)
-    assert "goes on with round 4" in told.lines
+    assert "continues with round 4" in told.lines
     assert tables(out) == tables(finished)
     told = Stops()
     play(spark, out, told, resume=True)  # complete: only the page is drawn again
@@ -419,7 +419,7 @@ def test_a_save_of_an_earlier_version_is_not_read():
 
 
 def test_an_out_of_something_else_is_refused(spark, finished, tmp_path):
-    with pytest.raises(InputError, match="--resume to go on or --overwrite"):
+    with pytest.raises(InputError, match="--resume to continue or --overwrite"):
         play(spark, finished)
     with pytest.raises(InputError, match="lookups = 41"):
         play(spark, finished, config=CONFIG.replace(lookups=41), resume=True)

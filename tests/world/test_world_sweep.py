@@ -155,7 +155,7 @@ def test_going_on(spark, call, finished, tmp_path, monkeypatch):
     told = Stops()
     swept = experiments.run_sweep(spark, sweep, how, told)
     assert told.lines[2] == "point 2 of 2: repair=none"
-    assert told.lines[4] == "goes on with round 1"
+    assert told.lines[4] == "continues with round 1"
     assert swept.rows.count() == len(rows(finished))
     pd.testing.assert_frame_equal(rows(out), rows(finished))
     shutil.rmtree(out / "sweep")
@@ -166,7 +166,7 @@ def test_going_on(spark, call, finished, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        (REPAIR, "exists; use --resume to go on or --overwrite to replace it"),
+        (REPAIR, "exists; use --resume to continue or --overwrite to replace it"),
         ([*flags("repair=lazy"), "--resume"], "repair = ['lazy']: "),
         ([*flags("leaf_set=8"), "--resume"], "sweep = ['leaf_set']: "),
         ([*flags("repair=lazy,none", lookups=31), "--resume"], "lookups = 31: "),

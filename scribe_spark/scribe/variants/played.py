@@ -37,8 +37,8 @@ def remove_bottlenecks(context: VariantContext) -> Variant:
         overloaded = _count_overloaded(trees)
     if overloaded:
         context.progress.note(
-            f"bottleneck remover: the limit cannot be met; {overloaded:,} nodes keep more children "
-            "than it, each the only child in its table"
+            f"bottleneck remover: {overloaded:,} nodes keep more children than their limit; each "
+            "child is the only one in its table and cannot be dropped"
         )
     return Variant(trees.edges(), trees.read_extra_joins().frame, overloaded, trees=trees)
 
