@@ -5,37 +5,80 @@ user's table.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from scribe_spark.config.node_class import NodeClass
-from scribe_spark.config.section import Section
+from scribe_spark.config.overlay import MOST_NODES
+from scribe_spark.config.section import Flat, Location, Section
+from scribe_spark.config.used_when import UsedWhen, has_groups, used_when
 from scribe_spark.errors import InputError
+
+#: The greatest number of groups; the driver has arrays with 8 bytes per group.
+MOST_GROUPS = 10_000_000
 
 #: The greatest number of members of all groups, and of nodes, that int32 can number.
 _MOST_PLACES = 2**31 - 1
 
 
+#: Fields that follow from a table of members.
+_IN_TABLE = ("count", "zipf_exponent")
+
+_OF_GROUPS = used_when(has_groups, "--groups or --members")
+_OF_DRAWN_SIZES = UsedWhen(
+    lambda config: _groups_of(config).size is None and _groups_of(config).custody is None,
+    "has no effect beside group_size or custody, which set the sizes; leave one of them out",
+)
+
+
+def _groups_of(config: Any) -> DrawnGroups:
+    return config.scribe if config.is_world else config.groups
+
+
 class DrawnGroups(Section):
-    """The settings and checks of groups whose members are random or in a user's table.
+    """Groups whose members are random or in a user's table.
 
-    With a table of `members`, the fields named in `drawn` are None, as they follow from the table.
-
-    Attributes
-    ----------
-    drawn : mapping of str to object
-        Class attribute: field -> its default for random members.
+    With a table of `members`, `count` and `zipf_exponent` are None, as they follow from the table.
     """
 
-    drawn: ClassVar[Mapping[str, Any]]
-
-    if TYPE_CHECKING:  # each section annotates these fields in its own way
-        count: Any
-        size: Any
-        custody: Any
-        zipf_exponent: Any
+    count: Annotated[int | None, Flat("groups")] = Field(
+        default=1_500,
+        ge=0,
+        le=MOST_GROUPS,
+        description="Number of groups, G; in a world, 0 simulates Pastry without Scribe",
+    )
+    size: Annotated[int | None, Flat("group_size"), _OF_GROUPS] = Field(
+        default=None,
+        ge=0,
+        le=MOST_NODES,
+        description="Number of members of every group, in place of Zipf-like sizes",
+    )
+    custody: Annotated[int | None, _OF_GROUPS] = Field(
+        default=None,
+        ge=0,
+        le=MOST_GROUPS,
+        description="Number of random groups that each node joins, in place of group sizes; a "
+        "class of nodes may have its own number",
+    )
+    zipf_exponent: Annotated[float | None, _OF_GROUPS, _OF_DRAWN_SIZES] = Field(
+        default=1.25,
+        ge=0.0,
+        le=100.0,
+        description="Exponent of the Zipf-like group sizes: the r-th largest group has floor(N "
+        "r^-zipf_exponent + 0.5) members",
+    )
+    ids: Annotated[Literal["hash", "creator"], Flat("group_ids"), _OF_GROUPS] = Field(
+        default="hash",
+        description="GroupId: a hash of the group's name and creator (hash), or the nodeId of the "
+        "creator, which thus is the root (creator)",
+    )
+    members: Location | None = Field(
+        default=None,
+        description="CSV or Parquet table with your own members (columns group, node), in place "
+        "of random ones",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -44,12 +87,12 @@ class DrawnGroups(Section):
         contradicts.
         """
         if given.get("members") is None:
-            return {n: v for n, v in given.items() if not (n in cls.drawn and v is None)}
-        for name in (*cls.drawn, "size", "custody"):
+            return {n: v for n, v in given.items() if not (n in _IN_TABLE and v is None)}
+        for name in (*_IN_TABLE, "size", "custody"):
             if given.get(name) is not None:
                 remedy = "contradicts the table of members; leave out this or members"
                 raise InputError(cls.flat_names()[name], given[name], remedy)
-        return {**given, **dict.fromkeys(cls.drawn)}
+        return {**given, **dict.fromkeys(_IN_TABLE)}
 
     @model_validator(mode="after")
     def _one_way_to_sizes(self) -> Self:

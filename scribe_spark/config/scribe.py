@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from scribe_spark.config.drawn_groups import DrawnGroups
-from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Flat, Location, Names, Section
 from scribe_spark.config.used_when import (
-    UsedWhen,
     has_groups,
     has_publications,
     nodes_come_back,
@@ -25,9 +23,6 @@ MOST_WORLD_GROUPS = 1_000_000
 #: The measures of a round's publications.
 ROUND_MEASURES = ("delay", "link_stress", "node_stress")
 
-#: Fields that follow from a table of members -> their defaults for random members.
-_DRAWN: dict[str, Any] = {"count": 0, "zipf_exponent": 1.25}
-
 
 _OF_ROUNDS = used_when(
     lambda config: config.has_rounds,
@@ -39,10 +34,6 @@ _OF_RETURNS = used_when(
 )
 _OF_PUBLICATIONS = used_when(has_publications, "--generator publications, or --events")
 _OF_RELIABLE = used_when(lambda config: config.scribe.delivery == "reliable", "--delivery reliable")
-_OF_DRAWN_SIZES = UsedWhen(
-    lambda config: config.scribe.size is None and config.scribe.custody is None,
-    "has no effect beside group_size or custody, which set the sizes; leave one of them out",
-)
 
 
 class MaintenanceConfig(Section):
@@ -115,46 +106,13 @@ class ScribeConfig(DrawnGroups, MaintenanceConfig):
     """The groups of a world (by default none) and their maintenance.
 
     The fields from `count` to `members` describe the groups and members at the start, as in a run.
-    With a table of `members`, `count` and `zipf_exponent` are None, as they follow from the table.
     """
 
-    drawn: ClassVar[dict[str, Any]] = _DRAWN
-
     count: Annotated[int | None, Flat("groups")] = Field(
-        default=_DRAWN["count"],
+        default=0,
         ge=0,
         le=MOST_WORLD_GROUPS,
         description="Number of groups, G; in a world, 0 simulates Pastry without Scribe",
-    )
-    size: Annotated[int | None, Flat("group_size"), _OF_GROUPS] = Field(
-        default=None,
-        ge=0,
-        le=MOST_NODES,
-        description="Number of members of every group, in place of Zipf-like sizes",
-    )
-    custody: Annotated[int | None, _OF_GROUPS] = Field(
-        default=None,
-        ge=0,
-        le=MOST_WORLD_GROUPS,
-        description="Number of random groups that each node joins, in place of group sizes; a "
-        "class of nodes may have its own number",
-    )
-    zipf_exponent: Annotated[float | None, _OF_GROUPS, _OF_DRAWN_SIZES] = Field(
-        default=_DRAWN["zipf_exponent"],
-        ge=0.0,
-        le=100.0,
-        description="Exponent of the Zipf-like group sizes: the r-th largest group has floor(N "
-        "r^-zipf_exponent + 0.5) members",
-    )
-    ids: Annotated[Literal["hash", "creator"], Flat("group_ids"), _OF_GROUPS] = Field(
-        default="hash",
-        description="GroupId: a hash of the group's name and creator (hash), or the nodeId of the "
-        "creator, which thus is the root (creator)",
-    )
-    members: Location | None = Field(
-        default=None,
-        description="CSV or Parquet table with your own members (columns group, node), in place "
-        "of random ones",
     )
     deadline: Annotated[int, _OF_GROUPS, _OF_PUBLICATIONS] = Field(
         default=5,
