@@ -22,7 +22,7 @@ from scribe_spark.can.joining import NEIGHBOURS, FindNeighbours, start_buckets
 from scribe_spark.can.space import Space
 from scribe_spark.can.zones import KnowsZones, SharedZones
 from scribe_spark.engine import Columns, Tables
-from scribe_spark.engine.buckets import typed
+from scribe_spark.engine.buckets import read_typed
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress
@@ -117,7 +117,7 @@ class CanOverlay(Overlay):
             arrays = [pa.array(columns[field.name], field.type) for field in wanted]
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
-        return typed(self.known[0], rows, schemas.ROUTING_TABLE)
+        return read_typed(self.known[0], rows, schemas.ROUTING_TABLE).frame
 
     def release(self) -> None:
         """See :meth:`Overlay.release`."""

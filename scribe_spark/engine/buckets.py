@@ -26,7 +26,6 @@ from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.underlay.protocol import Underlay
 
 _NODES_AT_ONCE = 2**16
-_ROWS_AT_ONCE = 2**17
 
 
 @dataclass(frozen=True)
@@ -146,15 +145,6 @@ class BucketRing:
         """Delete the files of the ring and of the layout."""
         self.facts.release()
         self.layout.release()
-
-
-def typed(
-    rows: DataFrame,
-    columns: Callable[[int, dict[str, np.ndarray]], Iterable[pa.RecordBatch]],
-    schema: StructType | str,
-) -> DataFrame:
-    """Turn the tables of buckets into typed rows (:func:`read_typed`); lazy."""
-    return read_typed(rows, columns, schema).frame
 
 
 def read_typed(

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 from scribe_spark import schemas
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns
-from scribe_spark.engine.buckets import BucketRing, typed
+from scribe_spark.engine.buckets import BucketRing, read_typed
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
 from scribe_spark.engine.program import AT, deliver
@@ -85,7 +85,7 @@ class Routed:
                 )
             yield _batch(table, wanted)
 
-        return typed(self._tables.rows(*names), rows, self._schema)
+        return read_typed(self._tables.rows(*names), rows, self._schema).frame
 
     def state(self, name: str) -> DataFrame:
         """Return a table of the application's state by its name; read it before :meth:`release`."""
@@ -94,7 +94,7 @@ class Routed:
         def rows(bucket: int, table: dict[str, np.ndarray]) -> Iterator[pa.RecordBatch]:
             yield _batch(table, wanted)
 
-        return typed(self._tables.rows(name), rows, self._state[name])
+        return read_typed(self._tables.rows(name), rows, self._state[name]).frame
 
     def release(self) -> None:
         """Free the memory of the results."""

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from scribe_spark import schemas
 from scribe_spark.core.arrays import offsets_of, row_values
 from scribe_spark.engine import Columns
-from scribe_spark.engine.buckets import BucketRing, typed
+from scribe_spark.engine.buckets import BucketRing, read_typed
 
 _NODES_AT_ONCE = 2**14
 
@@ -84,7 +84,7 @@ def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
             names = schemas.ROUTING_TABLE.names
             yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=names)
 
-    return typed(known, entries, schemas.ROUTING_TABLE)
+    return read_typed(known, entries, schemas.ROUTING_TABLE).frame
 
 
 def table_entries(known: DataFrame) -> DataFrame:
@@ -104,6 +104,6 @@ def table_entries(known: DataFrame) -> DataFrame:
         )
         yield pa.RecordBatch.from_pydict({"nodes": [len(cells)], "entries": [entries]})
 
-    counted = typed(known, count, "nodes bigint, entries bigint")
+    counted = read_typed(known, count, "nodes bigint, entries bigint").frame
     sums = [F.coalesce(F.sum(name), F.lit(0)).cast("bigint") for name in ("nodes", "entries")]
     return counted.agg(sums[0].alias("nodes"), sums[1].alias("entries"))
