@@ -107,6 +107,27 @@ class Program(Protocol):
 
 
 @dataclass(frozen=True)
+class Forget:
+    """A program that deletes tables; it sends nothing.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (B + 1,)
+    forgets : callable
+        ``forgets(name)``: whether to delete a table; picklable.
+    """
+
+    bounds: np.ndarray
+    forgets: Callable[[str], bool]
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See :class:`Program`."""
+        for name in list(filter(self.forgets, tables)):
+            del tables[name]
+        return {}
+
+
+@dataclass(frozen=True)
 class Together:
     """Several programs with different tables that are played in the same supersteps.
 

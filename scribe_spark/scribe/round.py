@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
+from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
+from scribe_spark.engine.program import Forget
 from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.events import Events, check_events, play_events
 from scribe_spark.pastry.lookups import Lookups, drawn_lookups, look_up
@@ -122,26 +123,6 @@ ROWS = (
 _READ_LATER = (NEW_LEAFS, *OF_THE_LAST_ROUND)
 
 
-@dataclass(frozen=True)
-class _Forget:
-    """A program that deletes tables of the round.
-
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-    names : tuple of str
-    """
-
-    bounds: np.ndarray
-    names: tuple[str, ...]
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
-        for name in self.names:
-            tables.pop(name, None)
-        return {}
-
-
 def lost_groups(taken: Mapping[str, Columns], groups: int) -> np.ndarray:
     """Return the groups whose state no live node has, from the table `HERE`."""
     if HERE not in taken:
@@ -215,7 +196,7 @@ def play_groups(
     # the result of the round
     entered = np.flatnonzero(player.lives.alive & ~was_alive)
     given = player.given
-    left = tuple(name for name in ROWS if name not in (*tables, *_READ_LATER))
+    left = {*ROWS}.difference(tables, _READ_LATER)
     programs = [EndOfRound(given, round, is_last), *measures(given, round)]
-    programs += [_Forget(given.bounds, left)] if left else []
+    programs += [Forget(given.bounds, left.__contains__)] if left else []
     return see_round(player, number, entered, lookups, tally, programs, tables)

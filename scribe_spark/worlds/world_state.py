@@ -18,13 +18,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
+from scribe_spark.engine.program import Forget
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.observer import TRAFFIC, Observer
-from scribe_spark.pastry.arrivals.wave import Environment, NodeProgram
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import Lives
 from scribe_spark.pastry.player import Player
@@ -178,7 +179,7 @@ class WorldState:
         player, protocols, of_groups = self.player, self._protocols, None
         player.begin_round(number)
         if player.has(f"{TRAFFIC} 0"):
-            player.play(_ForgetMessages(player.given))
+            player.play(Forget(player.given.bounds, _is_traffic))
         if protocols.live_tree is not None:
             find_live_tree(protocols.live_tree, player)
         if protocols.groups is None:
@@ -319,15 +320,8 @@ class _SharedRound(RoundOfGroups):
         self.__dict__.update(state | {"incarnation": state["incarnation"]["round"]})
 
 
-@dataclass(frozen=True)
-class _ForgetMessages(NodeProgram):
-    """Delete the messages that the previous round kept."""
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
-        for name in [name for name in tables if name.startswith(f"{TRAFFIC} ")]:
-            del tables[name]
-        return {}
+def _is_traffic(name: str) -> bool:
+    return name.startswith(f"{TRAFFIC} ")
 
 
 def play_overlay(
