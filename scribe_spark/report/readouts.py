@@ -8,7 +8,7 @@ there.  Arrow keys move the focus from spot to spot by a script of the page (``t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -144,6 +144,19 @@ class Line:
     colour: str
     x: np.ndarray
     at: Callable[[np.ndarray], np.ndarray]
+
+
+def lines_of(series: Mapping[str, pd.Series], looks: Mapping[str, Mapping[str, Any]]) -> list[Line]:
+    """Return the lines of series of values, by label, with the colours of their looks."""
+    return [
+        Line(
+            label,
+            looks[label]["color"],
+            one.index.to_numpy(dtype=float)[one.notna()],
+            exactly(one.index.to_numpy(), one.to_numpy(dtype=float)),
+        )
+        for label, one in series.items()
+    ]
 
 
 def exactly(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

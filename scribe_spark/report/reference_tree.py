@@ -21,7 +21,7 @@ from scribe_spark.report.comparison import check_verdict
 from scribe_spark.report.legends import legend_above
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import facts, origin, settings
-from scribe_spark.report.readouts import Line, Readout, exactly
+from scribe_spark.report.readouts import Readout, lines_of
 from scribe_spark.report.style import marked_style, short_number
 from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
 from scribe_spark.report.text import as_text
@@ -274,8 +274,9 @@ def draw_lines(drawing: Drawing) -> Drawn:
 
     with new_figure(4.6, 2.7) as figure:
         axes = figure.add_axes((0.13, 0.17, 0.83, 0.78))
-        for number, (label, line) in enumerate(drawing.lines.items()):
-            look = marked_style(number)
+        looks = {label: marked_style(number) for number, label in enumerate(drawing.lines)}
+        for label, line in drawing.lines.items():
+            look = looks[label]
             axes.plot(line.index, line.to_numpy(), zorder=3, **look)
             if label in drawing.checks:
                 axes.axhspan(
@@ -294,16 +295,8 @@ def draw_lines(drawing: Drawing) -> Drawn:
         axes.set_xlabel("hosts")
         axes.set_ylabel(drawing.unit)
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        looks = [(label, marked_style(number)) for number, label in enumerate(drawing.lines)]
-        legend_above(figure, looks)
-        told = [
-            Line(
-                label,
-                marked_style(number)["color"],
-                line.index.to_numpy(dtype=float),
-                exactly(line.index.to_numpy(), line.to_numpy(dtype=float)),
-            )
-            for number, (label, line) in enumerate(drawing.lines.items())
-        ]
-        readout = Readout(axes, told, lambda hosts: f"{as_text(hosts)} hosts")
+        legend_above(figure, list(looks.items()))
+        readout = Readout(
+            axes, lines_of(drawing.lines, looks), lambda hosts: f"{as_text(hosts)} hosts"
+        )
         return svg_element(figure, drawing.name, drawing.title, drawing.words, [readout])

@@ -17,7 +17,7 @@ from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.page import Latency, Report, fill_template
 from scribe_spark.report.parts import parts_tables
 from scribe_spark.report.provenance import as_mapping, facts, origin, settings
-from scribe_spark.report.readouts import Line, Readout, exactly
+from scribe_spark.report.readouts import Readout, lines_of
 from scribe_spark.report.style import marked_style, system_styles
 from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
 from scribe_spark.report.text import as_text
@@ -277,14 +277,5 @@ def draw_rounds(
         }
         if legend and len(lines) > 1 and not (len(ends) == len(lines) and label_ends(axes, ends)):
             legend_above(figure, [(label, by_label[label]) for label in lines])
-        told = [
-            Line(
-                label,
-                by_label[label]["color"],
-                line.index.to_numpy(dtype=float)[line.notna()],
-                exactly(line.index.to_numpy(), line.to_numpy(dtype=float)),
-            )
-            for label, line in lines.items()
-        ]
-        readout = Readout(axes, told, lambda x: f"{across} {as_text(x)}")
+        readout = Readout(axes, lines_of(lines, by_label), lambda x: f"{across} {as_text(x)}")
         return svg_element(figure, name, title, words, [readout])
