@@ -221,7 +221,7 @@ FAULTS = {
     ),
     "an IDONTWANT to the sender": Fault(
         "gossipsub/publication.py",
-        "told = peer != arrivals.sender[mine[of]]",
+        "told = peer != arrivals.sender[own[of]]",
         "told = peer >= 0",
         "tests/gossipsub/test_run.py",
     ),
@@ -286,8 +286,8 @@ FAULTS = {
     ),
     "a round 0 whose sources are delivered to": Fault(
         "measures/multicasts.py",
-        "mine = mine[node[mine] != multicasts.start[of[mine]]]",
-        "mine = mine[node[mine] >= 0]",
+        "own = own[node[own] != multicasts.start[of[own]]]",
+        "own = own[node[own] >= 0]",
         BAYEUX,
     ),
     "a round 0 that mistakes receivers": Fault(
