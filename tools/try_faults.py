@@ -28,6 +28,7 @@ USERS = "tests/world/test_users_system.py"
 GOSSIP = "tests/gossipsub/test_world.py"
 BAYEUX = "tests/bayeux/test_world.py"
 MULTICASTS = "tests/scribe_living/test_multicast_measures.py"
+CLOCK = "tests/bandwidth/test_kernel.py"
 
 
 _PATIENCE = 600  # seconds
@@ -298,6 +299,34 @@ FAULTS = {
         "self._outside = {name: one for name, one in made.items() if name not in fields}",
         "self._outside = {}",
         USERS,
+    ),
+    # the clock with bandwidth
+    "an uplink that copies do not share": Fault(
+        "bandwidth/uplinks.py", "spans_us = spans_us * count[of]", "spans_us = 1 * spans_us", CLOCK
+    ),
+    "an IDONTWANT that comes too late": Fault(
+        "bandwidth/uplinks.py",
+        "known(publication[of], link) >= at_us[of]",
+        "known(publication[of], link) > at_us[of]",
+        CLOCK,
+    ),
+    "a downlink that is free too early": Fault(
+        "bandwidth/downlinks.py",
+        "= done[starts + count - 1]",
+        "= done[starts]",
+        CLOCK,
+    ),
+    "a source that validates": Fault(
+        "bandwidth/bucket.py",
+        "np.where(first[:, _HOPS] > 0, given.nodes.validation_us[node], 0)",
+        "np.where(first[:, _HOPS] >= 0, given.nodes.validation_us[node], 0)",
+        CLOCK,
+    ),
+    "an IDONTWANT for a small publication": Fault(
+        "bandwidth/bucket.py",
+        "self.given.publications.size[first[:, _PUBLICATION]] >= least",
+        "self.given.publications.size[first[:, _PUBLICATION]] >= least - 1",
+        CLOCK,
     ),
     # measures
     "an RMD of the nearest member": Fault(

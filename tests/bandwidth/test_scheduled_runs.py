@@ -20,8 +20,8 @@ from scribe_spark.runtime import settings
 from scribe_spark.systems import unregister_system
 
 #: Trees that begin at the root; those that begin at the source, and depend on it.
-FROM_ROOT = ("scribe", "scribe_lazy", "bayeux")
-FROM_SOURCE = ("flooding", "reference_tree", "naive_unicast", "chain")
+FROM_ROOT = ("scribe", "bayeux")
+FROM_SOURCE = ("flooding", "reference_tree", "chain")
 SYSTEMS = (*FROM_ROOT, *FROM_SOURCE, "can", "gossipsub", "ip_multicast")
 
 NODES, SEED = 60, 4
@@ -146,7 +146,7 @@ def done(spark, given, tmp_path_factory):
     """Play a run of all systems; one of them a user's."""
     run_examples("A multicast system for runs")
     try:
-        config = RunConfig(**given | {"variants": "lazy,reference_tree"})
+        config = RunConfig(**given | {"variants": "reference_tree"})
         out = str(tmp_path_factory.mktemp("scheduled") / "out")
         execution = Execution(out=out, master="local[2]", partitions=2, engine="tasks")
         experiments.check(config, execution)

@@ -127,7 +127,7 @@ FEW = SMALL | {"nodes": 40, "groups": 4}
 
 
 def where(out, **how):
-    return Execution(out=str(out), master="local[2]", partitions=2, **how)
+    return Execution(out=str(out), master="local[2]", partitions=2, engine="tasks", **how)
 
 
 @pytest.fixture(scope="module")
