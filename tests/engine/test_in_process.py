@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.in_process import play, thread_bounds
-from scribe_spark.engine.program import AT, once_a_bucket
+from scribe_spark.engine.program import AT, bucket_of, deliver, once_a_bucket
 
 
 @dataclass(frozen=True)
@@ -77,3 +77,19 @@ def test_few_nodes_are_not_worth_a_thread():
     assert thread_bounds(100).tolist() == [0, 100]
     assert thread_bounds(0).tolist() == [0, 0]
     assert thread_bounds(100_000)[-1] == 100_000
+
+
+@pytest.mark.parametrize("buckets", [2, 4, 5, 31, 40])
+def test_messages_go_to_the_bucket_of_their_node_in_their_order(buckets):
+    rng = np.random.default_rng(buckets)
+    bounds = np.sort(np.r_[0, 0, rng.integers(0, 300, buckets - 2), 300])  # the first is empty
+    at = rng.integers(0, 300, 500).astype(np.int32)
+    bucket = [max(b for b in range(buckets) if bounds[b] <= one) for one in at.tolist()]
+    assert bucket_of(bounds, at).tolist() == bucket
+    found = {}
+    for to, kind, columns in deliver(bounds, {"kind": {AT: at, "row": np.arange(500)}, "none": {}}):
+        assert (kind, columns[AT].tolist()) == ("kind", at[columns["row"]].tolist())
+        found[to] = columns["row"].tolist()
+    assert found == {
+        to: [row for row, of in enumerate(bucket) if of == to] for to in sorted(set(bucket))
+    }

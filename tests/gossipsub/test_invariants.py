@@ -7,7 +7,8 @@ import pytest
 
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import expand
-from scribe_spark.gossipsub.mesh import BACK_OFF
+from scribe_spark.gossipsub import mesh as mesh_module
+from scribe_spark.gossipsub.mesh import BACK_OFF, GRAPH
 from tools.gossipsub_in_memory import DrawnDelays, TopicsInMemory, build_topics
 
 from .played import other_ends
@@ -106,3 +107,28 @@ def test_who_is_dead_takes_nothing_and_half_may_fail():
     done = one.publish(alive)
     got = done.arrivals.key[done.arrivals.heartbeat <= 2]
     assert np.array_equal(got, np.flatnonzero(alive))
+
+
+def test_nodes_of_a_graph_meet_in_each_topic_however_many_at_a_time(monkeypatch):
+    """Neighbours in the graph that subscribe to a topic are connected in the topic, no others."""
+    rng = np.random.default_rng(2)
+    members = [np.sort(rng.permutation(60)[:size]) for size in (60, 23, 8, 1)]
+    config = GossipSubConfig(discovery="graph", dials=5)
+    built = {}
+    for at_once in (2**16, 7):
+        monkeypatch.setattr(mesh_module, "_MEET_AT_ONCE", at_once)
+        built[at_once] = build_topics(config, 60, members, DrawnDelays(1_000, 100_000, 1), 1)
+    graph = built[7].tables[GRAPH]
+    neighbours = set(zip(*(part.tolist() for part in divmod(graph["key"], 60)), strict=True))
+    wanted = {
+        (topic, node, peer)
+        for topic, some in enumerate(members)
+        for node in some.tolist()
+        for peer in some.tolist()
+        if (node, peer) in neighbours
+    }
+    for one in built.values():
+        assert len(one.connections) == len(wanted)
+        parts = one.topics.space.split(one.connections.key)
+        assert set(zip(*(part.tolist() for part in parts), strict=True)) == wanted
+    assert built[7].connections.way.tolist() == built[2**16].connections.way.tolist()
