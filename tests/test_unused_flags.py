@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Fields that every run, or every world, uses whatever the others are.
 ALWAYS = {
     *("seed", "topology", "tie", "lan_delay_ms", "overlay", "nodes", "b", "leaf_set", "node_ids"),
-    *("regions", "routes"),
+    *("node_routers", "regions", "routes"),
 }
 OF_RUNS = ALWAYS | {
     *("groups", "group_size", "custody", "group_ids", "members", "source", "variants", "systems"),

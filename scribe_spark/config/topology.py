@@ -155,6 +155,10 @@ class TopologyConfig(Section):
         description="Number of undirected links of a power-law network",
     )
 
+    node_routers: Annotated[Location, TakenAs("file")] | None = Field(
+        default=None,
+        description="Your own table (node, router): CSV or Parquet [default: random routers]",
+    )
     regions: Annotated[Location, TakenAs("file")] | None = Field(
         default=None,
         description="Network of regions: CSV or JSON file with a matrix of latencies (columns "

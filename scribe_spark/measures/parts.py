@@ -53,9 +53,11 @@ class _Regions(NodeParts):
     seed: int
     region: np.ndarray
     shares: np.ndarray | None
+    places: np.ndarray | None
 
     def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
-        return self.region[router_index(self.seed, nodes, len(self.region), self.shares)]
+        of_routers = len(self.region), self.shares, self.places
+        return self.region[router_index(self.seed, nodes, *of_routers)]
 
 
 def node_parts(config: Any, hosts: Hosts) -> tuple[NodeParts, ...]:
@@ -72,7 +74,7 @@ def node_parts(config: Any, hosts: Hosts) -> tuple[NodeParts, ...]:
     if classes.names:
         parts.append(_Classes("class", classes.names, classes))
     if hosts.region is not None:
-        regions = hosts.regions, config.seed, hosts.region, hosts.shares
+        regions = hosts.regions, config.seed, hosts.region, hosts.shares, hosts.places
         parts.append(_Regions("region", *regions))
     return tuple(parts)
 

@@ -31,7 +31,11 @@ def node_name(node: Column) -> Column:
 
 
 def draw_nodes(
-    spark: SparkSession, config: RunConfig, routers: np.ndarray, shares: np.ndarray | None = None
+    spark: SparkSession,
+    config: RunConfig,
+    routers: np.ndarray,
+    shares: np.ndarray | None = None,
+    places: np.ndarray | None = None,
 ) -> Batches:
     """Return the nodes of the overlay, numbered from 0: `schemas.NODES`; lazy.
 
@@ -41,20 +45,26 @@ def draw_nodes(
         The ids of the routers that nodes can be attached to.
     shares : ndarray of float64, shape (R,), optional
         The fraction of the nodes at each router; by default equal fractions.
+    places : ndarray of int32, shape (N,), optional
+        The index of each node's router; by default routers are drawn.
     """
     seed, hashed = config.seed, config.overlay.node_ids == "sha1"
 
     def draw(batch: pa.RecordBatch) -> dict[str, np.ndarray]:
         node = batch.column("id").to_numpy()
         hi, lo = _hashed_ids(node) if hashed else _uniform_ids(seed, node)
-        place = router_index(seed, node, len(routers), shares)
+        place = router_index(seed, node, len(routers), shares, places)
         return {"node": node, "id_hi": hi, "id_lo": lo, "router": routers[place]}
 
     return Batches.of(spark.range(config.overlay.nodes)).each(draw, schemas.NODES)
 
 
 def router_index(
-    seed: int, node: np.ndarray, routers: int, shares: np.ndarray | None = None
+    seed: int,
+    node: np.ndarray,
+    routers: int,
+    shares: np.ndarray | None = None,
+    places: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the index of each node's router: int64.
 
@@ -64,9 +74,11 @@ def router_index(
         The numbers of the nodes.
     routers : int
         R, the number of routers.
-    shares : ndarray of float64, shape (R,), optional
+    shares, places
         See :func:`draw_nodes`.
     """
+    if places is not None:
+        return places[node].astype(np.int64)
     bits = draws.bits_np(seed, "router", node)
     return bits.view(np.int64) % routers if shares is None else share_of(bits, shares)
 

@@ -26,6 +26,8 @@ class Hosts:
         The names of regions; empty if the network has none.
     region : ndarray of int64 or None
         The index of each router's region.
+    places : ndarray of int32 or None
+        The index of each node's router, by the number of the node; None: routers are drawn.
     """
 
     shares: np.ndarray | None = None
@@ -34,6 +36,7 @@ class Hosts:
     down: np.ndarray | None = None
     regions: tuple[str, ...] = ()
     region: np.ndarray | None = None
+    places: np.ndarray | None = None
 
     def least_rates(self) -> list[int]:
         """Return the least rate up and the least rate down, if there are any."""

@@ -25,6 +25,7 @@ from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.graph_files import graph_file, is_graph_file
 from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import FIELD
+from scribe_spark.topology.node_routers import place_nodes
 
 _KINDS: Registry[TopologyKind] = Registry(
     "kind of topology", transit_stub.KIND, power_law.KIND, topohub.KIND, regions.KIND
@@ -83,6 +84,8 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
         The name is unknown, the table cannot be read, or the graph cannot be simulated.
     """
     graph = _loaded(config, spark)
+    if config.topology.node_routers is not None:
+        graph = place_nodes(graph, config.topology.node_routers, config.overlay.nodes)
     return direct(graph) if config.topology.routes == "direct" else graph
 
 

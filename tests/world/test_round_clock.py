@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import replace
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,13 +19,18 @@ from scribe_spark.bandwidth import INTERLEAVED, SERIAL
 from scribe_spark.bandwidth.rounds import RoundLinks
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.engine.in_task import InTask
+from scribe_spark.flooding.live import LiveFlooding
+from scribe_spark.gossipsub import round as gossipsub_round
+from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH
+from scribe_spark.gossipsub.publication import FANOUT
 from scribe_spark.gossipsub.round import live_gossipsub
-from scribe_spark.living import SystemOnBuckets
+from scribe_spark.living import DELIVERED, SystemOnBuckets
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.sources import Sent
 from scribe_spark.topology.hosts import NO_HOSTS
+from scribe_spark.worlds.live_systems import LiveSystems
 
 ROUNDS, LAN_US = 4, 1_000
 SYSTEMS = ("scribe", "gossipsub", "sparse", "bayeux", "flooding", "can", "naive_unicast")
@@ -60,10 +65,13 @@ def begin(
     return Played(world, buckets, links=links, measures=measures, **given)
 
 
+SPARSE = {"d": 3, "d_low": 2, "d_high": 4, "d_out": 1, "dials": 3}
+
+
 def systems_of(world: World) -> dict[str, SystemOnBuckets]:
     """All systems; the meshes of GossipSub are sparse, and its sources do not flood."""
-    sparse = {"d": 3, "d_low": 2, "d_high": 4, "d_out": 1, "dials": 3, "flood_publish": False}
-    return {**flooders(world), "sparse": live_gossipsub(GossipSubConfig(**sparse))}
+    sparse = live_gossipsub(GossipSubConfig(**SPARSE, flood_publish=False))
+    return {**flooders(world), "sparse": sparse}
 
 
 def without_bytes(measures: dict[str, float]) -> dict[str, float]:
@@ -100,9 +108,15 @@ def test_rounds_with_bandwidth_are_alike_on_all_engines_and_buckets() -> None:
     assert first == other == one
 
 
-@pytest.mark.parametrize("uplink", [INTERLEAVED, SERIAL])
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("source", ["root", "routed"])
+@pytest.mark.parametrize(
+    ("uplink", "shared", "source"),
+    [
+        (INTERLEAVED, True, "root"),
+        (INTERLEAVED, False, "routed"),
+        (SERIAL, True, "routed"),
+        (SERIAL, False, "root"),
+    ],
+)
 def test_deliveries_of_rounds_are_those_of_an_event_queue(
     uplink: str, shared: bool, source: str
 ) -> None:
@@ -172,3 +186,147 @@ def _by_event_queue(
         for (row, is_way, one), number in places.items()
         if not is_way and (row, number) in first
     }
+
+
+# --- systems that play the clock themselves, and those that are played again
+
+
+@dataclass(frozen=True)
+class Replayed(LiveFlooding):
+    """Flooding that plays no clock: its copies are timed after the round."""
+
+    def play_round(self, player, kept, now):
+        done = super().play_round(player, kept, replace(now, links=None))
+        return replace(done, begun=None)
+
+
+def test_copies_are_timed_after_a_round_as_in_it() -> None:
+    """Each publication has links of its own: a user's system names the first of each group."""
+    compared = 0
+    for seed in range(4):
+        overlay = case_of(seed).config.overlay
+        more = {
+            "flooding": LiveFlooding(overlay.b, overlay.leaf_set),
+            "replayed": Replayed(overlay.b, overlay.leaf_set),
+        }
+        played = begin(seed, links_of(**SLOW, shared=False), more=more)
+        for number in range(ROUNDS):
+            measures = played.step(number).measures
+            for name, value in measures.items():
+                if name.startswith(("flooding.latency", "flooding.time_to", "flooding.rad")):
+                    assert measures[name.replace("flooding", "replayed")] == value
+                    compared += 1
+    assert compared > 50
+
+
+def test_nodes_send_and_receive_the_bytes_of_all_messages() -> None:
+    size, seen = SLOW["size"], Counter()
+    for seed in (3, 5, 8):
+        for measures, *_ in begin(seed, links_of(**SLOW)).play(saves=False):
+            live = measures["nodes.live"]
+            for system, kinds in PAYLOADS_OF.items():
+                of = f"{system}." if system != "scribe" else ""
+                sent, lost = (
+                    sum(measures.get(f"{of}messages.{what}{kind}", 0) for kind in kinds)
+                    for what in ("", "lost ")
+                )
+                for way, messages in (("up", sent), ("down", sent - lost)):
+                    mean = measures[f"{system}.bytes.{way}.mean"]
+                    assert mean * live == pytest.approx(size * messages), (system, way)
+                seen[system] += int(lost)
+    assert all(seen[system] for system in ("scribe", "sparse", "naive_unicast"))
+
+
+PAYLOADS_OF = {
+    "scribe": ("MULTICAST", "payload", "retransmission"),
+    **dict.fromkeys(("gossipsub", "sparse", "flooding", "can", "naive_unicast"), ("payload",)),
+}
+
+
+def test_gossipsub_in_rounds_is_an_event_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies to dead peers take the uplink; a source that does not subscribe sends to its peers."""
+    told: list[tuple[np.ndarray, ...]] = []
+    tables: list[dict] = []
+    publish, play_clock = gossipsub_round.publish_in_round, LiveSystems._play_clock
+
+    def publishing(player, topics, messages, new, now) -> None:
+        fanout = player.gather(FANOUT).get(FANOUT, {"message": new[:0], "peer": new[:0]})
+        told.append((new, messages.topic[new], messages.source[new], fanout))
+        publish(player, topics, messages, new, now)
+
+    def playing(self, buckets, given, done) -> None:
+        if buckets._prefix == "sparse/":
+            tables.append(buckets.gather(DELIVERED, MESH, CONNECTIONS))
+        play_clock(self, buckets, given, done)
+
+    monkeypatch.setattr(gossipsub_round, "publish_in_round", publishing)
+    monkeypatch.setattr(LiveSystems, "_play_clock", playing)
+    compared = dead = guests = 0
+    for seed in range(8):
+        links = links_of(**SLOW, uplink=INTERLEAVED)
+        flood = bool(seed % 2)
+        rules = GossipSubConfig(**SPARSE, flood_publish=flood)
+        played = begin(seed, links, more={"sparse": live_gossipsub(rules)})
+        for number in range(ROUNDS):
+            told.clear(), tables.clear()
+            played.step(number)
+            if not told:
+                continue
+            (new, topic, source, fanout), found = told[-1], tables[-1]
+            expected, at_dead = _gossip(played, new, topic, source, fanout, found, flood)
+            got = found.get(DELIVERED, {})
+            if not got:
+                continue
+            names = ("publication", "node", "hops", "delay_us")
+            rows = [row for row in zip(*(got[name].tolist() for name in names), strict=True)]
+            rows = [row for row in rows if row[0] in new]
+            assert {row[:2]: row[2:] for row in rows}.items() <= expected.items()
+            compared += len(rows)
+            dead += at_dead
+            guests += len(fanout["message"])
+    assert compared > 100
+    assert dead
+    assert guests
+
+
+def _gossip(played: Played, new, topic, source, fanout, tables, flood: bool) -> tuple[dict, int]:
+    """(message, node) -> hops and delay of first copies, and how many links lead to dead nodes."""
+    kernel, router = played.world.pastry.kernel, played.known.router
+    size, alive = len(router), played.state.player.lives.alive
+    node = oracle.Node(0, SLOW["up"], SLOW["down"], SLOW["validation_us"])
+    places: dict[tuple[int, int], int] = {}
+    links: dict[tuple[int, int], oracle.Link] = {}
+
+    def place(topic: int, node: int) -> int:
+        return places.setdefault((topic, node), len(places))
+
+    def link(of: int, sender: int, to: int, mesh: bool) -> None:
+        between = kernel.delays(np.array([router[sender]]), np.array([router[to]]))
+        ends = place(of, sender), place(of, to)
+        delay_us = int(between[0]) + 2 * LAN_US
+        links.setdefault(ends, oracle.Link(*ends, delay_us, mesh))
+
+    sources = set(zip(topic.tolist(), source.tolist(), strict=True))
+    for name, mesh in ((MESH, True), (CONNECTIONS, False)):
+        for key in tables.get(name, {"key": new[:0]})["key"].tolist():
+            of, sender, to = key // size**2, key // size % size, key % size
+            if mesh or (flood and (of, sender) in sources):
+                link(of, sender, to, mesh)
+    ends = zip(topic.tolist(), source.tolist(), strict=True)
+    by_message = dict(zip(new.tolist(), ends, strict=True))
+    guests = set(fanout["message"].tolist())
+    for message, to in zip(fanout["message"].tolist(), fanout["peer"].tolist(), strict=True):
+        link(*by_message[message], to, False)
+    published = [
+        oracle.Publication(place(*by_message[one]), 0, SLOW["size"], flood or one in guests)
+        for one in new.tolist()
+    ]
+    nodes = {one: replace(node, ident=one) for one in range(size)}
+    network = oracle.Network(nodes, {p: of[1] for of, p in places.items()}, [*links.values()])
+    first = oracle.play(network, published, oracle.Rules(INTERLEAVED, idontwant=1)).first
+    of_place = {number: name for name, number in places.items()}
+    found = {
+        (int(new[p]), of_place[number][1]): (one.hops, one.at_us)
+        for (p, number), one in first.items()
+    }
+    return found, sum(not alive[of_place[to][1]] for _, to in links)
