@@ -72,7 +72,7 @@ def start_server(master: str, settings: Mapping[str, str]) -> Server:
     for name, value in {**settings, **listens}.items():
         command += ["--conf", f"{name}={value}"]
     said = scratch_folder() / "server.log"
-    # not on the command line, which others see
+    # not on the command line, which other users can read
     secret = {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
     environment = {**os.environ, **environment_of_machine(), **secret}
     with said.open("wb") as log:

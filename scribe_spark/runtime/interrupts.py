@@ -183,7 +183,7 @@ def interruptible(cancel: Callable[[bool], object]) -> Iterator[None]:
         if number != signal.SIGALRM:
             came = True
             _note(number)
-        # a call that came back with an error is what we wanted: let the cleaning up be
+        # a call has returned with an error, as intended: do not disturb the cleaning up
         unwinding = number == signal.SIGALRM and sys.exc_info()[0] is not None
         if not unwinding and not canceller.is_alive():
             canceller = threading.Thread(target=_cancel, args=(cancel,), daemon=True)

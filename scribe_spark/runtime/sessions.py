@@ -151,9 +151,7 @@ class Connected:
     """The client of a Spark Connect server; its methods are those of :class:`Classic`, and more."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark: SparkSession = proxy(
-            spark
-        )  # a weak reference, as the session owns this object
+        self._spark: SparkSession = proxy(spark)  # weak, as the session owns this object
         self._scratch: str | None = None
         #: The server, if this process has started it.
         self.server: Server | None = None
