@@ -1,1 +1,1 @@
-"""Processes and sessions: all that starts, tunes or interrupts Spark."""
+"""Processes and sessions: the code that starts, tunes or interrupts Spark."""

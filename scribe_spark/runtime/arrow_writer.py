@@ -1,9 +1,9 @@
 """Tables as Parquet on the driver's disk, written by the tasks themselves.
 
 A table that Spark writes goes through the JVM row by row, and its hash is interpreted.  Here each
-task writes its rows by pyarrow, under a name of its own in a folder beside, and its result names
-the file.  Spark takes one result a partition, however often a task is tried; the driver puts the
-files of these results in place, and what else was written is deleted.
+task writes its rows by pyarrow, under its own name in a temporary folder, and its result names the
+file.  Spark takes one result per partition, even if a task runs several times; the driver moves the
+files of these results into place, and other files are deleted.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _HALF = 0xFFFFFFFF
 
 
 def can_write(schema: StructType, spark: SparkSession, url: str) -> bool:
-    """Return whether tasks can write a table to `url`: it is on their disk, with known types."""
+    """Return True if tasks can write a table to `url`: it is on their disk, with known types."""
     kinds = {field.dataType.simpleString() for field in schema}
     return kinds <= _KINDS and shares_disk(spark, url)
 
 
 def shares_disk(spark: SparkSession, url: str) -> bool:
-    """Return whether a location is on a disk that the driver may share with all tasks."""
+    """Return True if a location is on a disk that the driver may share with all tasks."""
     here = url.startswith("file://") and enabled("arrow_writer")
     return here and abilities(spark).shares_disk
 
@@ -53,14 +53,14 @@ _KINDS = {"bigint", "int", "double", "boolean", "string"}
 
 
 def write_parquet(table: Batches | pa.Table, folder: Path) -> dict[str, int]:
-    """Write a table in the place of what is there.
+    """Write a table, in place of an existing one.
 
-    Rows that the driver has it writes itself, without a job.
+    The driver itself writes rows that it has, without a job.
 
     Returns
     -------
     dict of int
-        ``rows``: how many there are; ``high`` and ``low``: the sums of both halves of their hashes
+        ``rows``: the number of rows; ``high`` and ``low``: the sums of both halves of their hashes
         (`core.row_hash`).
 
     Raises
@@ -78,7 +78,7 @@ def write_parquet(table: Batches | pa.Table, folder: Path) -> dict[str, int]:
             listed = [row for batch in write(table.to_batches()) for row in batch.to_pylist()]
         else:
             listed = table.then(write, _WRITTEN).frame.toArrow().to_pylist()
-        if not listed:  # a table has a file, which tells its columns
+        if not listed:  # an empty table needs a file with its columns
             listed = [{"file": _name(0), "rows": 0, "high": 0, "low": 0}]
             pq.write_table(schema.empty_table(), beside / listed[0]["file"], **_format(schema))
         for one in listed:
@@ -92,11 +92,11 @@ def write_parquet(table: Batches | pa.Table, folder: Path) -> dict[str, int]:
 def _writer(
     schema: pa.Schema, folder: Path
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the kernel that writes the rows of a partition, and tells where."""
+    """Return the kernel that writes the rows of a partition, and returns the file's name."""
     options = _format(schema)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = TaskContext.get()  # there is none on the driver
+        task = TaskContext.get()  # None on the driver
         name, sums = _name(task.partitionId() if task else 0), np.zeros(3, dtype=np.int64)
         tables = _gathered(batches, schema)
         for first in tables:
@@ -114,7 +114,7 @@ def _writer(
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Name the file in what goes wrong with it, such as a full disk; pyarrow does not."""
+    """Add the file's name to an OSError, such as that of a full disk; pyarrow does not."""
     try:
         yield
     except OSError as error:
@@ -124,7 +124,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Batches together, as row groups."""
+    """Yield batches that are joined to row groups."""
     waiting, rows = list[pa.RecordBatch](), 0
     for batch in batches:
         waiting.append(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
@@ -141,12 +141,12 @@ def _name(partition: int) -> str:
 
 
 def _format(schema: pa.Schema) -> dict[str, Any]:
-    """Options of pyarrow's writer."""
+    """Return the options of pyarrow's writer."""
     packed = [field.name for field in schema if pa.types.is_integer(field.type)]
     return {
         "compression": "snappy",
         "store_schema": False,
-        # whole numbers by their differences, which costs less than a dictionary of them
+        # whole numbers are stored as differences, which costs less than a dictionary
         "use_dictionary": [field.name for field in schema if pa.types.is_string(field.type)],
         "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
     }

@@ -1,7 +1,7 @@
-"""Tables that tasks make themselves: Arrow batches, one kernel after the other in the same task.
+"""Tables that tasks make themselves: Arrow batches, with several kernels in the same task.
 
-Between two kernels that Spark plays one after the other, rows go through the JVM, which takes
-several times as long as what kernels do with them.
+Between two kernels in Spark, rows go through the JVM, which takes several times as long as the
+kernels.
 """
 
 from __future__ import annotations
@@ -22,26 +22,28 @@ from pyspark.sql.types import StructType
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.sessions import parallelism
 
-#: Takes the batches of a partition, gives those of its result.
+#: A function from the batches of a partition to the batches of the result.
 BatchKernel = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 _ROWS_AT_ONCE = 2**19
 
-#: Which rows: column -> values, one of which they have.
+#: A selection of rows: column -> the values of which they have one.
 Among = Mapping[str, Sequence[Any]]
 EVERY: Among = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Batches:
-    """A table as kernels make it; lazy.
+    """A table from kernels, computed when it is read.
 
     Attributes
     ----------
     parts : tuple
-        DataFrames, and what makes the table's rows of each; None where they are its rows.
+        Pairs of a DataFrame and the function that makes the table's rows from it; None: its own
+        rows.
     schema : StructType
+        The columns.
     """
 
     parts: tuple[tuple[DataFrame, BatchKernel | None], ...]
@@ -55,10 +57,12 @@ class Batches:
 
         Parameters
         ----------
+        table : DataFrame or Batches
+            The table.
         columns : sequence of str, optional
-            Those that are wanted; there may be others.
+            The wanted columns; the table may have others.
         among : mapping of str to sequence, optional
-            Column -> values: only the rows that have one of these.
+            Column -> values: only the rows with one of these.
         """
         if isinstance(table, Batches):
             return table._of_rows(among)
@@ -67,20 +71,20 @@ class Batches:
 
     @classmethod
     def made(cls, rows: DataFrame, kernel: BatchKernel, schema: StructType | str) -> Batches:
-        """Return the table that a kernel makes of the rows of a DataFrame."""
+        """Return the table that a kernel makes from the rows of a DataFrame."""
         return cls(((rows, kernel),), _schema(schema))
 
     @classmethod
     def saved(
         cls, spark: SparkSession, folder: Path, columns: Sequence[str], among: Among = EVERY
     ) -> Batches:
-        """Return some columns of a table that is saved as Parquet where all tasks can read it.
+        """Return columns of a saved Parquet table that all tasks can read.
 
         Parameters
         ----------
         among : mapping of str to sequence, optional
-            Column -> values: only the rows that have one of these.  Parts of the files that have no
-            such rows are not read.
+            Column -> values: only the rows with one of these.  Parts of the files without such rows
+            are not read.
         """
         files = sorted(str(file) for file in folder.glob("*.parquet"))
         groups = [(f, g) for f in files for g in _row_groups(f, among)]
@@ -107,7 +111,7 @@ class Batches:
         return Batches(tuple(part for table in several for part in table.parts), several[0].schema)
 
     def then(self, kernel: BatchKernel, schema: StructType | str) -> Batches:
-        """Return what a kernel makes of the table's rows."""
+        """Return the table that a kernel makes from this table's rows."""
         return Batches(
             tuple((rows, _after(first, kernel)) for rows, first in self.parts), _schema(schema)
         )
@@ -120,7 +124,9 @@ class Batches:
         Parameters
         ----------
         make : callable
-            ``make(batch)``: the columns of `schema`, numpy or Arrow.
+            ``make(batch)`` returns the columns of `schema`, from numpy or Arrow.
+        schema : StructType
+            The columns of the result.
         """
         wanted = to_arrow_schema(_schema(schema))
 
@@ -133,7 +139,7 @@ class Batches:
         return self.then(run, schema)
 
     def among(self, column: str, values: Iterable[Any]) -> Batches:
-        """Return the rows whose value in a column is one of some."""
+        """Return the rows with one of several values in a column."""
         wanted = pa.array(list(values), to_arrow_schema(self.schema).field(column).type)
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -204,7 +210,7 @@ def _after(first: BatchKernel | None, kernel: BatchKernel) -> BatchKernel:
 
 
 def by_text(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the rows of each text in a column, batch by batch."""
+    """Yield the rows of each different text in a column, batch by batch."""
     for batch in batches:
         encoded = batch.column(column).dictionary_encode()
         texts = encoded.dictionary.to_pylist()

@@ -1,7 +1,7 @@
-"""Tables kept as blocks on the executors: compute once, cut the lineage, count, free.
+"""Tables that are kept as blocks on the executors: compute once, cut the lineage, count, free.
 
-A table that :func:`materialise` returns is a checkpoint: its plan is one leaf, so a plan that is
-built on it is no longer than what was added since.
+A table that :func:`materialise` returns is a checkpoint: its plan is one leaf, so the plan of a
+table made from it only has the later steps.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from scribe_spark.runtime.sessions import is_connect, usable
 def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
     """Compute `frame` once, cut its lineage, and count its rows, in one job.
 
-    Where the user named a checkpoint directory the blocks are written there and survive the loss
-    of an executor; otherwise they are kept by the executors.
+    If the user named a checkpoint directory, the blocks are written there and survive the loss of
+    an executor; otherwise the executors keep them.
 
     Returns
     -------
     DataFrame
-        The same rows; to be freed with :func:`release`.
+        The same rows; free it by :func:`release`.
     int
-        How many rows it has.
+        The number of rows.
     """
     if is_connect(frame.sparkSession):
         table = server_tables.keep(frame)
@@ -44,14 +44,14 @@ def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
 def materialise_and_read(
     frame: DataFrame, columns: Sequence[str | Column]
 ) -> tuple[DataFrame, pa.Table]:
-    """Compute `frame` once, cut its lineage, and bring some (small) columns to the driver.
+    """Compute `frame` once, cut its lineage, and return some (small) columns on the driver.
 
-    One job does both, unless the user named a checkpoint directory: then it is one more.
+    One job does both, unless the user named a checkpoint directory: then there is one more.
 
     Returns
     -------
     DataFrame
-        The same rows; to be freed with :func:`release`.
+        The same rows; free it by :func:`release`.
     pyarrow.Table
         `columns` of all rows.
     """
@@ -64,9 +64,9 @@ def materialise_and_read(
 
 
 def release(table: DataFrame) -> None:
-    """Free a table that :func:`materialise` made: its blocks, or its files on reliable storage.
+    """Free a table from :func:`materialise`: its blocks, or its files on reliable storage.
 
-    Does nothing for other tables.
+    For other tables, nothing happens.
     """
     if is_connect(table.sparkSession):
         server_tables.release(table)
@@ -78,7 +78,7 @@ def release(table: DataFrame) -> None:
 
 
 def persist(frame: DataFrame) -> tuple[DataFrame, Callable[[], object]]:
-    """Keep a DataFrame once it is computed; the same rows, and the call that frees them."""
+    """Persist a DataFrame; return it, and the function that frees it."""
     if is_connect(frame.sparkSession):
         return server_tables.persist(frame)
     persisted = frame.persist()
@@ -86,7 +86,7 @@ def persist(frame: DataFrame) -> tuple[DataFrame, Callable[[], object]]:
 
 
 def union_tables(tables: Sequence[DataFrame]) -> DataFrame:
-    """The rows of several tables of one schema, columns matched by name."""
+    """Return the rows of several tables with one schema; columns are matched by name."""
     first, *others = tables
     for other in others:
         first = first.unionByName(other)
@@ -94,13 +94,13 @@ def union_tables(tables: Sequence[DataFrame]) -> DataFrame:
 
 
 def read_partition(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
-    """All rows of a partition, inside a kernel that needs them together; None if there are none."""
+    """Return all rows of a partition, for a kernel that needs them together; None without rows."""
     filled = [batch for batch in batches if batch.num_rows]
     return pa.Table.from_batches(filled) if filled else None
 
 
 def _checkpoint_plan(table: DataFrame) -> JavaObject | None:
-    """The plan of a table that :func:`materialise` made, None for any other."""
+    """Return the plan of a table from :func:`materialise`; None for other tables."""
     plan = table._jdf.queryExecution().analyzed()
     return plan if plan.getClass().getSimpleName() == "LogicalRDD" else None
 
@@ -113,10 +113,10 @@ _SIGNS = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block rdd_")
 
 
 def is_lost_block(error: BaseException) -> bool:
-    """Return whether a job failed because a materialised table has lost blocks.
+    """Return True if a job failed because a materialised table has lost blocks.
 
-    A table without a checkpoint directory lives on the executors alone, and its lineage is cut: it
-    can only be computed again from the start.
+    Without a checkpoint directory, only the executors have the table, and its lineage is cut: it
+    must be computed again from the start.
     """
     text = str(error)
     return any(sign in text for sign in _SIGNS)

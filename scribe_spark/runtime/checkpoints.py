@@ -1,7 +1,7 @@
-"""The directory of checkpoints, and their deletion.
+"""The directory of checkpoints, and the deletion of its files.
 
-Supersteps write reliable checkpoints, which survive the loss of an executor, where the user named
-a directory for them (``spark.checkpoint.dir`` or ``SparkContext.setCheckpointDir``).  GraphFrames'
+If the user named a directory (``spark.checkpoint.dir`` or ``SparkContext.setCheckpointDir``),
+supersteps write reliable checkpoints there, which survive the loss of an executor.  GraphFrames'
 iterative algorithms fail without a directory, so a local session has one for them; supersteps do
 not use it.
 """
@@ -17,12 +17,12 @@ from pyspark.sql import SparkSession
 from scribe_spark.runtime.server_tables import delete_scratch
 from scribe_spark.runtime.sessions import is_connect
 
-#: What Spark made of the directory of :func:`provide_scratch_directory`.
+#: The name that Spark gave to the directory of :func:`provide_scratch_directory`.
 _scratch: set[str] = set()
 
 
 def checkpoints_are_reliable(context: SparkContext) -> bool:
-    """Return whether the user named a directory for checkpoints."""
+    """Return True if the user named a directory for checkpoints."""
     directory = context.getCheckpointDir()
     return directory is not None and directory not in _scratch
 
@@ -40,9 +40,9 @@ def provide_scratch_directory(context: SparkContext) -> None:
 
 
 def delete_checkpoints(spark: SparkSession) -> None:
-    """Delete the folder that Spark made for a session's checkpoints, as the session ends.
+    """Delete the folder that Spark made for a session's checkpoints, when the session ends.
 
-    The directory that the user named is around it and stays.
+    The directory around it, which the user named, stays.
     """
     if is_connect(spark):
         delete_scratch(spark)
@@ -53,7 +53,9 @@ def delete_checkpoints(spark: SparkSession) -> None:
 
 
 def delete_checkpoint(spark: SparkSession, rdd: Any) -> None:
-    """Delete the files of a reliably checkpointed RDD of the JVM; does nothing for any other."""
+    """Delete the files of a reliably checkpointed RDD of the JVM; for other RDDs,
+    nothing happens.
+    """
     file = rdd.getCheckpointFile()
     if file.isDefined():
         _delete(spark, file.get())

@@ -1,4 +1,6 @@
-"""Spark jobs beside the caller's: planning and the last tasks of a job leave cores idle."""
+"""Spark jobs in parallel to the caller's, as planning and the last tasks of a job leave
+cores idle.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,17 @@ _POOL = "concurrent-jobs"
 
 
 class Submit(Protocol):
-    """The call that :func:`concurrent_jobs` gives."""
+    """The type of the function that :func:`concurrent_jobs` yields."""
 
     def __call__(self, work: Callable[..., Any], *given: Any, **named: Any) -> Future[Any]: ...
 
 
 @contextmanager
 def concurrent_jobs(spark: SparkSession) -> Iterator[Submit]:
-    """Give a function that runs work in a thread beside the caller's, one piece after the other.
+    """Yield a function that runs work in a second thread, one piece after the other.
 
-    At the end it waits for the pieces.  Where the caller raises (Ctrl-C, for one), the jobs of the
-    piece that is running are cancelled, and pieces that have not begun are dropped.  Where the
+    The end of the ``with`` block waits for all pieces.  If the caller raises (for example because
+    of Ctrl-C), the jobs of the running piece are cancelled, and later pieces are dropped.  If the
     session schedules fairly, the caller's jobs and these get half of the cores each.
 
     Examples
@@ -51,7 +53,7 @@ def concurrent_jobs(spark: SparkSession) -> Iterator[Submit]:
     try:
         yield submit
     except BaseException:
-        with suppress(Exception):  # the session may be ending by itself
+        with suppress(Exception):  # the session may be ending
             session.cancel_tagged(tag)
         pool.shutdown(cancel_futures=True)
         raise

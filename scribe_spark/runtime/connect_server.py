@@ -1,8 +1,8 @@
-"""A Spark Connect server of this machine, for the time of a process.
+"""A Spark Connect server on this machine, which ends with this process.
 
-It is a process of its own, as any server is, with a JVM that has the settings of a classic session
-and that nobody else on the machine can talk to.  Who started it holds the other end of its standard
-input: where that closes, however the process ends, the server ends too.
+The server is a separate process, with a JVM that has the settings of a classic session; nobody else
+on the machine can connect to it.  This process holds the other end of its standard input: when that
+closes, however this process ends, the server ends, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scribe_spark.runtime.jvm_process import reason_in
 from scribe_spark.runtime.scratch import scratch_folder
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
-#: Seconds that the server has to begin, and to end by itself.
+#: Seconds within which the server must begin, and end by itself.
 _BEGIN, _END = 120.0, 20.0
 _AGAIN = 0.1
 #: -P: the folder of the file is not searched for modules.
@@ -38,8 +38,9 @@ class Server:
     Attributes
     ----------
     process : Popen
+        Its process.
     url : str
-        Where it is, and the word that it wants to hear.
+        Its address, with the token that it expects.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
@@ -54,24 +55,24 @@ class Server:
 
 
 def start_server(master: str, settings: Mapping[str, str]) -> Server:
-    """Start a server on a local master, and wait until it takes connections.
+    """Start a server on a local master, and wait until it accepts connections.
 
     Raises
     ------
     RuntimeError
-        It does not begin; the message is what it has said.
+        It does not begin; the message is its output.
     """
     port, token = _free_port(), secrets.token_hex()
     listens = {
         "spark.connect.grpc.binding.address": "localhost",
         "spark.connect.grpc.binding.port": str(port),
-        "spark.log.level": "OFF",  # what goes wrong is in the exception that the client raises
+        "spark.log.level": "OFF",  # the client's exception has the error
     }
     command = [str(Path(_find_spark_home(), "bin", "spark-submit")), "--master", master]
     for name, value in {**settings, **listens}.items():
         command += ["--conf", f"{name}={value}"]
     said = scratch_folder() / "server.log"
-    # not on the command line, which others see
+    # not on the command line, which other users can read
     secret = {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
     environment = {**os.environ, **environment_of_machine(), **secret}
     with said.open("wb") as log:

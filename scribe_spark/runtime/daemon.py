@@ -1,17 +1,17 @@
-"""Spark's Python daemon (``pyspark.daemon``), for workers that have many small tasks.
+"""Spark's Python daemon (``pyspark.daemon``), for workers with many small tasks.
 
-Before each task a worker lets Python forget what is on its import path, after it collects garbage.
-Python reads the directories of Spark's archives again for the one, thousands of entries, and looks
-at all that the kernels' libraries are made of for the other: a fifth of a second in all, which is
-most of what a small task costs.  Here archives are read once, and the libraries are loaded before
-workers are forked, and frozen.
+Before each task, a worker collects garbage and lets Python forget the contents of its import path.
+Python then reads the directories of Spark's archives again (thousands of entries), and the
+collector visits all objects of the kernels' libraries: a fifth of a second in all, which is most of
+the cost of a small task.  Here, archives are read once, and the libraries are loaded before workers
+are forked, and frozen.
 
-Arrays of kernels live for an instant.  By default malloc maps the larger ones anew each time, and
-the kernel clears every page of them: more than half of what adding two arrays costs.  Here malloc
-keeps some of what is freed for the next array.
+Arrays of kernels live for an instant.  By default, malloc maps larger ones anew each time, and the
+kernel clears every page of them: more than half of the cost of adding two arrays.  Here, malloc
+keeps some freed memory for the next array.
 
-A worker whose task is cancelled finds that Spark has hung up.  pyspark prints a traceback then,
-which reaches the terminal by the JVM, whatever the driver has silenced; here the worker just ends.
+A worker whose task is cancelled finds its connection closed.  pyspark then prints a traceback,
+which reaches the terminal through the JVM; here the worker just ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import pyspark.daemon
 import pyspark.sql.functions
 import scipy.sparse.csgraph  # noqa: F401
 
-#: What a worker meets where Spark has hung up.
+#: The errors of a worker after Spark has closed its connection.
 _HUNG_UP = (ConnectionError, EOFError)
 
 #: Options of glibc's mallopt (malloc.h): how much free memory stays with the process, how much more
@@ -41,7 +41,7 @@ _MALLOC = {-1: 2**29, -2: 2**26, -3: 2**30}
 
 
 def keep_freed_memory() -> None:
-    """Let malloc keep freed memory for the next arrays, where it is glibc's."""
+    """Let malloc keep freed memory for the next arrays, if it is glibc's."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         for option, size in _MALLOC.items():
@@ -49,7 +49,7 @@ def keep_freed_memory() -> None:
 
 
 def end_where_spark_hangs_up() -> None:
-    """Have pyspark's workers in this process say nothing where nobody listens any more."""
+    """Let pyspark's workers in this process end silently when Spark closes the connection."""
     work = pyspark.daemon.worker_main
 
     def serve(infile: IO[bytes], outfile: IO[bytes]) -> None:

@@ -1,8 +1,8 @@
 """Arrays that every executor gets once, as files, and maps into memory.
 
-A file is shared by all Python workers of a machine; a broadcast variable would be copied into each.
-Where all tasks see this machine's files, or a folder that the user has named, they map these; else
-Spark brings each machine a copy.
+All Python workers of a machine share a file; a broadcast variable would be copied into each.  If
+all tasks can read this machine's files, or a folder that the user has named, they map these;
+otherwise Spark copies the files to each machine.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import Classic, Connected, abilities, is_connect
 from scribe_spark.runtime.tricks import enabled
 
-#: Files on the driver's machine that tasks may still ask for, by name: ours, and Spark's copy.
+#: Files on the driver's machine that tasks may still need, by name: ours, and Spark's copy.
 _sources: dict[str, list[Path]] = {}
 
 
 def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
-    """Give every executor some arrays as files, once; the names for :func:`open_array`, in order.
+    """Distribute arrays to every executor as files, once; return their names for
+    :func:`open_array`.
 
-    To be freed with :func:`discard_arrays`.
+    Free them by :func:`discard_arrays`.
     """
     server = abilities(spark)
     seen = server.shared_folder() if isinstance(server, Connected) else None
@@ -56,14 +57,16 @@ def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
 def arrays_of_rows(
     frame: DataFrame, make: Callable[[pa.Table], Mapping[str, np.ndarray]]
 ) -> list[str]:
-    """Let one task make arrays of all rows, and give them to every executor; the names, in order.
+    """Let one task make arrays from all rows, distribute them, and return their names, in order.
 
-    Where tasks share no disk with this process it makes them of the rows itself.
+    If tasks share no disk with this process, this process makes them.
 
     Parameters
     ----------
+    frame : DataFrame
+        The rows.
     make : callable
-        Arrays by name, of the rows.
+        ``make(rows)`` returns the arrays by name.
     """
     server = abilities(frame.sparkSession)
     if not (enabled("mapped_tables") and server.shares_disk):
@@ -90,21 +93,21 @@ def _save(path: Path, array: np.ndarray) -> None:
     except OSError as error:
         if error.errno is not None:
             raise
-        # numpy tells how much was written, not why no more was
+        # numpy's error has the number of written bytes, but no reason
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from None
 
 
 def discard_arrays(*names: str) -> None:
-    """Free the disk that arrays take on the driver's machine; they cannot be read any more."""
+    """Free the disk space of arrays on the driver's machine; they cannot be read any more."""
     for name in names:
-        # emptied, not deleted: an executor that starts later still asks for every file
+        # emptied, not deleted: executors that start later still fetch every file
         for file in _sources.pop(name):
             file.write_bytes(b"")
 
 
 @functools.lru_cache(maxsize=32)
 def open_array(name: str) -> np.ndarray:
-    """An array that :func:`distribute_arrays` gave out, memory-mapped once per process."""
+    """Return a distributed array, memory-mapped once per process."""
     return np.load(_file(name), mmap_mode="r").view(np.ndarray)  # memmap's own operations are slow
 
 
@@ -115,18 +118,18 @@ def _file(name: str) -> str | Path:
 
 
 class Shared(Protocol):
-    """A value that tasks read."""
+    """The interface of a value that tasks read."""
 
     @property
     def value(self) -> Any:
         """The value."""
 
     def destroy(self) -> None:
-        """Free it; it cannot be read any more."""
+        """Free the value; it cannot be read any more."""
 
 
 def share(spark: SparkSession, value: Any) -> Shared:
-    """Give tasks a value of ours that is too large to go with each of them; to be destroyed."""
+    """Share a value that is too large to be sent with each task; free it by ``destroy``."""
     if not is_connect(spark):
         return spark.sparkContext.broadcast(value)
     packed = np.frombuffer(pickle.dumps(value), dtype=np.uint8)
@@ -141,11 +144,11 @@ class _SharedFile:
 
     @property
     def value(self) -> Any:
-        """See :class:`Shared`."""
+        """The value."""
         return _unpickled(self.name)
 
     def destroy(self) -> None:
-        """See :class:`Shared`."""
+        """Free the value; it cannot be read any more."""
         discard_arrays(self.name)
 
 

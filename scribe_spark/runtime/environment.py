@@ -1,4 +1,4 @@
-"""The environment that Spark will read, checked first: Spark would say no in a hundred lines."""
+"""Checks of the environment before Spark reads it, as Spark's own errors have a hundred lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scribe_spark.runtime.scratch import SCRATCH
 
 _HOME, _ARGUMENTS, _REMOTE = "SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"
 
-#: What else may keep a session from being made, the likeliest first.
+#: Further reasons why a session may not start, the most likely first.
 _SUSPECTS = (
     _REMOTE,
     _ARGUMENTS,
@@ -29,10 +29,10 @@ _SUSPECTS = (
     _HOME,
 )
 
-#: The last of the arguments: that of a session, not of a script.
+#: The last of the arguments, which means a session, not a script.
 _SHELL = "pyspark-shell"
 
-#: What spark-submit takes before it; a few are followed by nothing.
+#: The flags of spark-submit before it; a few have no value.
 _WITH_VALUE = frozenset(
     (
         *("--archives", "--class", "--conf", "-c", "--deploy-mode", "--driver-class-path"),
@@ -45,7 +45,7 @@ _WITH_VALUE = frozenset(
 )
 _ALONE = frozenset(("--load-spark-defaults", "--supervise", "--verbose", "-v"))
 
-#: What Java and Python say where a session cannot be made, and what to do then.
+#: The errors of Java and Python if a session cannot start, and their remedies.
 _CURES = (
     (
         "enough space|commit_memory|OutOfMemory|allocate memory|insufficient memory",
@@ -71,7 +71,7 @@ _CURES = (
 )
 _NO_CURE = "check JAVA_HOME, the memory that is left, and the folder for temporary files"
 
-#: Sizes, of which the JVM would speak for itself.
+#: Flags with a size, whose errors the JVM would report in its own way.
 _MEMORY = ("--driver-memory", "--executor-memory", "spark.driver.memory", "spark.executor.memory")
 _BYTES = re.compile(r"[0-9]+([kmgtp]b?|b)?", re.IGNORECASE)
 
@@ -84,11 +84,13 @@ _ASCII = ("C", "POSIX")
 
 
 def check_environment() -> None:
-    """Refuse TMPDIR, SPARK_HOME, SPARK_LOCAL_DIRS, PYSPARK_SUBMIT_ARGS that Spark cannot use.
+    """Refuse values of TMPDIR, SPARK_HOME, SPARK_LOCAL_DIRS, PYSPARK_SUBMIT_ARGS that Spark cannot
+    use.
 
     Raises
     ------
     InputError
+        A value is bad.
     """
     try:
         with tempfile.TemporaryFile():
@@ -105,9 +107,9 @@ def check_environment() -> None:
 
 
 def blame_environment(error: Exception) -> InputError | None:
-    """The refusal of what is set, where a session on this machine cannot be made; None: nothing is.
+    """Return an error about the environment if a session cannot start because of it, else None.
 
-    The JVM has said why, if it got so far.
+    The JVM has printed the reason, if it has started.
     """
     for name in _SUSPECTS:
         if os.environ.get(name):
@@ -117,41 +119,41 @@ def blame_environment(error: Exception) -> InputError | None:
 
 
 def spark_failure(error: Exception) -> RunError:
-    """Return one line for a session on this machine that cannot be made, though nothing is set."""
+    """Return one line for a session that cannot start for another reason than the environment."""
     reason = one_line(error)
     cures = (cure for sign, cure in _CURES if re.search(sign, reason, re.IGNORECASE))
     return RunError(f"Spark cannot start ({reason}); {next(cures, _NO_CURE)}")
 
 
 def environment_of_machine() -> dict[str, str]:
-    """Return what the environment of a JVM needs whose tasks are all on this machine.
+    """Return the environment of a JVM whose tasks all run on this machine.
 
-    Python workers run this very interpreter, and search the working directory for no module.
-    Spark listens on this machine's own network alone, unless the user names an address.
+    Python workers run this interpreter, and do not import modules from the working directory.
+    Spark listens on this machine's internal network only, unless the user names an address.
     """
     values = {"PYSPARK_PYTHON": sys.executable, "PYTHONSAFEPATH": "1"} | jvm_locale()
     if not names_address():
         values[_ADDRESS] = LOOPBACK
     package = Path(__file__).parents[2]
-    if package == Path().absolute():  # perhaps it is not installed, and workers need it too
+    if package == Path().absolute():  # perhaps it is not installed, and workers need it, too
         paths = [os.environ.get("PYTHONPATH", ""), str(package)]
         values["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     return values
 
 
 def names_address() -> bool:
-    """Return whether the environment says on which address Spark listens."""
+    """Return True if the environment has an address on which Spark listens."""
     return any(os.environ.get(name) for name in (_ADDRESS, "SPARK_LOCAL_HOSTNAME"))
 
 
 def jvm_locale() -> dict[str, str]:
-    """Return what the JVM's environment needs, so that it names files as Python does."""
+    """Return the environment variables with which the JVM names files as Python does."""
     return {"LC_ALL": "C.UTF-8"} if os.environ.get("LC_ALL") in _ASCII else {}
 
 
 @contextmanager
 def given_environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Processes started inside have `values` in their environment."""
+    """Return a context manager in which new processes have `values` in their environment."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -181,7 +183,7 @@ def _cores(home: str) -> list[Path]:
 
 
 def _check_scratch(folders: str) -> None:
-    """Refuse folders that cannot be made or written, by doing so, as Spark will."""
+    """Refuse folders that cannot be made or written, by a test."""
     for folder in folders.split(","):
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Files wherever Spark can write: local, HDFS, object stores; small ones, read and written whole.
+"""Small files on any storage that Spark can write (local, HDFS, object stores), as a whole.
 
-A file system takes locations as absolute URLs (``file:///out/run``, ``hdfs://host/out``).  Whatever
-it has against one is an OSError of one line.
+Locations are absolute URLs (``file:///out/run``, ``hdfs://host/out``).  All errors of a file system
+are OSErrors of one line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scribe_spark.core.paths import replace_file, temporary_name, whole
 from scribe_spark.runtime.sessions import Connected, abilities, usable
 
 _LOCAL = "file://"
-#: Bytes read at a time for a checksum.
+#: The number of bytes that are read at a time for a checksum.
 _CHUNK = 1 << 20
 
 #: Object stores: a file appears, complete, when it is closed, and a rename is a copy.
@@ -31,12 +31,12 @@ _STORES = ("s3a", "s3", "s3n", "gs", "oss", "dbfs", "abfs", "abfss", "wasb", "wa
 
 
 class CorruptFileError(OSError):
-    """The storage itself has found that a file is not what was written."""
+    """The storage itself reports that a file differs from what was written."""
 
 
 @dataclass(frozen=True)
 class FileStatus:
-    """Name, length and time of a file or folder.
+    """The name, the length and the time of a file or folder.
 
     Attributes
     ----------
@@ -45,12 +45,13 @@ class FileStatus:
     url : str
         Its location.
     is_folder : bool
+        True for a folder.
     bytes : int
         Its length; 0 for a folder.
     modified : float
-        Seconds since 1970 when it was last written, by the clock of the file system.
+        The time of its last change in seconds since 1970, by the clock of the file system.
     is_link : bool
-        Whether it is a symbolic link; the others are then of what the link leads to, if anything.
+        True for a symbolic link; the other attributes are those of its target, if there is one.
     """
 
     name: str
@@ -62,35 +63,37 @@ class FileStatus:
 
 
 class Files(Protocol):
-    """A file system.  Every method raises OSError where the file system refuses."""
+    """The interface of a file system.  Every method raises OSError if the file system refuses."""
 
     def status(self, url: str) -> FileStatus | None:
-        """Return the status of the file or folder at `url`; None if nothing is there."""
+        """Return the status of a file or folder; None if it does not exist."""
 
     def list(self, url: str) -> list[FileStatus]:
-        """Return the status of all that is in a folder, by name."""
+        """Return the status of all files and folders in a folder, by name."""
 
     def read(self, url: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
 
     def checksum(self, url: str) -> int:
-        """The CRC-32 of the content of a file, computed where the file system's client runs."""
+        """Return the CRC-32 of a file's content, computed where the client of the file
+        system runs.
+        """
 
     def write(self, url: str, content: bytes) -> None:
-        """Put a file there, or replace it: a reader sees the old content or the new one."""
+        """Write or replace a file: readers see the old content or the new one."""
 
     def create(self, url: str, content: bytes) -> bool:
-        """Put a file there unless there is one; whether it was put there."""
+        """Write a file unless it exists; return True if it was written."""
 
     def delete(self, url: str) -> None:
-        """Delete a file, or a folder with all that is in it; nothing there is no error."""
+        """Delete a file or a whole folder, if it exists."""
 
     def close(self) -> None:
-        """Free what the file system's client holds; it cannot be used any more."""
+        """Free the resources of the client; the object cannot be used any more."""
 
 
 def open_files(spark: SparkSession, url: str) -> Files:
-    """The file system that `url` is on; to be closed.
+    """Return the file system of a URL; it must be closed.
 
     Raises
     ------
@@ -103,20 +106,21 @@ def open_files(spark: SparkSession, url: str) -> Files:
 
 
 def table_url(url: str) -> str:
-    """By which URL Spark reads and writes what `open_files` has at `url`.
+    """Return the URL by which Spark reads and writes a location of `open_files`.
 
-    The same, but for Databricks' volumes: Python has them as folders, Spark as a file system.
+    It is the same, except for Databricks' volumes, which are folders for Python and a file system
+    for Spark.
     """
     return f"dbfs:{url.removeprefix(_LOCAL)}" if _is_volume(url) else url
 
 
 def tasks_write(spark: SparkSession, url: str) -> bool:
-    """Return whether this process finds what Spark writes to a folder.
+    """Return True if this process can read the files that Spark writes to a folder.
 
     Raises
     ------
     OSError
-        This process does not write it.
+        This process cannot write there.
     """
     server = abilities(spark)
     if not isinstance(server, Connected) or not url.startswith(_LOCAL) or _is_volume(url):
@@ -129,7 +133,7 @@ def _is_volume(url: str) -> bool:
 
 
 def is_store(url: str) -> bool:
-    """Return whether `url` is on an object store."""
+    """Return True if `url` is on an object store."""
     return url.partition(":")[0].lower() in _STORES
 
 
@@ -139,7 +143,7 @@ def _beside(location: str) -> str:
 
 
 def _crc32(stream: Any) -> int:
-    """The CRC-32 of what is left of a binary stream."""
+    """Return the CRC-32 of the rest of a binary stream."""
     crc = 0
     while chunk := stream.read(_CHUNK):
         crc = zlib.crc32(chunk, crc)
@@ -153,7 +157,7 @@ class LocalFiles:
     """Files of this machine: ``file://`` and an absolute path."""
 
     def status(self, url: str) -> FileStatus | None:
-        """See :class:`Files`."""
+        """Return the status of a file or folder; None if it does not exist."""
         path = _local(url)
         link = path.is_symlink()
         try:
@@ -165,33 +169,33 @@ class LocalFiles:
         return FileStatus(path.name, url, folder, size, found.st_mtime, link)
 
     def list(self, url: str) -> list[FileStatus]:
-        """See :class:`Files`."""
+        """Return the status of all files and folders in a folder, by name."""
         found = [self.status(f"{url}/{name}") for name in sorted(os.listdir(_local(url)))]
         return [status for status in found if status]
 
     def read(self, url: str) -> bytes:
-        """See :class:`Files`."""
+        """Return the content of a file."""
         return _local(url).read_bytes()
 
     def checksum(self, url: str) -> int:
-        """See :class:`Files`."""
+        """Return the CRC-32 of a file's content."""
         with _local(url).open("rb") as stream:
             return _crc32(stream)
 
     def write(self, url: str, content: bytes) -> None:
-        """See :class:`Files`."""
+        """Write or replace a file: readers see the old content or the new one."""
         path = _local(url)
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, content)
 
     def create(self, url: str, content: bytes) -> bool:
-        """See :class:`Files`."""
+        """Write a file unless it exists; return True if it was written."""
         path = _local(url)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             file = path.open("xb")
         except FileExistsError:
-            if path.is_symlink():  # perhaps to nowhere: never ours, and never to be read
+            if path.is_symlink():  # a link, even a broken one, is never ours and must not be read
                 raise OSError(f"{path.name} is a symbolic link") from None
             return False
         with whole(path), file:
@@ -199,7 +203,7 @@ class LocalFiles:
         return True
 
     def delete(self, url: str) -> None:
-        """See :class:`Files`."""
+        """Delete a file or a whole folder, if it exists."""
         path = _local(url)
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -207,7 +211,7 @@ class LocalFiles:
             path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """See :class:`Files`."""
+        """Free the resources of the client."""
 
 
 def _local(url: str) -> Path:
@@ -226,7 +230,7 @@ class HadoopFiles:
         self._gateway = cast(Any, spark.sparkContext._gateway)
         self._conf = spark._jsc.hadoopConfiguration()
         with _java_errors():
-            # one of our own, because what Spark writes tables with must not be closed with it
+            # a separate object, as closing must not close the one with which Spark writes tables
             self._files = self._hadoop.FileSystem.newInstance(self._path(url).toUri(), self._conf)
         self._files.setWriteChecksum(False)  # texts may be edited by hand
 
@@ -234,7 +238,7 @@ class HadoopFiles:
         return self._hadoop.Path(url)
 
     def status(self, url: str) -> FileStatus | None:
-        """See :class:`Files`."""
+        """Return the status of a file or folder; None if it does not exist."""
         try:
             with _java_errors():
                 return _hadoop_status(url, self._files.getFileStatus(self._path(url)))
@@ -242,14 +246,14 @@ class HadoopFiles:
             return None
 
     def list(self, url: str) -> list[FileStatus]:
-        """See :class:`Files`."""
+        """Return the status of all files and folders in a folder, by name."""
         with _java_errors():
             entries = self._files.listStatus(self._path(url))
             found = [_hadoop_status(f"{url}/{e.getPath().getName()}", e) for e in entries]
         return sorted(found, key=lambda status: status.name)
 
     def read(self, url: str) -> bytes:
-        """See :class:`Files`."""
+        """Return the content of a file."""
         with _java_errors():
             stream = self._files.open(self._path(url))
             try:
@@ -258,7 +262,7 @@ class HadoopFiles:
                 stream.close()
 
     def checksum(self, url: str) -> int:
-        """See :class:`Files`."""
+        """Return the CRC-32 of a file's content."""
         crc = self._jvm.java.util.zip.CRC32()
         nowhere = self._jvm.java.io.OutputStream.nullOutputStream()
         counted = self._jvm.java.util.zip.CheckedOutputStream(nowhere, crc)
@@ -269,7 +273,7 @@ class HadoopFiles:
         return int(crc.getValue())
 
     def write(self, url: str, content: bytes) -> None:
-        """See :class:`Files`."""
+        """Write or replace a file: readers see the old content or the new one."""
         with _java_errors():
             if is_store(url):
                 self._put(url, content, True)
@@ -279,7 +283,10 @@ class HadoopFiles:
             self._move(self._path(beside), self._path(url))
 
     def create(self, url: str, content: bytes) -> bool:
-        """See :class:`Files`.  Two at once may both succeed on an object store."""
+        """Write a file unless it exists; return True if it was written.
+
+        Two writers at once may both succeed on an object store.
+        """
         try:
             with _java_errors():
                 self._put(url, content, False)
@@ -295,7 +302,7 @@ class HadoopFiles:
             stream.close()
 
     def _move(self, beside: Any, path: Any) -> None:
-        """Put a file in another's place: in one step, where the file system has one."""
+        """Replace a file by another one, in one step if the file system can do that."""
         try:
             files = self._hadoop.FileContext.getFileContext(path.toUri(), self._conf)
         except Exception:  # the file system has only the older interface
@@ -309,12 +316,12 @@ class HadoopFiles:
         files.rename(beside, path, how)
 
     def delete(self, url: str) -> None:
-        """See :class:`Files`."""
+        """Delete a file or a whole folder, if it exists."""
         with _java_errors():
             self._files.delete(self._path(url), True)
 
     def close(self) -> None:
-        """See :class:`Files`."""
+        """Free the resources of the client."""
         with _java_errors():
             self._files.close()
 
@@ -373,20 +380,20 @@ class ArrowFiles:
         return self._root + url.removeprefix(self._url)
 
     def status(self, url: str) -> FileStatus | None:
-        """See :class:`Files`."""
+        """Return the status of a file or folder; None if it does not exist."""
         with _arrow_errors():
             found = self._files.get_file_info(self._path(url))
         return None if found.type == fs.FileType.NotFound else _arrow_status(url, found)
 
     def list(self, url: str) -> list[FileStatus]:
-        """See :class:`Files`."""
+        """Return the status of all files and folders in a folder, by name."""
         with _arrow_errors():
             found = self._files.get_file_info(fs.FileSelector(self._path(url)))
         statuses = [_arrow_status(f"{url}/{info.base_name}", info) for info in found]
         return sorted(statuses, key=lambda status: status.name)
 
     def read(self, url: str) -> bytes:
-        """See :class:`Files`."""
+        """Return the content of a file."""
         with (
             _arrow_errors(),
             self._files.open_input_stream(self._path(url), compression=None) as file,
@@ -394,7 +401,7 @@ class ArrowFiles:
             return bytes(file.read())
 
     def checksum(self, url: str) -> int:
-        """See :class:`Files`."""
+        """Return the CRC-32 of a file's content."""
         with (
             _arrow_errors(),
             self._files.open_input_stream(self._path(url), compression=None) as file,
@@ -402,7 +409,7 @@ class ArrowFiles:
             return _crc32(file)
 
     def write(self, url: str, content: bytes) -> None:
-        """See :class:`Files`."""
+        """Write or replace a file: readers see the old content or the new one."""
         path = self._path(url)
         beside = path if is_store(url) else _beside(path)
         with _arrow_errors():
@@ -411,7 +418,10 @@ class ArrowFiles:
                 self._files.move(beside, path)
 
     def create(self, url: str, content: bytes) -> bool:
-        """See :class:`Files`.  Two at once may both succeed."""
+        """Write a file unless it exists; return True if it was written.
+
+        Two writers at once may both succeed.
+        """
         if self.status(url) is not None:
             return False
         with _arrow_errors():
@@ -424,7 +434,7 @@ class ArrowFiles:
             file.write(content)
 
     def delete(self, url: str) -> None:
-        """See :class:`Files`."""
+        """Delete a file or a whole folder, if it exists."""
         found = self.status(url)
         if found is not None:
             with _arrow_errors():
@@ -432,7 +442,7 @@ class ArrowFiles:
                 remove(self._path(url))
 
     def close(self) -> None:
-        """See :class:`Files`."""
+        """Free the resources of the client."""
 
 
 def _arrow_status(url: str, info: fs.FileInfo) -> FileStatus:

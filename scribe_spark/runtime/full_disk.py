@@ -1,7 +1,7 @@
-"""Telling a disk that takes no more from every other failure, and which folder is on it.
+"""Detection of a full disk among all other failures, and of the folder on it.
 
-Whoever meets it first may be anybody: a task that writes a table, a shuffle, a kernel in Python,
-the driver.  Java's own words are all that is left of it by then, deep in what Spark says.
+A task that writes a table, a shuffle, a kernel in Python or the driver may meet it first.  By the
+time of the error, often only Java's words are left, deep in Spark's message.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from scribe_spark.errors import shown
 from scribe_spark.runtime.scratch import SCRATCH
 from scribe_spark.runtime.sessions import abilities
 
-#: What an operating system says where a disk, a quota, or a limit on files' sizes is used up.
+#: The error codes of an operating system for an exhausted disk, quota, or limit on file sizes.
 _NUMBERS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-#: The same in words: Java's are those of the C library; HDFS has its own.
+#: The messages for the same: Java uses those of the C library; HDFS has its own.
 _WORDS = (
     *("No space left on device", "Disk quota exceeded", "File too large"),
     *(os.strerror(number) for number in _NUMBERS),
@@ -33,13 +33,13 @@ _WORDS = (
 )
 _SIGN = re.compile("|".join(dict.fromkeys(map(re.escape, _WORDS))))
 
-#: Bytes; with less than this a disk counts as full (a task that fails takes back what it wrote).
+#: A disk with fewer free bytes counts as full (a failed task deletes its files).
 _LITTLE = 16 << 20
 
-#: What stands for the scratch folders of executors elsewhere.
+#: The words for the scratch folders of executors on other machines.
 _ELSEWHERE = Path("an executor's")
 
-#: What Spark says where a task that writes a table fails.
+#: Spark's words for a failed task that writes a table.
 _WRITING = "TASK_WRITE_FAILED"
 
 _GO_ON = "then continue with --resume"
@@ -48,16 +48,18 @@ _GO_ON = "then continue with --resume"
 def full_disk(
     error: BaseException, spark: SparkSession | None, out: str, folder: Path | None
 ) -> str | None:
-    """One line that names the folder whose disk takes no more; None for every other error.
+    """Return one line with the folder of a full disk; None for every other error.
 
     Parameters
     ----------
+    error : BaseException
+        The error.
     spark : SparkSession, optional
-        Without one, only the folder that is written comes into question.
+        The session; without one, only `out` is checked.
     out : str
-        That folder, as the user calls it.
+        The output folder in the user's words.
     folder : Path or None
-        The same where it is on this machine.
+        The output folder, if it is on this machine.
     """
     reason = _sign(error)
     if reason is None:
@@ -76,9 +78,9 @@ def full_disk(
 
 
 def scratch_folders(spark: SparkSession) -> list[Path]:
-    """The folders of this machine where Spark and Python keep what does not fit in memory.
+    """Return the folders of this machine in which Spark and Python keep data that exceeds memory.
 
-    Those of executors elsewhere are not known.
+    Those of executors on other machines are not known.
     """
     if not abilities(spark).shares_disk:
         return []
@@ -92,7 +94,7 @@ def scratch_folders(spark: SparkSession) -> list[Path]:
 
 
 def _sign(error: BaseException) -> str | None:
-    """The words by which an error tells of a full disk."""
+    """Return the words in an error that mean a full disk."""
     if isinstance(error, OSError) and error.errno in _NUMBERS:
         return os.strerror(error.errno)
     found = _SIGN.search(_text(error))
@@ -100,7 +102,7 @@ def _sign(error: BaseException) -> str | None:
 
 
 def _text(error: BaseException) -> str:
-    """All that an error says: its own words, Java's, and those of its causes."""
+    """Return all texts of an error: its own words, Java's, and those of its causes."""
     parts, seen = [], error
     for _ in range(10):
         parts += [str(seen), str(getattr(seen, "_stackTrace", "") or "")]
@@ -112,7 +114,7 @@ def _text(error: BaseException) -> str:
 
 
 def _named(error: BaseException, folders: Iterable[Path]) -> Path | None:
-    """The folder that holds the file of which an error tells that there was no room for it."""
+    """Return the folder with the file that an error about a full disk names."""
     name = getattr(error, "filename", None)
     lines = [line for line in _text(error).splitlines() if _SIGN.search(line)]
     for folder in folders:
@@ -124,7 +126,7 @@ def _named(error: BaseException, folders: Iterable[Path]) -> Path | None:
 
 
 def _fullest(folders: Iterable[Path]) -> Path | None:
-    """The folder with the least room, if that is next to none."""
+    """Return the folder with the least free space, if it is nearly full."""
     room: dict[Path, int] = {}
     for folder in folders:
         with suppress(OSError):

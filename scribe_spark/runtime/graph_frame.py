@@ -1,7 +1,7 @@
-"""GraphFrames for the user's own analyses, where both halves of the library are there.
+"""GraphFrames for users' own analyses, if both halves of the library are installed.
 
 The Python half comes from PyPI with the package; the JVM half is a jar on the session's class path
-(:mod:`.graphframes_jar`).  Nothing that a run does needs either.
+(:mod:`.graphframes_jar`).  Runs need neither.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ _JVM_CLASS = "org.graphframes.GraphFramePythonAPI"
 
 
 class GraphFramesMissing(RuntimeError):
-    """GraphFrames is asked for and one of its halves is absent; the message says how to add it."""
+    """A half of GraphFrames is not installed; the message says how to add it."""
 
 
 def graph_frame(vertices: DataFrame, edges: DataFrame) -> GraphFrame:
-    """The GraphFrame of two DataFrames.
+    """Return the GraphFrame of two DataFrames.
 
     Parameters
     ----------
     vertices : DataFrame
-        With a column ``id``.
+        The vertices, with a column ``id``.
     edges : DataFrame
-        With columns ``src`` and ``dst``.
+        The edges, with columns ``src`` and ``dst``.
 
     Raises
     ------
     GraphFramesMissing
-        Where GraphFrames' Python or JVM half is absent.
+        GraphFrames' Python or JVM half is not installed.
     """
     try:
         from graphframes import GraphFrame
@@ -62,14 +62,14 @@ def graph_frame(vertices: DataFrame, edges: DataFrame) -> GraphFrame:
 
 
 class GraphTables:
-    """Whatever has the two tables of a graph.
+    """An object with the two tables of a graph.
 
     Attributes
     ----------
     vertices : DataFrame
-        With a column ``id``.
+        The vertices, with a column ``id``.
     edges : DataFrame
-        With columns ``src`` and ``dst``.
+        The edges, with columns ``src`` and ``dst``.
     """
 
     vertices: DataFrame
@@ -87,19 +87,19 @@ class GraphTables:
 
 
 def has_graphframes(spark: SparkSession) -> bool:
-    """Return whether the session's JVM can load GraphFrames, as its Python half checks."""
+    """Return True if the session's JVM can load GraphFrames, by the check of its Python half."""
     return not is_connect(spark) and has_class(spark, _JVM_CLASS)
 
 
 def _add_jars(spark: SparkSession) -> bool:
-    """Put set-up's jars on the class path of a session made without them.
+    """Add the jars of `make setup` to the class path of a session that started without them.
 
-    Such a session is ``spark-submit``'s, or the user's own.
+    Such a session belongs to ``spark-submit`` or to the user.
 
     Returns
     -------
     bool
-        Whether GraphFrames can be loaded now, by the calling thread.
+        True if the calling thread can load GraphFrames now.
     """
     for jar in jars():
         spark.sql(f'ADD JAR "{Path(jar).as_uri()}"')

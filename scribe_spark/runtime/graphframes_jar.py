@@ -1,7 +1,7 @@
-"""GraphFrames' JVM half, fetched once from Maven Central by Spark's own Ivy.
+"""GraphFrames' JVM half, downloaded once from Maven Central by Spark's own Ivy.
 
-PyPI carries only the Python half.  No run needs the jar, only ``graphframe()`` does, so
-where it cannot be had (a closed network) set-up says so in one line and goes on.
+PyPI has only the Python half.  Only ``graphframe()`` needs the jar, so if the download fails (on a
+closed network), set-up prints one line and continues.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from scribe_spark.core.paths import replace_file
 
 COORDINATES = "io.graphframes:graphframes-spark4_2.13:0.12.3"
 
-#: Where ``make setup`` puts the jars: beside the package in a clone.
+#: The folder in which ``make setup`` puts the jars: beside the package in a clone.
 FOLDER = Path(__file__).resolve().parents[2] / ".jars"
 
-#: Seconds after which a look-up is given up: a blocked network may never answer.
+#: The longest time of a download in seconds, as a blocked network may never answer.
 PATIENCE = 120
 
 
 def jars(folder: str | Path = FOLDER) -> list[str]:
-    """The jars in `folder`, in order; empty where they were never fetched."""
+    """Return the jars in `folder`, in order; empty if there are none."""
     return sorted(str(path) for path in Path(folder, "jars").glob("*.jar"))
 
 
 def fetch(folder: str | Path = FOLDER, patience: float = PATIENCE) -> str:
-    """Fetch the jar and what it needs into `folder`; say in one line how that went.
+    """Download the jar and its dependencies into `folder`; return the result in one line.
 
-    A failed look-up is an answer too.  It is written to ``folder/asked``, which the Makefile takes
-    as its stamp, so that it is not repeated by every ``make`` (``make graphframes`` asks again).
+    A failure is also written to ``folder/asked``, the Makefile's stamp, so that not every ``make``
+    tries again (``make graphframes`` does).
     """
     folder = Path(folder).absolute()
     folder.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,9 @@ def fetch(folder: str | Path = FOLDER, patience: float = PATIENCE) -> str:
 
 
 def _resolve(folder: Path, patience: float) -> str:
-    """Let spark-submit resolve :data:`COORDINATES` into `folder`; why it failed, or ''."""
+    """Let spark-submit resolve :data:`COORDINATES` into `folder`; return the reason of a failure,
+    or ''.
+    """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         return "pyspark is not installed"
@@ -59,7 +61,7 @@ def _resolve(folder: Path, patience: float) -> str:
         str(home / "bin" / "spark-submit"),
         *("--packages", COORDINATES),
         *("--conf", f"spark.jars.ivy={folder}"),
-        # something that is on Spark's class path and does nothing: only the look-up is wanted
+        # a class on Spark's class path that does nothing: only the download is wanted
         *("--class", "org.apache.hadoop.util.VersionInfo", "spark-internal"),
     ]
     try:

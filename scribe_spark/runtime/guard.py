@@ -1,7 +1,7 @@
-"""A process that runs a command until the command ends, or until its own standard input does.
+"""A process that runs a command until the command ends, or until its own standard input closes.
 
-The file is run by its name and needs the standard library alone: nothing that lies in the working
-directory is taken for a module of it.
+The file is run by its name and needs only the standard library: no module is imported from the
+working directory.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import sys
 import threading
 import time
 
-#: Seconds that the command has to end by itself when it is asked to.
+#: Seconds within which the command must end after it was asked to.
 _END = 10.0
 
 
 def guard(command: list[str]) -> int:
-    """Run a command; end it where standard input ends first.  Return its exit code, as a shell."""
+    """Run a command, and end it if standard input closes first; return its exit code, as a shell
+    does.
+    """
     running = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def wait_for_end() -> None:

@@ -1,16 +1,16 @@
-"""Ctrl-C at any moment: one line, exit code 130, and nothing of ours left running.
+"""Ctrl-C at any moment: one line, exit code 130, and no process left running.
 
-What a signal does depends on what it comes into:
+The effect of a signal depends on the moment:
 
-- *nothing is under way yet, or any more*: the process ends at once (:func:`end_on_signals`);
-- *a session is being made* (:func:`in_thread`): a thread makes it, so that the signal comes into
-  no half of it, and pyspark puts no handler of its own in place; what it has started is ended;
-- *Spark works* (:func:`interruptible`): jobs are cancelled, and whoever cleans up can still talk to
-  Spark;
-- *the session ends* (:func:`deferred`): it goes on to its end first.
+- *before and after the work*, the process ends at once (:func:`end_on_signals`);
+- *while a session starts* (:func:`in_thread`), a thread starts it, so that the signal does not
+  interrupt its middle, and pyspark installs no handler; started processes are ended;
+- *while Spark works* (:func:`interruptible`), jobs are cancelled, and code that cleans up can still
+  use Spark;
+- *while the session ends* (:func:`deferred`), it first ends completely.
 
-A second signal ends the process at once, and the JVM with it, wherever it comes.  SIGTERM and
-SIGHUP are treated as SIGINT is, with exit codes of their own.
+A second signal ends the process and the JVM at once.  SIGTERM and SIGHUP act like SIGINT, with
+their own exit codes.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ __all__ = [
 
 T = TypeVar("T")
 
-#: Seconds between two looks at whether the call has come back.
+#: Seconds between two checks if the call has returned.
 _AGAIN = 0.2
 
-#: Seconds that a process we started has to end by itself.
+#: Seconds within which a process that we started must end by itself.
 _PATIENCE = 5.0
 
-#: Seconds between two looks at whether processes have ended.
+#: Seconds between two checks if processes have ended.
 _ENDING = 0.05
 
 #: The signals that end a run. Those that whoever started us wants ignored (nohup, a background
@@ -58,7 +58,7 @@ _SIGNALS = tuple(
 
 _Handler = Callable[[int, FrameType | None], Any]
 
-#: The first signal that came.
+#: The first received signal.
 _first: int | None = None
 
 #: Processes to be ended: those whose parent has ended are not below ours any more.
@@ -73,24 +73,24 @@ _last_words: Callable[[], str] | None = None
 
 
 def interrupted() -> bool:
-    """Return whether a signal has come."""
+    """Return True after a signal."""
     return _first is not None
 
 
 def exit_code() -> int:
-    """Return the code that the process ends with after an interrupt: 130 after Ctrl-C."""
+    """Return the exit code after an interrupt: 130 after Ctrl-C."""
     return 128 + (_first or signal.SIGINT)
 
 
 def end_on_signals(last_words: Callable[[], str]) -> None:
-    """From now on a signal ends the process, but where the other functions say otherwise.
+    """Let signals end the process from now on, except inside the other functions of this module.
 
-    To be called by the main thread; in any other it does nothing.
+    The main thread must call it; in other threads it does nothing.
 
     Parameters
     ----------
     last_words : callable
-        Its line goes to stderr.
+        ``last_words()`` returns the last line for stderr.
     """
     global _first, _last_words
     _first, _last_words = None, last_words
@@ -101,7 +101,9 @@ def end_on_signals(last_words: Callable[[], str]) -> None:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Inside, a signal is only noted; KeyboardInterrupt is raised at the end."""
+    """Return a context manager in which a signal is only noted; at its end, KeyboardInterrupt is
+    raised.
+    """
     noted = False
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -116,7 +118,7 @@ def deferred() -> Iterator[None]:
 
 
 def in_thread(work: Callable[..., T], *given: Any) -> T:
-    """The result of ``work(*given)``, done by a thread while the caller waits.
+    """Return the result of ``work(*given)``, which a thread runs while the caller waits.
 
     A signal ends the processes that it has started, and raises KeyboardInterrupt in the caller.
     """
@@ -152,7 +154,7 @@ def in_thread(work: Callable[..., T], *given: Any) -> T:
         last = time.monotonic() + _PATIENCE
         end_processes()
         while not ended.wait(_ENDING) and time.monotonic() < last:
-            end_processes()  # one may be started yet
+            end_processes()  # the thread may have started another one
         raise KeyboardInterrupt
     if failed:
         raise failed[0]
@@ -161,17 +163,17 @@ def in_thread(work: Callable[..., T], *given: Any) -> T:
 
 @contextmanager
 def interruptible(cancel: Callable[[bool], object]) -> Iterator[None]:
-    """Inside, a signal cancels Spark's jobs and raises KeyboardInterrupt.
+    """Return a context manager in which a signal cancels Spark's jobs and raises KeyboardInterrupt.
 
-    pyspark's own handler asks the JVM to cancel its jobs from inside whatever call is waiting for
-    the JVM.  Both calls share a connection, so both break, and all that follows.  Here jobs are
-    cancelled from a thread, which has a connection of its own, and the interrupt waits until no
-    call is on its way.  To be entered by the main thread.
+    pyspark's own handler asks the JVM to cancel its jobs from inside any call that waits for the
+    JVM. Both calls share a connection, so both break, and all later ones.  Here a thread with its
+    own connection cancels the jobs, and the interrupt is raised when no call is on its way.  Only
+    the main thread may use it.
 
     Parameters
     ----------
     cancel : callable
-        ``cancel(silently)``: cancels all jobs.
+        ``cancel(silently)`` cancels all jobs.
     """
     came = False
     canceller = threading.Thread()
@@ -181,13 +183,13 @@ def interruptible(cancel: Callable[[bool], object]) -> Iterator[None]:
         if number != signal.SIGALRM:
             came = True
             _note(number)
-        # a call that came back with an error is what we wanted: let the cleaning up be
+        # a call has returned with an error, as intended: do not disturb the cleaning up
         unwinding = number == signal.SIGALRM and sys.exc_info()[0] is not None
         if not unwinding and not canceller.is_alive():
             canceller = threading.Thread(target=_cancel, args=(cancel,), daemon=True)
             canceller.start()
         signal.setitimer(signal.ITIMER_REAL, _AGAIN)
-        # again until we are left: what is raised in a destructor is dropped
+        # again until the block is left: exceptions in a destructor are dropped
         if not unwinding and not _in_call(frame):
             raise KeyboardInterrupt
 
@@ -196,7 +198,7 @@ def interruptible(cancel: Callable[[bool], object]) -> Iterator[None]:
         with _handling(interrupt):
             yield
     except Exception:
-        if came:  # a cancelled job is how the call came back
+        if came:  # the call returned because of the cancelled job
             raise KeyboardInterrupt from None
         raise
     finally:
@@ -205,11 +207,11 @@ def interruptible(cancel: Callable[[bool], object]) -> Iterator[None]:
 
 
 def end_processes() -> None:
-    """End all processes that this one has started, and those that they have.
+    """End all processes that this one has started, and their own.
 
-    They are asked to, again and again because one that is about to become another program may not
-    hear it; after a few seconds they are killed.  None is waited for in the way that would keep
-    its exit code from whoever has started it.
+    They are asked repeatedly, because a process that is about to become another program may miss a
+    signal; after a few seconds they are killed.  Nobody waits for them in a way that would hide
+    their exit code from the code that started them.
     """
     import psutil
 
@@ -224,7 +226,7 @@ def end_processes() -> None:
 
 
 def _processes() -> set[psutil.Process]:
-    """All processes below this one."""
+    """Return all processes below this one."""
     import psutil
 
     with suppress(psutil.Error):
@@ -241,7 +243,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """Handle a signal: end what was started, say the line, and end."""
+    """Handle a signal: end started processes, print the line, and exit."""
     for heeded in _heeded():
         signal.signal(heeded, signal.SIG_IGN)
     _note(number)
@@ -253,7 +255,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def _note(number: int) -> None:
-    """Remember the first signal, and have the next one end the process."""
+    """Note the first signal, and let the next one end the process."""
     global _first
     _first = _first or number
     for heeded in _heeded():
@@ -274,10 +276,9 @@ def say(line: str) -> None:
 
 
 def _silence() -> None:
-    """Let no one but :func:`say` write to stderr.
+    """Let only :func:`say` write to stderr.
 
-    What threads, servers, destructors and the JVM's connection have to tell of calls that are cut
-    off is no news.
+    Threads, servers, destructors and the JVM's connection would report interrupted calls there.
     """
     global _stderr
     if _stderr is None:
@@ -288,7 +289,9 @@ def _silence() -> None:
 
 @contextmanager
 def _handling(handler: _Handler) -> Iterator[None]:
-    """Inside, the first signal is `handler`'s; nothing changes where one has come already."""
+    """Return a context manager in which `handler` gets the first signal; it does nothing after a
+    signal.
+    """
     if not _is_main_thread():
         yield
         return
@@ -316,7 +319,7 @@ def _is_main_thread() -> bool:
 
 
 def _in_call(frame: FrameType | None) -> bool:
-    """Return whether `frame` is inside a call to the JVM, or to a Spark Connect server."""
+    """Return True if `frame` is inside a call to the JVM, or to a Spark Connect server."""
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith(_CALLS):
             return True
@@ -325,6 +328,6 @@ def _in_call(frame: FrameType | None) -> bool:
 
 
 def _cancel(cancel: Callable[[bool], object]) -> None:
-    # the session may be ending by itself; then there is nothing to cancel
+    # the session may be ending; then there is nothing to cancel
     with suppress(Exception):
         cancel(_last_words is not None)

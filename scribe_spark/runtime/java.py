@@ -1,7 +1,7 @@
-"""The Java that Spark will start, checked before anything else is.
+"""The check of Java before Spark starts it.
 
-It needs no package but the standard library, so that ``python3 -m scribe_spark.runtime.java`` can
-be the first step on a fresh machine.
+It needs only the standard library, so that ``python3 -m scribe_spark.runtime.java`` can be the
+first step on a new machine.
 """
 
 from __future__ import annotations
@@ -21,29 +21,31 @@ OLDEST, NEWEST = 17, 21
 #: Spark starts the JVM with this module, which trimmed runtimes leave out.
 MODULE = "jdk.incubator.vector"
 
-#: Seconds that Java has to say its version.
+#: Seconds within which Java must print its version.
 _PATIENCE = 60
 
 _REMEDY = f"Spark needs a full Java {OLDEST} or {NEWEST}: install one, or point JAVA_HOME at one"
 
 
 def java() -> str:
-    """The program Spark's own scripts would start: JAVA_HOME's, else the first on the PATH."""
+    """Return the program that Spark's scripts would start: JAVA_HOME's, else the first
+    on the PATH.
+    """
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else "java"
 
 
 def check_java() -> int:
-    """The major version of :func:`java`, if Spark can run on it.
+    """Return the major version of :func:`java`, if Spark can run on it.
 
     Raises
     ------
     InputError
-        Missing, not starting, older than 17 or newer than 21, or without the module Spark asks for.
+        Java is missing, does not start, is older than 17 or newer than 21, or lacks a module.
     """
     field = "JAVA_HOME" if os.environ.get("JAVA_HOME") else "java"
     value = os.environ.get("JAVA_HOME") or "java"
-    # one start answers both questions in the usual case; the second only explains a refusal
+    # usually one start answers both questions; the second start only explains a refusal
     has_module, answer = _version(f"--add-modules={MODULE}")
     major = _major(answer) if has_module else _major(_version()[1])
     if major is None:
@@ -56,7 +58,7 @@ def check_java() -> int:
 
 
 def _version(*flags: str) -> tuple[bool, str]:
-    """Run ``java -version``; return whether it succeeds, and what it says."""
+    """Run ``java -version``; return True if it succeeds, and its output."""
     try:
         done = subprocess.run(
             [java(), *flags, "-version"],
@@ -70,13 +72,13 @@ def _version(*flags: str) -> tuple[bool, str]:
 
 
 def _major(answer: str) -> int | None:
-    """17 out of ``openjdk version "17.0.15"``, 8 out of ``java version "1.8.0_402"``."""
+    """Return 17 from ``openjdk version "17.0.15"``, 8 from ``java version "1.8.0_402"``."""
     found = re.search(r'version "(?:1\.)?(\d+)', answer)
     return int(found.group(1)) if found else None
 
 
 def _reason(answer: str) -> str:
-    """Return the first two lines of what Java says of a failure, on one line."""
+    """Return the first two lines of Java's output about a failure, as one line."""
     lines = [line.strip() for line in answer.splitlines()]
     said = [line for line in lines if line and not line.startswith("Picked up ")]
     return "; ".join(said[:2]) or "no answer"

@@ -12,31 +12,31 @@ from scribe_spark.runtime.tricks import enabled
 #: in half the time. A JVM that does not fit it ignores it.
 CLASS_ARCHIVE = FOLDER / "classes.jsa"
 
-#: Estimated work, in nodes of a plain run, up to which the JVM's first compiler is enough.
+#: The greatest estimated work, in nodes of a plain run, for which the JVM's first compiler
+#: suffices.
 _SHORT = 200_000
 
 
 def is_short(nodes: int, estimated_work: int) -> bool:
-    """Return whether the JVM's first compiler is enough for what a session will do.
+    """Return True if the JVM's first compiler suffices for the work of a session.
 
-    It is for a plain run of any size: what grows with the nodes is the work of Python's kernels.
+    It suffices for a plain run of any size: only the work of Python's kernels grows with the nodes.
 
     Parameters
     ----------
     nodes : int
-        The most nodes of a run.
+        The greatest number of nodes of a run.
     estimated_work : int
-        Of all runs together.
+        The work of all runs together.
     """
     return estimated_work <= max(_SHORT, nodes)
 
 
 def java_options(heap_mib: int, young_mib: int, short: bool) -> str:
-    """The JVM's options for a heap of `heap_mib` MiB, `young_mib` of them for new objects.
+    """Return the JVM's options for a heap of `heap_mib` MiB, with `young_mib` for new objects.
 
-    Half of what a JVM does in a `short` session is to compile its own code: the first compiler
-    alone is faster there. The code that it makes is slower by a third than what the second makes in
-    the end.
+    In a `short` session, half of a JVM's work is the compilation of its own code, so the first
+    compiler alone is faster.  Its code is slower by a third than the final code of the second.
     """
     options = [archive_option(), log_option()]
     if enabled("first_compiler") and short:
@@ -44,15 +44,16 @@ def java_options(heap_mib: int, young_mib: int, short: bool) -> str:
         # ones spends a sixth of its time making room
         options.append("-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
     if enabled("heap_layout"):
-        # all of it from the start: growing costs collections
+        # the whole heap from the start, as growing costs collections
         sizes = f"-Xms{heap_mib}m -Xmn{young_mib}m -XX:MetaspaceSize=256m"
-        # what survives two collections is a table's row, which stays: not to be copied again
+        # objects that survive two collections are rows of tables, which stay: do not copy them
+        # again
         options += ["-XX:+UseParallelGC", sizes, "-XX:MaxTenuringThreshold=1"]
     return " ".join(option for option in options if option)
 
 
 def archive_option() -> str:
-    """The option that starts the JVM from set-up's archive of classes; '' where there is none."""
+    """Return the option that starts the JVM from set-up's archive of classes; '' without one."""
     if "SCRIBE_SPARK_RECORD_CLASSES" in os.environ:  # set-up's: where to
         return f"-XX:ArchiveClassesAtExit={os.environ['SCRIBE_SPARK_RECORD_CLASSES']}"
     archive = CLASS_ARCHIVE
@@ -63,9 +64,9 @@ def archive_option() -> str:
 
 
 def log_option() -> str:
-    """The option for the log settings beside this module; '' where they are not used.
+    """Return the option for the log settings beside this module; '' if they are not used.
 
-    With them Spark says nothing until ``SparkContext.setLogLevel``.
+    With them, Spark prints nothing until ``SparkContext.setLogLevel``.
     """
     settings = Path(__file__).with_name("log4j2.properties")
     if "SPARK_CONF_DIR" in os.environ or not settings.is_file():  # the user's own; a zipped package

@@ -1,4 +1,4 @@
-"""Questions to the JVM of a session: its version, and what is on its class path."""
+"""Queries of a session's JVM: its version and its class path."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pyspark.sql import functions as F
 
 from scribe_spark.runtime.sessions import is_connect, usable
 
-#: What Spark raises for what goes wrong in the JVM; not all of it is a PySparkException.
+#: The exceptions of Spark for errors in the JVM; not all are PySparkExceptions.
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
 def java_version(spark: SparkSession) -> str | None:
-    """The version of the Java that the driver runs on, such as ``17.0.15``.
+    """Return the version of the driver's Java, such as ``17.0.15``.
 
-    None where a Spark Connect server does not tell it.
+    None if a Spark Connect server does not report it.
     """
     try:
         return _java_property(spark, "java.version")
@@ -29,7 +29,7 @@ def java_version(spark: SparkSession) -> str | None:
 
 
 def java_letters(spark: SparkSession) -> str:
-    """The encoding in which the driver's Java names files, such as ``UTF-8``."""
+    """Return the encoding in which the driver's Java names files, such as ``UTF-8``."""
     return _java_property(spark, "sun.jnu.encoding")
 
 
@@ -41,9 +41,9 @@ def _java_property(spark: SparkSession, name: str) -> str:
 
 
 def has_class(spark: SparkSession, name: str) -> bool:
-    """Return whether the driver can load a class; True where only the public interface may be used.
+    """Return True if the driver can load a class.
 
-    There it cannot be known before the class is used.
+    Also True if only the public interface may be used, as it cannot be known there before the use.
     """
     if not usable("jvm_questions", spark):
         return True

@@ -1,7 +1,7 @@
-"""The process of a classic session's JVM: its words until it works, and its end.
+"""The process of a classic session's JVM: its output until it works, and its end.
 
-A JVM that cannot start says why in a hundred lines.  They are held back until a session
-is made: what is passed on then is what a session that works has to say.
+A JVM that cannot start prints a hundred lines.  They are held back until a session exists; then
+the output of a working session is passed on.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from scribe_spark.errors import one_line
 from scribe_spark.runtime.tricks import enabled
 from scribe_spark.runtime.user_settings import is_submitted
 
-#: Lines that tell nothing of a failure: warnings, and those of a trace.
+#: Lines without information about a failure: warnings, and lines of a stack trace.
 _ASIDE = re.compile(rb"\s*$|WARNING:|Picked up |Using Spark's default|::|\s+at |\s*\.\.\. \d+ more")
-#: Seconds that a process which has said its last word has to end.
+#: Seconds within which a process must end after its last output.
 _PATIENCE = 0.5
 
 
 class JvmError(RuntimeError):
-    """The JVM has not started; the message is what it has said."""
+    """The JVM has not started; the message is its output."""
 
 
 class JvmWords:
@@ -41,13 +41,13 @@ class JvmWords:
         self._reader.start()
 
     def pass_on(self) -> None:
-        """Write to our stderr what has been held back, and from now on each line as it comes."""
+        """Write the held back output to our stderr, and from now on each new line."""
         with self._lock:
             lines, self._held = self._held or [], None
             _write(b"".join(lines))
 
     def reason(self) -> str:
-        """Return on one line why the JVM has not started; empty where it has said nothing."""
+        """Return the reason why the JVM has not started, as one line; empty without output."""
         self._reader.join(_PATIENCE)  # it ends with the JVM
         with self._lock:
             return reason_in(self._held or [])
@@ -63,7 +63,7 @@ class JvmWords:
 
 
 def reason_in(lines: Iterable[bytes]) -> str:
-    """Return on one line why a JVM has not started; empty where its lines do not say so."""
+    """Return the reason why a JVM has not started, as one line; empty if its lines contain none."""
     told = [line for line in lines if not _ASIDE.match(line)]
     raised = [at for at, line in enumerate(told) if b"Exception" in line]
     first = raised[0] if raised else 0
@@ -76,7 +76,7 @@ def _write(text: bytes) -> None:
 
 
 def start_jvm(settings: Mapping[str, str]) -> JvmWords | None:
-    """Start the JVM that sessions of this process are in, unless there is one, or Spark is to.
+    """Start the JVM for the sessions of this process, unless there is one or Spark starts it.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def start_jvm(settings: Mapping[str, str]) -> JvmWords | None:
 
 
 def how_it_ended(process: Popen[bytes] | None) -> str | None:
-    """Return in a few words how a process of ours ended; None while it runs, or without one."""
+    """Return a few words about the end of a process; None while it runs, or without one."""
     if process is None:
         return None
     with suppress(TimeoutExpired):

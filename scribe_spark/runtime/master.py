@@ -1,4 +1,4 @@
-"""Spark masters: a bad one is refused in a line before Spark would refuse it in a hundred."""
+"""Checks of Spark masters, with one line for a bad one in place of Spark's hundred."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LOCAL_CLUSTER = re.compile(
     r"local-cluster\[\s*(?P<executors>[0-9]+)\s*,\s*(?P<cores>[0-9]+)\s*,\s*(?P<memory>[0-9]+)\s*\]"
 )
 _STANDALONE = re.compile(r"spark://(?P<hosts>[^,/\s]+:[0-9]+(,[^,/\s]+:[0-9]+)*)")
-#: Kubernetes: the address of its API server, over TLS unless it says http.
+#: Kubernetes: the address of its API server, with TLS unless it begins with http.
 _KUBERNETES = re.compile(
     r"k8s://((?P<scheme>https?)://)?(?P<host>\[[^\]/\s]+\]|[^:/\s]+)(:(?P<port>[0-9]+))?(/\S*)?"
 )
 
-#: Bounds of the numbers in a master; beyond them Spark fails in its own words.
+#: The greatest numbers in a master; Spark refuses greater ones with many lines.
 _MOST = {
     "threads": 10_000,
     "failures": 10_000,
@@ -30,26 +30,27 @@ _MOST = {
     "port": 65_535,
 }
 
-#: Seconds that a cluster's master has to accept a connection.
+#: Seconds within which a cluster's master must accept a connection.
 PATIENCE = 5.0
 
 
 def is_local_master(master: str) -> bool:
-    """Return whether the executors are threads of the driver's JVM."""
+    """Return True if the executors are threads of the driver's JVM."""
     return _LOCAL.fullmatch(master) is not None
 
 
 def on_this_machine(master: str) -> bool:
-    """Return whether the executors run on the driver's machine, as threads or as processes."""
+    """Return True if the executors run on the driver's machine, as threads or as processes."""
     return is_local_master(master) or _LOCAL_CLUSTER.fullmatch(master) is not None
 
 
 def check_master(master: str) -> None:
-    """Refuse what Spark cannot read as a master.
+    """Refuse a text that Spark cannot read as a master.
 
     Raises
     ------
     InputError
+        The master is bad.
     """
     if found := _LOCAL.fullmatch(master) or _LOCAL_CLUSTER.fullmatch(master):
         for name, text in found.groupdict().items():
@@ -82,11 +83,12 @@ def reach_master(master: str, patience: float = PATIENCE) -> None:
 
 
 def reach(field: str, value: str, addresses: list[tuple[str, int]], patience: float) -> None:
-    """Refuse a value none of whose addresses accepts a connection; without any it is not tried.
+    """Refuse a value if none of its addresses accepts a connection; without addresses, do nothing.
 
     Raises
     ------
     InputError
+        No address accepts a connection.
     """
     reason = ""
     for host, port in addresses:
@@ -94,7 +96,7 @@ def reach(field: str, value: str, addresses: list[tuple[str, int]], patience: fl
             socket.create_connection((host.strip("[]"), port), timeout=patience).close()
         except TimeoutError:
             reason = f"no answer in {patience:g} s"
-        except (OSError, UnicodeError) as error:  # a host name may not be one
+        except (OSError, UnicodeError) as error:  # the text may be no valid host name
             reason = getattr(error, "strerror", None) or str(error)
         else:
             return
@@ -103,7 +105,9 @@ def reach(field: str, value: str, addresses: list[tuple[str, int]], patience: fl
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:
-    """Host and port of whatever takes a connection for `master`; none where Spark alone knows."""
+    """Return the hosts and ports that accept connections for `master`; empty if only Spark knows
+    them.
+    """
     if found := _STANDALONE.fullmatch(master):
         parts = [address.rpartition(":") for address in found["hosts"].split(",")]
         return [(host, int(port)) for host, _, port in parts]

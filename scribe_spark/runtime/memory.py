@@ -7,13 +7,13 @@ from pathlib import Path
 
 _GIB = 2**30
 
-#: Nodes whose tables are small beside the rest of what the JVM keeps.
+#: Up to this number of nodes, tables are small in comparison with the JVM's other data.
 SMALL = 20_000
 
-#: Nodes whose tables take most of the heap.
+#: From this number of nodes on, tables take most of the heap.
 LARGE = 500_000
 
-#: What is assumed where the operating system does not say.
+#: The assumed memory if the operating system does not report it.
 _UNKNOWN = 8 * _GIB
 
 
@@ -22,17 +22,19 @@ def heap_mib(
 ) -> int:
     """Return the heap for `nodes` overlay nodes, in MiB.
 
-    The heap is 3 GiB and 2.5 KiB per node; for worlds 2 GiB and 1 KiB, and half of that where
-    tables are files; at most 60 % of `limit`, at least 1 GiB.
+    It is 3 GiB and 2.5 KiB per node; for worlds 2 GiB and 1 KiB, and half of that if tables are
+    files; at most 60 % of `limit`, at least 1 GiB.
 
     Parameters
     ----------
+    nodes : int
+        The number of nodes.
     limit : int, optional
-        Bytes; :func:`memory_limit` if it is not given.
+        Bytes of memory; by default :func:`memory_limit`.
     worlds : bool
-        True for worlds alone: the knowledge of their nodes stays with the tasks.
+        True for worlds only: the tasks keep the knowledge of their nodes.
     mapped : bool
-        True where the tables of buckets are files that tasks map: Spark's rows only name them.
+        True if the tables of buckets are files that tasks map: Spark's rows only name them.
     """
     limit = memory_limit() if limit is None else limit
     wanted = 2 * _GIB + nodes * 1024 if worlds else 3 * _GIB + nodes * 2560
@@ -44,10 +46,10 @@ def heap_mib(
 def young_mib(heap: int, nodes: int) -> int:
     """Return the part of a heap (MiB) for new objects, which a round makes and drops: half of it.
 
-    For up to :data:`SMALL` nodes at most 512 MiB: a long world goes through all of it again and
-    again, and would take that much memory of the machine for nothing.  For more than :data:`LARGE`
-    a quarter: there the tables that stay are more than half of the heap, and would have the JVM
-    collect all of it in every round.
+    For up to :data:`SMALL` nodes, it is at most 512 MiB: a long world fills all of it repeatedly,
+    and would take much memory for nothing.  For more than :data:`LARGE` nodes, it is a quarter: the
+    tables that stay are then more than half of the heap, and the JVM would collect all of it in
+    every round.
     """
     if nodes > LARGE:
         return heap // 4
@@ -55,12 +57,12 @@ def young_mib(heap: int, nodes: int) -> int:
 
 
 def memory_limit(root: Path = Path("/")) -> int:
-    """Bytes of memory that this process may use: the machine's, or its container's limit.
+    """Return the bytes of memory for this process: the machine's, or its container's limit.
 
     Parameters
     ----------
     root : Path
-        Where ``proc`` and ``sys`` are.
+        The folder with ``proc`` and ``sys``.
     """
     limits = []
     for file in _limit_files(root):
@@ -79,10 +81,10 @@ def _physical() -> int:
 
 
 def _limit_files(root: Path) -> list[Path]:
-    """The files with the limits of this process's control groups and of the groups above them.
+    """Return the files with the limits of this process's control groups and of the groups above.
 
-    Version 2 has a line ``0::/group`` and one hierarchy, version 1 ``4:memory:/group``. In a
-    container the group may be named as the host knows it, while its files are at the top.
+    Version 2 has a line ``0::/group`` and one hierarchy, version 1 ``4:memory:/group``.  In a
+    container, the group may have the host's name, while its files are at the top.
     """
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""Addresses of Spark Connect servers: a bad one is refused before grpc tries it for minutes."""
+"""Checks of addresses of Spark Connect servers, as grpc tries a bad one for minutes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ _URL = re.compile(
 )
 _REMEDY = f"use sc://HOST:{_PORT}, or local[2] for a server of this machine and this command"
 
-#: What pyspark's client needs besides pyspark, by how it is imported.
+#: The libraries that pyspark's client needs besides pyspark: name of the import -> package.
 _LIBRARIES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 
 
 def is_own(remote: str) -> bool:
-    """Return whether the server is to be started here, for the time of a session."""
+    """Return True if the server is to be started on this machine for the session."""
     return remote.startswith("local")
 
 
 def check_remote(remote: str) -> None:
-    """Refuse what is no address of a server, and a client that lacks its libraries.
+    """Refuse a bad address of a server, and a client without its libraries.
 
     Raises
     ------
     InputError
+        The address is bad, or a library is missing.
     """
     if is_own(remote) and is_local_master(remote):
         try:
@@ -53,7 +54,7 @@ def missing_libraries() -> list[str]:
 def _is_there(library: str) -> bool:
     try:
         return importlib.util.find_spec(library) is not None
-    except ModuleNotFoundError:  # nor is what it is in
+    except ModuleNotFoundError:  # its parent package is missing, too
         return False
 
 
@@ -63,6 +64,7 @@ def reach_remote(remote: str, patience: float = PATIENCE) -> None:
     Raises
     ------
     InputError
+        It accepts no connection.
     """
     reach("remote", remote, [_address(remote)], patience)
 
@@ -73,6 +75,7 @@ def _address(remote: str) -> tuple[str, int]:
     Raises
     ------
     InputError
+        The address is bad.
     """
     found = _URL.fullmatch(remote)
     if found is None:

@@ -14,14 +14,14 @@ SCRATCH = "SPARK_LOCAL_DIRS"
 
 
 def scratch_folder() -> Path:
-    """Make an empty folder, which is deleted when this process ends, if not before.
+    """Return a new empty folder, which is deleted when this process ends, if not before.
 
-    It is in the first of the user's scratch folders: who has no room in the system's folder for
-    temporary files names another one so, and there is no second variable to be set.
+    It is in the first of the user's scratch folders: a user without space in the system's temporary
+    folder names another one there, and needs no second variable.
     """
     first = os.environ.get(SCRATCH, "").split(",")[0] or None
     if first is not None:
-        with suppress(OSError):  # Spark makes it too; of executors elsewhere it may be theirs only
+        with suppress(OSError):  # Spark makes it, too; it may exist on executors only
             os.makedirs(first, exist_ok=True)
         first = first if os.access(first, os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix="scribe_spark-", dir=first))

@@ -1,8 +1,8 @@
-"""Tables that a Spark Connect server keeps: as its checkpoints, or in a folder that the user names.
+"""Tables that a Spark Connect server keeps, as its checkpoints or in a folder that the user names.
 
-A checkpoint is freed by the server: it forgets the table when the client has no DataFrame of it any
-more, and its blocks when Java's garbage collector finds them unused.  Observations say nothing of
-checkpoints there, so rows are counted by the job that computes them.
+The server frees a checkpoint: it forgets the table when the client has no DataFrame of it any more,
+and its blocks when Java's garbage collector finds them unused.  Observations do not work for
+checkpoints there, so the job that computes rows also counts them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark.runtime.filesystem import open_files, table_url
 from scribe_spark.runtime.sessions import Connected, abilities
 
-#: Where tables are that were written, to be deleted with them.
+#: The locations of written tables, which are deleted with them.
 _written: WeakKeyDictionary[DataFrame, str] = WeakKeyDictionary()
 
 
@@ -31,7 +31,7 @@ def keep(frame: DataFrame) -> DataFrame:
 
 
 def persist(frame: DataFrame) -> tuple[DataFrame, Callable[[], object]]:
-    """See :func:`scribe_spark.runtime.blocks.persist`; without a cache the table is kept."""
+    """Persist a table; without a cache, write it.  Return it and the function that frees it."""
     if _server(frame).caches:
         persisted = frame.persist()
         return persisted, persisted.unpersist
@@ -40,14 +40,14 @@ def persist(frame: DataFrame) -> tuple[DataFrame, Callable[[], object]]:
 
 
 def release(table: DataFrame) -> None:
-    """Delete a table's files, if it has some; nothing else of it can be freed from here."""
+    """Delete a table's files, if it has some; the client cannot free other data."""
     url = _written.pop(table, None)
     if url is not None:
         _delete(table.sparkSession, url)
 
 
 def delete_scratch(spark: SparkSession) -> None:
-    """Delete what is ours in the folder that the user has named, as the session ends."""
+    """Delete our files in the folder that the user has named, when the session ends."""
     server = abilities(spark)
     if isinstance(server, Connected) and server.scratch is not None:
         _delete(spark, server.scratch)
@@ -68,7 +68,7 @@ def _write(frame: DataFrame, server: Connected) -> DataFrame:
 
 
 def _delete(spark: SparkSession, url: str) -> None:
-    with suppress(OSError):  # it may be gone, and whose folder it is can delete it
+    with suppress(OSError):  # it may be gone; otherwise the user can delete it
         files = open_files(spark, url)
         try:
             files.delete(url)

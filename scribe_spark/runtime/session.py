@@ -1,8 +1,8 @@
-"""The SparkSession: how one is made here.
+"""The creation of the SparkSession.
 
-A caller's own session (a notebook's) is used as it is, and what ``spark-submit`` was given wins
-over what is set here; :func:`~scribe_spark.runtime.settings.tuned` sets what can be set at run
-time and puts it back.
+A user's own session (for example of a notebook) is used as it is, and settings of ``spark-submit``
+override the settings here; :func:`~scribe_spark.runtime.settings.tuned` sets and restores the
+settings that can change at run time.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from scribe_spark.runtime.settings import partitions_of, set_all, sql_settings
 from scribe_spark.runtime.tricks import check_tricks, enabled
 from scribe_spark.runtime.user_settings import is_submitted, submitted_settings, user_jars
 
-#: How often a client asks again where a server of this process does not answer: pyspark would ask
-#: for ten minutes, but such a server has ended.
+#: The number of retries of a client if a server of this process does not answer: pyspark would
+#: retry for ten minutes, but such a server has ended.
 _TRIES = 4
 
 _ANY_CORES, _NAME = "local[*]", "scribe_spark"
 
-#: Classes PySpark asks the JVM for by name at each use, some fifty times in a superstep.
+#: Classes that PySpark looks up in the JVM at each use, some fifty times in a superstep.
 _CLASSES = (
     "functions",
     "PythonUtils",
@@ -99,7 +99,9 @@ def session(
         check_environment()
     given = submitted_settings()
     master = execution.master if execution else _ANY_CORES
-    if given.get("spark.master", _ANY_CORES) != _ANY_CORES:  # spark-submit's --master wins
+    if (
+        given.get("spark.master", _ANY_CORES) != _ANY_CORES
+    ):  # spark-submit's --master overrides ours
         master = given["spark.master"]
     check_master(master)
     reach_master(master)
@@ -119,7 +121,7 @@ def session(
 
 
 def _create(settings: dict[str, str], master: str) -> SparkSession:
-    """Make a classic session; what the JVM says on the way is passed on once there is one."""
+    """Start a classic session; the JVM's output is passed on when the session exists."""
     with given_environment(environment_of_machine() if on_this_machine(master) else jvm_locale()):
         words = start_jvm({"spark.app.name": _NAME, **settings})
         builder = SparkSession.builder.appName(_NAME)
@@ -129,13 +131,13 @@ def _create(settings: dict[str, str], master: str) -> SparkSession:
     if log_option() and "spark.log.level" not in dict(spark.sparkContext.getConf().getAll()):
         spark.sparkContext.setLogLevel("ERROR")
     if enabled("cached_classes"):
-        for name in _CLASSES:  # found once: each time the JVM looks through all its jars
+        for name in _CLASSES:  # looked up once: each time the JVM searches all its jars
             setattr(spark._jvm, name, getattr(spark._jvm, name))
     if is_local_master(master):
         provide_scratch_directory(spark.sparkContext)
     if words is not None:
         words.pass_on()
-        # the server of accumulators has nothing to tell when the JVM ends
+        # the server of accumulators should print nothing when the JVM ends
         server: Any = spark.sparkContext._accumulatorServer
         server.handle_error = _say_nothing
     return spark
@@ -146,7 +148,7 @@ def _say_nothing(*_: object) -> None:
 
 
 def _refusal(error: Exception, master: str) -> InputError | RunError:
-    """Return one line for a classic session that cannot be made."""
+    """Return one line for a classic session that cannot start."""
     if on_this_machine(master):
         try:
             check_java()  # commands have done so before
@@ -154,7 +156,7 @@ def _refusal(error: Exception, master: str) -> InputError | RunError:
             return refusal
         return blame_environment(error) or spark_failure(error)
     reason = one_line(error)
-    if "stopped SparkContext" in reason:  # its words where no master takes the application
+    if "stopped SparkContext" in reason:  # Spark's words if no master accepts the application
         reason = "the server does not answer as a Spark master of this version"
     return InputError("master", master, f"cannot start a session ({reason})")
 
@@ -185,29 +187,31 @@ def _connect(execution: Execution, nodes: int, estimated_work: int, worlds: bool
 
 
 def _client(url: str) -> SparkSession:
-    """Make a session of the server at a URL."""
+    """Start a session of the server at a URL."""
     spark = SparkSession.builder.remote(url).appName(_NAME).getOrCreate()
     atexit.register(_close_client, spark)
     return spark
 
 
 def _own_session(master: str, settings: dict[str, str]) -> SparkSession:
-    """Start a server, and make a session of it."""
-    from pyspark.sql.connect.client.retries import DefaultPolicy  # which needs grpc
+    """Start a server, and a session of it."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy  # imported here, as it needs grpc
 
     server = start_server(master, settings)
     atexit.register(server.stop)
     spark = _client(server.url)
     client = cast(Any, spark).client
     client.set_retry_policies([DefaultPolicy(max_retries=_TRIES)])
-    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")  # a server's end is told once
+    warnings.filterwarnings(
+        "ignore", r"\[RETRIES_EXCEEDED\]"
+    )  # one report of a server's end is enough
     Thread(target=_ask_no_more, args=(client, server), daemon=True).start()
     cast(Connected, abilities(spark)).server = server
     return spark
 
 
 def _ask_no_more(client: Any, server: Server) -> None:
-    """Let a client give up at once what it asks a server that has ended."""
+    """Let a client give up at once if its server has ended."""
     server.process.wait()
     client.set_retry_policies([])
 
@@ -215,14 +219,14 @@ def _ask_no_more(client: Any, server: Server) -> None:
 def _close_client(spark: SparkSession) -> None:
     """Close the client of a session when Python ends.
 
-    Tables that are left then would ask an open one to free them, and wait for ever.
+    Otherwise remaining tables would ask it to free them, and wait for ever.
     """
     connected: Any = spark
     connected.client.close()
 
 
 def _with_scratch(spark: SparkSession, execution: Execution | None) -> SparkSession:
-    """Tell a session the folder for tables that its server does not keep, if there is one."""
+    """Set a session's folder for tables that its server does not keep, if there is one."""
     server = abilities(spark)
     if execution is not None and execution.scratch is not None and isinstance(server, Connected):
         server.name_scratch(execution.scratch)
@@ -230,20 +234,20 @@ def _with_scratch(spark: SparkSession, execution: Execution | None) -> SparkSess
 
 
 def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool) -> dict[str, str]:
-    """The settings that a session can only be made with."""
+    """Return the settings that must be set before a session starts."""
     settings = {
         "spark.driver.maxResultSize": "0",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # of the past Spark remembers 1,000 of each, plans too, for a page that nobody sees
+        # by default Spark keeps 1,000 past jobs, stages and plans for a page that nobody reads
         "spark.ui.retainedJobs": "50",
         "spark.ui.retainedStages": "50",
         "spark.ui.retainedTasks": "1000",
         "spark.sql.ui.retainedExecutions": "20",
-        # jobs of two threads at once: not all tasks of the first before those of the second
+        # jobs of two threads share the cores: not all tasks of the first before the second's
         "spark.scheduler.mode": "FAIR",
-        # else each call that makes a Column or a DataFrame asks the JVM four questions first, to be
-        # able to tell where in the program an error comes from: a fifth of a small superstep
+        # otherwise each call that makes a Column or a DataFrame first calls the JVM four times, to
+        # know the line of the program for errors: a fifth of a small superstep
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # a barrier stage with more tasks than slots is refused after half a minute, not after ten
         "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
@@ -257,8 +261,8 @@ def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool
             "spark.locality.wait": "0",
         }
     if nodes <= SMALL:
-        # over a thousand rounds the part of the heap for old objects fills with what is not used
-        # any more; to collect it takes a tenth of a second
+        # over a thousand rounds, unused data fills the heap's part for old objects; its collection
+        # takes a tenth of a second
         settings["spark.cleaner.periodicGC.interval"] = "1min"
     if enabled("internal_settings"):
         settings |= {
@@ -267,9 +271,9 @@ def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool
             # hundred, and each that is made again is compiled again
             "spark.sql.codegen.cache.maxEntries": "10000",
         }
-    if not enabled("release_blocks"):  # then Spark is to delete what is not used any more
+    if not enabled("release_blocks"):  # then Spark must delete unused data
         settings["spark.cleaner.referenceTracking.cleanCheckpoints"] = "true"
-    if is_submitted():  # the JVM of spark-submit has its log and its environment already
+    if is_submitted():  # the running JVM of spark-submit already has its log and its environment
         return settings | _settings_of_machine(master) | {"spark.log.level": "ERROR"}
     mapped = enabled("mapped_tables") and on_this_machine(master)
     heap = heap_mib(nodes, worlds=worlds, mapped=mapped)
@@ -287,7 +291,7 @@ def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool
 
 
 def _settings_of_machine(master: str) -> dict[str, str]:
-    """Return what `environment_of_machine` says, as settings for a JVM that runs already."""
+    """Return the result of `environment_of_machine` as settings for a running JVM."""
     if not on_this_machine(master):
         return {}
     settings = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
@@ -297,16 +301,15 @@ def _settings_of_machine(master: str) -> dict[str, str]:
 
 
 def _jars() -> list[str]:
-    """The user's jars, and GraphFrames' of set-up unless the user brings one."""
+    """Return the user's jars, and GraphFrames' from set-up unless the user has one."""
     own = user_jars()
     has_graphframes = any("graphframes" in Path(jar).name for jar in own)
     return own if has_graphframes else [*own, *jars()]
 
 
 def _refuse_other_letters(spark: SparkSession, out: str) -> None:
-    """Refuse a folder of this machine whose name Java cannot write in its locale.
-
-    It would write another one.
+    """Refuse a local folder whose name Java's locale cannot write, as Java would write another
+    name.
     """
     if out.isascii():
         return

@@ -1,9 +1,9 @@
-"""The abilities of a session, in the same words for classic sessions and for Spark Connect.
+"""The abilities of a session, with the same interface for classic sessions and for Spark Connect.
 
 A classic session is in the process of Spark's driver, with its SparkContext and its JVM.  A session
-of Spark Connect is the client of a server, which may be elsewhere: it has neither.  No other room
-asks which of the two a session is, and none but `runtime` uses a SparkContext.  What only a server
-knows, and what it refuses, is found out by trying, once a session.
+of Spark Connect is the client of a server, which may be on another machine: it has neither.  No
+other package distinguishes the two, and only `runtime` uses a SparkContext.  Facts that only a
+server knows, and its refusals, are found by a trial, once per session.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.tricks import TRICKS, enabled
 
 _PACKAGE = "scribe_spark"
-#: Tricks that a client is without.
+#: Tricks that a client cannot use.
 _CLASSIC = frozenset(trick.name for trick in TRICKS if trick.connect)
-#: A server has at most so many cores, or some are not found.
+#: The greatest number of cores of a server that are counted.
 _MOST_CORES = 10_000
 _LOOK = "partition int, sees boolean, imports boolean"
 
 
 def is_connect(spark: Any) -> bool:
-    """Return whether a session is the client of a Spark Connect server."""
+    """Return True if a session is the client of a Spark Connect server."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def abilities(spark: SparkSession) -> Classic | Connected:
-    """Return what a session can do."""
+    """Return the abilities of a session."""
     if not is_connect(spark):
         return Classic(spark)
     if spark not in _connected:
@@ -59,18 +59,18 @@ def abilities(spark: SparkSession) -> Classic | Connected:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Return how many tasks the executors do at a time, as Spark counts them."""
+    """Return the number of tasks that executors run at a time, as Spark counts them."""
     return abilities(spark).parallelism
 
 
 def usable(trick: str, spark: SparkSession) -> bool:
-    """Return whether a trick (`tricks.TRICKS`) is to be used, and can be in this session."""
+    """Return True if a trick (`tricks.TRICKS`) is enabled and possible in this session."""
     return enabled(trick) and not (trick in _CLASSIC and is_connect(spark))
 
 
 @contextmanager
 def describe_jobs(spark: SparkSession, description: str) -> Iterator[None]:
-    """Jobs started inside are called `description` in Spark's UI and event log."""
+    """Return a context manager in which jobs have a description in Spark's UI and event log."""
     with abilities(spark).describing(description):
         yield
 
@@ -102,13 +102,14 @@ class Classic:
 
     @property
     def shares_disk(self) -> bool:
-        """Return whether all tasks read and write this machine's files."""
+        """True if all tasks read and write this machine's files."""
         return on_this_machine(self.master)
 
     def hosts(self) -> tuple[str, str] | None:
-        """By which name tasks reach this process, and which of its addresses it is to listen on.
+        """Return the name by which tasks reach this process, and the address on which it should
+        listen.
 
-        None where they do not reach it.
+        None if they cannot reach it.
         """
         if self.shares_disk:
             return LOOPBACK, LOOPBACK
@@ -118,7 +119,7 @@ class Classic:
 
     @contextmanager
     def describing(self, description: str) -> Iterator[None]:
-        """Jobs started inside are called so."""
+        """Return a context manager in which jobs have a description."""
         before = self._context.getLocalProperty("spark.job.description")
         self._context.setJobDescription(description)
         try:
@@ -127,7 +128,7 @@ class Classic:
             self._context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]
 
     def tag(self, tag: str, pool: str) -> None:
-        """Let the calling thread's jobs have a tag, and a pool of their own."""
+        """Give the calling thread's jobs a tag, and a pool of their own."""
         self._context.addJobTag(tag)
         self._context.setLocalProperty("spark.scheduler.pool", pool)
 
@@ -136,13 +137,13 @@ class Classic:
         self._context.cancelJobsWithTag(tag)
 
     def cancel_all(self, silently: bool) -> None:
-        """Cancel all jobs; `silently` without a word of the JVM's."""
+        """Cancel all jobs; with `silently`, the JVM prints nothing."""
         if silently:
             self._context.setLogLevel("OFF")
         self._context.cancelAllJobs()
 
     def how_it_ended(self) -> str | None:
-        """Return in a few words how the JVM ended, where it has been started here and has."""
+        """Return a few words about the end of a JVM that was started here; None while it runs."""
         return how_it_ended(getattr(self._context._gateway, "proc", None))
 
 
@@ -150,14 +151,14 @@ class Connected:
     """The client of a Spark Connect server; its methods are those of :class:`Classic`, and more."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark: SparkSession = proxy(spark)  # the session is what this is kept for
+        self._spark: SparkSession = proxy(spark)  # weak, as the session owns this object
         self._scratch: str | None = None
-        #: The server, where it has been started here.
+        #: The server, if this process has started it.
         self.server: Server | None = None
 
     @cached_property
     def master(self) -> str:
-        """The server's Spark master; empty where it does not say."""
+        """The server's Spark master; empty if the server does not report it."""
         try:
             return str(self._spark.conf.get("spark.master", ""))
         except PySparkException:
@@ -165,21 +166,21 @@ class Connected:
 
     @property
     def parallelism(self) -> int:
-        """See :class:`Classic`."""
+        """The number of tasks that executors run at a time."""
         return self._looked[0]
 
     @property
     def shares_disk(self) -> bool:
-        """See :class:`Classic`; its tasks look, as the server may be on another machine."""
+        """True if all tasks read and write this machine's files; a task has tested this."""
         return on_this_machine(self.master) and self._looked[1]
 
     def hosts(self) -> tuple[str, str] | None:
-        """See :class:`Classic`; a server on another machine may not reach this one."""
+        """Return the name and address of this process for tasks; None if they may not reach it."""
         return (LOOPBACK, LOOPBACK) if self.shares_disk else None
 
     @contextmanager
     def describing(self, description: str) -> Iterator[None]:
-        """Jobs started inside have the description as their tag, the one word that they take."""
+        """Return a context manager in which jobs have the description as their tag."""
         tag = description.replace(",", ";")
         self._spark.addTag(tag)
         try:
@@ -188,28 +189,30 @@ class Connected:
             self._spark.removeTag(tag)
 
     def tag(self, tag: str, pool: str) -> None:
-        """See :class:`Classic`; which pool jobs are in, the server decides."""
+        """Give the calling thread's jobs a tag; the server decides about their pool."""
         self._spark.addTag(tag)
 
     def cancel_tagged(self, tag: str) -> None:
-        """See :class:`Classic`."""
+        """Cancel the jobs that have a tag."""
         self._spark.interruptTag(tag)
 
     def cancel_all(self, silently: bool) -> None:
-        """See :class:`Classic`; the server's log is elsewhere."""
+        """Cancel all jobs."""
         self._spark.interruptAll()
 
     def how_it_ended(self) -> str | None:
-        """See :class:`Classic`; of the server."""
+        """Return a few words about the end of a server that was started here; None
+        while it runs.
+        """
         return None if self.server is None else how_it_ended(self.server.process)
 
-    # --- what is found out by trying
+    # --- facts found by a trial
 
     @cached_property
     def _looked(self) -> tuple[int, bool]:
         """The number of tasks at a time, and their access to our files.
 
-        Who asks first also brings the tasks this package, unless they have it.
+        The first use also sends this package to the tasks, unless they have it.
         """
         partitions, sees, imports = self._look(scratch_folder())
         if not imports:
@@ -236,48 +239,49 @@ class Connected:
 
     @cached_property
     def _refuses_checkpoints(self) -> str | None:
-        """Return why there are no checkpoints; None where there are."""
+        """The reason why there are no checkpoints; None if there are."""
         return _refusal(lambda: self._spark.range(1).localCheckpoint())
 
     @cached_property
     def _refuses_caching(self) -> str | None:
-        """Return why nothing can be cached; None where it can."""
+        """The reason why tables cannot be cached; None if they can."""
         return _refusal(lambda: self._spark.range(1).persist().unpersist())
 
     # --- tables that stay
 
     @property
     def caches(self) -> bool:
-        """Return whether DataFrames can be persisted."""
+        """True if DataFrames can be persisted."""
         return self._refuses_caching is None
 
     @property
     def checkpoints(self) -> bool:
-        """Return whether DataFrames can be checkpointed, or are written (:meth:`scratch_table`)."""
+        """True if DataFrames can be checkpointed; otherwise they are written
+        (:meth:`scratch_table`).
+        """
         return self._refuses_checkpoints is None
 
     @property
     def checkpoints_are_reliable(self) -> bool:
-        """Return whether the server has a directory for checkpoints."""
+        """True if the server has a directory for checkpoints."""
         with suppress(PySparkException):
             return bool(self._spark.conf.get("spark.checkpoint.dir", ""))
         return False
 
     def name_scratch(self, folder: str) -> None:
-        """Take a folder, or URL, where tables are written that the server does not keep."""
+        """Set the folder or URL for tables that the server does not keep."""
         url = f"file://{local_path(folder).absolute()}" if is_local(folder) else folder.rstrip("/")
         self._scratch = f"{url}/scribe_spark-{uuid.uuid4().hex}"
         self.__dict__.pop("_tasks_see_scratch", None)
 
     @property
     def scratch(self) -> str | None:
-        """The URL of our own part of the folder that the user has named; None without one."""
+        """The URL of our own part of the user's scratch folder; None without one."""
         return self._scratch
 
     def shared_folder(self) -> Path | None:
-        """Return a new folder that tasks read: this machine's, or in the one that the user named.
-
-        None where there is none.
+        """Return a new folder that tasks can read, on this machine or in the user's folder; or
+        None.
         """
         if self.shares_disk:
             return scratch_folder()
@@ -293,12 +297,12 @@ class Connected:
             return False
 
     def tasks_see(self, folder: Path) -> bool:
-        """Return whether all tasks read and write what is in a folder; it is made.
+        """Create a folder, and return True if all tasks can read and write in it.
 
         Raises
         ------
         OSError
-            We do not.
+            This process cannot write there.
         """
         return self._look(_new_folder(folder))[1]
 
@@ -326,7 +330,7 @@ def _new_folder(parent: Path) -> Path:
 
 
 def _refusal(attempt: Callable[[], object]) -> str | None:
-    """Return the text of Spark's refusal; None where Spark accepts the call."""
+    """Return the text of Spark's refusal of a call; None if Spark accepts it."""
     try:
         attempt()
     except PySparkException as error:
@@ -337,7 +341,9 @@ def _refusal(attempt: Callable[[], object]) -> str | None:
 def _looker(
     folder: Path, token: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the kernel of a task that looks around; it imports nothing of this package."""
+    """Return the kernel of a task that tests its surroundings; it imports nothing of
+    this package.
+    """
     shown, names, package = str(folder), [part.split()[0] for part in _LOOK.split(", ")], _PACKAGE
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""The SQL settings that supersteps want."""
+"""The SQL settings for supersteps."""
 
 from __future__ import annotations
 
@@ -17,36 +17,37 @@ if TYPE_CHECKING:
 
 
 def default_partitions(spark: SparkSession, nodes: int, *, in_tasks: bool = False) -> int:
-    """Return the partitions of node-level tables: the cores, with at most 250,000 nodes in each.
+    """Return the number of partitions of node-level tables: the cores, with at most 250,000 nodes
+    each.
 
-    Tasks that keep their buckets run all at once, so there are no more than cores.
+    Tasks that keep their buckets all run at once, so their number is at most that of the cores.
     """
     return parallelism(spark) if in_tasks else max(parallelism(spark), -(-nodes // 250_000))
 
 
 def partitions_of(execution: Execution | None, spark: SparkSession, nodes: int) -> int:
-    """Return the partitions of node-level tables that an execution asks for, or the default."""
+    """Return the number of partitions in an execution's settings, or the default."""
     if execution is not None and execution.partitions:
         return execution.partitions
     in_tasks = execution is not None and execution.engine == "tasks"
     return default_partitions(spark, nodes, in_tasks=in_tasks)
 
 
-#: A setting of ours, in force inside :func:`tuned`.
+#: Our own setting, which is set inside :func:`tuned`.
 _PARTITIONS = "spark.scribe_spark.partitions"
 
 
 def bucket_count(spark: SparkSession, nodes: int) -> int:
-    """Return in how many buckets the nodes of an overlay are: one a partition."""
+    """Return the number of buckets of an overlay: one per partition."""
     chosen = read_setting(spark, _PARTITIONS)
     return int(chosen) if chosen else default_partitions(spark, nodes)
 
 
 def sql_settings(partitions: int) -> dict[str, str]:
-    """The SQL settings that supersteps want.
+    """Return the SQL settings for supersteps.
 
-    Adaptive execution costs a third of a short superstep and loses the partitioning of a
-    checkpoint; co-partitioning on a subset of the join keys saves one shuffle a round.
+    Adaptive execution takes a third of a short superstep and loses the partitioning of a
+    checkpoint; co-partitioning on a subset of the join keys saves one shuffle per round.
     """
     settings = {
         "spark.sql.adaptive.enabled": "false",
@@ -58,7 +59,8 @@ def sql_settings(partitions: int) -> dict[str, str]:
     if enabled("internal_settings"):
         settings |= {
             "spark.sql.requireAllClusterKeysForCoPartition": "false",
-            # columns are packed in one so that joins copy one: not to be unpacked before the join
+            # columns are packed into one, so that joins copy one: do not unpack them before the
+            # join
             "spark.sql.optimizer.expression.nestedPruning.enabled": "false",
         }
     return settings
@@ -66,7 +68,9 @@ def sql_settings(partitions: int) -> dict[str, str]:
 
 @contextmanager
 def tuned(spark: SparkSession, partitions: int) -> Iterator[None]:
-    """The SQL settings that supersteps want, put back afterwards."""
+    """Return a context manager with the SQL settings for supersteps, which restores them at its
+    end.
+    """
     settings = sql_settings(partitions)
     before = {name: read_setting(spark, name) for name in settings}
     set_all(spark, settings)
@@ -77,7 +81,7 @@ def tuned(spark: SparkSession, partitions: int) -> Iterator[None]:
 
 
 def read_setting(spark: SparkSession, name: str) -> str | None:
-    """Return a setting; None where it is not set, or not to be seen."""
+    """Return a setting; None if it is not set or not readable."""
     try:
         return spark.conf.get(name, None)
     except PySparkException:
@@ -87,9 +91,10 @@ def read_setting(spark: SparkSession, name: str) -> str | None:
 
 
 def set_all(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
-    """Set SQL settings, or, where the value is None, take them back.
+    """Set SQL settings, or unset those with the value None.
 
-    A server may let clients set few of them: what it refuses stays as it is.  Results are the same.
+    A server may refuse changes by clients; refused settings stay as they are, and results do not
+    change.
     """
     for name, value in settings.items():
         with suppress(PySparkException) if is_connect(spark) else nullcontext():

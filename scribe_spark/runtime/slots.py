@@ -1,7 +1,7 @@
-"""Slots: the tasks that Spark runs at once, and what keeps it from starting a barrier stage.
+"""Slots (the tasks that Spark runs at once), and reasons why Spark cannot start a barrier stage.
 
-Spark starts all tasks of a barrier stage at once.  Where there are too few slots it tries for ten
-minutes before it says so; so the slots are counted first.
+Spark starts all tasks of a barrier stage at once.  With too few slots it tries for ten minutes
+before it reports that, so the slots are counted first.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from scribe_spark.runtime.master import is_local_master
 from scribe_spark.runtime.sessions import abilities, usable
 from scribe_spark.runtime.settings import read_setting
 
-#: Seconds that further executors have to begin, after the first one has.
+#: Seconds within which further executors must begin after the first one.
 _EXECUTORS = 5.0
 _AGAIN = 0.2
 
 
 def slots(spark: SparkSession, wanted: int = 1) -> int | None:
-    """Return how many tasks Spark runs at once; None where it does not say.
+    """Return the number of tasks that Spark runs at once; None if Spark does not report it.
 
     Parameters
     ----------
     wanted : int
-        Executors that begin are waited for a few seconds, until there are so many slots.
+        For a few seconds, the function waits for executors until there are this many slots.
     """
     found = _slots(spark)
     if found is None or found >= wanted or is_local_master(abilities(spark).master):
@@ -44,12 +44,12 @@ def _slots(spark: SparkSession) -> int | None:
         profile = context.resourceProfileManager().defaultResourceProfile()
         return int(context.maxNumConcurrentTasks(profile))
     if read_setting(spark, "spark.default.parallelism") is not None:
-        return None  # then parallelism is not the number of cores
+        return None  # parallelism is then not the number of cores
     return abilities(spark).parallelism // int(read_setting(spark, "spark.task.cpus") or 1)
 
 
 def why_no_barrier(spark: SparkSession, tasks: int) -> str | None:
-    """Return why Spark cannot start a barrier stage of so many tasks; None where it can."""
+    """Return why Spark cannot start a barrier stage with a number of tasks; None if it can."""
     for name, why in _SETTINGS.items() if not is_local_master(abilities(spark).master) else ():
         if (read_setting(spark, name) or "").lower() == "true":
             return f"{why} ({name})"

@@ -1,8 +1,8 @@
-"""Reports of tasks that are still running: what a long task tells the driver on its way.
+"""Reports of running tasks to the driver.
 
-Spark brings what a task has made when the task ends, and accumulators too.  So the driver listens
-on a port, and a task connects to it, as executors do for all else.  Nothing depends on reports:
-where the connection fails, there are none.
+Spark sends a task's results, and accumulators, only when the task ends.  So the driver listens on
+a port, and tasks connect to it, as executors do for other purposes.  Nothing depends on reports:
+if the connection fails, there are none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.sessions import abilities
 
-#: Seconds that a task waits for the driver's answer before it goes on without reports.
+#: Seconds for which a task waits for the driver's answer; then it continues without reports.
 _PATIENCE = 2.0
 
 _WELCOME = b"go on\n"
@@ -29,7 +29,7 @@ _WELCOME = b"go on\n"
 
 @dataclass(frozen=True)
 class Address:
-    """The place where the driver listens, and the word that a task has to say first."""
+    """The address on which the driver listens, and the token that a task must send first."""
 
     host: str
     port: int
@@ -38,9 +38,9 @@ class Address:
 
 @contextmanager
 def receive_reports(spark: SparkSession, take: Callable[[Any], None]) -> Iterator[Address | None]:
-    """Call `take` with each report of tasks that were given the address, from another thread.
+    """Call `take` with each report of tasks that have the address, from another thread.
 
-    Yields None where the driver cannot listen, or tasks may not reach it.  What `take` raises is
+    Yields None if the driver cannot listen, or tasks may not reach it.  Exceptions of `take` are
     raised at the end.
     """
     hosts = abilities(spark).hosts()
@@ -73,7 +73,7 @@ class _Receiver:
     raised: BaseException | None
 
     def stop(self) -> None:
-        """Take no more reports from now on."""
+        """Accept no more reports."""
         with self._lock:
             self._stopped = True
         with suppress(OSError):  # closing it would not wake the thread that accepts
@@ -104,7 +104,7 @@ class _Receiver:
 
 
 class Reporter:
-    """A task's side: reports to the driver, if it can be reached."""
+    """The side of a task: it sends reports to the driver, if it can reach it."""
 
     def __init__(self, address: Address | None) -> None:
         self._connection: socket.socket | None = None
@@ -122,11 +122,11 @@ class Reporter:
 
     @property
     def is_heard(self) -> bool:
-        """Return whether the driver gets the reports."""
+        """True if the driver receives the reports."""
         return self._connection is not None
 
     def report(self, what: Any) -> None:
-        """Send what JSON can say."""
+        """Send a value that JSON can write."""
         if self._connection is None:
             return
         try:

@@ -1,9 +1,9 @@
-"""The switchboard of everything that goes beyond Spark's public interface.
+"""The list of everything that goes beyond Spark's public interface, with switches.
 
-Each trick is listed with what it does, what it was measured to gain, and what is done without it.
-The environment variable ``SCRIBE_SPARK_TRICKS`` chooses among them, separated by commas: ``all``
-(the default), ``none``, names, or names to leave out (``-python_daemon``). With ``none`` only the
-public interface of PySpark is used; the results are the same, bit for bit.
+Each trick has its purpose, its measured gain, and the alternative without it.  The environment
+variable ``SCRIBE_SPARK_TRICKS`` chooses among them, separated by commas: ``all`` (the default),
+``none``, names, or names to leave out (``-python_daemon``).  With ``none``, only the public
+interface of PySpark is used; the results are the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from dataclasses import dataclass
 
 from scribe_spark.errors import InputError, listed, shown
 
-#: The environment variable that says which tricks are used.
+#: The environment variable that chooses the tricks.
 VARIABLE = "SCRIBE_SPARK_TRICKS"
 
 
 @dataclass(frozen=True)
 class Trick:
-    """Something that Spark's public interface does not offer, and that a run can do without.
+    """A feature beyond Spark's public interface that a run can do without.
 
     Attributes
     ----------
     name : str
-        What :data:`VARIABLE` calls it.
+        Its name in :data:`VARIABLE`.
     does : str
-        What it does.
+        Its effect.
     uses : str
         The part of Spark, Python or Java that it relies on.
     gain : str
-        What it was measured to gain (2 cores, local mode; N overlay nodes).
+        Its measured gain (2 cores, local mode; N overlay nodes).
     without : str
-        What is done without it.
+        The alternative without it.
     connect : str
-        Why a session of Spark Connect is without it; empty where it has it too.
+        The reason why a session of Spark Connect cannot use it; empty if it can.
     """
 
     name: str
@@ -170,7 +170,7 @@ _NAMES = tuple(trick.name for trick in TRICKS)
 
 
 def enabled(name: str) -> bool:
-    """Return whether a trick of :data:`TRICKS` is to be used.
+    """Return True if a trick of :data:`TRICKS` is enabled.
 
     Raises
     ------
@@ -183,18 +183,19 @@ def enabled(name: str) -> bool:
 
 
 def check_tricks() -> None:
-    """Refuse an environment variable that names a trick that does not exist.
+    """Refuse an environment variable with an unknown trick.
 
     Raises
     ------
     InputError
+        A trick does not exist.
     """
     _chosen(os.environ.get(VARIABLE, ""))
 
 
 @functools.lru_cache(maxsize=8)
 def _chosen(text: str) -> frozenset[str]:
-    """The names that a value of :data:`VARIABLE` chooses."""
+    """Return the tricks that a value of :data:`VARIABLE` chooses."""
     words = [word for word in (part.strip() for part in text.split(",")) if word]
     left_out = {word[1:] for word in words if word.startswith("-")}
     named = {word for word in words if not word.startswith("-")}
@@ -211,7 +212,7 @@ def _chosen(text: str) -> frozenset[str]:
 
 
 def markdown() -> str:
-    """The list of tricks as a table for the documentation."""
+    """Return the list of tricks as a table for the documentation."""
     columns = [field.name for field in dataclasses.fields(Trick)]
     rows = [columns, ["---"] * len(columns), *map(dataclasses.astuple, TRICKS)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -1,4 +1,4 @@
-"""The settings and jars that the user gave Spark before any code of ours ran."""
+"""The settings and jars that the user gave to Spark before this package started."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _JARS = re.compile(r"^\s*spark\.jars\s*[\s=:]\s*(\S.*?)\s*$", re.M)
 
 
 def is_submitted() -> bool:
-    """Return whether this process was started by ``spark-submit``, whose JVM runs already."""
+    """Return True if ``spark-submit`` has started this process, with a running JVM."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def submitted_settings() -> dict[str, str]:
-    """The settings that ``spark-submit`` was given, or found in ``spark-defaults.conf``.
+    """Return the settings from the flags of ``spark-submit`` and from ``spark-defaults.conf``.
 
-    Empty where the process was not started by ``spark-submit``, or the trick of that name is off.
+    Empty if ``spark-submit`` has not started this process, or if the trick of that name is off.
     """
     if not is_submitted() or not enabled("submitted_settings"):
         return {}
-    SparkContext._ensure_initialized()  # a SparkConf is empty until there is a connection
+    SparkContext._ensure_initialized()  # without a connection, a SparkConf is empty
     return dict(SparkConf().getAll())
 
 
 def user_jars() -> list[str]:
-    """The jars that the user wants in a session whose JVM is still to be started.
+    """Return the user's jars for a session whose JVM has not started.
 
     They come from ``PYSPARK_SUBMIT_ARGS``, else from ``spark-defaults.conf``.
     """

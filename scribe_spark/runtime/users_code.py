@@ -1,4 +1,4 @@
-"""Errors that Spark finds in the code of users, such as a missing column, in one line."""
+"""One-line errors for faults that Spark finds in users' code, such as a missing column."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from pyspark.logger import PySparkLogger
 
 from scribe_spark.errors import InputError, one_line
 
-#: Writes the plan and Java's stack to stderr, for each error.
+#: The logger that writes the plan and Java's stack to stderr for each error.
 _LOGGER_OF_PLANS = "DataFrameQueryContextLogger"
 
-#: The folders of code that is not the user's.
+#: The folders of code that does not belong to the user.
 _OURS = str(Path(__file__).parents[1]), str(Path(traceback.__file__).parent)
 
 
 @contextmanager
 def analysed(field: str, name: str) -> Iterator[None]:
-    """Refuse what Spark cannot analyse: a line instead of a plan.
+    """Return a context manager that turns Spark's analysis errors into one line.
 
     Parameters
     ----------
     field, name : str
-        The field that names the user's code, and its name.
+        The setting that names the user's code, and its value.
 
     Raises
     ------
     InputError
-        The line names the first error and the line of the user's file that it comes from.
+        The line has the first error and the line of the user's file that caused it.
     """
     plans = PySparkLogger.getLogger(_LOGGER_OF_PLANS)
     before, plans.disabled = plans.disabled, True

@@ -1,7 +1,7 @@
-"""The first job of a session, while the driver has work of its own.
+"""The first job of a session, at the same time as the driver's own work.
 
 The first job with a Python kernel takes two seconds of both cores: Python workers start, and the
-JVM loads what plans jobs.
+JVM loads its planner.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.sessions import Classic, abilities, describe_jobs, parallelism
 
-_LONGEST = 60.0  # seconds that the job is waited for
+_LONGEST = 60.0  # the longest wait for the job, in seconds
 
 
 @contextmanager
 def warmed_up(spark: SparkSession) -> Iterator[None]:
-    """Begin a job of a row for each core, on this machine alone; at the end it is over.
+    """Start a job with a row for each core, on this machine only; wait for it at the end.
 
-    A thread that is still at work when Python ends can bring the process down.
+    A thread that still works when Python ends can crash the process.
     """
     server, thread = abilities(spark), threading.Thread(target=_play, args=(spark,), daemon=True)
     if isinstance(server, Classic) and server.shares_disk:
