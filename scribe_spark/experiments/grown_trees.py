@@ -132,18 +132,10 @@ class SettledTrees:
 
     @property
     def nodes(self) -> Table:
-<<<<<<< HEAD
         """The nodes, which are drawn anew each time."""
-        run = self._run
-        return pastry.draw_nodes(
-            run.spark, run.config, run.underlay.routers, run.graph.hosts.shares
-        )
-=======
-        """See `GrownTrees`; they are drawn anew each time."""
         run, hosts = self._run, self._run.graph.hosts
         of_routers = run.underlay.routers, hosts.shares, hosts.places
         return pastry.draw_nodes(run.spark, run.config, *of_routers)
->>>>>>> 54a0409 (Nodes at the routers of a table: --node-routers FILE)
 
     def overlay(self) -> Overlay:
         """Return the overlay of all nodes."""
