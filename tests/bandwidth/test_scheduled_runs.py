@@ -145,6 +145,7 @@ def given(tmp_path_factory) -> dict:
 def done(spark, given, tmp_path_factory):
     """Play a run of all systems; one of them a user's."""
     run_examples("A multicast system for runs")
+    unregister_system("circle")
     try:
         config = RunConfig(**given | {"variants": "reference_tree"})
         out = str(tmp_path_factory.mktemp("scheduled") / "out")
