@@ -458,7 +458,10 @@ def test_a_file_of_windows_is_read(tmp_path):
     assert read_toml(path) == {"nodes": 7, "groups": {"count": 2}}
 
 
-PATHS = ["events", "members", "access", "capacities", "knowledge", "topology", "regions"]
+PATHS = [
+    *("events", "members", "access", "capacities", "knowledge", "topology", "regions"),
+    "node_routers",
+]
 
 
 @pytest.mark.parametrize("name", PATHS)

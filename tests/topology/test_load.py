@@ -90,6 +90,7 @@ def test_the_paper_preset_is_the_default_and_states_every_field():
             "classes",
             "custody",
             "routes",
+            "node_routers",
             "regions",
             "region_latency",
             "region_shares",
