@@ -1,4 +1,4 @@
-"""Axes: logarithmic ones by decades, and those of whole numbers."""
+"""Axes: logarithmic ones by decades, and axes of whole numbers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
 
 
 def log_axis(axes: Axes, which: str) -> None:
-    """Decades from 1, labelled 1, 10, 100, 1k, ..., the data well inside.
+    """Set decades from 1, labelled 1, 10, 100, 1k, ..., with margins around the data.
 
-    From below 1 where a mean over topologies is.
+    The axis begins below 1 if a mean over topologies does.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -31,7 +31,7 @@ def log_axis(axes: Axes, which: str) -> None:
 
 
 def whole_numbers(axis: Axis) -> None:
-    """A few ticks at whole numbers, with thousands separated."""
+    """Set a few ticks at whole numbers, with thousands separated."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))

@@ -1,7 +1,7 @@
 """Delay by the size of groups: a figure that the paper does not have.
 
-A median over the groups says how the small groups fare, which most groups are.  The source of a
-small group of a mesh sends to all members itself; what the mesh costs is seen in the large groups.
+A median over the groups mainly shows small groups, as most groups are small.  The source of a small
+group of a mesh sends to all members itself; only large groups show the costs of the mesh.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CAPTION = (
 
 
 def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> PageFigure | None:
-    """Draw a line for each system whose nodes forward copies; None where there is none.
+    """Draw a line for each system whose nodes forward copies; return None without such systems.
 
     Parameters
     ----------
@@ -78,7 +78,8 @@ def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> PageFigure | None:
 
 
 def by_size(delays: pd.DataFrame) -> pd.Series:
-    """Return the median RAD by the median size of the groups of a class; the largest is one.
+    """Return the median RAD by the median size of each class of groups; the largest group is a
+    class.
 
     Parameters
     ----------

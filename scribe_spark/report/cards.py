@@ -21,13 +21,13 @@ class Card:
     Attributes
     ----------
     title, value, what : str
-        The system; its main number, and the meaning of that.
+        The system, its main number, and the meaning of the number.
     colour : str
         The system's colour in the figures.
     lines : sequence of (str, str)
         Further numbers: meaning and value.
     number : float, optional
-        The main number, where cards are compared by it.
+        The main number, if cards are compared by it.
     share : float, optional
         The length of the card's bar: per cent of the greatest number of all cards.
     """
@@ -54,14 +54,14 @@ _OF_RUNS: dict[str, tuple[str, str]] = {
     "state.max": ("entries, busiest node", ""),
 }
 
-#: The measure beside which a card says how links carry messages with a size.
+#: The measure after which a card describes how links carry messages with a size.
 _LATENCY = "latency.p99"
 
 _OVERLAY_COLOUR = "#59636e"
 
 
 def run_cards(metrics: Iterable[Mapping[str, Any]]) -> list[Card]:
-    """Return a card for each system of a run; none of several runs together.
+    """Return a card for each system of a run; an empty list for several runs together.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def run_cards(metrics: Iterable[Mapping[str, Any]]) -> list[Card]:
 
 
 def _with_bars(cards: Sequence[Card]) -> list[Card]:
-    """Return cards with bars, where all of them have the same positive measure."""
+    """Return cards with bars if all of them have the same positive measure."""
     numbers = [card.number for card in cards if is_number(card.number) and card.number > 0]
     alike = len({card.what.partition(":")[0] for card in cards}) == 1
     if not alike or len(numbers) < max(2, len(cards)):
@@ -160,7 +160,9 @@ def _lookups(table: pd.DataFrame) -> Card:
 
 
 def _fates(table: pd.DataFrame, system: str) -> dict[str, float | None]:
-    """Return the fates of the deliveries of a system over all rounds, in per cent of expected."""
+    """Return the results of a system's deliveries over all rounds, in per cent of the expected
+    ones.
+    """
 
     def total(count: str) -> float:
         name = f"{system}.publications.{count}"
@@ -177,7 +179,7 @@ def _fates(table: pd.DataFrame, system: str) -> dict[str, float | None]:
 def _card(
     system: str, numbers: Mapping[str, float | None], words: Mapping[str, tuple[str, str]]
 ) -> Card | None:
-    """Return a system's card with the numbers that the system has; None where it has none."""
+    """Return a system's card with its existing numbers; None without any."""
     known = [name for name in words if is_number(numbers.get(name))]
     if not known:
         return None

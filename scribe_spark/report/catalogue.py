@@ -1,8 +1,8 @@
 """The figures of the paper.
 
-A figure is a row of :data:`FIGURES`; a new one that is drawn in a known way is a new row.  The
-systems that a figure shows are in their registry (`systems`), the values that the paper quotes come
-with the run's metrics, and only where the run is the paper's experiment.
+A figure is a row of :data:`FIGURES`; a new figure of a known kind is a new row.  The registry of
+systems (`systems`) has the systems of each figure; the values that the paper quotes come with the
+run's metrics, if the run is the paper's experiment.
 
 References
 ----------
@@ -19,7 +19,7 @@ import pandas as pd
 from scribe_spark.measures.published import main_figures
 from scribe_spark.report.figure_spec import FigureSpec, Mark
 
-#: What figures of the same measure have in common.
+#: The common parts of figures of the same measure.
 _TABLES: dict[str, Any] = {
     "caption": "The number of nodes with exactly x non-empty children tables; nodes without one "
     "have x = 0. The inset shows the number of nodes with at least x, on logarithmic axes.",
@@ -157,7 +157,7 @@ _MAIN = ("6", "7", "8", "9", "10")
 
 
 def shown_figures(distributions: pd.DataFrame) -> list[FigureSpec]:
-    """The figures of an experiment: those with data, and the main ones that no other replaces."""
+    """Return an experiment's figures: those with data, and the main ones that no other replaces."""
     there = set(distributions["figure"].astype(str)) if "figure" in distributions else set()
     replaced = {main for other, main in main_figures().items() if other in there}
     return [spec for spec in FIGURES if spec.number in there | (set(_MAIN) - replaced)]

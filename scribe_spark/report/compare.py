@@ -1,4 +1,4 @@
-"""The page of a comparison: runs or worlds side by side, the first of them being the base."""
+"""The page of a comparison: runs or worlds side by side; the first one is the base."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
 from scribe_spark.report.text import ABSENT, PERCENT, as_setting, as_text
 from scribe_spark.report.world import draw_rounds, line_words
 
-#: The measures whose distributions are drawn -> heading, axis, unit of the things, and whether the
-#: tail is drawn, on logarithmic axes, instead of the cumulative share.
+#: Measure whose distribution is drawn -> heading, axis, the counted things, and True for the tail
+#: on logarithmic axes in place of the cumulative share.
 _DISTRIBUTIONS: dict[str, tuple[str, str, str, bool]] = {
     "latency": ("Latency", "latency (ms)", "deliveries", False),
     "rad": ("RAD", "RAD (mean delay / by IP multicast)", "groups", False),
@@ -35,31 +35,33 @@ _DISTRIBUTIONS: dict[str, tuple[str, str, str, bool]] = {
     "link_stress": ("Link stress", "packets on a link", "links with packets", True),
 }
 
-#: Cards at the top of the page.
+#: The greatest number of cards at the top of the page.
 _MOST_CARDS = 6
-#: Figures of a section that are seen before it is unfolded.
+#: The number of figures of a section that are visible before it is unfolded.
 _MOST_OPEN = 6
 
-#: Settings that say where something was made, and not what.
+#: Settings that do not change results.
 _NOT_COMPARED = ("out", "master", "remote", "resume", "overwrite")
 
 
 @dataclass(frozen=True)
 class Side:
-    """A run or a world that is compared.
+    """A run or a world of a comparison.
 
     Attributes
     ----------
     folder : str
         Its location as given.
     manifest : mapping
+        Its manifest.
     values : dict of str to float
-        Measure -> value; None where there is none.
+        Measure -> value, or None without a value.
     units : mapping of str to str
+        Measure -> unit.
     distributions : DataFrame, optional
-        Of a run, `schemas.DISTRIBUTIONS`.
+        For a run: the columns of `schemas.DISTRIBUTIONS`.
     rounds : DataFrame, optional
-        Of a world: a row for each round, a column for each measure.
+        For a world: a row for each round, a column for each measure.
     """
 
     folder: str
@@ -77,10 +79,11 @@ class Compared:
     Attributes
     ----------
     measure, unit : str
+        The measure and its unit.
     headline : bool
-        Whether it is one of the `measures.headlines`.
+        True for one of the `measures.headlines`.
     values : tuple of float
-        By side; None where a side has none.
+        The value of each side; None if it has none.
     """
 
     measure: str
@@ -89,12 +92,12 @@ class Compared:
     values: tuple[float | None, ...] = field(default=())
 
     def difference(self, side: int) -> float | None:
-        """Return a side's value minus the base's; None where one of them is missing."""
+        """Return a side's value minus the base's; None if one of them is missing."""
         base, value = self.values[0], self.values[side]
         return None if base is None or value is None else value - base
 
     def percent(self, side: int) -> float | None:
-        """Return the difference in per cent of the base; infinite where the base is 0."""
+        """Return the difference in per cent of the base; infinite if the base is 0."""
         difference, base = self.difference(side), self.values[0]
         if difference is None or base is None:
             return None
@@ -104,7 +107,7 @@ class Compared:
 
     @property
     def is_compared(self) -> bool:
-        """Return whether the base and another side have a value."""
+        """True if the base and another side have a value."""
         return any(self.difference(side) is not None for side in range(1, len(self.values)))
 
     @property
@@ -131,7 +134,7 @@ def compared_measures(sides: Sequence[Side]) -> list[Compared]:
 
 
 def short_names(folders: Sequence[str]) -> list[str]:
-    """Return the ends of paths that tell them apart.
+    """Return the ends of paths that distinguish them.
 
     Examples
     --------
@@ -202,7 +205,7 @@ def _summary(headlines: Sequence[Compared], notable: Sequence[Compared]) -> str:
 
 
 def _card(row: Compared, names: Sequence[str]) -> dict[str, Any]:
-    """Return the card of a measure: of the side that differs most from the base."""
+    """Return the card of a measure, with the side that differs most from the base."""
     side = max(range(1, len(row.values)), key=lambda at: abs(row.percent(at) or 0))
     return {
         "what": measure_in_words(row.measure),
@@ -256,7 +259,7 @@ def _signed(difference: float | None) -> str:
 
 
 def _settings_apart(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
-    """Return the settings that not all sides have alike."""
+    """Return the settings in which the sides differ."""
     told = [{key: value for key, value, _ in settings(side.manifest)} for side in sides]
     names = dict.fromkeys(name for one in told for name in one)
     values = {name: [one.get(name, as_setting(None)) for one in told] for name in names}
@@ -269,7 +272,7 @@ def _settings_apart(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
 
 
 def _looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the look of each side, the same in all figures."""
+    """Return the style of each side, the same in all figures."""
     return {name: marked_style(number) for number, name in enumerate(names)}
 
 

@@ -1,4 +1,4 @@
-"""Measured beside published: the rows of the page's table, and how far apart the two are."""
+"""Measured values beside published ones: the rows of the page's table, and their differences."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from scribe_spark.report.provenance import as_mapping
 from scribe_spark.report.series import Series
 from scribe_spark.report.text import PERCENT, as_spread, as_text, is_number, readable
 
-#: A difference from the paper beyond this many per cent is pointed out.
+#: The page marks a difference from the paper beyond this number of per cent.
 NOTABLE = 10.0
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of a number from the published one, in per cent of the latter."""
+    """The difference of a number from the published one, in per cent of the published one."""
 
     percent: float
 
     @property
     def notable(self) -> bool:
-        """Return whether it is pointed out."""
+        """True if the page marks it."""
         return abs(self.percent) > NOTABLE
 
     @property
     def words(self) -> str:
-        """Such as ``over 10 % below``; empty where it is not notable."""
+        """Return words such as ``over 10 % below``; empty if it is not notable."""
         if not self.notable:
             return ""
         return f"over {NOTABLE:g}{PERCENT} {'above' if self.percent > 0 else 'below'}"
@@ -43,7 +43,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Row:
-    """A number as the page shows it: all of it text."""
+    """A number as the page shows it, all as text."""
 
     experiment: str
     what: str
@@ -70,7 +70,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Topologies:
-    """The numbers of one experiment: for each a row, and its values in the order of `seeds`."""
+    """The numbers of one experiment: each has a row, and its values in the order of `seeds`."""
 
     title: str
     seeds: list[str]
@@ -78,7 +78,9 @@ class Topologies:
 
 
 def sections(metrics: Iterable[Mapping[str, Any]]) -> list[Section]:
-    """The rows by experiment and figure, in the paper's order; those of no figure come last."""
+    """Return the rows by experiment and figure, in the paper's order; rows without a figure come
+    last.
+    """
     grouped: dict[str, dict[str, list[Row]]] = {}
     for metric in metrics:
         figure = metric.get("figure")
@@ -109,7 +111,9 @@ def _section_title(figure: str) -> str:
 def deviation_words(
     spec: FigureSpec, series: Iterable[Series], metrics: Iterable[Mapping[str, Any]]
 ) -> str:
-    """The average standard deviations, as under the paper's figures; empty of a single run."""
+    """Return the average standard deviations, as in the paper's captions; empty for a
+    single run.
+    """
     figure = [metric for metric in metrics if str(metric.get("figure")) == spec.number]
     known = {metric.get("name"): metric for metric in figure}
     found = [(s.label, known[s.deviation_name]) for s in series if s.deviation_name in known]
@@ -122,7 +126,7 @@ def deviation_words(
 
 
 def topologies(metrics: Iterable[Mapping[str, Any]]) -> list[Topologies]:
-    """Each experiment's numbers, seed by seed; none of a single run."""
+    """Return each experiment's numbers by seed; an empty list for a single run."""
     tables: dict[str, Topologies] = {}
     for metric in metrics:
         seeds = as_mapping(metric.get("seeds"))
@@ -156,19 +160,19 @@ def _row(metric: Mapping[str, Any]) -> Row:
 
 
 def difference(value: Any, paper: Any) -> Difference | None:
-    """Return how far `value` is from the published one; None where they cannot be compared."""
+    """Return the difference of `value` from the published one; None if they cannot be compared."""
     if not (is_number(value) and is_number(paper)) or paper == 0:
         return None
     return Difference(100.0 * (value - paper) / abs(paper))
 
 
 def headline(section: Section) -> list[Row]:
-    """The section's first row with a difference, if it has one."""
+    """Return the section's first row with a difference, if there is one."""
     return [row for row in section.rows if row.difference is not None][:1]
 
 
 def published_of_figure(spec: FigureSpec, metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """The paper's values of a figure's metrics, by name; none where the run is no experiment."""
+    """Return the paper's values of a figure's metrics, by name; empty for other experiments."""
     figure = (metric for metric in metrics if str(metric.get("figure")) == spec.number)
     return {str(m.get("name")): m["paper"] for m in figure if is_number(m.get("paper"))}
 
@@ -176,12 +180,12 @@ def published_of_figure(spec: FigureSpec, metrics: Iterable[Mapping[str, Any]]) 
 def check_verdict(metric: Mapping[str, Any]) -> str:
     """Return the position of a number to the independent check's range; empty if it is inside.
 
-    A mean over topologies is compared by its standard deviation over them.
+    A mean over topologies is compared with the help of its standard deviation over them.
 
     Parameters
     ----------
     metric : mapping
-        ``value, check``; of several topologies also ``std`` and ``seeds``.
+        ``value, check``; for several topologies also ``std`` and ``seeds``.
     """
     value, check = metric.get("value"), metric.get("check")
     bounds = check_range(check) if isinstance(check, str) else None

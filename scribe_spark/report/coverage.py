@@ -22,21 +22,21 @@ _CAPTION = (
     "cumulative distribution of latency. Dots mark 50, 90, 95 and 99 %."
 )
 
-#: The percentiles that are marked.
+#: The marked percentiles.
 _MARKED = (50, 90, 95, 99)
 
 
 def draw_coverage(
     counts: pd.DataFrame, expected: Mapping[str, float], systems: set[str]
 ) -> PageFigure | None:
-    """Draw a line for each system; None where no latency in ms was counted.
+    """Draw a line for each system; return None if no latency in ms was counted.
 
     Parameters
     ----------
     counts : DataFrame
         ``system, unit, value, count``: deliveries by their latency, rounded up to whole `unit`.
     expected : mapping of str to float
-        System -> members that are to get the message, over all groups.
+        System -> the number of expected receivers, over all groups.
     systems : set of str
         The systems of the page.
     """
@@ -88,7 +88,7 @@ def _all(found: Mapping[str, Histogram], expected: Mapping[str, float], name: st
 
 
 def _when(of: Histogram, shares: np.ndarray, percent: float) -> str:
-    """Return the time at which a share of the members has the message; never is a dash."""
+    """Return the time at which a share of the members has the message; a dash for never."""
     if shares[-1] < percent:
         return ABSENT
     return f"within {as_text(of.values[np.searchsorted(shares, percent)])} ms"

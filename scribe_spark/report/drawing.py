@@ -1,4 +1,4 @@
-"""Ways to draw a figure of the paper.
+"""The kinds of drawings for the paper's figures.
 
 References
 ----------
@@ -30,13 +30,13 @@ if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
 
 _MARK_COLOUR = _MEASURE_COLOUR = "#555555"
-#: Where the inset is in its axes: left, bottom, width, height.
+#: The position of the inset in its axes: left, bottom, width, height.
 _INSET = (0.42, 0.3, 0.57, 0.63)
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure that is drawn: its SVG, and in words what it shows (its text alternative)."""
+    """A drawn figure: its SVG, and a description in words (its text alternative)."""
 
     spec: FigureSpec
     svg: str
@@ -45,29 +45,30 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Curve:
-    """A series, its data, and how it looks."""
+    """A series, its data, and its style."""
 
     series: Series
     data: Histogram
     look: Mapping[str, Any]
 
 
-#: A mark's value on its axis, its words, its place, and its colour.
+#: A mark's value on its axis, its words, its position, and its colour.
 Quoted = Sequence[tuple[float, str, Mark, str]]
 
 
 def draw(
     spec: FigureSpec, distributions: pd.DataFrame, published: Mapping[str, float] | None = None
 ) -> Drawing:
-    """Draw one figure; without data it says so.
+    """Draw one figure; without data, it says so.
 
     Parameters
     ----------
     spec : FigureSpec
+        The figure.
     distributions : DataFrame
         ``figure, system, measure, value, count``.
     published : mapping of str to float, optional
-        The paper's values by the metric's name: those that it quotes are drawn as lines.
+        Metric -> the paper's value; values that the paper quotes are drawn as lines.
     """
 
     series = series_of(spec, distributions)
@@ -108,7 +109,7 @@ def draw(
         return Drawing(spec, drawn, words)
 
 
-# --- ways to draw
+# --- kinds of drawings
 
 
 def _ranks(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> list[Readout]:
@@ -138,7 +139,7 @@ def _cumulative(
 
 
 def _counts(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> list[Readout]:
-    # 1. The figure proper: how many have exactly x.
+    # 1. The main figure: the number of things with exactly x.
     drawn = [(curve, *with_gaps(curve.data)) for curve in curves if not curve.series.inset_only]
     for curve, x, y in drawn:
         _line(axes, curve, x, y)
@@ -153,7 +154,7 @@ def _counts(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quote
     for _, x, y in drawn:
         _keep_left(axes, x, y)
 
-    # 2. The tail: how many have at least x.
+    # 2. The tail: the number of things with at least x.
     inset = axes.inset_axes(_INSET)
     inset.set(xscale="log", yscale="log")
     inset.tick_params(labelsize=6.5, length=2, pad=1.5)
@@ -183,7 +184,7 @@ def _readout(
     bound: str,
     at: Callable[[Histogram, np.ndarray], np.ndarray],
 ) -> Readout:
-    """Make the read-out of curves: how many things have x, or x as a bound."""
+    """Return the read-out of curves: the number of things with x, or with x as a bound."""
     x, y = (title.partition(" (")[0] for title in (spec.x, spec.y))
     lines = [
         Line(
@@ -205,7 +206,7 @@ def _line(axes: Axes, curve: Curve, x: np.ndarray, y: np.ndarray, **options: Any
 
 
 def with_gaps(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
-    """Values and counts with the zeros on either side of a gap between whole values."""
+    """Return values and counts with zeros on both sides of a gap between whole values."""
     values, top = data.values, data.values[-1]
     x = np.unique(np.concatenate((values, values[:-1] + 1, (values - 1)[1:])))
     y = np.zeros(len(x))
@@ -214,7 +215,7 @@ def with_gaps(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _keep_left(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
-    """Lengthen the x axis until what is as high as the inset is left of it."""
+    """Lengthen the x axis until all parts as high as the inset are left of it."""
     high = np.flatnonzero(y > 0.7 * _INSET[1] * axes.get_ylim()[1])
     if len(high) == 0:
         return
@@ -253,7 +254,7 @@ def _marks(axes: Axes, quoted: Quoted, size: float = 7) -> None:
 
 
 def _legend(spec: FigureSpec, curves: Sequence[Curve]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the entries of the legend: systems, and then the dashes of their measures."""
+    """Return the entries of the legend: systems, then the dashes of their measures."""
     if len({curve.series.system for curve in curves}) == 1:
         return [(curve.series.label, dict(curve.look)) for curve in curves]
     of_systems = {
@@ -279,7 +280,7 @@ def _dashes(spec: FigureSpec) -> dict[str, Any]:
 def _look(
     spec: FigureSpec, series: Series, styles: Mapping[str, dict[str, Any]], several: bool
 ) -> dict[str, Any]:
-    """Return how a curve looks; markers tell systems apart where there are several."""
+    """Return the style of a curve; markers distinguish systems if there are several."""
     look = {"linestyle": _dashes(spec)[series.measure]}
     if series.system == ALL_SYSTEMS:
         return {**look, "color": _MEASURE_COLOUR}
@@ -294,7 +295,7 @@ def page_systems(distributions: pd.DataFrame) -> set[str]:
 
 
 def _describe(spec: FigureSpec, curves: Sequence[Curve]) -> str:
-    """Describe the curves, in a sentence each."""
+    """Describe the curves in one sentence each."""
     if not curves:
         return "No data."
     if spec.kind == "ranks":

@@ -9,7 +9,7 @@ from typing import Any
 
 from scribe_spark.report.text import as_text, is_number
 
-#: What is counted, and its head in the table.
+#: The counted costs, and their heads in the table.
 COSTS = {"links": "Links changed", "acting": "Hosts that act", "messages": "Messages"}
 
 #: The metrics of `measures.failures`.
@@ -18,14 +18,14 @@ _NAME = re.compile(r".*\.failure\.depth_(?P<depth>\w+)\.(?P<cost>\w+?)(?P<beside
 
 @dataclass(frozen=True)
 class FailureRow:
-    """Failures of hosts at one depth.
+    """The failures of hosts at one depth.
 
     Attributes
     ----------
     depth : str
-        Such as ``5 to 9``.
+        For example ``5 to 9``.
     cells : list of str
-        Of each of :data:`COSTS` the mean of the reference tree, then that of the system beside it.
+        For each of :data:`COSTS`, the mean of the reference tree, then of the system beside it.
     """
 
     depth: str
@@ -33,7 +33,7 @@ class FailureRow:
 
 
 def failure_rows(metrics: Iterable[Mapping[str, Any]]) -> list[FailureRow]:
-    """A row for each depth at which something failed; none of a run without a reference tree."""
+    """Return a row for each depth with failures; empty for a run without a reference tree."""
     found: dict[str, dict[tuple[str, bool], Any]] = {}
     for metric in metrics:
         match = _NAME.fullmatch(str(metric.get("name")))

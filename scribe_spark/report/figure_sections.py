@@ -35,7 +35,7 @@ _SECTIONS = {
     OTHER: ("Other measures", "Measures of no section above, such as the cost of the simulation."),
 }
 
-#: What is in the name of a measure -> its section; the first that fits is taken.
+#: Part of a measure's name -> its section; the first fitting part counts.
 _OF_MEASURES = (
     (r"publications|multicasts|deliveries|duplicates|orphans|repair|joins\b", DELIVERIES),
     (r"latency|rad|rmd|rdp|time_to|hops_to|coverage", TIME),
@@ -69,9 +69,11 @@ class FigureSection:
     Attributes
     ----------
     name, title, intro : str
+        The name, the heading and the first sentence.
     figures : list of PageFigure
+        The visible figures.
     more : list of PageFigure
-        Those that are folded.
+        The folded figures.
     """
 
     name: str
@@ -94,9 +96,9 @@ def figure_sections(
     Parameters
     ----------
     figures : iterable of (str, PageFigure)
-        Each with the name of its section.
+        Each figure with the name of its section.
     most_open : int, optional
-        The number of figures of a section that are not folded; by default all.
+        The number of visible figures of a section; by default all.
     """
     listed = list(figures)
     found = []

@@ -1,4 +1,4 @@
-"""The content of a figure of the paper, and the numbers that it quotes."""
+"""The content of a figure of the paper, and the numbers that the paper quotes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class Mark:
     Attributes
     ----------
     words : str
-        Such as ``max {scribe.rad.max}``: each name of a metric in braces gives way to its published
-        value.  The line is at the first of them; without all of them the mark is not drawn.
+        For example ``max {scribe.rad.max}``: each name of a metric in braces is replaced by its
+        published value.  The line is at the first of them; without all values there is no mark.
     coloured : bool
-        Whether it has the colour of the system of its first metric; else it is grey.
+        True for the colour of the system of its first metric; else it is grey.
     axis : str
         ``x`` for a vertical line, ``y`` for a horizontal one.
     side : str
-        Where the words are: ``left`` or ``right`` of a vertical line; at the ``left`` or ``right``
-        end of a horizontal one.
+        The position of the words: ``left`` or ``right`` of a vertical line; at the ``left`` or
+        ``right`` end of a horizontal one.
     end : str
-        Where the words of a vertical line start: ``top`` or ``bottom``.
+        The start of the words of a vertical line: ``top`` or ``bottom``.
     """
 
     words: str
@@ -35,7 +35,7 @@ class Mark:
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics that it quotes."""
+        """The metrics in its words."""
         return re.findall(r"\{(.*?)\}", self.words)
 
     @property
@@ -44,15 +44,15 @@ class Mark:
         return self.metrics[0].partition(".")[0]
 
     def is_published(self, published: Mapping[str, float]) -> bool:
-        """Return whether all that it quotes is published of this run."""
+        """Return True if all its metrics are published for this run."""
         return all(name in published for name in self.metrics)
 
     def value(self, published: Mapping[str, float]) -> float:
-        """Return the height of its line."""
+        """Return the position of its line."""
         return float(published[self.metrics[0]])
 
     def text(self, published: Mapping[str, float]) -> str:
-        """Its words."""
+        """Return its words with the published values."""
         return "paper: " + re.sub(r"\{(.*?)\}", lambda m: f"{published[m[1]]:,g}", self.words)
 
 
@@ -65,21 +65,23 @@ class FigureSpec:
     number : str
         The figure's number in the paper, and its key in the distributions.
     slug, title, caption : str
-        For file names; over and under the figure.
+        The text for file names, over the figure, and under it.
     kind : str
         ``ranks`` (size against rank), ``cumulative`` (things with at most x) or ``counts`` (things
         with exactly x; an inset has those with at least x, on log scales).
     x, y : str
-        Titles of the axes.
+        The titles of the axes.
     thing : str
-        What is counted, in the plural.
+        The counted things, in the plural.
     measures : tuple of str
-        What is shown of each system.
+        The measures of each system in the figure.
     marks : tuple of Mark
+        The quoted values.
     log_x : bool
-        The x axis is logarithmic, and what has a value of 0 is left out.
+        True for a logarithmic x axis, without things with the value 0.
     unicast_in_inset : bool
-        Systems that send every packet from the source have curves too long for the figure proper.
+        True if curves of systems that send every packet from the source are too long for the main
+        figure.
     """
 
     number: str
@@ -97,5 +99,5 @@ class FigureSpec:
 
     @property
     def name(self) -> str:
-        """Such as ``figure-07-delay-penalty``."""
+        """The name of its files, for example ``figure-07-delay-penalty``."""
         return f"figure-{int(self.number):02d}-{self.slug}"

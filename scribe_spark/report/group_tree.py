@@ -14,14 +14,17 @@ class GroupTree:
     Attributes
     ----------
     group, size : int
-        The group's number, and how many members it has.
+        The group's number, and the number of its members.
     node : ndarray of int64
+        The nodes.
     parent : ndarray of int64
-        Index of the parent in `node`; -1 at a root.
+        The index of the parent in `node`; -1 at a root.
     depth : ndarray of int64
-        0 at a root.
+        The depth; 0 at a root.
     member : ndarray of bool
+        True for members.
     router : ndarray of int64
+        The router of each node.
     """
 
     group: int
@@ -37,16 +40,16 @@ class GroupTree:
 
     @property
     def children(self) -> np.ndarray:
-        """Return how many children each node has."""
+        """Return the number of children of each node."""
         return np.bincount(self.parent[self.parent >= 0], minlength=len(self))
 
     @property
     def below(self) -> np.ndarray:
-        """Indices of the nodes that have a parent: one for each edge."""
+        """Return the indices of the nodes with a parent: one for each edge."""
         return np.flatnonzero(self.parent >= 0)
 
     def path(self, index: int) -> list[int]:
-        """Indices from a node up to its root, with both."""
+        """Return the indices from a node up to its root, with both ends."""
         path = [index]
         while self.parent[path[-1]] >= 0:
             path.append(int(self.parent[path[-1]]))
@@ -54,7 +57,7 @@ class GroupTree:
 
 
 def subtree_sizes(tree: GroupTree) -> np.ndarray:
-    """Return how many nodes there are in the subtree of each node, itself too."""
+    """Return the number of nodes in each node's subtree, including the node."""
     size = np.ones(len(tree), dtype=np.int64)
     for depth in range(int(tree.depth.max(initial=0)), 0, -1):
         at = np.flatnonzero(tree.depth == depth)
@@ -63,12 +66,12 @@ def subtree_sizes(tree: GroupTree) -> np.ndarray:
 
 
 def layers(parent: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Place the nodes of a forest across: leaves side by side, others above their children.
+    """Return horizontal positions of the nodes of a forest: leaves side by side, others above them.
 
     Parameters
     ----------
     parent : ndarray of int64, shape (n,)
-        Index of the parent; -1 at a root.  There are no cycles.
+        The index of the parent; -1 at a root.  There are no cycles.
     order : ndarray, shape (n,)
         Siblings are in the order of these values.
 

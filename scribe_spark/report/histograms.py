@@ -14,16 +14,16 @@ COLUMNS = ("figure", "system", "measure", "value", "count")
 def read_histogram(
     distributions: pd.DataFrame, figure: str, system: str, measure: str, positive: bool = False
 ) -> Histogram:
-    """The rows of one curve; empty where there are none.
+    """Return the rows of one curve; empty without data.
 
     Parameters
     ----------
     distributions : DataFrame
-        :data:`COLUMNS`.
+        The columns :data:`COLUMNS`.
     figure, system, measure : str
-        Which rows.
+        The key of the rows.
     positive : bool
-        Leave out values that a logarithmic axis cannot show.
+        True to leave out values that a logarithmic axis cannot show.
     """
     if not set(COLUMNS) <= set(distributions.columns):
         return Histogram()

@@ -15,14 +15,14 @@ from scribe_spark.report.series import label_of
 from scribe_spark.report.style import in_order
 from scribe_spark.report.text import as_text, is_number
 
-#: The head of each column of the table -> the metric.
+#: Head of a column of the table -> the metric.
 COLUMNS = {
     "Mean": "latency.mean",
     **{name: f"latency.{name}" for name in ("p50", "p90", "p95", "p99", "max")},
     **{f"{x} %": f"time_to_{x}.median" for x in (50, 90, 95, 99, 100)},
 }
 
-#: The metrics of latencies, but those of duplicates, which are with the other numbers.
+#: The metrics of latencies, without those of duplicates, which are in the other table.
 _NAME = re.compile(
     r"(?P<system>\w+)\.(?P<what>(latency|latency_hops)\.\w+|(time_to|hops_to)_\d+\.\w+)"
 )
@@ -30,7 +30,7 @@ _NAME = re.compile(
 
 @dataclass(frozen=True)
 class LatencyRow:
-    """The latencies of a system in one unit: text."""
+    """The latencies of a system in one unit, as text."""
 
     system: str
     unit: str
@@ -43,9 +43,9 @@ def latency_values(metrics: Sequence[Mapping[str, Any]], of: str = "") -> dict[s
     Parameters
     ----------
     metrics : sequence of mappings
-        ``name, value``, and perhaps ``experiment``.
+        ``name, value`` and, optionally, ``experiment``.
     of : str, optional
-        For the heading of the table: where the numbers are from.
+        The origin of the numbers, for the heading of the table.
     """
     return {
         "latencies": latency_rows(metrics),
@@ -55,12 +55,12 @@ def latency_values(metrics: Sequence[Mapping[str, Any]], of: str = "") -> dict[s
 
 
 def links_in_words(resolved: Mapping[str, Any]) -> str:
-    """Return how links carry sizes, which latencies depend on most; empty without sizes.
+    """Return a description of links with sizes, on which latencies depend; empty without sizes.
 
     Parameters
     ----------
     resolved : mapping
-        The flat names of the config -> their values.
+        The values of settings by flat name.
     """
     if resolved.get("message_size") is None and resolved.get("schedule") is None:
         return ""
@@ -100,7 +100,9 @@ def latency_rows(metrics: Iterable[Mapping[str, Any]]) -> list[LatencyRow]:
 def _values(
     metrics: Iterable[Mapping[str, Any]],
 ) -> dict[tuple[str, str], dict[str, Any]]:
-    """(label, unit) -> metric, named as those in ms -> value, of what has a latency."""
+    """Return metric -> value by (label, unit), for systems with a latency; names are
+    those in ms.
+    """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for metric in metrics:
         match = _NAME.fullmatch(str(metric.get("name")))

@@ -12,9 +12,9 @@ if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.legend import Legend
 
 _MOST_COLUMNS = 4
-#: Of the width of the figure.
+#: The margin of the legend, as a share of the width of the figure.
 _MARGIN = 0.01
-#: Size of a label at the end of a line, and its most characters.
+#: The size of a label at the end of a line, and its greatest number of characters.
 _LABEL, _LONGEST_LABEL = 7.5, 24
 
 
@@ -26,7 +26,7 @@ def legend_above(figure: Figure, looks: Sequence[tuple[str, dict[str, Any]]]) ->
     Parameters
     ----------
     looks : sequence of (str, dict)
-        Label and look of each line.
+        The label and the style of each line.
     """
     for columns in range(min(len(looks), _MOST_COLUMNS), 0, -1):
         legend = _legend(figure, looks, columns)
@@ -40,7 +40,7 @@ def legend_above(figure: Figure, looks: Sequence[tuple[str, dict[str, Any]]]) ->
 
 
 def label_ends(axes: Axes, lines: Mapping[str, tuple[float, str]]) -> bool:
-    """Put the label of each line at the line's right end, where there is room for all of them.
+    """Put the label of each line at its right end, if there is space for all of them.
 
     The axes become narrower by the width of the longest label.
 
@@ -52,7 +52,7 @@ def label_ends(axes: Axes, lines: Mapping[str, tuple[float, str]]) -> bool:
     Returns
     -------
     bool
-        False where ends are too near to one another, or labels too long: nothing is drawn then.
+        False if ends are too near to each other, or labels too long: nothing is drawn then.
     """
     figure = axes.figure
     heights = sorted(axes.transData.transform((0, y))[1] for y, _ in lines.values())
@@ -109,7 +109,9 @@ def _cut(legend: Legend, width: float) -> None:
 
 
 def _grow(figure: Figure, inches: float) -> None:
-    """Make room at the top; the axes keep their size and their distance from the bottom."""
+    """Enlarge the figure at the top; the axes keep their size and their distance from
+    the bottom.
+    """
     width, height = figure.get_size_inches()
     scale = height / (height + inches)
     figure.set_size_inches(width, height + inches)

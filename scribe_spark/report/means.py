@@ -1,4 +1,4 @@
-"""Several topologies as one: mean curves, and means and standard deviations of numbers.
+"""Several topologies together: mean curves, and means and standard deviations of numbers.
 
 References
 ----------
@@ -24,18 +24,18 @@ from scribe_spark.report.series import Series, series_of
 
 
 def mean_distributions(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The distributions of which every curve, cumulative or not, is the mean of theirs.
+    """Return distributions whose curves, cumulative or not, are the means of the topologies'
+    curves.
 
     Parameters
     ----------
     tables : sequence of DataFrame
-        ``figure, system, measure, value, count``, one for each topology; what one of them lacks
-        counts as 0.
+        ``figure, system, measure, value, count``, one for each topology; a missing row counts as 0.
 
     Returns
     -------
     DataFrame
-        The same columns; count is no whole number any more.
+        The same columns; counts are no longer whole numbers.
     """
     together = pd.concat(tables, ignore_index=True)
     at = ["figure", "system", "measure", "value"]
@@ -44,23 +44,23 @@ def mean_distributions(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def average_deviation(curves: Sequence[Histogram], cumulative: bool = False) -> float | None:
-    """The paper's "average standard deviation": over topologies at each x, then averaged over x.
+    """Return the paper's "average standard deviation": over topologies at each x, averaged over x.
 
-    x runs evenly from the least to the greatest that any topology has.  What is counted has whole
-    x: every whole number is one, also where no topology has anything.  A cumulative curve stands
-    still between values, so each counts as much as it is away from the next.
+    x runs evenly from the least to the greatest value of any topology.  Counts have whole x: every
+    whole number counts, even if no topology has it.  A cumulative curve is constant between values,
+    so each value counts by its distance to the next.
 
     Parameters
     ----------
     curves : sequence of Histogram
         One curve, in each topology.
     cumulative : bool
-        It is drawn as things with at most x, not as those with exactly x.
+        True for things with at most x, False for things with exactly x.
 
     Returns
     -------
     float or None
-        None of fewer than two topologies, or where none has anything.
+        None for fewer than two topologies, or without data.
     """
     x = np.unique(np.concatenate([curve.values for curve in curves]))
     if len(curves) < 2 or len(x) == 0:
@@ -75,7 +75,7 @@ def average_deviation(curves: Sequence[Histogram], cumulative: bool = False) -> 
 
 
 def _heights(curve: Histogram, x: np.ndarray, cumulative: bool) -> np.ndarray:
-    """The curve at each `x`, among which are all of its values."""
+    """Return the curve's height at each `x`; `x` contains all of its values."""
     if cumulative:
         return np.append(0.0, curve.at_most)[np.searchsorted(curve.values, x, side="right")]
     heights = np.zeros(len(x))
@@ -86,14 +86,14 @@ def _heights(curve: Histogram, x: np.ndarray, cumulative: bool) -> np.ndarray:
 def average_deviations(
     tables: Sequence[pd.DataFrame], published: Mapping[str, Published]
 ) -> list[dict[str, Any]]:
-    """Rows as of `metrics.json`: the average standard deviation of every curve there is.
+    """Return rows for `metrics.json` with the average standard deviation of every curve.
 
     Parameters
     ----------
     tables : sequence of DataFrame
-        As of :func:`mean_distributions`.
+        The same argument as in :func:`mean_distributions`.
     published : mapping of str to Published
-        What the paper publishes of this experiment, by the metric's name.
+        The published values of this experiment, by metric.
     """
     together = pd.concat(tables, ignore_index=True)
     rows = []
@@ -130,7 +130,7 @@ def _deviation_row(
 
 
 def over_seeds(measured: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Every number over the topologies.
+    """Return every number over the topologies.
 
     Parameters
     ----------
@@ -140,9 +140,9 @@ def over_seeds(measured: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[dict
     Returns
     -------
     list of dict
-        The rows of the first seed that has a name, ``value`` being the mean over the seeds that
-        have a value, and added: ``std``, their sample standard deviation (None of fewer than two),
-        and ``seeds``, each seed's value (None where it has none).
+        The rows of the first seed with each name.  ``value`` is the mean over the seeds with a
+        value; added are ``std``, their sample standard deviation (None for fewer than two), and
+        ``seeds``, each seed's value (None without a value).
     """
     known: dict[str, Mapping[str, Any]] = {}
     values: dict[str, dict[int, float | None]] = {}

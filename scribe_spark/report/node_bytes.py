@@ -18,16 +18,16 @@ from scribe_spark.report.style import in_order, system_styles
 from scribe_spark.report.svg import PageFigure, new_figure, svg_element
 from scribe_spark.report.text import PERCENT, as_bytes, as_percent, as_text
 
-#: Direction -> what a node does.
+#: Direction -> the verb for it.
 _DIRECTIONS = {"up": "sends", "down": "receives"}
 
-#: Bars that are the same for all nodes have no name of a part.
+#: The name of the part for bars of all nodes.
 _ALL = ""
 
 _PALE = 0.45
 _ROW, _GAP, _TOP, _BOTTOM = 0.2, 0.12, 0.1, 0.45  # inches
 _WIDTH, _RIGHT = 4.5, 1.05
-#: Characters of a label beside a bar; longer ones are cut.
+#: The greatest number of characters of a label beside a bar; longer ones are cut.
 _LONGEST = 30
 
 
@@ -54,14 +54,14 @@ class _Bar:
 def draw_node_bytes(
     distributions: pd.DataFrame, by_part: pd.DataFrame | None
 ) -> Iterator[PageFigure]:
-    """Yield the figures of a run whose messages have a size; none of other runs.
+    """Yield the figures of a run whose messages have a size; nothing for other runs.
 
     Parameters
     ----------
     distributions : DataFrame
         ``system, measure, value, count``.
     by_part : DataFrame or None
-        `schemas.BY_PART`, of runs with classes or regions.
+        The table `by_part` of runs with classes or regions.
     """
     if "measure" not in distributions:
         return
@@ -92,7 +92,7 @@ def _mean(of: Histogram | None) -> float:
 
 
 def _by_class(by_part: pd.DataFrame | None, direction: str) -> list[_Bar]:
-    """Return the bars of each system and class; none of runs without classes."""
+    """Return the bars of each system and class; empty without classes."""
     if by_part is None:
         return []
     rows = by_part[by_part["by"] == "class"]

@@ -1,4 +1,4 @@
-"""The published numbers beside those of two overlays: perfect tables, and tables of arrivals."""
+"""The published numbers beside the measured ones of two overlays: perfect tables, and arrivals."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from typing import Any
 from scribe_spark.report.comparison import Difference, difference
 from scribe_spark.report.text import as_text, is_number, readable
 
-#: What each overlay is called, and the experiment (`config.EXPERIMENTS`) that is run over it.
+#: The name of each overlay, and its experiment (`config.EXPERIMENTS`).
 OVERLAYS = {"perfect": "main", "arrivals": "arrivals"}
 
 
 @dataclass(frozen=True)
 class PublishedNumber:
-    """A published number and what was measured over each overlay.
+    """A published number, and the measured ones over each overlay.
 
     Attributes
     ----------
     name, what : str
         The metric, and its name for readers.
     paper : str
+        The published value.
     measured : dict of str to str
-        By the overlay; empty where it was not measured.
+        The measured value by overlay; empty without a measurement.
     differences : dict of str to Difference or None
+        The difference by overlay.
     """
 
     name: str
@@ -35,12 +37,14 @@ class PublishedNumber:
 
     @property
     def met_by(self) -> tuple[str, ...]:
-        """The overlays that meet it within :data:`~.comparison.NOTABLE` per cent."""
+        """The overlays that reach the published number within :data:`~.comparison.NOTABLE` per
+        cent.
+        """
         return tuple(o for o, d in self.differences.items() if d is not None and not d.notable)
 
     @property
     def verdict(self) -> str:
-        """Such as ``arrivals only``."""
+        """The result in words, for example ``arrivals only``."""
         met = self.met_by
         if len(met) == len(OVERLAYS):
             return "both"
@@ -48,16 +52,16 @@ class PublishedNumber:
 
 
 def published_numbers(metrics: Iterable[Mapping[str, Any]]) -> list[PublishedNumber]:
-    """Every number that is published of the experiment and can be compared, in the paper's order.
+    """Return every published number of the experiment that can be compared, in the paper's order.
 
-    Numbers that parameters of the network were fitted to, and those of the network alone, are left
-    out: they do not depend on the overlay.  So are those that the paper has as 0.
+    Numbers to which parameters of the network were fitted, and numbers of the network alone, are
+    left out, as they do not depend on the overlay.  Numbers that are 0 in the paper are left out,
+    too.
 
     Parameters
     ----------
     metrics : iterable of mapping
-        ``metrics.json`` of ``make paper``; without runs over both overlays there is nothing to
-        compare.
+        ``metrics.json`` of ``make paper``; without runs over both overlays, the result is empty.
     """
     by_overlay: dict[str, dict[str, Mapping[str, Any]]] = {overlay: {} for overlay in OVERLAYS}
     for metric in metrics:
@@ -89,6 +93,6 @@ def _of_trees(name: str) -> bool:
 
 
 def met(numbers: Iterable[PublishedNumber]) -> dict[str, int]:
-    """Return how many numbers each overlay meets."""
+    """Return the number of published numbers that each overlay reaches."""
     listed = list(numbers)
     return {overlay: sum(overlay in n.met_by for n in listed) for overlay in OVERLAYS}

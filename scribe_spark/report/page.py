@@ -1,7 +1,7 @@
-"""The report page: one self-contained HTML file, filled from a template.
+"""The report page: one self-contained HTML file from a template.
 
-Values come from users (paths, names) and are escaped by the template; only the drawings, which are
-made here, enter it as markup.
+Values come from users (paths, names), so the template escapes them; only the drawings, which are
+made here, are inserted as markup.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.text import PERCENT, is_number
 from scribe_spark.report.tree_figures import RunTrees, tree_figures
 
-#: What every page says about its figures.
+#: The text of every page about its figures.
 HOW_TO_READ = (
     "Point at a figure or touch it to read its values, or choose it with the Tab key and use the "
     "arrow keys."
@@ -64,14 +64,14 @@ class Report:
 
 @dataclass(frozen=True)
 class Latency:
-    """Deliveries of a run by their latency.
+    """The deliveries of a run by their latency.
 
     Attributes
     ----------
     counts : DataFrame
         ``system, unit, value, count``: deliveries by their latency, rounded up to whole `unit`.
     expected : mapping of str to float
-        System -> members that are to get the message, over all groups.
+        System -> the number of expected receivers, over all groups.
     """
 
     counts: pd.DataFrame
@@ -130,7 +130,7 @@ def render(
         *([] if by_size is None else [(TIME, by_size)]),
         *((GROUPS, one) for one in ([] if trees is None else tree_figures(trees))),
     ]
-    if tables is not None:  # links to other tables would lead nowhere
+    if tables is not None:  # without links to missing tables
         figures = [(section, one.with_tables(tables)) for section, one in figures]
     compared_rows = sections(without_latencies(without_failures(metrics)))
     rows = [row for section in compared_rows for row in section.rows]
@@ -218,7 +218,7 @@ def _heading(manifest: Mapping[str, Any], is_paper: bool) -> str:
 
 
 def fill_template(template: str, **values: Any) -> str:
-    """Fill a template; every value but markup is escaped."""
+    """Fill a template; every value except markup is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

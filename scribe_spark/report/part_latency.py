@@ -25,12 +25,12 @@ _WIDTH, _CHART = 4.5, 1.55  # inches
 
 
 def draw_part_latencies(counts: pd.DataFrame) -> Iterator[PageFigure]:
-    """Yield a figure for classes and one for regions, as far as a run has them.
+    """Yield a figure for classes and one for regions, if a run has them.
 
     Parameters
     ----------
     counts : DataFrame
-        :data:`COLUMNS`: deliveries by their latency, rounded up to whole ms.
+        The columns :data:`COLUMNS`: deliveries by their latency, rounded up to whole ms.
     """
     for by, rows in counts.groupby("by", sort=True):
         yield _figure(str(by), rows)

@@ -24,9 +24,9 @@ class PartsTable:
     by : str
         ``class`` or ``region``.
     systems : tuple of str
-        Labels, by which columns are grouped.
+        The labels by which columns are grouped.
     rows : list of (str, list of str)
-        A part, and its cells: of each system the percentiles.
+        A part, and its cells: the percentiles of each system.
     """
 
     by: str
@@ -35,12 +35,12 @@ class PartsTable:
 
 
 def parts_tables(by_part: pd.DataFrame | None) -> list[PartsTable]:
-    """Return a table for classes and one for regions, as far as there are such.
+    """Return a table for classes and one for regions, if the run has them.
 
     Parameters
     ----------
     by_part : DataFrame or None
-        `schemas.BY_PART`, at least the columns :data:`COLUMNS`; None in runs without parts.
+        The table `by_part`, with at least the columns :data:`COLUMNS`; None without parts.
     """
     if by_part is None:
         return []

@@ -30,7 +30,7 @@ def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def settings(manifest: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
-    """Return each setting, its value, and whether the user gave it."""
+    """Return each setting, its value, and True if the user has set it."""
     given = redacted(_flat(as_mapping(manifest.get("config"))))
     resolved = redacted(_flat(as_mapping(manifest.get("resolved"))))
     shown = with_preset({**given, **resolved})
@@ -47,7 +47,7 @@ def origin(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def phases(manifest: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return name, seconds and rows of each phase."""
+    """Return the name, the seconds and the rows of each phase."""
     return [
         (
             as_text(phase.get("name")),
@@ -66,12 +66,12 @@ def _phase_list(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """The value, if it is a mapping; else an empty one."""
+    """Return the value if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def _flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Keys of inner mappings joined by dots."""
+    """Return a nested mapping as one whose keys are joined by dots."""
     flat: dict[str, Any] = {}
     for key, value in nested.items():
         inner = isinstance(value, Mapping)

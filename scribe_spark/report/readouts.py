@@ -1,9 +1,9 @@
-"""Values under the pointer, a finger or the keys: parts of a drawing that say what they are.
+"""Values under the pointer, a finger or the keys: parts of a drawing with descriptions.
 
-A spot is a group of an area that nothing is drawn in and of words that are hidden.  A rule of the
-style sheet shows the words while the pointer is over the area, and after a touch, which gives the
-spot the focus.  So it works in the page and in the SVG file alone, and prints as if it were not
-there.  Arrow keys move the focus from spot to spot by a script of the page (``template.html``).
+A spot is a group with an invisible area and hidden words.  A rule of the style sheet shows the
+words while the pointer is over the area, and after a touch, which gives the spot the focus.  So it
+works in the page and in a single SVG file, and does not change a print.  A script of the page
+(``template.html``) moves the focus from spot to spot by the arrow keys.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Of every drawing; sizes are of its own units.
+#: The style sheet of every drawing; sizes are in its own units.
 STYLE = (
     ".spot .told { visibility: hidden; pointer-events: none; }"
     " .spot:hover .told, .spot:focus .told { visibility: visible; }"
@@ -35,35 +35,35 @@ STYLE = (
 )
 
 _SIZE, _LEADING, _PADDING = 6.5, 8.4, 3.0
-#: Mean width of a character, in sizes of the font; a box that is too wide does no harm.
+#: The assumed width of a character, in font sizes; a box may be too wide.
 _CHARACTER = 0.59
 _SWATCH = 8.0
-#: Longer lines of words are cut.
+#: The greatest number of characters of a line; longer ones are cut.
 _MOST_CHARACTERS = 52
-#: Narrower areas cannot be pointed at.
+#: The least width of an area at which a user can point.
 _NARROWEST = 2.4
 
-#: Rows of the table of a figure's values; of more, evenly chosen ones are kept.
+#: The greatest number of rows of a figure's table; of more, rows at even distances are kept.
 MOST_ROWS = 1_000
 
-#: A line of words, and the colour of what it is about (empty: none).
+#: A line of words, and the colour of its subject (empty: none).
 Words = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Spot:
-    """A part of a drawing that tells what it is; all in the drawing's own units.
+    """A part of a drawing with a description, in the drawing's own units.
 
     Attributes
     ----------
     area : str
-        Attributes of the element that is pointed at, its name first: ``circle cx="3" ...``.
+        The name and the attributes of the element under the pointer: ``circle cx="3" ...``.
     x, y : float
-        Where the words are: right of `x`, or left of it where there is no room.
+        The position of the words: right of `x`, or left of it if there is no space.
     words : sequence of (str, str)
         Lines, each with a colour.
     marks : str
-        Elements that are shown with them.
+        Elements that are shown with the words.
     """
 
     area: str
@@ -74,7 +74,7 @@ class Spot:
 
 
 def spot_svg(spot: Spot, width: float, height: float) -> str:
-    """A spot of a drawing of this size as an element.
+    """Return a spot of a drawing of this size as an element.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def spot_svg(spot: Spot, width: float, height: float) -> str:
 
 
 def coordinate(value: float) -> str:
-    """A coordinate to a tenth of a unit.
+    """Return a coordinate rounded to a tenth of a unit, as text.
 
     Examples
     --------
@@ -132,10 +132,11 @@ class Line:
     Attributes
     ----------
     label : str
-        Empty for the only line.
+        The label; empty for a single line.
     colour : str
+        The colour.
     x : ndarray of float
-        Where values are told; NaN nowhere.
+        The positions at which values are shown; none is NaN.
     at : callable
         ``at(x)`` is the line's value, NaN where it has none.
     """
@@ -160,7 +161,7 @@ def lines_of(series: Mapping[str, pd.Series], looks: Mapping[str, Mapping[str, A
 
 
 def exactly(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """A line's values at points, and nowhere else.
+    """Return a function with a line's values at points, and NaN elsewhere.
 
     Examples
     --------
@@ -179,18 +180,20 @@ def exactly(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 @dataclass(frozen=True)
 class Readout:
-    """The values of all lines at one x, told along an axis.
+    """The values of all lines at one x, shown along an axis.
 
     Attributes
     ----------
     axes : Axes
+        The axes.
     lines : sequence of Line
+        The lines.
     heading : callable
         ``heading(x)``: the first line of words.
     value : callable
-        A value in words.
+        ``value(y)``: a value in words.
     at : callable
-        ``at(x)`` is x as a table has it.
+        ``at(x)`` is x in the form of a table.
     """
 
     axes: Axes
@@ -200,7 +203,7 @@ class Readout:
     at: Callable[[float], Any] = float
 
     def spots(self, figure: Figure) -> Iterator[str]:
-        """Yield upright bands over the axes of a figure that was drawn, one for each x."""
+        """Yield vertical bands over the axes of a drawn figure, one for each x."""
         return _spots(self, figure)
 
     def values(self) -> pd.DataFrame:
@@ -217,15 +220,14 @@ class Readout:
 
 
 def _spots(readout: Readout, figure: Figure) -> Iterator[str]:
-    """Upright bands over the axes of a figure that was drawn, one for each x.
+    """Yield vertical bands over the axes of a drawn figure, one for each x.
 
-    Where the values are closer to one another than can be pointed at, a band has that which is the
-    nearest to its middle.
+    If values are too close to each other to point at, a band has the one nearest to its middle.
 
     Parameters
     ----------
     figure : Figure
-        That of the axes, drawn in points.
+        The figure of the axes, drawn in points.
     """
     axes, scale = readout.axes, 72 / figure.dpi
     width, height = 72 * figure.get_figwidth(), 72 * figure.get_figheight()
@@ -271,7 +273,7 @@ def _spots(readout: Readout, figure: Figure) -> Iterator[str]:
 
 
 def _thinned(x: np.ndarray, at: np.ndarray, left: float) -> tuple[np.ndarray, np.ndarray]:
-    """Of the values in a stretch of the least width the one nearest to its middle."""
+    """Return, of the values in each stretch of the least width, the one nearest to its middle."""
     stretch = np.floor((at - left) / _NARROWEST)
     apart = np.abs(at - left - (stretch + 0.5) * _NARROWEST)
     order = np.lexsort((apart, stretch))

@@ -32,7 +32,7 @@ _AREAS = {
     "area_without": "without it",
 }
 
-#: Measures of look-ups that Pastry has routed.
+#: The measures of lookups that Pastry has routed.
 _ROUTED = {what: (f"parent_lookup_{what}", f"child_lookup_{what}") for what in ("hops", "delay")}
 
 
@@ -43,12 +43,13 @@ class Drawing:
     Attributes
     ----------
     name, title, unit : str
+        The name of its files, the heading, and the unit.
     lines : dict of str to Series
         Label -> values by number of hosts.
     checks : dict of str to str
         Label of a line -> the range of the independent check, such as ``24-39 %``.
     logarithmic : bool
-        Whether numbers of hosts are drawn on a logarithmic axis.
+        True for a logarithmic axis of the numbers of hosts.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Drawing:
 
     @property
     def words(self) -> str:
-        """Tell where each line begins and ends, and what is known of it."""
+        """Return the first and the last value of each line, and its check, in words."""
         return " ".join(self._line(label, line) for label, line in self.lines.items())
 
     def _line(self, label: str, line: pd.Series) -> str:
@@ -74,16 +75,16 @@ class Drawing:
 def render_reference_tree(
     rows: pd.DataFrame, metrics: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]
 ) -> Report:
-    """The page.
+    """Draw the figures and write the page.
 
     Parameters
     ----------
     rows : DataFrame
-        `schemas.REFERENCE_TREE`.
+        The table `reference_tree`.
     metrics : sequence of mappings
-        Of the same, as `metrics.json` has them.
+        The rows of `metrics.json`.
     manifest : mapping
-        As of `render`.
+        The manifest, as in `render`.
     """
     sections = []
     for title, intro, drawings in (
@@ -128,7 +129,7 @@ def render_reference_tree(
 
 
 def _cards(metrics: Sequence[Mapping[str, Any]]) -> list[Card]:
-    """Return a card: how many numbers are in the ranges of the independent check."""
+    """Return a card with the number of values in the ranges of the independent check."""
     checked = [metric for metric in metrics if metric.get("check")]
     if not checked:
         return []
@@ -137,11 +138,11 @@ def _cards(metrics: Sequence[Mapping[str, Any]]) -> list[Card]:
     return [Card(title, f"{inside} of {len(checked)}", what, "#0072b2")]
 
 
-# --- what is drawn
+# --- the drawings
 
 
 def _papers(rows: pd.DataFrame) -> list[Drawing]:
-    """Figures 3 and 4, of the least number of children there is."""
+    """Return Figures 3 and 4, with the least number of children."""
     events = rows[rows["experiment"] == "events"]
     if not len(events):
         return []
@@ -170,7 +171,7 @@ def _papers(rows: pd.DataFrame) -> list[Drawing]:
 
 
 def _conjectured(rows: pd.DataFrame) -> list[Drawing]:
-    """Areas and hosts above the bound, a line for each number of children."""
+    """Return areas and hosts above the bound, with a line for each number of children."""
     events = rows[rows["experiment"] == "events"]
     if events["children"].nunique() < 2:
         return []
@@ -192,7 +193,7 @@ def _conjectured(rows: pd.DataFrame) -> list[Drawing]:
 
 
 def _large(rows: pd.DataFrame) -> list[Drawing]:
-    """Degrees, depths and look-ups of large trees."""
+    """Return degrees, depths and lookups of large trees."""
     large = rows[rows["experiment"] == "scaling"]
     found = []
     for c, mine in large.groupby("children"):
@@ -233,9 +234,10 @@ def _large(rows: pd.DataFrame) -> list[Drawing]:
 
 
 def _area(rows: pd.DataFrame) -> pd.DataFrame:
-    """Areas of both kinds of event as one measure: in both, a tree with the host and one without.
+    """Return the areas of both kinds of event as one measure: in both, trees with and without the
+    host.
 
-    Of a large tree few events are played, so their mean is of all.
+    A large tree has few events, so their mean is over both kinds.
     """
     of_events = rows["measure"].isin(["area.connection", "area.disconnection"])
     return rows[of_events].assign(measure="area")
@@ -246,14 +248,14 @@ def _of_measure(rows: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def _means(rows: pd.DataFrame, measure: str) -> pd.Series:
-    """Mean of a measure, by number of hosts."""
+    """Return the mean of a measure, by number of hosts."""
     mine = _of_measure(rows, measure)
     total = (mine["value"] * mine["count"]).groupby(mine["hosts"]).sum()
     return total / mine["count"].groupby(mine["hosts"]).sum()
 
 
 def _shares(rows: pd.DataFrame) -> pd.DataFrame:
-    """The share of hosts of each degree (columns), by number of hosts."""
+    """Return the share of hosts of each degree (columns), by number of hosts."""
     counts = _of_measure(rows, "degree").pivot_table(
         index="hosts", columns="value", values="count", aggfunc="sum", fill_value=0
     )
@@ -261,7 +263,7 @@ def _shares(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bounds(text: str) -> tuple[float, float]:
-    """The bounds of a range such as ``24-39 %``, with what would be rounded to them."""
+    """Return the bounds of a range such as ``24-39 %``, widened by half a unit for rounding."""
     bounds = check_range(text.removesuffix(" %"))
     assert bounds is not None
     scale = 0.01 if text.endswith("%") else 1.0
@@ -269,7 +271,7 @@ def _bounds(text: str) -> tuple[float, float]:
 
 
 def draw_lines(drawing: Drawing) -> Drawn:
-    """The drawing as an ``<svg>`` element."""
+    """Return the drawing as an ``<svg>`` element."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     with new_figure(4.6, 2.7) as figure:

@@ -1,6 +1,6 @@
-"""The curves of a figure: one for each system and measure that it shows.
+"""The curves of a figure: one for each of its systems and measures.
 
-The systems are those of the registry (`systems`), and any other that has data.
+The systems are those of the registry (`systems`), and any other system with data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scribe_spark.systems import UNICAST, all_systems, find_system
 #: The `system` of rows that are the same for all systems.
 ALL_SYSTEMS = "all"
 
-#: What curves are called by their measure, where a figure shows several of one system.
+#: The names of curves by measure, if a figure shows several measures of one system.
 _MEASURE_LABELS = {"rad": "RAD", "rmd": "RMD"}
 
 
@@ -28,10 +28,11 @@ class Series:
     Attributes
     ----------
     label : str
+        The label.
     system, measure : str
-        Which rows of the distributions it shows.
+        The key of its rows in the distributions.
     inset_only : bool
-        It would leave the axes of the figure proper, so it is drawn in the inset only.
+        True if it is drawn in the inset only, as it would leave the axes of the main figure.
     """
 
     label: str
@@ -46,9 +47,9 @@ class Series:
 
 
 def series_of(spec: FigureSpec, distributions: pd.DataFrame) -> tuple[Series, ...]:
-    """The curves of a figure: the paper's, then those of systems that the paper does not have.
+    """Return the curves of a figure: the paper's, then those of other systems.
 
-    The paper's are there even without data.
+    The paper's curves are included even without data.
     """
     if spec.measures == ("group_size",):
         return (Series("Group size", ALL_SYSTEMS, "group_size"),)
@@ -86,7 +87,7 @@ def measure_in_words(measure: str) -> str:
 
 
 def _lower(words: str) -> str:
-    """Return words that go on in a sentence; an abbreviation stays as it is."""
+    """Return words for the middle of a sentence; an abbreviation stays as it is."""
     return words if words[:2].isupper() else words[:1].lower() + words[1:]
 
 
@@ -107,7 +108,7 @@ def _is_unicast(system: str) -> bool:
 
 
 def _other_systems(spec: FigureSpec, distributions: pd.DataFrame) -> list[str]:
-    """The systems with data of a figure that are in no figure of the paper's."""
+    """Return the systems with data of a figure that are in no figure of the paper."""
     if not set(COLUMNS) <= set(distributions.columns):
         return []
     rows = distributions[distributions["figure"].astype(str) == spec.number]

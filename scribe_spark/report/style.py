@@ -1,6 +1,6 @@
 """The style of all drawings: colours, dashes, sizes, and numbers on axes.
 
-A system has one colour and one marker in all figures, and one label (`systems.System`).  Where a
+A system has one colour and one marker in all figures, and one label (`systems.System`).  If a
 figure shows two measures of a system, the first is solid and the second dashed.
 """
 
@@ -11,14 +11,14 @@ from typing import Any
 
 from scribe_spark.systems import all_systems
 
-#: Colours of curves that are of no system; the first are those of Okabe and Ito, safe for the
-#: colour-blind.
+#: The colours of curves that belong to no system; the first are those of Okabe and Ito, which
+#: colour-blind readers can distinguish.
 _COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7"),
     *("#000000", "#E69F00", "#56B4E9", "#7F7F7F"),
 )
 
-#: The dashes that tell a second measure from the first.
+#: The dashes of a second measure.
 DASHED = (0, (5, 1.6))
 
 _DASHES: tuple[Any, ...] = (
@@ -29,7 +29,7 @@ _DASHES: tuple[Any, ...] = (
     (0, (3, 1.2, 1, 1.2, 1, 1.2)),
 )
 
-#: Colours of systems in the order of their registry; those of users come after the package's.
+#: The colours of systems in the order of their registry; users' systems come after the package's.
 _SYSTEM_COLOURS = (
     *("#0072B2", "#56B4E9", "#009E73", "#8DB600", "#8C564B"),  # Scribe, its variants, one tree
     *("#D55E00", "#E69F00", "#CC79A7", "#6A3D9A"),  # its peers
@@ -37,11 +37,12 @@ _SYSTEM_COLOURS = (
     *("#C2185B", "#00868B", "#B8860B"),
 )
 
-#: No common divisor with the number of colours: 126 systems differ in colour or marker.
+#: Their number has no common divisor with that of the colours: 126 systems differ in colour or
+#: marker.
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
-#: Colour and width of the edges of a tree by the depth of the child, from 1; the last of all deeper
-#: ones, too.
+#: The colour and the width of a tree's edges by the depth of the child, from 1; the last one is
+#: also for deeper edges.
 DEPTHS: tuple[tuple[str, float], ...] = (
     ("#8b1a1a", 1.7),
     ("#d55e00", 1.3),
@@ -50,7 +51,7 @@ DEPTHS: tuple[tuple[str, float], ...] = (
     ("#9a86b8", 0.7),
 )
 
-#: matplotlib's settings, whatever the user's are.
+#: matplotlib's settings, in place of the user's.
 RC = {
     "svg.hashsalt": "scribe_spark",  # ids are equal in every run
     "svg.fonttype": "none",  # text stays text: it can be selected, searched and read aloud
@@ -89,18 +90,18 @@ def marked_style(number: int) -> dict[str, Any]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Return systems in the order of the registry; those that are not registered last, by name."""
+    """Return systems in the order of the registry, then unregistered ones by name."""
     there, registered = {*names}, [system.name for system in all_systems()]
     return [name for name in registered if name in there] + sorted(there - {*registered})
 
 
 def system_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return colour and marker of each system: the same in all figures.
+    """Return the colour and the marker of each system, the same in all figures.
 
     Parameters
     ----------
     names : iterable of str
-        The systems of a page; those that nothing is registered for are numbered by name.
+        The systems of a page; unregistered ones are numbered by name.
     """
     registered = [system.name for system in all_systems()]
     numbers = registered + sorted(set(names) - set(registered))
@@ -115,17 +116,17 @@ def system_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def spaced_markers(number: int) -> tuple[float, float]:
-    """Return where a long curve has markers: the first and the distance, in axes' diagonals."""
+    """Return the first marker of a long curve and the distance of markers, in axes' diagonals."""
     return 0.02 + 0.03 * (number % 5), 0.17
 
 
 def depth_style(depth: int) -> tuple[str, float]:
-    """Colour and width of the edges to nodes of a depth, from 1."""
+    """Return the colour and the width of the edges to nodes of a depth, from 1."""
     return DEPTHS[min(depth, len(DEPTHS)) - 1]
 
 
 def short_number(value: float) -> str:
-    """A number with few digits on an axis: 1, 10, 2.5k, 1M."""
+    """Return a number with few digits for an axis: 1, 10, 2.5k, 1M."""
     for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:g}{suffix}"

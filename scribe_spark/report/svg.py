@@ -1,4 +1,4 @@
-"""matplotlib figures as ``<svg>`` elements, and the same as PNG and as a table.
+"""matplotlib figures as ``<svg>`` elements, as PNG and as tables.
 
 Equal data give equal bytes: ids are salted with a constant and no date is written.
 """
@@ -21,7 +21,7 @@ from scribe_spark.report.style import RC
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.figure import Figure
 
-#: The words of a mark stay legible where a curve runs under them.
+#: An outline that keeps the words of a mark legible over a curve.
 _HALO = 'g[id*="-mark-"] text { paint-order: stroke; stroke: #fff; stroke-width: 2px; }'
 
 #: Dots per inch of a PNG: a drawing is 900 dots wide.
@@ -34,8 +34,9 @@ class Drawn(str):
     Attributes
     ----------
     figure : Figure
+        The matplotlib figure.
     values : DataFrame
-        The values that the figure shows.
+        The values in the figure.
     """
 
     figure: Figure
@@ -71,13 +72,13 @@ class PageFigure:
     name, title : str
         The name of its files, and the heading.
     drawing : str
-        An ``<svg>`` element; of a matplotlib figure a `Drawn`.
+        An ``<svg>`` element; a `Drawn` for a matplotlib figure.
     caption, words : str
-        What is drawn, and the values in sentences.
+        The caption, and the values in sentences.
     unit : str
-        Unit behind the heading; empty where the axes name it.
+        The unit behind the heading; empty if the axes name it.
     tables : tuple of str
-        The tables of the folder that the values come from.
+        The tables of the folder with the values.
     """
 
     name: str
@@ -89,7 +90,7 @@ class PageFigure:
     tables: tuple[str, ...] = ()
 
     def with_tables(self, tables: Collection[str]) -> PageFigure:
-        """Return the figure with links to none but the given tables."""
+        """Return the figure with links to the given tables only."""
         return replace(self, tables=tuple(name for name in self.tables if name in tables))
 
     @property
@@ -106,7 +107,7 @@ class PageFigure:
 
 
 def figure_files(figures: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of every file of figures: SVG, and PNG and CSV where there are such.
+    """Yield the name and the content of every file of figures: SVG and, if they exist, PNG and CSV.
 
     Parameters
     ----------
@@ -124,7 +125,7 @@ def figure_files(figures: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
 def new_figure(width: float, height: float) -> Iterator[Figure]:
     """Yield an empty figure (sizes in inches) in the style of all pages, drawn as SVG.
 
-    The style holds inside the ``with``, whatever the user's matplotlibrc says.
+    Inside the ``with`` block, the style replaces the user's matplotlibrc.
     """
     from matplotlib import style
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -145,17 +146,18 @@ def svg_element(
     values: pd.DataFrame | None = None,
     spots: Callable[[], Iterable[Spot]] = tuple,
 ) -> Drawn:
-    """The figure as an ``<svg>`` element that can be a file or one of several in a page.
+    """Return the figure as an ``<svg>`` element, for a file or for a page with several.
 
     Parameters
     ----------
     figure : Figure
+        The matplotlib figure.
     name : str
-        Prefix of all ids, so that those of two figures never meet.
+        The prefix of all ids, so that ids of two figures differ.
     heading, words : str
         Title and description: the text alternative.
     readouts : sequence of Readout
-        Values that are shown under the pointer; of two over one another the last is seen.
+        Values that are shown under the pointer; of overlapping ones, the last is visible.
     values : DataFrame, optional
         The values as a table; by default those of the first of `readouts`.
     spots : callable
@@ -180,7 +182,7 @@ def svg_element(
 def plain_svg(
     name: str, heading: str, words: str, size: tuple[float, float], body: Iterable[str]
 ) -> str:
-    """Elements that are there already as an ``<svg>`` element, as :func:`svg_element`.
+    """Return existing elements as an ``<svg>`` element, as :func:`svg_element` does.
 
     Parameters
     ----------
@@ -196,7 +198,7 @@ def plain_svg(
 
 
 def _alternative(name: str, heading: str, words: str) -> str:
-    """The end of the first tag, the text alternative, and the style sheet."""
+    """Return the end of the first tag, the text alternative, and the style sheet."""
     title, described = f"{name}-title", f"{name}-words"
     return (
         f'role="img" aria-labelledby="{title} {described}">\n'

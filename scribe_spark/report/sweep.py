@@ -1,7 +1,7 @@
 """The page of a sweep: a small figure for each metric, and the same numbers as a table.
 
-The x axis is the first field with more than one value; each combination of values of the other
-fields is a line.
+The x axis is the first setting with more than one value; each combination of values of the other
+settings is a line.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 _MOST_CARDS, _MOST_OPEN = 6, 6
 _COLOUR = "#0072b2"
-_DECADES = 2  # an axis over this many or more is logarithmic
-_TICKS = 7  # up to this many values, each has its tick
+_DECADES = 2  # an axis over at least this number of decades is logarithmic
+_TICKS = 7  # up to this number of values, each has its tick
 
 
 @dataclass(frozen=True)
 class _Line:
-    """The points that differ in x only: a label (empty for the only line), and y for each x."""
+    """The points that differ in x only: a label (empty for a single line), and y for each x."""
 
     label: str
     values: list[float | None]
@@ -163,7 +163,7 @@ def _cards(
 
 
 def _typed(settings: Any) -> dict[str, Any]:
-    """Settings with swept ones as they would be typed."""
+    """Return settings in which swept ones have all their values, as a user would write them."""
     given = settings if isinstance(settings, Mapping) else {}
     return {
         name: ", ".join(map(_word, value)) if isinstance(value, list) else value
@@ -229,7 +229,7 @@ def _describe(lines: Sequence[_Line], axis: str, values: Sequence[Any]) -> str:
 
 
 def _style(number: int) -> dict[str, Any]:
-    size = max(3.0, 5.5 - number)  # of lines that run over one another all are seen
+    size = max(3.0, 5.5 - number)  # all of several lines over each other stay visible
     return {**marked_style(number), "markersize": size}
 
 
@@ -265,7 +265,7 @@ def _draw(
 
 
 def _sample(name: str, look: Mapping[str, Any], label: str) -> str:
-    """A line as it looks, for the legend."""
+    """Return a line in its style for the legend."""
     from matplotlib.lines import Line2D
 
     with new_figure(0.42, 0.16) as figure:

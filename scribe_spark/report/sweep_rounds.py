@@ -11,14 +11,14 @@ from scribe_spark.report.series import measure_in_words
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.world import draw_rounds, line_words
 
-#: Points up to which there are such panels; with more, lines cannot be told apart.
+#: The greatest number of points with such panels; more lines cannot be distinguished.
 MOST_LINES = 10
 
 
 def rounds_panels(
     rounds: Mapping[str, pd.DataFrame], measures: Mapping[str, str]
 ) -> list[PageFigure]:
-    """Return a figure for each measure that a round of some point has.
+    """Return a figure for each measure that a round of any point has.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def rounds_panels(
             label: table[measure] if measure in table else pd.Series(float("nan"), table.index)
             for label, table in rounds.items()
         }
-        if measure.startswith("link_stress."):  # not of every round: lines join those that have it
+        if measure.startswith("link_stress."):  # only some rounds have it: lines join these
             lines = {label: line.dropna() for label, line in lines.items()}
         known = {label: line for label, line in lines.items() if line.notna().any()}
         if not known:

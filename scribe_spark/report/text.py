@@ -7,19 +7,19 @@ import re
 from typing import Any, TypeGuard
 
 PERCENT = "\N{NO-BREAK SPACE}%"
-#: In the place of what is not there.
+#: The text for a missing value.
 ABSENT = "\N{EN DASH}"
 
 _ABBREVIATIONS = ("ip", "rad", "rmd", "rdp")
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
-    """Return whether a value is a finite number (true and false are none)."""
+    """Return True for a finite number (but not for true and false)."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def as_text(value: Any) -> str:
-    """A number to four digits, whole numbers in full; a dash for none."""
+    """Return a number to four digits, whole numbers in full; a dash for None."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ABSENT
     if not is_number(value):
@@ -34,7 +34,7 @@ def as_percent(value: float) -> str:
 
 
 def as_bytes(size: float) -> str:
-    """A number of bytes to three digits, in units of 1,000.
+    """Return a number of bytes to three digits, in units of 1,000.
 
     Examples
     --------
@@ -48,26 +48,26 @@ def as_bytes(size: float) -> str:
 
 
 def as_spread(std: Any) -> str:
-    """A standard deviation to three digits; empty for none."""
+    """Return a standard deviation to three digits; empty for None."""
     return as_text(float(f"{std:.3g}")) if is_number(std) else ""
 
 
 def _entry(value: Any) -> str:
-    """An entry of a list; of a table in a list its keys and values."""
+    """Return an entry of a list as text; for a table in a list, its keys and values."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {one}" for name, one in value.items()) + "}"
     return str(value)
 
 
 def as_setting(value: Any) -> str:
-    """A setting as it would be typed."""
+    """Return a setting as a user would write it."""
     if isinstance(value, list):
         return ",".join(map(_entry, value)) or ABSENT
     return ABSENT if value is None else str(value)
 
 
 def as_duration(seconds: float) -> str:
-    """Such as ``2 min 5 s``."""
+    """Return a duration such as ``2 min 5 s``."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes:,} min {rest} s" if minutes else f"{seconds:.1f} s"
 

@@ -12,22 +12,22 @@ from scribe_spark.report.svg import PageFigure, plain_svg
 from scribe_spark.report.tree_layers import layers_of
 from scribe_spark.report.tree_map import has_map, map_of
 
-#: Width of a drawing without its legend.
+#: The width of a drawing without its legend.
 _WIDTH = 236.0
 
 
 @dataclass(frozen=True)
 class RunTrees:
-    """The tables that trees are drawn from.
+    """The tables from which trees are drawn.
 
     Attributes
     ----------
     trees : sequence of (str, GroupTree)
-        Each with what it is, such as ``largest group``; in the order in which they are drawn.
+        The trees with their names, such as ``largest group``, in the order of drawing.
     routers, links : DataFrame
-        `schemas.ROUTERS`, `schemas.LINKS`; coordinates may be missing.
+        The tables `routers` and `links`; coordinates may be missing.
     left_out : str
-        What is said of groups that are not drawn; empty for nothing.
+        A sentence about groups that are not drawn; empty if there are none.
     """
 
     trees: Sequence[tuple[str, GroupTree]]
@@ -37,7 +37,7 @@ class RunTrees:
 
 
 def tree_figures(found: RunTrees) -> list[PageFigure]:
-    """Draw trees: over the map of the network, or in layers where it has no coordinates."""
+    """Draw trees over the map of the network, or in layers if it has no coordinates."""
     figures = []
     for what, tree in found.trees:
         if has_map(found.routers):

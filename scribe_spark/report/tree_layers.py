@@ -1,7 +1,7 @@
-"""A group's tree in layers, one for each depth: where the network has no coordinates.
+"""A group's tree in layers, one for each depth, for networks without coordinates.
 
-A small tree is drawn node by node.  In a large one a node is a bar, as wide as its subtree has
-nodes, below that of its parent.
+A small tree is drawn node by node.  In a large one, a node is a bar below its parent's bar; its
+width is the number of nodes in its subtree.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from scribe_spark.report.tree_marks import (
 )
 
 _LEFT, _TOP, _MARGIN = 40.0, 16.0, 10.0
-#: More leaves have no room side by side.
+#: The greatest number of leaves side by side.
 _MOST_LEAVES = 60
-#: Bars that would be narrower are drawn together.
+#: The least width of a bar; narrower ones are drawn together.
 _NARROWEST = 1.6
-#: Narrower ones are left out.
+#: Narrower bars are left out.
 _THINNEST = 0.2
 
 _ROOT = "#f0c808"
 
 
 def layers_of(tree: GroupTree, width: float) -> TreeDrawing:
-    """A tree in layers.
+    """Draw a tree in layers.
 
     Parameters
     ----------
     width : float
-        Of the drawing without its legend, in points.
+        The width of the drawing without its legend, in points.
     """
     leaves, deepest = int((tree.children == 0).sum()), int(tree.depth.max(initial=0))
     small = len(tree) <= MOST_NODES and leaves <= _MOST_LEAVES

@@ -1,8 +1,8 @@
 """A group's tree over the map of the network.
 
-A small tree is drawn node by node at the places of their routers.  Of a large one the edges between
-the same two places (domains; routers where there are none) at the same depth are one line, and
-the dot of a place shows the number of edges that stay in the place.
+A small tree is drawn node by node at the nodes' routers.  In a large one, all edges of one depth
+between the same two places (domains, or routers if there are none) are one line, and the dot of a
+place shows the number of edges inside it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from scribe_spark.report.style import DEPTHS, depth_style
 from scribe_spark.report.text import as_text
 from scribe_spark.report.tree_marks import LEGEND, depth_name, dot, edge, legend, node_words, star
 
-#: Trees of more nodes are drawn by places.
+#: The greatest tree that is drawn node by node; larger ones are drawn by places.
 MOST_NODES = 150
-#: So many lines between places are drawn at one depth.
+#: The greatest number of lines between places at one depth.
 MOST_LINES = 400
 
 _MARGIN = 12.0
@@ -29,19 +29,22 @@ _LAND, _TRANSIT, _LINK = "#edf1f4", "#bcd3ea", "#d0d8df"
 
 
 def has_map(routers: pd.DataFrame) -> bool:
-    """Return whether all routers of a topology have coordinates."""
+    """Return True if all routers of a topology have coordinates."""
     return len(routers) > 0 and bool(routers[["x", "y"]].notna().all(axis=None))
 
 
 @dataclass(frozen=True)
 class TreeDrawing:
-    """A drawn tree: its elements, what it shows, and what it leaves out.
+    """A drawn tree.
 
     Attributes
     ----------
     size : (float, float)
+        Width and height.
     body : list of str
+        Its elements.
     words, note : str
+        A description of the drawing, and of the parts that it leaves out.
     """
 
     size: tuple[float, float]
@@ -51,7 +54,7 @@ class TreeDrawing:
 
 
 class _Map:
-    """The map: places by router and domain, in the units of the drawing."""
+    """The map: coordinates by router and domain, in the units of the drawing."""
 
     def __init__(self, routers: pd.DataFrame, side: float) -> None:
         self.routers = routers.set_index("router").sort_index()
@@ -78,14 +81,14 @@ class _Map:
         return np.searchsorted(self.routers.index.to_numpy(), router)
 
     def place_name(self, place: int) -> str:
-        """Such as ``stub domain 12`` or ``router 7``."""
+        """Return a name such as ``stub domain 12`` or ``router 7``."""
         number = as_text(int(self.place_numbers[place]))
         if not self.has_domains:
             return f"router {number}"
         return f"{'transit' if self.is_transit[place] else 'stub'} domain {number}"
 
     def background(self, links: pd.DataFrame) -> Iterator[str]:
-        """The domains, and the links between transit routers, or all where there are none."""
+        """Draw the domains, and the links between transit routers (all links if there are none)."""
         if self.has_domains:
             for place in np.flatnonzero(~self.is_transit).tolist():
                 at = (
@@ -110,14 +113,14 @@ class _Map:
 
 
 def map_of(tree: GroupTree, routers: pd.DataFrame, links: pd.DataFrame, side: float) -> TreeDrawing:
-    """A tree over the map.
+    """Draw a tree over the map.
 
     Parameters
     ----------
     routers, links : DataFrame
-        `schemas.ROUTERS` with all coordinates, `schemas.LINKS`.
+        The tables `routers` (with all coordinates) and `links`.
     side : float
-        Width of the map in points.
+        The width of the map in points.
     """
     chart = _Map(routers, side)
     draw = _nodes if len(tree) <= MOST_NODES else _places
@@ -127,14 +130,14 @@ def map_of(tree: GroupTree, routers: pd.DataFrame, links: pd.DataFrame, side: fl
     return TreeDrawing((width, height), body, _lengths(tree, chart), note)
 
 
-#: Elements that are drawn, and the spots over all of them.
+#: Drawn elements, and the spots over all of them.
 _Drawn = tuple[list[str], list[str]]
 
 
 def _nodes(
     tree: GroupTree, chart: _Map, size: tuple[float, float]
 ) -> tuple[_Drawn, list[tuple[str, str]], str]:
-    """A small tree, node by node."""
+    """Draw a small tree node by node."""
     x, y = _scattered(tree, chart)
     drawn, spots = [], []
     for index in sorted(tree.below.tolist(), key=lambda i: -tree.depth[i]):
@@ -151,7 +154,7 @@ def _nodes(
         router = f"router {tree.router[index]}"
         where = f"{router}, {place}" if chart.has_domains else router
         words = [*node_words(tree, index, int(children[index])), (where, "")]
-        # the path to the root is drawn while the node is pointed at
+        # the path to the root is visible while the pointer is at the node
         marks = f'<path d="M{way}" style="stroke-width:1.6"/>' if len(path) > 1 else ""
         area = f'circle cx="{coordinate(here[0])}" cy="{coordinate(here[1])}" r="4.5"'
         spots.append(spot_svg(Spot(area, here[0] + 4, here[1] + 6, words, marks), *size))
@@ -165,7 +168,7 @@ def _nodes(
 def _places(
     tree: GroupTree, chart: _Map, size: tuple[float, float]
 ) -> tuple[_Drawn, list[tuple[str, str]], str]:
-    """A large tree, by places."""
+    """Draw a large tree by places."""
     # 1. A line for all edges of one depth between two places
     below, drawn = tree.below, list[str]()
     at = chart.place[chart.index(tree.router)]
@@ -228,7 +231,7 @@ def _places(
 
 
 def _scattered(tree: GroupTree, chart: _Map) -> tuple[np.ndarray, np.ndarray]:
-    """Place nodes at their router; those of one router in a ring around it."""
+    """Place nodes at their router; nodes of one router are in a ring around it."""
     at = chart.index(tree.router)
     x, y = chart.x[at].copy(), chart.y[at].copy()
     for router in np.unique(at).tolist():
@@ -242,7 +245,7 @@ def _scattered(tree: GroupTree, chart: _Map) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ground(chart: _Map) -> list[tuple[str, str]]:
-    """The map's part of the legend."""
+    """Return the map's part of the legend."""
     link = f'<path d="M-4 0H4" stroke="{_LINK}" stroke-width="1"/>'
     if not chart.has_domains:
         return [(link, "link")]

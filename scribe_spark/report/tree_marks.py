@@ -16,19 +16,19 @@ INK = "#1c2024"
 #: Width of the legend.
 LEGEND = 108.0
 
-#: How words in a drawing look.
+#: The style of words in a drawing.
 TEXT = f'font-family="DejaVu Sans, Verdana, Arial, sans-serif" font-size="7" fill="{INK}"'
 
 
 def dot(x: float, y: float, member: bool) -> str:
-    """A member, or a forwarder."""
+    """Return the mark of a member, or of a forwarder."""
     at = f'cx="{coordinate(x)}" cy="{coordinate(y)}"'
     look = f'fill="{INK}"' if member else f'fill="#fff" stroke="{INK}" stroke-width=".7"'
     return f'<circle {at} r="{1.9 if member else 1.6}" {look}/>\n'
 
 
 def star(x: float, y: float, radius: float = 4.2) -> str:
-    """The root."""
+    """Return the mark of the root."""
     angle = np.pi * np.arange(10) / 5
     reach = np.where(np.arange(10) % 2, 0.45, 1.0) * radius
     points = " ".join(
@@ -39,7 +39,7 @@ def star(x: float, y: float, radius: float = 4.2) -> str:
 
 
 def edge(x: tuple[float, float], y: tuple[float, float], depth: int) -> str:
-    """The edge from a parent to a node of a depth."""
+    """Return the edge from a parent to a node of a depth."""
     colour, width = depth_style(depth)
     path = f"M{coordinate(x[0])} {coordinate(y[0])}L{coordinate(x[1])} {coordinate(y[1])}"
     return f'<path d="{path}" stroke="{colour}" stroke-width="{width:g}"/>\n'
@@ -56,7 +56,7 @@ def node_words(tree: GroupTree, index: int, children: int) -> list[Words]:
 
 
 def legend(tree: GroupTree, left: float, keys: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """The edges by depth, as bars, and what the marks mean."""
+    """Return the legend: the edges by depth as bars, and the meaning of the marks."""
     x, y = left + 8, 16.0
     yield f'<g {TEXT}>\n<text x="{coordinate(x)}" y="{y:g}">edges by depth</text>\n'
     counts = np.bincount(np.minimum(tree.depth[tree.below], len(DEPTHS)), minlength=1)
@@ -82,6 +82,6 @@ def legend(tree: GroupTree, left: float, keys: Iterable[tuple[str, str]]) -> Ite
 
 
 def depth_name(tree: GroupTree, depth: int) -> str:
-    """Such as ``3``, or ``5-7`` of the last where there are deeper nodes."""
+    """Return the name of a depth, such as ``3``, or ``5-7`` for the last one with deeper nodes."""
     deepest = int(tree.depth.max())
     return f"{depth}\N{EN DASH}{deepest}" if depth == len(DEPTHS) < deepest else str(depth)

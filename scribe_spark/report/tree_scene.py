@@ -18,13 +18,13 @@ from scribe_spark.report.readouts import Spot, Words, coordinate, spot_svg
 from scribe_spark.report.svg import PageFigure, plain_svg
 from scribe_spark.report.tree_marks import INK, TEXT, dot, star
 
-#: Trees of so many nodes are neither too small nor too large to show something.
+#: The range of tree sizes that are good for a drawing.
 _NODES = range(8, 41)
 
 _WIDTH, _TOP, _STEP, _MARGIN = 290.0, 14.0, 40.0, 12.0
 _EDGE, _NEW, _DEAD = "#7a858f", "#0072b2", "#c1272d"
 _ORPHAN, _GONE = "#d55e00", "#b9c1c8"
-#: Numbers stay legible where edges run under them.
+#: An outline that keeps numbers legible over edges.
 _HALO = "paint-order:stroke;stroke:#fff;stroke-width:2px"
 
 
@@ -32,16 +32,16 @@ _HALO = "paint-order:stroke;stroke:#fff;stroke-width:2px"
 class Scene:
     """A failure of inner nodes of a tree.
 
-    Frames have the columns ``node, parent, member, root, orphan, alive``.
+    The tables have the columns ``node, parent, member, root, orphan, alive``.
 
     Attributes
     ----------
     group, number : int
         The group, and the round of the failure.
     last : int
-        The round after which the tree is drawn last.
+        The round of the last drawing.
     before, during, after : DataFrame
-        Before the round; after it, with those that died in it; after the last round.
+        Before the round; after it, including nodes that died in it; after the last round.
     """
 
     group: int
@@ -53,21 +53,21 @@ class Scene:
 
     @property
     def is_repaired(self) -> bool:
-        """Return whether no node is an orphan after the last round."""
+        """True if no node is an orphan after the last round."""
         return not self.after["orphan"].any()
 
 
 def scene_of(watched: pd.DataFrame) -> Scene | None:
-    """The failure that is drawn; None where no watched tree lost an inner node.
+    """Return the failure to draw; None if no watched tree lost an inner node.
 
-    One that was repaired, without another failure meanwhile, of a tree that is neither tiny nor
-    large, whose orphans waited for a round at least, in which not the root died, and few others;
-    of those that are alike in this the first one, and the least group.
+    Preferred is a repaired failure, without another failure in between, of a tree of medium size,
+    whose orphans waited for at least a round, in which few nodes but not the root died; of equal
+    ones the first, and of the least group.
 
     Parameters
     ----------
     watched : DataFrame
-        `schemas.WATCHED_TREES`.
+        The table `watched_trees`.
     """
     told = {key: rows for key, rows in watched.groupby(["group", "round", "moment"])}
     struck = sorted((group, number) for group, number, moment in told if moment == "before")
@@ -83,7 +83,7 @@ def _scene(told: dict[tuple, pd.DataFrame], group: int, number: int) -> Scene:
     before, during = (told[group, number, moment][_COLUMNS] for moment in ("before", "after"))
     last = number
     while told[group, last, "after"]["orphan"].any() and (group, last + 1, "after") in told:
-        # the dead are told of the round of their death
+        # dead nodes are listed in the round of their death
         last += 1
     after = told[group, last, "after"][_COLUMNS]
     if not (during["orphan"] & during["alive"]).any():  # repaired in the round itself
@@ -163,7 +163,7 @@ def _after_words(scene: Scene) -> str:
 
 
 def _nodes(numbers: Sequence[int]) -> str:
-    """Such as ``Nodes 3, 17 and 25``."""
+    """Return words such as ``Nodes 3, 17 and 25``."""
     words = [str(int(number)) for number in numbers]
     if len(words) == 1:
         return f"Node {words[0]}"
@@ -171,9 +171,9 @@ def _nodes(numbers: Sequence[int]) -> str:
 
 
 def _above(frame: pd.DataFrame, before: pd.DataFrame) -> np.ndarray:
-    """Below which node of the frame each is drawn, by index: that of an orphan is its last parent.
+    """Return the index of the node above each node in the drawing: for an orphan, its last parent.
 
-    -1 for those without one; a circle, which orphans' last parents could make, is cut.
+    It is -1 without one; circles, which the last parents of orphans could form, are cut.
     """
     index = {int(node): place for place, node in enumerate(frame["node"])}
     last = dict(zip(before["node"], before["parent"], strict=True))
@@ -193,7 +193,7 @@ def _above(frame: pd.DataFrame, before: pd.DataFrame) -> np.ndarray:
 
 
 def _places(frame: pd.DataFrame, before: pd.DataFrame, order: dict[int, float]) -> dict[int, float]:
-    """Place nodes across, siblings in the order that they have had, new ones last."""
+    """Return horizontal positions; siblings keep their former order, new ones come last."""
     above = _above(frame, before)
     rank = np.array([order.get(int(node), np.inf) for node in frame["node"]])
     by_rank = np.empty(len(frame))
@@ -203,7 +203,7 @@ def _places(frame: pd.DataFrame, before: pd.DataFrame, order: dict[int, float]) 
 
 
 def _depths(above: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Layers: 0 for the root; a node without a place in the tree is in the next one."""
+    """Return the layers: 0 for the root; a node without a position in the tree is in layer 1."""
     depth = np.where(root, 0, 1)
     for _ in range(len(above)):
         further = np.where(above >= 0, depth[above] + 1, depth)
@@ -214,7 +214,7 @@ def _depths(above: np.ndarray, root: np.ndarray) -> np.ndarray:
 
 
 def _cut_off(frame: pd.DataFrame, before: pd.DataFrame) -> list[int]:
-    """The live nodes that have an orphan above them, or are one."""
+    """Return the live nodes that are orphans or below one."""
     above, cut = _above(frame, before), []
     orphan, alive = frame["orphan"].to_numpy(), frame["alive"].to_numpy()
     for place, node in enumerate(frame["node"]):
@@ -229,7 +229,7 @@ def _cut_off(frame: pd.DataFrame, before: pd.DataFrame) -> list[int]:
 def _panel(
     frame: pd.DataFrame, before: pd.DataFrame, order: dict[int, float], named: set[int]
 ) -> tuple[tuple[float, float], list[str]]:
-    """A tree in layers: its size and elements."""
+    """Draw a tree in layers; return its size and elements."""
     frame = frame.sort_values("node").reset_index(drop=True)
     above, places = _above(frame, before), _places(frame, before, order)
     node = frame["node"].to_numpy(dtype=np.int64)
@@ -271,7 +271,7 @@ def _panel(
 
 
 def _kind(row: tuple, is_cut_off: bool, is_known: bool) -> tuple[str, str]:
-    """Return the mark of a node, and the words for it."""
+    """Return the mark of a node, and its description."""
     member = "member" if row.member else "forwarder"  # type: ignore[attr-defined]
     if not row.alive:  # type: ignore[attr-defined]
         return "dead", "died in this round"
@@ -311,7 +311,7 @@ def _mark(kind: str, member: bool, x: float, y: float) -> str:
 
 
 def _labels(labels: list[tuple[int, float, float, str]]) -> Iterator[str]:
-    """Numbers below nodes; where two would meet, one is lower."""
+    """Return numbers below nodes; of two that would overlap, one is lower."""
     yield f'<g {TEXT} text-anchor="middle" style="{_HALO}">\n'
     ends: dict[tuple[int, int], float] = {}
     for depth, x, y, words in sorted(labels):

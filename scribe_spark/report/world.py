@@ -33,12 +33,12 @@ from scribe_spark.report.world_panels import (
 
 _MESSAGES, _LOST = "messages.", "messages.lost "
 _MOST_FREQUENT, _MOST_KINDS = "messages", 5
-_MOST_OPEN = 6  # figures of a section that are seen before it is opened
-_MOST_MARKERS = 30  # rounds up to which each has a marker
+_MOST_OPEN = 6  # the number of visible figures of a section
+_MOST_MARKERS = 30  # up to this number of rounds, each has a marker
 
 
 def _costs(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the means of a round's supersteps, messages and bytes, where nodes are in buckets."""
+    """Return the means of a round's supersteps, messages and bytes, if nodes are in buckets."""
     costs = list(manifest.get("world", {}).get("costs", {}).values())
     if not costs:
         return []
@@ -56,22 +56,22 @@ def render_world(
     latency: Latency | None = None,
     by_part: pd.DataFrame | None = None,
 ) -> Report:
-    """The page of a world.
+    """Draw the figures and write the page of a world.
 
     Parameters
     ----------
     rounds : DataFrame
-        `schemas.ROUNDS`.
+        The table `rounds`.
     manifest : mapping
-        As of `render`.
+        The manifest, as in `render`.
     watched : DataFrame, optional
-        `schemas.WATCHED_TREES`, of a world with groups.
+        The table `watched_trees` of a world with groups.
     latency : Latency, optional
         The deliveries of the last round by their latency.
     by_part : DataFrame, optional
         The measures of each round by class and region: `schemas.ROUNDS_BY_PART`.
     """
-    from scribe_spark.worlds.summary import measures_by_round  # loads Spark
+    from scribe_spark.worlds.summary import measures_by_round  # imported here, as it imports Spark
 
     length = as_mapping(manifest.get("round"))
     table = measures_by_round(rounds)
@@ -141,7 +141,7 @@ def _of_last_round(by_part: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_steady(lines: Mapping[str, pd.Series]) -> bool:
-    """Return whether no line of a panel changes."""
+    """Return True if no line of a panel changes."""
     return all(line.nunique() <= 1 for line in lines.values())
 
 
@@ -167,7 +167,7 @@ def _lines(panel: Panel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Se
 
 def _distribution(table: pd.DataFrame, measure: str) -> pd.Series:
     """Return counts of all rounds by the number at the end of the measures' names; 0 in gaps."""
-    from scribe_spark.worlds.summary import totals_by_number  # loads Spark
+    from scribe_spark.worlds.summary import totals_by_number  # imported here, as it imports Spark
 
     counts = totals_by_number(table, measure)
     return pd.Series(counts).reindex(range(max(counts, default=-1) + 1), fill_value=0.0)
@@ -190,7 +190,7 @@ def _draw(panel: Panel, lines: Mapping[str, pd.Series]) -> PageFigure:
 
 
 def _messages_panel(table: pd.DataFrame) -> Panel:
-    """The kinds of which most messages were sent."""
+    """Return the panel with the most frequent kinds of messages."""
     sent = [name for name in table if name.startswith(_MESSAGES) and not name.startswith(_LOST)]
     most = sorted(sent, key=lambda name: (-table[name].sum(), name))[:_MOST_KINDS]
     kinds = {name: name.removeprefix(_MESSAGES) for name in most}
@@ -219,7 +219,7 @@ def line_words(label: str, line: pd.Series) -> str:
 
 
 def distribution_words(counts: pd.Series, across: str) -> str:
-    """The median and the most of a distribution, given by counts."""
+    """Return the median and the greatest value of a distribution, given by counts, in words."""
     shares = counts.cumsum() / counts.sum()
     median, most = (int((shares >= share).idxmax()) for share in (0.5, 1.0))
     sentence = f"{across[:1].upper()}{across[1:]}"
@@ -236,20 +236,20 @@ def draw_rounds(
     looks: Mapping[str, dict[str, Any]] | None = None,
     unit: str = "",
 ) -> Drawn:
-    """A drawing over the rounds.
+    """Return a drawing over the rounds.
 
     Parameters
     ----------
     lines : mapping of str to Series
-        Label -> values by round; at least one value of each is known.
+        Label -> values by round; each line has at least one value.
     legend : bool
-        Whether labels are in the drawing.
+        True to put labels into the drawing.
     across : str
-        Title of the horizontal axis.
+        The title of the horizontal axis.
     looks : mapping of str to dict, optional
-        Label -> look of a line; the default depends on the number of the line.
+        Label -> style of a line; the default depends on the number of the line.
     unit : str
-        Title of the vertical axis.
+        The title of the vertical axis.
     """
     from matplotlib.ticker import MaxNLocator
 

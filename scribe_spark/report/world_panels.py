@@ -1,4 +1,4 @@
-"""The drawings of a world's page over its rounds: a panel for each drawing."""
+"""The drawings of a world's page over its rounds, as panels."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ class Panel:
     Attributes
     ----------
     name, title, unit : str
+        The name of its files, the heading, and the unit.
     measures : dict of str to str
-        Measure -> what its line is called.
+        Measure -> the name of its line.
     every_round : bool
-        Whether a round without a value is a gap in the line; else lines join the rounds that have
-        one.
+        True if a round without a value is a gap in the line; else lines join the rounds with a
+        value.
     across : str
-        Where it is given, a distribution: over all rounds together, by the number that ends the
-        measures' names (``repaired.3``); `measures` has the names without it, `across` says what
-        the number is.
+        If it is set, the panel is a distribution over all rounds together, by the number at the end
+        of the measures' names (``repaired.3``); `measures` has the names without it, and `across`
+        is the meaning of the number.
     systems : mapping of str to str
-        Where lines are of systems: what a line is called -> its system.
+        Name of a line -> its system, if lines belong to systems.
     """
 
     name: str
@@ -69,7 +70,7 @@ PANELS = (
     Panel("lost", "Lost transmissions", "per lookup", {"lookups.lost": "lost"}),
 )
 
-#: What is drawn of every system that lives in a world -> title and unit.
+#: Measure of every system of a world that is drawn -> title and unit.
 _OF_SYSTEMS = {
     "publications.in_time": ("Delivered in time", "deliveries"),
     "publications.late": ("Delivered late", "deliveries"),
@@ -101,12 +102,12 @@ _OF_SYSTEMS = {
 
 
 def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
-    """The panels of several systems side by side; none where Scribe lives alone.
+    """Return the panels of several systems side by side; empty if Scribe is the only system.
 
     Parameters
     ----------
     measures : collection of str
-        Those of the rounds.
+        The measures of the rounds.
     """
     there = {name.removesuffix(".control") for name in measures if name.endswith(".control")}
     systems = in_order(there)
@@ -130,7 +131,7 @@ def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
     )
 
 
-#: Of a world whose publications have a size.
+#: The panels of a world whose publications have a size.
 BYTES_PANELS = (
     Panel(
         "payload-bytes",
@@ -144,7 +145,7 @@ BYTES_PANELS = (
 #: The systems whose links are compared in a world.
 _MULTICASTS = ("scribe", "ip_multicast", "naive_unicast")
 
-#: Of a world with groups.
+#: The panels of a world with groups.
 GROUP_PANELS = (
     Panel(
         "publications",
@@ -272,7 +273,7 @@ GROUP_PANELS = (
     ),
 )
 
-#: Of a world that keeps a reference tree.
+#: The panels of a world with a reference tree.
 TREE_PANELS = (
     Panel(
         "tree-links",

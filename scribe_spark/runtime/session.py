@@ -256,8 +256,8 @@ def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool
     if is_local_master(master):
         settings |= {
             "spark.shuffle.compress": "false",
-            # a task that waits for the host of its HDFS block would wait for ever: nobody offers
-            # the threads of a local master again
+            # a task that waits for the host of its HDFS block would wait for ever, as a local
+            # master offers its threads once
             "spark.locality.wait": "0",
         }
     if nodes <= SMALL:
@@ -267,8 +267,8 @@ def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool
     if enabled("internal_settings"):
         settings |= {
             "spark.sql.artifact.isolation.enabled": "false",
-            # of the classes that Spark generates for its plans it keeps 100; a run has several
-            # hundred, and each that is made again is compiled again
+            # by default Spark keeps 100 of the classes that it generates for plans; a run has
+            # several hundred, and each dropped one is compiled again
             "spark.sql.codegen.cache.maxEntries": "10000",
         }
     if not enabled("release_blocks"):  # then Spark must delete unused data
