@@ -17,8 +17,9 @@ SECTION_TEXTS: dict[str, str] = {
     "backbone) and smaller domains, stubs, at each transit router; the flags from "
     "--transit-domains to --gtitm-quirk describe it.",
     "bandwidth": "Sizes, times and rates of publications; nodes forward copies of a publication. "
-    "Without these flags, each group has one publication, and a copy takes the delay of its "
-    "route. Rates, links and --control-size have an effect only on publications with a size.",
+    "Without these flags, publications have no size, copies take the delay of their routes, and a "
+    "group of a run has one publication. Rates, links and --control-size have an effect only on "
+    "publications with a size.",
     "trees": "Multicast systems. By ip_multicast, routers copy packets; by naive_unicast, the "
     "source sends a copy to each member; the sections below explain other systems. Variants "
     "change Scribe's trees: in bottleneck, overloaded nodes hand children over to siblings; in "

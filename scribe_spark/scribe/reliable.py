@@ -40,7 +40,7 @@ class _Records(AtNodes):
 
 @dataclass
 class _Served(SortedTable):
-    """What children were sent: messages up to place `at`; they need all since round `since`."""
+    """The messages sent to children: those up to `at`; children need all since round `since`."""
 
     at: np.ndarray = field(default_factory=whole_numbers)
     since: np.ndarray = field(default_factory=whole_numbers)
