@@ -48,7 +48,7 @@ class LinksConfig(Section):
     )
     validation: Annotated[Time, _OF_CLOCK] = Field(
         default="0us",
-        description="Time that a node checks a publication before it forwards copies",
+        description="Time that a node needs to check a publication before it forwards copies",
     )
     links: Annotated[Literal["shared", "independent"], _OF_SIZES] = Field(
         default="shared",

@@ -58,7 +58,7 @@ class Paper(Section):
     experiments: Names = Field(
         default=tuple(EXPERIMENTS),
         description="Experiments, separated by commas: main (Sections IV.A to IV.E), small_groups "
-        "(Section IV.F), internet (a power-law topology for the second one of Section IV.A; "
+        "(Section IV.F), internet (a power-law topology in place of the second one of IV.A; "
         "only one seed), arrivals (Sections IV.A to IV.E with nodes that arrive by Pastry's "
         "protocol)",
     )

@@ -157,7 +157,8 @@ class TopologyConfig(Section):
 
     node_routers: Annotated[Location, TakenAs("file")] | None = Field(
         default=None,
-        description="Your own table (node, router): CSV or Parquet [default: random routers]",
+        description="CSV or Parquet table with the router of each node (columns node, router) "
+        "[default: random routers]",
     )
     regions: Annotated[Location, TakenAs("file")] | None = Field(
         default=None,
