@@ -72,7 +72,8 @@ def _play(
         arrived, waiting, sent = waiting, {}, 0
 
         def step(bucket: int, arrived: dict = arrived, superstep: int = superstep) -> Outbox:
-            inbox = merge_inbox(arrived.get(bucket, []))
+            # parts that are merged are freed before the step
+            inbox = merge_inbox(arrived.pop(bucket, ()))
             return program.step(bucket, tables[bucket], inbox, superstep)
 
         played = [one for one in tables if one in arrived or not superstep]
@@ -80,6 +81,7 @@ def _play(
             for to, kind, columns in deliver(bounds, outbox):
                 waiting.setdefault(to, []).append((bucket, kind, columns))
                 sent += count_rows(columns)
+            del outbox  # the last one would stay in memory during the next superstep
         if exchange is not None:
             waiting, sent = _exchanged(exchange, waiting, sent)
         counts.append(sent)
@@ -91,13 +93,12 @@ def _play(
 def _exchanged(exchange: Exchange, waiting: _Waiting, sent: int) -> tuple[_Waiting, int]:
     """Return the messages that arrived for this task's bucket, and the number of all messages."""
     own = exchange.rank
+    received = waiting.pop(own, [])
     away = {
-        to: to_frame([(kind, columns) for _, kind, columns in messages])
-        for to, messages in waiting.items()
-        if to != own
+        to: to_frame([(kind, columns) for _, kind, columns in waiting.pop(to)])
+        for to in list(waiting)
     }
     came, notes = exchange.swap(away, str(sent).encode())
-    received = waiting.get(own, [])
     received += [(one, *named) for one, data in came.items() for named in of_frame(data)]
     return ({own: received} if received else {}), sum(map(int, notes))
 

@@ -256,12 +256,12 @@ class BucketTables:
         folder = layout.folder
 
         def work(exchange: Exchange, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            own, others = _apart(batches, wanted)
+            own, *others = _apart(batches, wanted)
             bucket, found = exchange.rank, list(read_rows(own))
             held = _tables_of(found)
             player = InTask([_readable(held)], exchange, _inbox_of(found))
             del found
-            orchestrate(player, others)
+            orchestrate(player, others.pop())  # nobody else keeps the table in memory
             yield from _rows_of(bucket, player.tables[0], held, folder)
 
         with describe_jobs(layout.spark, name):

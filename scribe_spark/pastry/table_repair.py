@@ -23,6 +23,7 @@ from scribe_spark.pastry.arrivals.wave import Environment, NodeProgram
 from scribe_spark.pastry.states import CELLS, States
 
 _ROWS = 2**14  # the number of nodes whose tables are searched in one step
+_HOLES_AT_ONCE = 2**16  # the number of holes whose rows are searched in one step
 
 #: Kinds of messages; with ``holes`` a node reminds itself of the cells whose entry it removed.
 _QUESTION, _ANSWER, _HOLES = "question", "answer", "holes"
@@ -79,24 +80,36 @@ class RepairTables(NodeProgram):
         for below in range(2):
             hole, entry = self._entries(states, holes, below)
             sent.append(
-                {AT: entry, "asker": node[hole], "below": np.full(len(hole), below)}
-                | {name: holes[name][hole] for name in ("row", "column")}
+                {
+                    AT: entry,
+                    "asker": node[hole].astype(np.int32),
+                    "below": np.full(len(hole), below, dtype=np.int8),
+                    "row": row[hole].astype(np.int16),
+                    "column": column[hole].astype(np.int16),
+                }
             )
-        questions = {name: np.concatenate([part[name] for part in sent]) for name in sent[0]}
+        # a hole has up to 2 * 2**b questions: the parts are freed column by column
+        names = list(sent[0])
+        questions = {name: np.concatenate([part.pop(name) for part in sent]) for name in names}
         return {_QUESTION: questions, _HOLES: holes}
 
     def _entries(self, states: States, holes: Columns, below: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return live entries of the rows with holes, or of the rows `below` them."""
+        """Return live entries of the rows with holes, or of the rows `below` them: int32."""
         row = holes["row"] + below
-        there = np.flatnonzero(row < states.cells.shape[1])
-        entries = states.cells[holes[AT][there] - states.first, row[there]]
-        hole, place = np.nonzero(self.given.is_alive(entries))
-        return there[hole], entries[hole, place].astype(np.int64)
+        there = np.flatnonzero(row < states.cells.shape[1]).astype(np.int32)
+        found = [(there[:0], there[:0])]
+        for start in range(0, len(there), _HOLES_AT_ONCE):
+            some = there[start : start + _HOLES_AT_ONCE]
+            entries = states.cells[holes[AT][some] - states.first, row[some]]
+            hole, place = np.nonzero(self.given.is_alive(entries))
+            found.append((some[hole], entries[hole, place]))
+        hole, entry = (np.concatenate(part) for part in zip(*found, strict=True))
+        return hole, entry
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
         """Name the own entry of the cell, unless it is empty or the asking node."""
         states = self.states(bucket, tables)
-        entry = states.cells[came[AT] - states.first, came["row"], came["column"]].astype(np.int64)
+        entry = states.cells[came[AT] - states.first, came["row"], came["column"]]
         named = np.flatnonzero((entry >= 0) & (entry != came["asker"]))
         some = take(came, named)
         return {
@@ -115,7 +128,7 @@ class RepairTables(NodeProgram):
         came = inbox.get(_ANSWER)
         hole = entry = below = key[:0]
         if came is not None:
-            asked = (came[AT] * width + came["row"]) * base + came["column"]
+            asked = (came[AT].astype(np.int64) * width + came["row"]) * base + came["column"]
             hole = order[np.searchsorted(key[order], asked)]
             entry, below = came["entry"], came["below"]
         helped, offers = np.zeros(size, dtype=bool), []

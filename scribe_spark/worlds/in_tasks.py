@@ -116,7 +116,9 @@ class InTasks:
             reporter, limit = Reporter(report_to), seconds
             if report_to is not None and not reporter.is_heard:
                 limit = min(seconds, UNHEARD)
-            _play(job, player, EventsByRound(events), rounds, limit, reporter, messages)
+            by_round = EventsByRound(events)
+            del events  # the table would stay in memory during all rounds
+            _play(job, player, by_round, rounds, limit, reporter, messages)
             reporter.close()
 
         rows = add(events)
@@ -181,7 +183,7 @@ def _play(
     last, number = None, rounds[0]
     for number in rounds:
         try:
-            done = state.play(number, events.of(number), messages)
+            done = state.play(number, events.take(number), messages)
         except ImpossibleRound as impossible:  # raised before anything is played
             if last is None:
                 words = f"cannot be played: {impossible.what}"

@@ -101,7 +101,7 @@ class OnDriver:
             before = time.monotonic()
             memberships = self._messages(many[number]) if number in many else None
             try:
-                played = self._state.play(number, by_round.of(number), messages, memberships)
+                played = self._state.play(number, by_round.take(number), messages, memberships)
             except ImpossibleRound as impossible:
                 if done:  # the impossible round is refused when it is the first one
                     break

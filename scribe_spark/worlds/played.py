@@ -14,9 +14,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import NO_GROUP
+from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.engine import Columns
 from scribe_spark.engine.on_spark import Costs
+from scribe_spark.engine.packing import take
 from scribe_spark.pastry.lookups import LookupResults
 
 
@@ -101,24 +102,34 @@ def event_columns(events: DataFrame) -> list[Column]:
 
 
 class EventsByRound:
-    """Events by round, from a table with the columns of :data:`EVENT`."""
+    """The events of several rounds, of a table with the columns of :data:`EVENT`."""
 
     def __init__(self, given: pa.Table) -> None:
         rounds = given.column("round").to_numpy()
-        order = np.argsort(rounds, kind="stable")
-        self._rounds = rounds[order]
         event = given.column("event").combine_chunks().dictionary_encode()
-        names = np.array(event.dictionary.to_pylist(), dtype=str)
-        self._columns = {
-            "node": given.column("node").to_numpy()[order],
-            "event": names[event.indices.to_numpy()[order]],
-            "group": given.column("group").fill_null(NO_GROUP).to_numpy()[order],
+        self._names = np.array(event.dictionary.to_pylist(), dtype=str)
+        columns = {
+            "node": given.column("node").to_numpy(),
+            "event": event.indices.to_numpy(),
+            "group": given.column("group").fill_null(NO_GROUP).to_numpy(),
+        }
+        order = np.argsort(rounds, kind="stable")
+        found, starts = np.unique(rounds[order], return_index=True)
+        self._of = {
+            number: take(columns, rows)
+            for number, rows in zip(found.tolist(), np.split(order, starts[1:]), strict=False)
         }
 
-    def of(self, number: int) -> dict[str, np.ndarray]:
-        """Return ``node, event, group`` of a round; node events have the group `NO_GROUP`."""
-        first, last = np.searchsorted(self._rounds, [number, number + 1])
-        return {name: column[first:last] for name, column in self._columns.items()}
+    def take(self, number: int) -> dict[str, np.ndarray]:
+        """Return ``node, event, group`` of a round, and forget them.
+
+        The group is `NO_GROUP` where there is none.
+        """
+        columns = self._of.pop(number, _NO_EVENTS)
+        return {**columns, "event": self._names[columns["event"]]}
+
+
+_NO_EVENTS = {name: whole_numbers() for name in ("node", "event", "group")}
 
 
 def lookup_table(found: LookupResults, number: np.ndarray) -> pa.Table:

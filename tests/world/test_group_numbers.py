@@ -122,7 +122,9 @@ def test_events_are_those_of_nodes_or_of_groups_by_their_names():
     groups = SimpleNamespace(number=np.array([-1, 2]))
     columns = {"node": [0, 1, 2], "event": ["fail", "join", "join"], "group": [None, -1, 2]}
     given = pa.Table.from_pydict({"round": [0, 0, 0], **columns}, to_arrow_schema(EVENT))
-    events = EventsByRound(given).of(0)
+    by_round = EventsByRound(given)
+    events = by_round.take(0)
+    assert not any(len(column) for column in by_round.take(0).values())
     refuse_unknown(0, events, known, groups)
     of_nodes, of_groups = split_events(events, known, groups)
     assert of_nodes.fail.tolist() == [0]
