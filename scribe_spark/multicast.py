@@ -211,7 +211,7 @@ class Multicast:
         return None if self.tree_edges is None else self._made("tree_edges")
 
     def handed_over(self, name: str) -> Table | None:
-        """Return the table ``copies``, ``state`` or ``control`` by its name, or None."""
+        """Return the table ``copies``, ``state`` or ``control``; None if the system has none."""
         return None if getattr(self, name) is None else self._made(name)
 
     def _made(self, name: str) -> Table:

@@ -23,7 +23,7 @@ class LiveTreeConfig(Section):
         default=2,
         ge=2,
         le=MOST_REFERENCE_CHILDREN,
-        description="Reference tree: greatest number of children of a key; 2 is the binary tree",
+        description="Reference tree: greatest number of children of a key in the tree of all keys",
     )
     assignment: Annotated[Literal["pastry", "chord"], Flat("reference_assignment")] = Field(
         default="pastry",

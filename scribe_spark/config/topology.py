@@ -139,8 +139,8 @@ class TopologyConfig(Section):
     )
     gtitm_quirk: Annotated[bool, _OF_TRANSIT_STUB] = Field(
         default=True,
-        description="Draw all transit domains but the first with p_stub and the extent of a stub, "
-        "as the generator GT-ITM does",
+        description="Draw transit domains, except the first, like stubs (p_stub, a square of a "
+        "stub's size), as the generator GT-ITM does",
     )
     power_law_routers: Annotated[int, _OF_POWER_LAW] = Field(
         default=102_639,

@@ -62,12 +62,13 @@ class LiveTreesConfig(Section):
     shed_table: Annotated[Literal["remaining", "whole"], _OF_REMOVER] = Field(
         default="remaining",
         description="Siblings among which a dropped child finds a new parent: those that the node "
-        "still has (remaining), or all that it had at the round's start (whole)",
+        "still has (remaining), or all that it had before it dropped any (whole)",
     )
 
     systems: Names = Field(
         default=(),
-        description="Systems of the world beside Scribe, separated by commas",
+        description="Systems beside Scribe that deliver the publications, separated by commas; the "
+        "name scribe only keeps the round at 30 s or longer",
     )
 
     @field_validator("systems")
@@ -102,7 +103,7 @@ class TreesConfig(LiveTreesConfig):
         default=2,
         ge=2,
         le=MOST_REFERENCE_CHILDREN,
-        description="Reference tree: greatest number of children of a key; 2 is the binary tree",
+        description="Reference tree: greatest number of children of a key in the tree of all keys",
     )
     reference_assignment: Annotated[Literal["pastry", "chord"], _OF_REFERENCE_TREE] = Field(
         default="pastry",

@@ -85,7 +85,7 @@ def is_silent(program: Program) -> bool:
 
 
 def stopped_at(names: Iterable[str]) -> dict[int, str]:
-    """Find the tables that record where buckets stopped; return program index -> table name."""
+    """Return, by the index of a program, the table that names the buckets that stopped at it."""
     found = (re.fullmatch(f"{_STOPPED} ([0-9]+)", name) for name in names)
     return {int(match[1]): match[0] for match in found if match}
 

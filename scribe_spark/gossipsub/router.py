@@ -120,7 +120,7 @@ class Router:
         return key
 
     def _eligible(self, place: np.ndarray, heartbeat: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return peers that may be grafted (rule G5): index of the place, row of the connection."""
+        """Return the peers that may be grafted (rule G5): index into `place`, row of the link."""
         of, row = expand(*self.space.rows(self.connections, place))
         key = self.connections.key[row]
         kept = ~self.mesh.has(key) & ~self.back_off.holds(key, heartbeat)

@@ -103,8 +103,8 @@ class PacketNumber:
     definition : str
         The definition; ``{what}`` stands for the kind of packets.
     of : callable
-        ``of(packets, size)`` returns the number or None, given the histogram of links with packets
-        and the size of the network.
+        ``of(packets, size)`` returns the statistic or None.  ``packets`` is the histogram of the
+        packets on each directed link that has any; ``size`` has the number of directed links.
     """
 
     unit: str

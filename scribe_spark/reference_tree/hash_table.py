@@ -128,7 +128,9 @@ def _check_ids(ring: Ring, tree: ReferenceTree) -> None:
     if not count:
         raise InputError("nodes", count, "must be at least 1")
     if count > 2**bits:
-        raise InputError("nodes", count, f"keys of {bits} bits are {2**bits}")
+        raise InputError(
+            "nodes", count, f"must be at most {2**bits}, the number of keys of {bits} bits"
+        )
     greatest = int(ring.hi[-1]) << 64 | int(ring.lo[-1])
     if greatest >= 2**bits:
         raise InputError("id", greatest, f"must be less than 2**{bits}, the number of keys")

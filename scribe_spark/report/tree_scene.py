@@ -60,9 +60,9 @@ class Scene:
 def scene_of(watched: pd.DataFrame) -> Scene | None:
     """Return the failure to draw; None if no watched tree lost an inner node.
 
-    Preferred is a repaired failure, without another failure in between, of a tree of medium size,
-    whose orphans waited for at least a round, in which few nodes but not the root died; of equal
-    ones the first, and of the least group.
+    The function prefers failures that were repaired before the next failure, in trees of medium
+    size, in which the root lived, few nodes died, and orphans waited for at least one round.  Among
+    equal failures it takes the first one, then the one of the smallest group number.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ def lose_parent(scribe: Scribe, rows: np.ndarray, why: str) -> None:
 
 @dataclass(frozen=True)
 class Gone:
-    """The rows of dead nodes in three tables."""
+    """The rows of dead nodes in the tables of entries, of children and of copies of roots."""
 
     entries: Entries
     children: ChildrenTable
