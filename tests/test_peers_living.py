@@ -75,9 +75,7 @@ def test_a_row_for_each_system_in_each_world_that_is_there(tmp_path: Path) -> No
     looked_at = FAILURE[0] - 1 - FAILURE[1]
     scribe, gossip = rows[:2]
     # a round of 30 s: 1,500 messages of 50 nodes are one per node and second
-    assert [
-        scribe[name] for name in ("control messages per node and second", "messages of Pastry")
-    ] == ["1", "8"]
+    assert scribe["control messages per node and second"] == "1"
     assert "At the start there are 50 nodes." in text
     assert scribe["lost, %"] == f"{100 * 10 / looked_at / 120:.2g}"
     assert scribe["link stress of payload, maximum"] == "7"
@@ -89,8 +87,8 @@ def test_a_row_for_each_system_in_each_world_that_is_there(tmp_path: Path) -> No
     # rounds 1, 3, 4, ..., 7
     rounds = [number for number in range(1, looked_at + 1) if number != 2]
     largest = f"{2 + sum(rounds) / len(rounds):.3g}"
-    told = [gossip[f"{name} group"] for name in ("RAD, median", "RAD, largest", "RDP, largest")]
-    assert told == ["1.5", largest, "3"]
+    told = [gossip[f"{name} group"] for name in ("RAD, median", "RAD, largest")]
+    assert told == ["1.5", largest]
     assert scribe["RAD, median group"] == "-"
     drawing = (tmp_path / peers_living.FIGURE).read_text("utf-8")
     assert "quarter-fails, Scribe, best effort: least 91.7 %" in drawing

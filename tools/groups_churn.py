@@ -50,11 +50,6 @@ _KINDS = (
 #: Scribe's kinds that are no copies of publications.
 _CONTROL = ("heartbeat", "refresh", "JOIN", "LEAVE", "acknowledgement", "replica")
 
-_PASTRY = (
-    *("join message", "announcement", "exchange", "keep-alive", "repair", "introduction"),
-    "check",
-)
-
 
 @dataclass(frozen=True)
 class _World:
@@ -133,13 +128,6 @@ def churn(out: Path) -> list[str]:
         ),
         *_waited(out),
         "",
-        "Messages per live node and second, by kind:",
-        "",
-        *table(
-            ["lifetime", *_MESSAGES],
-            [[number(life), *_cells(_MESSAGES, seeds)] for life, seeds in worlds.items()],
-        ),
-        "",
         f"![Share delivered in time, and messages per live node and second, by rounds]({FIGURE})",
     ]  # fmt: skip
 
@@ -195,9 +183,6 @@ def _sent(*kinds: str) -> Callable[[_World], float]:
         return sent / total(one.steady, "nodes.live") / one.seconds
 
     return rate
-
-
-_MESSAGES = {**{kind: _sent(kind) for kind in _KINDS}, "of Pastry": _sent(*_PASTRY)}
 
 
 def sent_by_lifetime(out: Path, *kinds: str) -> Iterator[tuple[int, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import log
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +17,6 @@ from tools.groups_tables import (
     of,
     per_cent,
     rounds,
-    spread,
     total,
 )
 from tools.pages import table
@@ -34,7 +32,7 @@ This page measures how Scribe repairs its trees in [worlds](living.md). `make gr
 
 def page(out: Path) -> str:
     """The page."""
-    sections = (mass, root, holders, churn, _crowd, _local, _refused, claims)
+    sections = (mass, root, holders, churn, _crowd, _refused, claims)
     return _HEAD + "".join(f"{line}\n" for section in sections for line in section(out))
 
 
@@ -55,14 +53,11 @@ def _crowd(out: Path) -> list[str]:
     sent = sum(joins.values())
     rows = [
         ["JOINs sent by nodes that join", number(joins["own"])],
-        ["JOINs sent by nodes that become forwarders", number(joins["forwarder"])],
         ["messages JOIN (hops) for each node that joins",
          number(of(measured, "messages.JOIN")[at] / joins["own"])],
         ["JOINs that are answered by the root",
          f"{number(at_root)} ({per_cent(at_root, sent)})" if answered in measured else "-"],
         ["children of the root in the end", number(children.get(root, 0))],
-        ["largest children table of another node in the end",
-         number(children.drop(root, errors="ignore").max())],
         ["in time in the next round",
          per_cent(*(of(measured, f"scribe.publications.{name}")[at + 1]
                     for name in ("in_time", "expected")))],
@@ -77,51 +72,6 @@ def _crowd(out: Path) -> list[str]:
 
 
 # --- (f)
-
-
-def _local(out: Path) -> list[str]:
-    names = complete(out, [folder.name for folder in out.glob("local-*")])
-    if not names:
-        return []
-    rows = [repair_row(rounds(out / name)) for name in names]
-    header = [
-        "nodes", "groups", "failed", "with children", "log_16 N", "nodes involved per failure",
-        "JOINs per failure", "messages JOIN per failure", "per JOIN", "rounds until repaired",
-    ]  # fmt: skip
-    return [
-        *("", "## Who takes part in a repair", ""),
-        "Every six rounds, one node in 500 fails silently. *With children*: failed nodes that have "
-        "children in a tree; the next columns are means over these failures. *Nodes involved* send, "
-        "forward or answer a JOIN of the repair.",
-        "",
-        *table(header, [cells for _, cells in sorted(rows)]),
-    ]
-
-
-def repair_row(measured: pd.DataFrame) -> tuple[float, list[str]]:
-    """Nodes at the start, and the cells of a world in which few nodes fail."""
-    live, after = of(measured, "nodes.live"), measured.iloc[1:]
-    failures = total(after, "scribe.failures")
-    joins, messages = (total(after, name) for name in ("scribe.joins", "messages.JOIN"))
-    waits = spread(after, "scribe.repaired")
-    cells = [
-        number(live.iloc[0]),
-        number(total(measured, "scribe.groups.created")),
-        number(live.iloc[0] - live.iloc[-1]),
-        number(failures),
-        f"{log(live.iloc[0], 16):.2f}",
-        *(_ratio(of_all, failures) for of_all in (total(after, "scribe.repair.nodes"), joins)),
-        *(_ratio(messages, by) for by in (failures, joins)),
-        ", ".join(f"{n}: {number(count)}" for n, count in waits.items()),
-    ]
-    return live.iloc[0], cells
-
-
-def _ratio(part: float, by: float) -> str:
-    return number(part / by) if by else "-"
-
-
-# --- (g)
 
 
 def _refused(out: Path) -> list[str]:
@@ -144,7 +94,7 @@ def _refused(out: Path) -> list[str]:
     ]  # fmt: skip
     return [
         *("", "## Refused credentials", ""),
-        "149 of 150 groups have an access list. Nodes that are not on the list try to join and to "
+        "149 of 150 groups have an access list. Nodes not on it try to join and to "
         "publish. *Delivered*: additional deliveries in comparison with a world without these tries.",
         "",
         *table(["", "JOIN", "MULTICAST"], rows),

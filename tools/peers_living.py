@@ -22,7 +22,6 @@ from typing import Any
 import pandas as pd
 
 from scribe_spark.core.paths import replace_file
-from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.report.style import curve_style
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
@@ -208,12 +207,6 @@ class Seen:
             return of(self.measures, f"{self.system}.control")
         return self._per_second([kind for kind in SCRIBE_KINDS if kind not in _PAYLOAD])
 
-    @property
-    def of_pastry(self) -> pd.Series:
-        """Messages that keep the overlay, per live node and second."""
-        stands_on_pastry = self.system in ("scribe", "bayeux")
-        return self._per_second(MESSAGE_KINDS if stands_on_pastry else ())
-
     def _per_second(self, kinds: Sequence[str]) -> pd.Series:
         sent = sum((of(self.measures, f"messages.{kind}") for kind in kinds), start=0.0)
         return sent / self.measures["nodes.live"] / self.seconds
@@ -275,7 +268,6 @@ def _seen(folder: Path, scenario: str, kind: str) -> Seen:
 _DELAYS = {
     "rad.median": "RAD, median group",
     "rad.largest": "RAD, largest group",
-    "rdp.mean": "RDP, largest group",
 }
 
 
@@ -291,10 +283,8 @@ _COLUMNS: dict[str, Callable[[Seen], float]] = {
     **{label: _delay(name) for name, label in _DELAYS.items()},
     "duplicates per delivery": lambda one: one.duplicates,
     "control messages per node and second": lambda one: one.mean(one.control),
-    "messages of Pastry": lambda one: one.mean(one.of_pastry),
     "link stress of payload, mean": lambda one: one.link_stress("payload.mean_existing"),
     "link stress of payload, maximum": lambda one: one.link_stress("payload.max"),
-    "link stress of control, mean": lambda one: one.link_stress("control.mean_existing"),
     "link stress of control, maximum": lambda one: one.link_stress("control.max"),
 }
 
@@ -433,14 +423,13 @@ def _legend(found: dict[tuple[str, str], list[Seen]]) -> Iterator[str]:
     )
     yield ""
     yield (
-        "*RAD, RDP*: over the members that one publication of each group reaches in its round. "
+        "*RAD*: over the members that one publication of each group reaches in its round. "
         "Delays are relative to IP multicast from the root (Scribe, Bayeux) or from the source "
         "(other systems; rules S25, S26, S34)."
     )
     yield ""
     yield (
-        "*Control messages*: all messages of a system except copies of publications. *Messages of "
-        "Pastry* maintain the overlay of Scribe and Bayeux, also per node and second. Flooding and "
+        "*Control messages*: all messages of a system except copies of publications. Flooding and "
         "CAN multicast have no messages of repair (rules O1 to O9). *Link stress*: packets on a "
         "link, of one publication of each group (payload), and of one second (control)."
     )

@@ -50,14 +50,12 @@ _TOLD = {
     "scribe.multicasts.reached": "share of members reached",
     "scribe.rad.median": "RAD, median group",
     "scribe.rmd.median": "RMD, median group",
-    "scribe.rdp.mean": "RDP, mean of the largest group",
     "scribe.depth.mean": "hops to a member, mean",
     "scribe.children_entries.mean": "entries of a node, mean",
     "scribe.children_entries.max": "entries of a node, most",
     "scribe.link_stress.mean_existing": "link stress, mean",
     "scribe.link_stress.max": "link stress, maximum",
-    "scribe.joins.shed": "JOINs of dropped children",
-    "scribe.overloaded": "overloaded nodes",
+    "scribe.joins.shed": "JOINs of dropped children in a round",
 }
 
 
@@ -84,7 +82,8 @@ def numbers(played: Mapping[str, Sequence[pd.DataFrame]]) -> list[str]:
         known = sorted({begin for begin in begins if begin is not None})
         when = f"not settled; last {WINDOW}"
         if None not in begins:
-            when = f"rounds {'-'.join(map(str, dict.fromkeys((known[0], known[-1]))))} and later"
+            first = "-".join(map(str, dict.fromkeys((known[0], known[-1]))))
+            when = f"mean of rounds {first} to {seeds[0].index[-1]}"
         for of_rounds, some in (("round 0", [one.iloc[:1] for one in seeds]), (when, steady)):
             values = [over_seeds([_mean(one, name) for one in some]) for name in _TOLD]
             rows.append([label, f"{len(seeds)}", of_rounds, *values])

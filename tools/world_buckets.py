@@ -10,7 +10,6 @@ beside a calibration of the same minutes.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import statistics
 import sys
@@ -38,8 +37,8 @@ FLAGS = {
 
 COLUMNS = (
     *("nodes", "buckets", "engine", "master", "seconds", "calibration, s"),
-    *("round 0, s", "a later round, s", "supersteps", "messages", "messages, GB", "driver, GiB"),
-    *("largest worker, GiB", "JVMs, GiB", "all processes, GiB", "disk, GiB"),
+    *("round 0, s", "a later round, s", "driver, GiB", "largest worker, GiB"),
+    *("JVMs, GiB", "all processes, GiB", "disk, GiB"),
 )
 
 _ROUND = re.compile(r"round \d+: [\d,]+ live nodes, ([\d.]+) s")
@@ -84,19 +83,12 @@ def row_of(nodes: int, buckets: int, engine: str, rounds: int, master: str) -> s
         seen = watch([*command, *(word for flag in flags.items() for word in flag)])
         if seen.code:
             raise SystemExit(f"{buckets} buckets in {engine}: exit code {seen.code}")
-        costs = json.loads(Path(out, "manifest.json").read_text())["world"].get("costs", {})
     most = seen.largest() or TreeMemory()
     gib = [f"{size / 2**30:.2f}" for size in (most.driver, most.worker, most.jvm, most.pss)]
-    total = {
-        name: sum(one[name] for one in costs.values())
-        for name in ("supersteps", "messages", "bytes")
-    }
-    told = [f"{total[name]:,}" for name in ("supersteps", "messages")] if costs else ["", ""]
-    told.append(f"{total['bytes'] / 1e9:.2f}" if costs else "")
     first, *later = seconds_of_rounds(line for _, line in seen.lines)
     seconds = [f"{seen.seconds:.0f}", f"{calibration:.1f}", f"{first:.1f}"]
     seconds.append(f"{statistics.median(later):.1f}")
-    cells = [f"{nodes:,}", str(buckets), engine, f"`{master}`", *seconds, *told, *gib]
+    cells = [f"{nodes:,}", str(buckets), engine, f"`{master}`", *seconds, *gib]
     row = table(COLUMNS, [[*cells, f"{seen.disk / 2**30:.1f}"]])[-1]
     print(row, flush=True)
     return row

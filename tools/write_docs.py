@@ -205,7 +205,7 @@ def world_with(text: str, out: str) -> str:
     heads = [f"in time, round {each}" for each in shown]
     last_round = "latency in the last round"
     heads += [f"{last_round}, median, ms", f"{last_round}, 99th percentile, ms"]
-    heads += ["duplicates per delivery"]
+    heads += ["duplicates per delivery, all rounds"]
     return with_lines(text, _WORLD, table(["system", *heads], rows))
 
 
