@@ -100,6 +100,7 @@ def test_it_is_drawn_beside_the_papers_systems(run):
     assert "Chain" in run.read_text("figures/figure-09-children-entries.svg")
 
 
+@pytest.mark.slow
 def test_all_but_overlays_work_in_runs_with_rounds(spark, run, tmp_path):
     """A third of the nodes fails; those that are left get the messages, and are measured."""
     assert run.metrics()  # what the fixture has registered is still there

@@ -1,8 +1,7 @@
 # Databricks notebook source
 # MAGIC %md # A lookup service on Pastry
-# MAGIC This notebook plays an application beside Scribe: the root of a key stores a value for the
-# MAGIC key. The messages `PUT` and `GET` go to the key, and `ANSWER` to the nodeId of the node that
-# MAGIC asked. Pastry routes all of them (JSAC, Section II).
+# MAGIC Roots store values of keys. Pastry routes `PUT` and `GET` to the key, and `ANSWER` to the
+# MAGIC nodeId of the node that asked (JSAC, Section II).
 
 # COMMAND ----------
 
@@ -47,8 +46,7 @@ stored = overlay.route(Lookup(), puts, name="PUT").state("store")
 
 # COMMAND ----------
 
-# MAGIC %md A random node asks for each key. The column `value` has the value that came back to this
-# MAGIC node.
+# MAGIC %md A random node asks for each key. The column `value` has the answer.
 
 # COMMAND ----------
 

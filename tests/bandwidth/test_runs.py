@@ -60,6 +60,7 @@ ALL = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_size_without_limits_changes_nothing(spark, network):
     before = tables(spark, network, **ALL)
     after = tables(spark, network, **ALL, message_size="128KB")

@@ -272,6 +272,7 @@ def compare(found: Tables, *wanted: Tables) -> None:
         assert have - expected == expected - have == Counter(), name
 
 
+@pytest.mark.slow
 def test_a_run_from_drawn_sources(make):
     """Sources are members, whose messages are routed to roots; time, losses, rule 5, partitions."""
     run = make(
