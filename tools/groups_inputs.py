@@ -1,4 +1,4 @@
-"""Tables that experiments on worlds with groups need: access lists and events.
+"""Tables that experiments on worlds with groups need: their events.
 
 All are made again, and are the same, whenever an experiment is run: a world that is complete is
 recognised by the digests of its tables.
@@ -13,22 +13,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scribe_spark import WorldConfig, draws
+from scribe_spark import draws
 from scribe_spark.core.paths import replace_file
-from scribe_spark.worlds import extent_of, world_groups
 
 __all__ = [
-    "CREATED_AGAIN", "REFUSED", "TRIES", "WAVES", "created_again", "failures", "flags",
-    "local_world", "not_tried", "refused",
+    "CREATED_AGAIN", "WAVES", "created_again", "failures", "flags", "local_world",
 ]  # fmt: skip
-
-#: The world of refused credentials.
-REFUSED: dict[str, Any] = {
-    "nodes": 10_000, "groups": 150, "seed": 1, "rounds": 10, "lookups": 0,
-}  # fmt: skip
-
-#: JOINs that are refused, and as many publications; the rounds in which they are tried.
-TRIES, _ROUNDS = 6_000, range(2, 8)
 
 #: `data/groups_root_failures.toml` without its generators: events are a table.
 CREATED_AGAIN: dict[str, Any] = {
@@ -51,61 +41,6 @@ def flags(config: Mapping[str, Any]) -> list[str]:
 
 def _write(file: Path, table: pd.DataFrame) -> None:
     replace_file(file, table.to_csv(index=False).encode())
-
-
-# --- refused credentials
-
-
-def refused(out: Path, folder: Path, config: Mapping[str, Any] = REFUSED) -> list[str]:
-    """Lists that permit the members at the start alone, and tries of other nodes."""
-    del out
-    return _refused(folder, config, TRIES)
-
-
-def not_tried(out: Path, folder: Path, config: Mapping[str, Any] = REFUSED) -> list[str]:
-    """The same world without the tries."""
-    del out
-    return _refused(folder, config, 0)
-
-
-def _refused(folder: Path, config: Mapping[str, Any], tries: int) -> list[str]:
-    """Every group has a publication in each round; the first group, of all nodes, has no list."""
-    made = WorldConfig(**config)
-    groups = world_groups(made, extent_of(made))
-    assert groups is not None
-    members = pd.DataFrame(dict(zip(("group", "node"), groups.members.pairs, strict=True)))
-    listed = members[members["group"] > 1]
-    lists = [listed.assign(right=right) for right in ("join", "multicast")]
-    _write(folder / "access.csv", pd.concat(lists))
-    tables = [_publications(members, made)]
-    if tries:
-        tables += [_tries(members, made, event, tries) for event in ("join", "publish")]
-    _write(folder / "events.csv", pd.concat(tables)[["round", "node", "event", "group"]])
-    return ["--access", str(folder / "access.csv"), "--events", str(folder / "events.csv")]
-
-
-def _publications(members: pd.DataFrame, config: WorldConfig) -> pd.DataFrame:
-    """One of a drawn member in each round, from the first after the start on."""
-    tables = []
-    for group, of in members.groupby("group"):
-        raw = draws.stream(config.seed, "permitted source", int(group))
-        rounds = np.arange(1, config.world.rounds)
-        drawn = draws.whole_numbers(raw, len(of), len(rounds))
-        source = of["node"].to_numpy()[drawn]
-        tables.append(pd.DataFrame({"round": rounds, "node": source, "group": group}))
-    return pd.concat(tables).assign(event="publish")
-
-
-def _tries(members: pd.DataFrame, config: WorldConfig, event: str, count: int) -> pd.DataFrame:
-    """Pairs of a group with a list and a node that it does not name, each once."""
-    nodes, groups = config.overlay.nodes, int(members["group"].max())
-    pairs = np.arange(2 * nodes, (groups + 1) * nodes)  # group * nodes + node, from group 2 on
-    named = members["group"].to_numpy() * nodes + members["node"].to_numpy()
-    pairs = pairs[~np.isin(pairs, named)]
-    drawn = pairs[draws.distinct_below(len(pairs), count, config.seed, f"refused {event}", 0)]
-    rounds = np.resize(np.array(_ROUNDS), count)
-    table = {"round": rounds, "node": drawn % nodes, "group": drawn // nodes}
-    return pd.DataFrame(table).assign(event=event)
 
 
 # --- few failures

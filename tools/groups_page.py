@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
-
 from tools.groups_churn import FIGURE, WAITED, churn, churn_figure
 from tools.groups_claims import claims
 from tools.groups_failures import holders, mass, root
 from tools.groups_tables import (
-    COUNTS,
     complete,
     memberships,
     number,
     of,
     per_cent,
     rounds,
-    total,
 )
 from tools.pages import table
 
@@ -32,7 +28,7 @@ This page measures how Scribe repairs its trees in [worlds](living.md). `make gr
 
 def page(out: Path) -> str:
     """The page."""
-    sections = (mass, root, holders, churn, _crowd, _refused, claims)
+    sections = (mass, root, holders, churn, _crowd, claims)
     return _HEAD + "".join(f"{line}\n" for section in sections for line in section(out))
 
 
@@ -69,42 +65,3 @@ def _crowd(out: Path) -> list[str]:
         "",
         *table(["", "measured"], rows),
     ]
-
-
-# --- (f)
-
-
-def _refused(out: Path) -> list[str]:
-    if not complete(out, ["refused"]):
-        return []
-    folder = out / "refused"
-    events = pd.read_csv(out / "inputs" / "refused" / "events.csv")
-    named = pd.read_csv(out / "inputs" / "refused" / "access.csv")[["group", "node"]]
-    stranger = events.merge(named.drop_duplicates(), how="left", indicator="named")
-    stranger = stranger[(stranger["named"] == "left_only") & (stranger["group"] > 1)]
-    tried = {event: stranger[stranger["event"] == event] for event in ("join", "publish")}
-    trees, measured = memberships(folder), rounds(folder)
-    members = trees[trees["member"]]
-    joined = tried["join"].merge(members, on=["group", "node"], how="inner")
-    rows = [
-        ["tries", number(len(tried["join"])), number(len(tried["publish"]))],
-        ["refused", *(number(total(measured, f"scribe.refused.{kind}"))
-                      for kind in ("JOIN", "MULTICAST"))],
-        ["joined; delivered", number(len(joined)), _delivered(out)],
-    ]  # fmt: skip
-    return [
-        *("", "## Refused credentials", ""),
-        "149 of 150 groups have an access list. Nodes not on it try to join and to "
-        "publish. *Delivered*: additional deliveries in comparison with a world without these tries.",
-        "",
-        *table(["", "JOIN", "MULTICAST"], rows),
-    ]
-
-
-def _delivered(out: Path) -> str:
-    """How far a world with refused publications is from that without them."""
-    if not complete(out, ["not-tried"]):
-        return "-"
-    one, other = (rounds(out / name) for name in ("refused", "not-tried"))
-    names = ["messages.payload", *(f"scribe.publications.{name}" for name in COUNTS)]
-    return number(sum((of(one, name) - of(other, name)).abs().sum() for name in names))

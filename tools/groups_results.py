@@ -21,7 +21,6 @@ from tools import groups_inputs, groups_page, groups_root, pages
 _MASS = ["world", "--config", "data/groups_mass_failure.toml"]
 _ROOTS = ["world", "--config", "data/groups_root_failures.toml"]
 _CHURN = ["world", "--config", "data/groups_churn.toml"]
-_REFUSED = ["world", *groups_inputs.flags(groups_inputs.REFUSED)]
 
 #: Folder in OUT -> command of scribe-spark; none where the world is stepped in Python.
 EXPERIMENTS: dict[str, list[str]] = {
@@ -35,8 +34,6 @@ EXPERIMENTS: dict[str, list[str]] = {
     **{f"holders-{count}": [*_ROOTS, "--holders", str(count)] for count in (1, 4, 5)},
     "created-again": ["world", *groups_inputs.flags(groups_inputs.CREATED_AGAIN)],
     "crowd": ["world", "--config", "data/groups_flash_crowd.toml"],
-    "refused": _REFUSED,
-    "not-tried": _REFUSED,
     **{
         f"local-{nodes}": ["world", *groups_inputs.flags(groups_inputs.local_world(nodes))]
         for nodes in groups_inputs.WAVES
@@ -53,8 +50,6 @@ EXPERIMENTS: dict[str, list[str]] = {
 #: The first argument is OUT: events can be made of those of another experiment.
 _INPUTS: dict[str, Callable[[Path, Path], list[str]]] = {
     "created-again": groups_inputs.created_again,
-    "refused": groups_inputs.refused,
-    "not-tried": groups_inputs.not_tried,
     **{
         f"local-{nodes}": partial(groups_inputs.failures, nodes=nodes)
         for nodes in groups_inputs.WAVES

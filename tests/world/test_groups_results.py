@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -112,13 +111,11 @@ def test_a_mass_failure_is_met_or_not(job, tmp_path):
 
 def test_who_takes_part_in_a_repair(job, tmp_path):
     measures = {
-        "nodes.live": [256, 256, 246, 246], "scribe.groups.created": [3, 0, 0, 0],
-        "scribe.repaired.2": [0, 0, 0, 4], "scribe.joins": [500, 0, 0, 8],
-        "messages.JOIN": [900, 0, 0, 12], "scribe.failures": [0, 0, 4, 0],
-        "scribe.repair.nodes": [0, 0, 0, 10],
-    }  # fmt: skip
-    write(tmp_path, "local-256", measures)
-    assert "\n| 256 | 3 | 10 | 4 | 2.00 | 2.5 | 2 | 3 | 1.5 | 2: 4 |\n" in page_of(job, tmp_path)
+        "nodes.live": [1_000, 1_000, 990, 990],
+        **{"scribe.failures": [0, 0, 4, 0], "scribe.repair.nodes": [0, 0, 0, 10]},
+    }
+    write(tmp_path, "local-1000", measures)
+    assert "Nodes per failure: 2.5 of 1,000 (1 log_16 N) |" in page_of(job, tmp_path)
 
 
 def test_few_nodes_fail_at_a_time(job, tmp_path):
@@ -135,7 +132,7 @@ def under_churn(out, seed, late, rounds=44, begin=7):
     lost = [40] * begin + [1] * (rounds - begin)
     measures = {
         "nodes.live": [100] * rounds, "messages.payload": [7500] * rounds,
-        "messages.keep-alive": [48_000] * rounds,
+        "messages.heartbeat": [4_500] * rounds, "messages.refresh": [1_500] * rounds,
         "scribe.publications.expected": [50] * rounds,
         "scribe.publications.in_time": [50 - one - late for one in lost],
         "scribe.publications.late": [late] * rounds, "scribe.publications.lost": lost,
@@ -163,7 +160,8 @@ def test_churn_has_a_table_of_the_steady_state_and_a_figure(job, tmp_path):
         "| 0 | 0 | 0 | 0 |"
     )
     assert row in page.splitlines()
-    assert "\n| 60 | 2.5 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 16 |\n" in page
+    # 6,000 messages of 100 nodes in 30 s
+    assert "Heartbeats and refreshes per live node and second: 2 (lifetime 60) |" in page
     figure = (tmp_path / "figure-groups-churn.svg").read_text("utf-8")
     assert figure.startswith("<svg")
     assert "lifetime 60: 88.000 ± 2.83 % in time" in figure
@@ -173,21 +171,6 @@ def test_a_world_that_has_not_settled_says_so(job, tmp_path):
     """It gets worse up to the last but ten: of the last ten rounds eight lose nothing more."""
     under_churn(tmp_path, 1, 4, rounds=36, begin=18)
     assert "| 60 | 1 | not settled; last 10 | 500 | " in page_of(job, tmp_path)
-
-
-def test_refused_tries_are_of_nodes_that_no_list_names(job, tmp_path):
-    config = {"nodes": 60, "groups": 4, "seed": 1, "rounds": 10, "lookups": 0}
-    inputs = job.groups_inputs
-    flags = inputs._refused(tmp_path, config, 20)
-    given = {name[2:]: value for name, value in zip(flags[::2], flags[1::2], strict=True)}
-    check_world(WorldConfig(**config, **given))
-    events, access = (pd.read_csv(given[name]) for name in ("events", "access"))
-    keys = [table["group"] * 60 + table["node"] for table in (events, access)]
-    strangers = events[~np.isin(keys[0], keys[1]) & (events["group"] > 1)]
-    assert strangers["event"].value_counts().to_dict() == {"join": 20, "publish": 20}
-    assert len(events) == 40 + 4 * 9
-    # the other world is the same without them
-    assert len(pd.read_csv(inputs.not_tried(None, tmp_path, config)[3])) == 4 * 9
 
 
 def test_lost_groups_are_created_again(job, tmp_path):
