@@ -190,7 +190,7 @@ class GroupOverlays(SystemOnBuckets):
         return np.ones(len(edges["peer"]), dtype=bool)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """Play an own round, as `SystemOnBuckets.play_round` describes it."""
+        """Play one round of the system; see `SystemOnBuckets.play_round`."""
         published = read_table(Published, kept, PUBLISHED)
         group, source = _in_order(now.publish)
         network = now.kernel, now.lan_us, now.seed, now.capacity

@@ -228,7 +228,7 @@ class JoinAndFlood:
         return self.join.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Play a superstep of both; sources send from superstep 2 on."""
+        """Play a superstep of joining and sending; sources send from superstep 2 on."""
         sent = dict(self.join.step(bucket, tables, inbox, superstep))
         if superstep == 1:
             source = self.join.first_node

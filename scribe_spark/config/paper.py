@@ -84,7 +84,8 @@ class Paper(Section):
             try:
                 self._run(EXPERIMENTS[name].config, 1)
             except InputError as error:
-                raise InputError("scale", self.scale, f"gives {name} {error}") from None
+                remedy = f"is not possible for {name}: {error}"
+                raise InputError("scale", self.scale, remedy) from None
         return self
 
     def runs(self) -> dict[int, dict[str, RunConfig]]:

@@ -62,7 +62,7 @@ class Row:
             yield from pack_rows(self.bucket, self.sender, self.table, self.name, self.packed)
 
     def as_it_was(self) -> Iterator[pa.RecordBatch]:
-        """Yield the row (or its parts) unchanged, in the schema of :data:`ROWS`.
+        """Yield the bucket's row, or its pieces if it was split, unchanged as :data:`ROWS`.
 
         The schema is set again because every column that was read from Parquet is nullable.
         """

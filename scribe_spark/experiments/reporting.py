@@ -127,7 +127,7 @@ def latency_of(collect: Callable[[str, tuple[str, ...]], pa.Table]) -> Latency:
 
 
 def _manifest(folder: Folder) -> tuple[dict[str, Any], Records]:
-    """Return the manifest of a run, and its records."""
+    """Return the manifest of a run, and the records of its phases in the manifest."""
     _refuse_no_run(folder.out, folder.names())
     try:
         manifest = folder.read_json(MANIFEST)

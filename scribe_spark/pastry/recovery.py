@@ -31,7 +31,7 @@ _QUESTION, _ANSWER, _ANNOUNCEMENT = "question", "answer", "announcement"
 
 
 def recover(player: Player, nodes: np.ndarray, besides: Sequence[Program] = ()) -> np.ndarray:
-    """Recover nodes (positions, ascending); return those that know no live node, by nodeId.
+    """Recover nodes; return the positions of those that know no live node, ascending.
 
     All nodes recover together, from the tables before.  Each asks its last known leaves for their
     leaf sets, takes the best nodes as leaves, and announces itself to them.  Then leaf sets are
@@ -39,6 +39,8 @@ def recover(player: Player, nodes: np.ndarray, besides: Sequence[Program] = ()) 
 
     Parameters
     ----------
+    nodes : ndarray of int64
+        Positions, ascending.
     besides : sequence of Program
         Programs to be played in the same supersteps; they must write other tables.
     """

@@ -101,7 +101,7 @@ class Reconfigure:
         return self._look_up(bucket, tables, climbs, branches)
 
     def _begin(self, bucket: int, tables: Tables, computing: np.ndarray) -> tuple[Climbs, Branches]:
-        """Return the new searches of the hosts that compute."""
+        """Return the searches for tree neighbours of the hosts that reconfigure now."""
         tables[COMPUTING] = {"host": computing}
         rings = self.dht.keysets(bucket, tables)
         rows = rings.rows_of(computing)

@@ -35,7 +35,7 @@ class PartsTable:
 
 
 def parts_tables(by_part: pd.DataFrame | None) -> list[PartsTable]:
-    """Return a table for classes and one for regions, if the run has them.
+    """Return a table of measures by class of node, and one by region, if the run has these parts.
 
     Parameters
     ----------

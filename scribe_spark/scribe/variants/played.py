@@ -66,7 +66,7 @@ def _grow_anew(player: Player, round: GroupRound) -> None:
 
 
 class Forget(RoundProgram):
-    """Reset the trees: only the roots stay in them, and all members wait."""
+    """Reset the trees: only the roots stay in them, and all members have to join again."""
 
     writes = ("entries", "children")
 
