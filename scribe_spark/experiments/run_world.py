@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
@@ -57,6 +58,9 @@ from scribe_spark.worlds.watched_trees import all_told
 #: takes more than :data:`_QUICK` seconds.
 SAVE_EVERY = 20.0
 _QUICK = 2.0
+
+#: The baseline that the measures of each round compare Scribe with; its copies have no sizes.
+_UNICAST = "naive_unicast"
 
 
 def run_world(
@@ -276,7 +280,10 @@ class _WorldRun:
         if world.number == self.config.world.rounds and world.measures_ways:
             edges = world.tree_edges.orderBy("system", "group", "parent", "child")
             delivered = world.deliveries.orderBy("system", "group", "node")
-            rows = Batches.of(world.deliveries, LATENCY_COLUMNS)
+            timed = world.deliveries
+            if self.config.bandwidth.has_sizes:
+                timed = timed.where(F.col("system") != _UNICAST)
+            rows = Batches.of(timed, LATENCY_COLUMNS)
             found = collect_latencies(rows, buckets=self.buckets)
             tables = tables | {
                 "tree_edges": self.work.write_table("tree_edges", edges),

@@ -78,6 +78,11 @@ def test_measures_of_rounds_are_split_by_class(finished):
         assert delays["max"].max() == values[number, f"{system}.latency.max"]
 
 
+def test_latencies_of_the_last_round_are_by_the_clock_with_bandwidth(finished):
+    systems = set(pd.read_parquet(finished[0] / "tables" / "latency")["system"])
+    assert systems == {"scribe", "ip_multicast"}
+
+
 def test_the_page_names_sizes_and_parts(finished):
     page = (finished[0] / "report.html").read_text()
     assert "128KB, interleaved uplinks, shared links" in page
