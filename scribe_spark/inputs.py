@@ -189,6 +189,38 @@ def check_types(
             raise _wrong_type(name, columns[name], str(type_), field, value)
 
 
+def check_each_node(node: np.ndarray, nodes: int, field: str, path: str) -> None:
+    """Refuse a table that has not exactly one row for each node.
+
+    Parameters
+    ----------
+    node : ndarray of int64
+        The node of each row.
+    nodes : int
+        N: the nodes are 0 to N - 1.
+
+    Raises
+    ------
+    InputError
+        A row names no node; a node is missing or occurs twice.
+    """
+    outside = np.flatnonzero((node < 0) | (node >= nodes))
+    if len(outside):
+        what = f"row node={node[outside[0]]} names no node"
+    elif ((times := np.bincount(node, minlength=nodes)) > 1).any():
+        what = f"node={times.argmax()} occurs twice"
+    elif (times == 0).any():
+        what = f"node={times.argmin()} is left out"
+    else:
+        return
+    raise not_each_node(what, nodes, field, path)
+
+
+def not_each_node(what: str, nodes: int, field: str, path: str) -> InputError:
+    """Return the error of a table that has not exactly one row for each node."""
+    return InputError(field, path, f"{what}; give one row for each node, 0 to {nodes - 1}")
+
+
 def first_rows(frame: pd.DataFrame, bad: np.ndarray, most: int = 3) -> str:
     """Return the first bad rows of `frame` for a message: ``row 2 (src=0, dst=0)``."""
     return _in_words(bad, lambda row: {name: frame[name].iloc[row] for name in frame}, most)

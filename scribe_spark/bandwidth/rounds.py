@@ -12,17 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from scribe_spark.bandwidth.runs import Clock, play_clock
-from scribe_spark.bandwidth.setting import (
-    ROOMS,
-    Discipline,
-    TimedLinks,
-    TimedPublications,
-)
+from scribe_spark.bandwidth.runs import Clock, ClockRules, play_clock
+from scribe_spark.bandwidth.setting import ROOMS, TimedLinks, TimedPublications
 from scribe_spark.bandwidth.windows import ARRIVALS
 from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
@@ -30,14 +24,12 @@ from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.node_classes import NodeClasses
-from scribe_spark.topology.hosts import Hosts
 from scribe_spark.underlay.protocol import Kernel
 
 
-@dataclass(frozen=True)
-class RoundLinks:
-    """Sizes, rates and times for all rounds of a world; picklable, without pydantic.
+@dataclass(frozen=True, kw_only=True)
+class RoundLinks(ClockRules):
+    """Sizes, rates and times for all rounds of a world; picklable.
 
     Attributes
     ----------
@@ -46,54 +38,11 @@ class RoundLinks:
         not define.
     idontwant : int
         The least size in bytes of publications that GossipSub nodes announce by IDONTWANT.
-    up, down, validation_us : int
-        Bits per second, and a time in microseconds, for nodes whose class does not set them.
-    uplink : str
-        See `Discipline`.
-    shared : bool
-        See `Discipline`.
-    lan_us, seed : int
-    classes : NodeClasses
-    hosts : Hosts
-        The rates of the network's file.
     """
 
     size: int
     control: int
     idontwant: int
-    up: int
-    down: int
-    validation_us: int
-    uplink: str
-    shared: bool
-    lan_us: int
-    seed: int
-    classes: NodeClasses
-    hosts: Hosts
-
-    @classmethod
-    def of(cls, config: Any, hosts: Hosts, lan_us: int) -> RoundLinks | None:
-        """Return the values of a world's config; None if publications have no size."""
-        given = config.bandwidth
-        if not given.on:
-            return None
-        return cls(
-            *(given.size, given.control_bytes, given.idontwant_bytes),
-            *(given.up, given.down, given.validation_us),
-            *(given.uplink_order, given.links == "shared", lan_us, config.seed),
-            NodeClasses.of(config),
-            hosts,
-        )
-
-    def clock(
-        self, facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, **discipline: Any
-    ) -> Clock:
-        """Return the clock of a round; `discipline` contains the system's `Discipline` fields."""
-        rules: dict[str, Any] = {"uplink": self.uplink, "shared": self.shared, "seed": self.seed}
-        return Clock(
-            *(facts, bounds, kernel, self.lan_us, self.up, self.down, self.validation_us),
-            *(self.classes, self.hosts, Discipline(**rules | discipline)),
-        )
 
     def publications(
         self,

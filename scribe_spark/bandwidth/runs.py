@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -193,6 +193,56 @@ def play_clock(
     player.play(_WriteTables(clock.bounds, write))
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClockRules:
+    """The rates, times and rules of a config, from which clocks are made; without pydantic.
+
+    Attributes
+    ----------
+    up, down, validation_us, lan_us, classes, hosts
+        See :class:`Clock`.
+    uplink, shared, seed
+        See `Discipline`.
+    """
+
+    up: int
+    down: int
+    validation_us: int
+    uplink: str
+    shared: bool
+    lan_us: int
+    seed: int
+    classes: NodeClasses
+    hosts: Hosts
+
+    @classmethod
+    def of(cls, config: Any, hosts: Hosts, lan_us: int, **more: Any) -> Self:
+        """Return the rules of a run's or world's config; `more` are fields of a subclass."""
+        given = config.bandwidth
+        return cls(
+            up=given.up,
+            down=given.down,
+            validation_us=given.validation_us,
+            uplink=given.uplink_order,
+            shared=given.links == "shared",
+            lan_us=lan_us,
+            seed=config.seed,
+            classes=NodeClasses.of(config),
+            hosts=hosts,
+            **more,
+        )
+
+    def clock(
+        self, facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, **discipline: Any
+    ) -> Clock:
+        """Return a clock; `discipline` contains the system's `Discipline` fields."""
+        rules: dict[str, Any] = {"uplink": self.uplink, "shared": self.shared, "seed": self.seed}
+        return Clock(
+            *(facts, bounds, kernel, self.lan_us, self.up, self.down, self.validation_us),
+            *(self.classes, self.hosts, Discipline(**rules | discipline)),
+        )
+
+
 def clock_of(stages: Any, **discipline: Any) -> Clock:
     """Return the clock of a run, and record in the run where it is played.
 
@@ -203,18 +253,7 @@ def clock_of(stages: Any, **discipline: Any) -> Clock:
     **discipline
         The system's values of `Discipline` fields, for example `held_back`.
     """
-    config, overlay = stages.config.bandwidth, stages.overlay
-    ring, underlay = overlay.ring, overlay.underlay
+    ring, underlay = stages.overlay.ring, stages.overlay.underlay
     stages.note_clock(player_of(ring.layout))
-    rules = {
-        "uplink": config.uplink_order,
-        "shared": config.links == "shared",
-        "seed": stages.config.seed,
-    }
-    return Clock(
-        *(ring.facts, ring.bounds, underlay.kernel, underlay.lan_us),
-        *(config.up, config.down, config.validation_us),
-        NodeClasses.of(stages.config),
-        stages.graph.hosts,
-        Discipline(**rules | discipline),
-    )
+    rules = ClockRules.of(stages.config, stages.graph.hosts, underlay.lan_us)
+    return rules.clock(ring.facts, ring.bounds, underlay.kernel, **discipline)

@@ -36,6 +36,7 @@ from scribe_spark.measures.latency import (
     latency_counts,
     latency_rows,
 )
+from scribe_spark.measures.multicasts import UNICAST
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
@@ -58,9 +59,6 @@ from scribe_spark.worlds.watched_trees import all_told
 #: takes more than :data:`_QUICK` seconds.
 SAVE_EVERY = 20.0
 _QUICK = 2.0
-
-#: The baseline that the measures of each round compare Scribe with; its copies have no sizes.
-_UNICAST = "naive_unicast"
 
 
 def run_world(
@@ -281,8 +279,8 @@ class _WorldRun:
             edges = world.tree_edges.orderBy("system", "group", "parent", "child")
             delivered = world.deliveries.orderBy("system", "group", "node")
             timed = world.deliveries
-            if self.config.bandwidth.has_sizes:
-                timed = timed.where(F.col("system") != _UNICAST)
+            if self.config.bandwidth.has_sizes:  # copies of the baseline have no sizes
+                timed = timed.where(F.col("system") != UNICAST)
             rows = Batches.of(timed, LATENCY_COLUMNS)
             found = collect_latencies(rows, buckets=self.buckets)
             tables = tables | {

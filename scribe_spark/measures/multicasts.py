@@ -53,7 +53,7 @@ from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.size import Size
 
-_IP, _UNICAST = BASELINES = "ip_multicast", "naive_unicast"
+_IP, UNICAST = BASELINES = "ip_multicast", "naive_unicast"
 
 _PACKETS = {
     **{f"link_stress.{name}": number.unit for name, number in PACKET_NUMBERS.items()},
@@ -526,7 +526,7 @@ class MeasureMulticasts(NodeProgram):
             if not self.of.beside:
                 return
             of, member = other_members(multicasts, self.of.members(tables), self._size)
-            packets.carry(_UNICAST, router, multicasts.start[of], member)
+            packets.carry(UNICAST, router, multicasts.start[of], member)
         packets.carry_in_trees(_IP, router, of, multicasts.start[of], member)
 
     def _count_nodes(

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark.errors import InputError
-from scribe_spark.inputs import Kind, is_local, read_table
+from scribe_spark.inputs import Kind, check_each_node, is_local, not_each_node, read_table
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
 from scribe_spark.runtime.sessions import local_frame
 
@@ -37,22 +37,11 @@ def check_capacities(path: str, nodes: int) -> pd.DataFrame:
     """
     frame = read_table(path, "capacities", _COLUMNS)
     node, limit = frame["node"].to_numpy(np.int64), frame["limit"].to_numpy(np.int64)
-    outside = np.flatnonzero((node < 0) | (node >= nodes))
-    if len(outside):
-        raise _refusal(path, f"row node={node[outside[0]]} names no node", nodes)
-    times = np.bincount(node, minlength=nodes)
-    if (times > 1).any():
-        raise _refusal(path, f"node={times.argmax()} occurs twice", nodes)
-    if (times == 0).any():
-        raise _refusal(path, f"node={times.argmin()} is left out", nodes)
+    check_each_node(node, nodes, "capacities", path)
     if (limit < 1).any():
         row = int(np.argmax(limit < 1))
         raise InputError("capacities", path, f"limit={limit[row]} of node={node[row]} is below 1")
     return frame
-
-
-def _refusal(path: str, what: str, nodes: int) -> InputError:
-    return InputError("capacities", path, f"{what}; give one row for each node, 0 to {nodes - 1}")
 
 
 def limits_by_number(capacities: DataFrame) -> np.ndarray:
@@ -77,9 +66,9 @@ def read_capacities(spark: SparkSession, path: str, nodes: int) -> DataFrame:
     with refuse_unreadable("capacities", path):
         for row in given.where(~F.coalesce(valid, F.lit(False))).take(1):
             bad = f"row node={row['node']}, limit={row['limit']} will not do"
-            raise _refusal(path, bad, nodes)
+            raise not_each_node(bad, nodes, "capacities", path)
         counts = given.agg(F.count("*").alias("rows"), F.count_distinct("node").alias("nodes"))
         rows, named = counts.collect()[0]
     if (rows, named) != (nodes, nodes):
-        raise _refusal(path, f"has {rows} rows for {named} nodes", nodes)
+        raise not_each_node(f"has {rows} rows for {named} nodes", nodes, "capacities", path)
     return given

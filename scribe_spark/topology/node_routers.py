@@ -8,7 +8,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE, find_sorted
 from scribe_spark.errors import InputError
-from scribe_spark.inputs import Kind, is_local, read_table
+from scribe_spark.inputs import Kind, check_each_node, is_local, read_table
 from scribe_spark.topology.graph import Graph
 
 _FIELD = "node_routers"
@@ -35,14 +35,7 @@ def place_nodes(graph: Graph, path: str, nodes: int) -> Graph:
         raise InputError(_FIELD, path, "is not on this machine; copy the file to a local path")
     frame = read_table(path, _FIELD, _COLUMNS)
     node, router = (frame[name].to_numpy(np.int64) for name in _COLUMNS)
-    outside = np.flatnonzero((node < 0) | (node >= nodes))
-    if len(outside):
-        raise _refusal(path, f"row node={node[outside[0]]} names no node", nodes)
-    times = np.bincount(node, minlength=nodes)
-    if (times > 1).any():
-        raise _refusal(path, f"node={times.argmax()} occurs twice", nodes)
-    if (times == 0).any():
-        raise _refusal(path, f"node={times.argmin()} is left out", nodes)
+    check_each_node(node, nodes, _FIELD, path)
     at = find_sorted(graph.vertices["id"].to_numpy(np.int64), router)
     if (at == NONE).any():
         row = int(np.argmax(at == NONE))
@@ -51,7 +44,3 @@ def place_nodes(graph: Graph, path: str, nodes: int) -> Graph:
     places = np.empty(nodes, dtype=np.int32)
     places[node] = at
     return replace(graph, hosts=replace(graph.hosts, places=places))
-
-
-def _refusal(path: str, what: str, nodes: int) -> InputError:
-    return InputError(_FIELD, path, f"{what}; give one row for each node, 0 to {nodes - 1}")

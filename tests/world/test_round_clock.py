@@ -41,7 +41,7 @@ def links_of(size: int, **given) -> RoundLinks:
     usual = {"up": 0, "down": 0, "validation_us": 0, "uplink": INTERLEAVED, "shared": True}
     classes = NodeClasses.of(SimpleNamespace(classes=(), seed=1))
     of_all = {"control": 64, "idontwant": 1, "lan_us": LAN_US, "seed": 1}
-    return RoundLinks(size, classes=classes, hosts=NO_HOSTS, **of_all, **usual | given)
+    return RoundLinks(size=size, classes=classes, hosts=NO_HOSTS, **of_all, **usual | given)
 
 
 SLOW = {"size": 128_000, "up": 50_000_000, "down": 30_000_000, "validation_us": 700}
