@@ -59,13 +59,6 @@ class RunError(RuntimeError):
 def shown(value: object, most: int = _LONGEST_VALUE) -> str:
     """Return a value in quotes, as Python writes it: one line, printable, of bounded length.
 
-    Parameters
-    ----------
-    value : object
-        The value.
-    most : int
-        The greatest number of characters.
-
     Examples
     --------
     >>> shown("a name")
@@ -118,13 +111,7 @@ def one_line(error: BaseException) -> str:
 
 
 def named(known: Mapping[str, T], name: str, field: str) -> T:
-    """Return the entry of `known` that a field names.
-
-    Raises
-    ------
-    InputError
-        There is no such entry; the message lists the names.
-    """
+    """Return the entry of `known` that a field names."""
     if name not in known:
         raise InputError(
             field, name, f"is unknown; give one of {listed(known)}{meant(name, known)}"
@@ -133,21 +120,7 @@ def named(known: Mapping[str, T], name: str, field: str) -> T:
 
 
 def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Refuse the first unknown name; the message has a similar known one.
-
-    Parameters
-    ----------
-    given : iterable of str
-        The names to check, or a mapping with these keys.
-    known : iterable of str
-        The allowed names, at least one.
-    what : str
-        What the names are, for the message: ``config key``, ``flag``, ...
-
-    Raises
-    ------
-    InputError
-        A name is unknown.
+    """Refuse the first unknown name, of the kind `what`; the message has a similar known one.
 
     Examples
     --------

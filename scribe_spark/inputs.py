@@ -33,31 +33,11 @@ def read_table(
 
     Cells of a text are separated by commas, semicolons or tabs; lines that begin with ``#`` are
     comments.  A Parquet table may be a folder; the first bytes of a file decide, not its name.
-    Other columns of the table are ignored.
+    Other columns of the table are ignored; those in `optional` may be missing.
 
-    Parameters
-    ----------
-    path : str
-        A path relative to the working directory, or a ``file:`` URL.
-    field : str
-        The input's name in error messages, for example ``members``.
-    columns : mapping
-        Column name -> ``"int"`` (int64), ``"float"`` (float64, finite), ``"str"`` (object) or
-        ``"optional int"`` (Int64: cells may be empty).
-    optional : collection of str
-        The names of `columns` that the table may lack; they are then not in the result.
-
-    Returns
-    -------
-    DataFrame
-        The existing columns, in the order of `columns`; rows in the table's order.
-
-    Raises
-    ------
-    InputError
-        A file is missing or unreadable; a column is missing, or its type has a unit or several
-        parts; there is no row; a value is missing, no number or text, or not whole.  The line has
-        the first bad rows (row 1 follows the header).
+    The result has int64, float64 (finite), texts, or Int64 for an ``optional int``, whose cells may
+    be empty.  An error names the table as `field`, and the first bad rows (row 1 follows the
+    header).
     """
     if not is_local(path):
         raise InputError(field, path, "is not on this machine; give a local path or a file: URL")
@@ -84,13 +64,6 @@ def read_text(
     """Return the named columns of a text with a header, without checks of cells.
 
     The parameters are those of `read_table`; `data` is the text, `value` its name in messages.
-
-    Raises
-    ------
-    InputError
-        A column is missing.
-    ValueError
-        The text is no table.
     """
     data = without_comments(data)
     header = header_of(data, columns)
@@ -112,21 +85,7 @@ def typed(
 ) -> pd.DataFrame:
     """Return the named columns of a frame, checked and in the types of :func:`read_table`.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The rows.
-    field, value
-        The input and its origin, for messages.
-    columns, optional
-        The same arguments as in :func:`read_table`.
-    empty : bool
-        True if a table without rows is allowed.
-
-    Raises
-    ------
-    InputError
-        A column or a value is bad, as in :func:`read_table`.
+    With `empty`, a table without rows is allowed.
     """
     if isinstance(frame, pa.Table):
         names, get = frame.column_names, frame.column
@@ -154,13 +113,7 @@ def check_columns(
     columns: Collection[str],
     optional: Collection[str] = (),
 ) -> None:
-    """Refuse a table that lacks one of `columns`, or has one of them twice.
-
-    Raises
-    ------
-    InputError
-        A column is missing or doubled.
-    """
+    """Refuse a table that lacks one of `columns`, or has one of them twice."""
     names = [str(name) for name in found]
     may = [name for name in columns if name in optional]
     needs = listed(name for name in columns if name not in optional)
@@ -177,33 +130,14 @@ def check_columns(
 def check_types(
     types: Mapping[str, pa.DataType], columns: Mapping[str, Kind], field: str, value: object
 ) -> None:
-    """Refuse a column whose type has a unit (a duration, a time) or parts (a list, a struct).
-
-    Raises
-    ------
-    InputError
-        A column has such a type.
-    """
+    """Refuse a column whose type has a unit (a duration, a time) or parts (a list, a struct)."""
     for name, type_ in types.items():
         if not has_kind(type_, columns[name]):
             raise _wrong_type(name, columns[name], str(type_), field, value)
 
 
 def check_each_node(node: np.ndarray, nodes: int, field: str, path: str) -> None:
-    """Refuse a table that has not exactly one row for each node.
-
-    Parameters
-    ----------
-    node : ndarray of int64
-        The node of each row.
-    nodes : int
-        N: the nodes are 0 to N - 1.
-
-    Raises
-    ------
-    InputError
-        A row names no node; a node is missing or occurs twice.
-    """
+    """Refuse a table that has not exactly one row for each of the nodes 0 to N - 1."""
     outside = np.flatnonzero((node < 0) | (node >= nodes))
     if len(outside):
         what = f"row node={node[outside[0]]} names no node"

@@ -17,15 +17,7 @@ _UNSAID = -1
 
 
 class NodeRates(NamedTuple):
-    """The rates and times of nodes, by position.
-
-    Attributes
-    ----------
-    up, down : ndarray of int64
-        Bits per second; 0: unlimited.
-    validation_us : ndarray of int64
-        The time of validation in microseconds.
-    """
+    """Rates of nodes in bits per second (0: unlimited), and times of validation."""
 
     up: np.ndarray
     down: np.ndarray
@@ -36,16 +28,7 @@ class NodeRates(NamedTuple):
 class NodeClasses:
     """The classes of a config; picklable, without pydantic.
 
-    Attributes
-    ----------
-    seed : int
-        The key of the draws.
-    names : tuple of str
-        The names; empty in a config without classes.
-    shares : tuple of float
-        The share of each class.
-    said : dict of str to tuple of int
-        Field -> the value of each class in base units, -1 for a class without this field.
+    `said` has, for each field, the value of each class in base units, -1 for a class without it.
     """
 
     seed: int
@@ -76,13 +59,7 @@ class NodeClasses:
         )
 
     def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the index of the class of each node: int64; 0 without classes.
-
-        Parameters
-        ----------
-        nodes : ndarray of int64
-            Numbers of nodes.
-        """
+        """Return the index of the class of each node number: int64; 0 without classes."""
         return share_of(draws.bits_np(self.seed, "class", nodes), self.shares)
 
     def says(self, field: str) -> bool:
@@ -90,17 +67,10 @@ class NodeClasses:
         return any(value != _UNSAID for value in self.said[field])
 
     def values(self, field: str, nodes: np.ndarray, default: Any) -> np.ndarray:
-        """Return the values of a field for nodes, from their classes: int64, in base units.
+        """Return the values of a field for nodes in base units, or `default` without one.
 
-        Parameters
-        ----------
-        field : str
-            ``up``, ``down`` (bits per second), ``validation`` (microseconds), ``degree`` or
-            ``custody``.
-        nodes : ndarray of int64
-            Numbers of nodes.
-        default : int or ndarray of int64
-            The value of nodes whose class does not have the field.
+        Fields are ``up``, ``down`` (bits per second), ``validation`` (microseconds), ``degree`` and
+        ``custody``.
         """
         usual = np.broadcast_to(np.asarray(default, dtype=np.int64), nodes.shape)
         if not self.says(field):
@@ -111,15 +81,7 @@ class NodeClasses:
     def rates(
         self, nodes: np.ndarray, up: Any = 0, down: Any = 0, validation_us: Any = 0
     ) -> NodeRates:
-        """Return the rates of nodes.
-
-        Parameters
-        ----------
-        nodes : ndarray of int64
-            Numbers of nodes.
-        up, down, validation_us : int or ndarray of int64
-            The values of nodes whose class does not have them.
-        """
+        """Return the rates of nodes; the arguments are for nodes whose class does not have them."""
         return NodeRates(
             self.values("up", nodes, up),
             self.values("down", nodes, down),
@@ -128,14 +90,7 @@ class NodeClasses:
 
 
 def share_of(bits: np.ndarray, shares: tuple[float, ...] | np.ndarray) -> np.ndarray:
-    """Return the index of the share into which each draw falls: int64.
-
-    Parameters
-    ----------
-    bits : ndarray of uint64
-        The draws.
-    shares : sequence of float
-        The shares; their sum is 1.
+    """Return the index of the share into which each draw (uint64) falls: int64.
 
     Examples
     --------

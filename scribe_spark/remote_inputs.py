@@ -54,29 +54,9 @@ def read_remote(
     columns: Mapping[str, Kind],
     optional: Collection[str] = (),
 ) -> DataFrame:
-    """Return the named columns of a text with a header, or a Parquet table, that only Spark can
-    reach.
+    """Return the named columns of a text or Parquet table that only Spark can reach.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        The session.
-    path : str
-        The URL of the table.
-    field, columns, optional
-        The same arguments as in :func:`read_table`.
-
-    Returns
-    -------
-    DataFrame
-        The existing columns, in the order of `columns`: BIGINT, DOUBLE and STRING; NULL if a value
-        is missing or is no such number.
-
-    Raises
-    ------
-    InputError
-        The table is missing or unreadable, a column is missing or of another type, or a cell of an
-        ``optional int`` is no number.
+    The columns are BIGINT, DOUBLE and STRING; NULL if a value is missing or is no such number.
     """
     with refuse_unreadable(field, path):
         found = _find(spark, path, field, columns, optional)
@@ -96,15 +76,7 @@ def collect_remote(
 ) -> pd.DataFrame:
     """Return a table that only Spark can reach on the driver, as :func:`read_table` does locally.
 
-    Parameters
-    ----------
-    most : int, optional
-        The greatest number of rows; a larger table is refused.
-
-    Raises
-    ------
-    InputError
-        The table is bad, as in :func:`read_table`, or has too many rows.
+    A table with more than `most` rows is refused.
     """
     with refuse_unreadable(field, path):
         found = _find(spark, path, field, columns, optional)
@@ -121,17 +93,7 @@ def collect_remote(
 
 @dataclass(frozen=True)
 class _Found:
-    """A table of Spark with the wanted columns.
-
-    Attributes
-    ----------
-    rows : DataFrame
-        The wanted columns; of a text, its lines without the header.
-    names : list of str
-        The names of the wanted columns.
-    header : Header or None
-        The header of a text.
-    """
+    """A table of Spark with the wanted columns; of a text, its lines without the header."""
 
     rows: DataFrame
     names: list[str]
@@ -246,13 +208,7 @@ def _refuse_bad_cells(found: _Found, kinds: Mapping[str, Kind], field: str, path
 
 @contextmanager
 def refuse_unreadable(field: str, path: str) -> Iterator[None]:
-    """Turn Spark's error about an unreadable table into an error of one line.
-
-    Raises
-    ------
-    InputError
-        Spark cannot read the table.
-    """
+    """Turn Spark's error about an unreadable table into an error of one line."""
     try:
         yield
     except SPARK_ERRORS as error:

@@ -378,13 +378,7 @@ def written(table: str, scheduled: bool) -> StructType:
 
 
 def check_columns(table: str, found: StructType) -> None:
-    """Refuse a table whose columns differ from :data:`WRITTEN`.
-
-    Raises
-    ------
-    ValueError
-        The names, order or types of columns differ, or the table is not listed.
-    """
+    """Refuse a table whose columns differ from :data:`WRITTEN`."""
     if table not in WRITTEN:
         raise ValueError(f"table {table} has no schema in schemas.WRITTEN")
     wanted, given = (
@@ -416,15 +410,7 @@ def conform(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def arrow_table(rows: Any, schema: StructType) -> pa.Table:
-    """Return rows of the driver as an Arrow table; NaN becomes NULL.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame or list of tuple
-        The rows.
-    schema : StructType
-        The columns.
-    """
+    """Return rows of the driver as an Arrow table; NaN becomes NULL."""
     frame, kinds = pd.DataFrame(rows, columns=schema.names), to_arrow_schema(schema)
     table = pa.Table.from_pandas(frame, schema=kinds, preserve_index=False)
     return table.replace_schema_metadata(None)
@@ -434,14 +420,5 @@ def local_table(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame
     """Return rows of the driver as a DataFrame of one partition.
 
     They pass through Arrow, as Spark sends other rows to a Python worker.
-
-    Parameters
-    ----------
-    spark : SparkSession
-        The session.
-    rows : pandas.DataFrame or list of tuple
-        The rows.
-    schema : StructType
-        The columns.
     """
     return spark.createDataFrame(arrow_table(rows, schema), schema).coalesce(1)

@@ -43,19 +43,7 @@ _GET_SPARK = "pip install 'scribe-spark[spark]', or use the cluster's own pyspar
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check: something that a run needs or can use.
-
-    Attributes
-    ----------
-    what : str
-        The name of the checked thing.
-    found : str
-        Its version, size or state.
-    remedy : str
-        The way to get it; empty if it is there.
-    needed : bool
-        True if no run works without it.
-    """
+    """The result of one check: a thing, its version or state, and a remedy if it is missing."""
 
     what: str
     found: str

@@ -19,20 +19,6 @@ def dry_run(
     """Make the checks of a command, then print its settings as TOML.
 
     If the output folder has an earlier run, a line names the flags that the command would need.
-
-    Parameters
-    ----------
-    check : callable
-        ``check(execution)`` makes the command's own checks.
-    execution : Execution
-        The output folder and other settings of the execution.
-    resolved : mapping
-        The settings to print, by name.
-
-    Raises
-    ------
-    InputError
-        A check fails.
     """
     check_master(execution.master)
     check_where(execution)

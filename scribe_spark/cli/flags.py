@@ -35,9 +35,7 @@ PAPER_FIELDS = fields_of(Paper, "paper")
 
 
 class _Value(click.ParamType):
-    """The type of a flag: it turns a text into a field's type; the config checks range
-    and meaning.
-    """
+    """The type of a flag; the config checks range and meaning of its values."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -54,9 +52,7 @@ class _Value(click.ParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the choices that begin with the typed text; without choices the shell offers
-        files.
-        """
+        """Return the fitting choices; without choices, the shell offers files."""
         choices = list(map(str, self.kind.choices))
         before = ""
         if param.name in ("systems", "variants"):
@@ -72,15 +68,7 @@ TEXT = _Value(Kind("str"))
 
 
 def options(fields: Iterable[FieldRecord], out: str = RUN_OUT) -> list[Flag]:
-    """Return one option for each field; its value is None if the flag is not used.
-
-    Parameters
-    ----------
-    fields : iterable of FieldRecord
-        The fields.
-    out : str
-        The default of ``--out``; the field itself has no default.
-    """
+    """Return one option for each field; its value is None if the flag is not used."""
     return [_option(field, out if field.flat == "out" else field.typical) for field in fields]
 
 
@@ -90,15 +78,7 @@ def refused(names: Iterable[str]) -> list[Flag]:
 
 
 def ignored(fields: Iterable[FieldRecord], why: str) -> list[Flag]:
-    """Return hidden options for fields that a command does not use; each raises an error.
-
-    Parameters
-    ----------
-    fields : iterable of FieldRecord
-        The fields.
-    why : str
-        The end of the error message.
-    """
+    """Return hidden options for fields that a command does not use; each raises an error."""
 
     def refuse(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         if value is not None:
@@ -170,14 +150,7 @@ IMPORT = Flag(
 
 
 def import_first(arguments: Sequence[str]) -> None:
-    """Import the modules of ``--import`` before flags are made, as modules may add sections of
-    fields.
-
-    Raises
-    ------
-    InputError
-        A module cannot be imported.
-    """
+    """Import the modules of ``--import`` before flags are made: modules may add sections."""
     pairs = itertools.pairwise(arguments)
     names = [name for flag, name in pairs if flag == "--import" and not name.startswith("--")]
     names += [one.removeprefix("--import=") for one in arguments if one.startswith("--import=")]
@@ -228,16 +201,8 @@ def sources(
 ) -> tuple[dict[str, Any], dict[str, Any], Execution]:
     """Return the settings of the file, the settings of the flags, and the execution.
 
-    Parameters
-    ----------
-    given : mapping
-        The value of each flag by flat name, None if it was not used; ``config`` is the file.
-    *tables : str
-        Names of tables that the file may have besides the sections of the config.
-    config : type
-        The class of the config.
-    out : str
-        The output folder if neither flags nor file name one.
+    `given` has each flag by flat name, None if it was not used; `tables` are names that the file
+    may have besides the sections of the config; `out` is the folder if neither names one.
     """
     flags = given_only(given)
     path, modules = flags.pop("config", None), flags.pop("imports", ())

@@ -50,9 +50,7 @@ Each command has its own --help."""
 
 
 class Program(click.Group):
-    """The group of all commands; a command is imported at its use, so their list needs
-    no config.
-    """
+    """The group of all commands; a command is imported at its use, so the list needs no config."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(PURPOSES)

@@ -21,23 +21,8 @@ def open_session(
 ) -> Iterator[Any]:
     """Return a context manager that opens a session and ends it.
 
-    Parameters
-    ----------
-    execution : Execution
-        The master, the output folder and other settings of the execution.
-    nodes : int
-        The greatest number of nodes of the runs or worlds in the session.
-    estimated_work : int
-        The cost of all work in the session (`RunConfig.estimated_work`).
-    worlds : bool
-        True if the session plays worlds only.
-
-    Raises
-    ------
-    InputError
-        The server, the master or the environment is bad.
-    RunError
-        Spark cannot start, or its JVM ends during the ``with`` block.
+    `nodes` is the greatest number of nodes of a run or world, `estimated_work` the cost of all of
+    them.
     """
     check_where(execution)
     # imported here, where Ctrl-C still ends the process at once
@@ -66,13 +51,7 @@ def open_session(
 
 
 def check_where(execution: Execution) -> None:
-    """Refuse a bad Spark Connect server, and a scratch folder without such a server.
-
-    Raises
-    ------
-    InputError
-        ``--remote`` or ``--scratch`` is bad.
-    """
+    """Refuse a bad Spark Connect server, and a scratch folder without such a server."""
     if execution.remote is not None:
         check_remote(execution.remote)
     elif execution.scratch is not None:

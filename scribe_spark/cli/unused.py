@@ -17,20 +17,7 @@ from scribe_spark.errors import InputError
 
 
 def refuse_unused(flags: Mapping[str, Any], configs: Sequence[Sectioned]) -> None:
-    """Refuse a flag without effect in all configs, unless it has the default value.
-
-    Parameters
-    ----------
-    flags : mapping
-        The values of the used flags, by flat name.
-    configs : sequence of Sectioned
-        The configs that would be run; at least one, all of one class.
-
-    Raises
-    ------
-    InputError
-        A flag has no effect.
-    """
+    """Refuse a flag without effect in all configs, unless it has the default value."""
     kind = type(configs[0])
     usual, values = kind().flat(), [config.flat() for config in configs]
     for name, rules in rules_of(kind).items():
@@ -42,7 +29,6 @@ def refuse_unused(flags: Mapping[str, Any], configs: Sequence[Sectioned]) -> Non
 
 
 def rules_of(kind: type[Sectioned]) -> dict[str, tuple[UsedWhen, ...]]:
-    """Return the rules of all fields that have any, by flat name."""
     found = {}
     for model in (kind, *kind.sections.values()):
         for name, flat in model.flat_names().items():
@@ -53,7 +39,6 @@ def rules_of(kind: type[Sectioned]) -> dict[str, tuple[UsedWhen, ...]]:
 
 
 def _rules(model: type[Section], name: str) -> Iterator[UsedWhen]:
-    """Yield the rule of a section, then the rules of one of its fields."""
     if model.all_used_when is not None:
         yield model.all_used_when
     yield from (m for m in model.model_fields[name].metadata if isinstance(m, UsedWhen))

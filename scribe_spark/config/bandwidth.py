@@ -124,20 +124,7 @@ class LinksConfig(Section):
         return sizes_in_words(self.message_size, self.uplink_order, self.links)
 
     def refuse_slow(self, rate: int, given: Any) -> None:
-        """Refuse a rate at which the transmission of one copy takes too long.
-
-        Parameters
-        ----------
-        rate : int
-            The rate in bits per second; 0 means no limit.
-        given : object
-            The rate as the user has written it.
-
-        Raises
-        ------
-        InputError
-            The transmission takes too long.
-        """
+        """Refuse a rate (bits per second, 0: no limit) at which a copy takes too long."""
         if remedy := _too_slow(self.size, rate, given):
             raise InputError("message_size", self.message_size, remedy)
 
@@ -194,20 +181,7 @@ class BandwidthConfig(LinksConfig):
         return units.parse_time(self.interval)
 
     def refuse_slow_schedule(self, rate: int, given: Any, scheduled: int) -> None:
-        """Refuse a rate at which the transmission of a publication of a schedule takes too long.
-
-        Parameters
-        ----------
-        rate, given
-            The same arguments as in :meth:`refuse_slow`.
-        scheduled : int
-            The greatest size in the schedule, in bytes.
-
-        Raises
-        ------
-        InputError
-            The transmission takes too long.
-        """
+        """Refuse a rate at which the largest publication of a schedule (bytes) takes too long."""
         if remedy := _too_slow(scheduled, rate, given):
             size_of = f"has a size of {units.canonical('size', scheduled)}, which"
             raise InputError("schedule", self.schedule, f"{size_of} {remedy}")
@@ -239,18 +213,7 @@ def _too_slow(size: int, rate: int, given: object) -> str:
 
 
 def refuse_unplayable(config: Any) -> None:
-    """Refuse settings that do not fit to publications with sizes, or with several per group.
-
-    Parameters
-    ----------
-    config : RunConfig or WorldConfig
-        The config to check.
-
-    Raises
-    ------
-    InputError
-        A setting does not fit.
-    """
+    """Refuse settings that do not fit to publications with sizes, or with several per group."""
     links, systems = config.bandwidth, {*config.trees.systems, *config.trees.variants}
     if not links.on:
         return

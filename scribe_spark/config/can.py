@@ -75,13 +75,7 @@ class LiveCanConfig(Section):
         return most_bits(self.dimensions) if self.bits is None else self.bits
 
     def refuse_nodes(self, nodes: int) -> None:
-        """Refuse more nodes than a CAN of all nodes can have zones.
-
-        Raises
-        ------
-        InputError
-            There are too many nodes.
-        """
+        """Refuse more nodes than a CAN of all nodes can have zones."""
         if nodes > 2**self.halvings:
             remedy = f"gives 2^{self.halvings} zones at most for {nodes:,} nodes; give more"
             raise InputError("can_bits", self.halvings, remedy)
@@ -90,11 +84,6 @@ class LiveCanConfig(Section):
         """Refuse more groups than keys of a group's CAN and a point can number.
 
         There is a CAN for each group, and one with all nodes.
-
-        Raises
-        ------
-        InputError
-            There are too many groups.
         """
         most = (MOST_KEYS // (groups + 1)).bit_length() - 1
         if self.halvings > most:
@@ -114,13 +103,7 @@ class CanConfig(LiveCanConfig):
     )
 
     def refuse_routers(self, routers: int) -> None:
-        """Refuse more landmarks than the network has routers.
-
-        Raises
-        ------
-        InputError
-            There are too many landmarks.
-        """
+        """Refuse more landmarks than the network has routers."""
         if self.landmarks > routers:
             remedy = f"must be at most the {routers} routers of the network"
             raise InputError("can_landmarks", self.landmarks, remedy)

@@ -83,9 +83,7 @@ class DrawnGroups(Section):
     @model_validator(mode="before")
     @classmethod
     def _drawn_or_read(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Replace None by the default for random members; refuse settings that a table
-        contradicts.
-        """
+        """Replace None by the default for random members; refuse what contradicts a table."""
         if given.get("members") is None:
             return {n: v for n, v in given.items() if not (n in _IN_TABLE and v is None)}
         for name in (*_IN_TABLE, "size", "custody"):
@@ -102,15 +100,7 @@ class DrawnGroups(Section):
         return self
 
     def memberships(self, nodes: int, classes: Sequence[NodeClass] = ()) -> int:
-        """Return about how many members all groups have together; 0 if they are in a table.
-
-        Parameters
-        ----------
-        nodes : int
-            The number of nodes, N.
-        classes : sequence of NodeClass
-            The classes of the config; their nodes may have another `custody`.
-        """
+        """Return about how many members all groups have together; 0 if they are in a table."""
         count, custody, exponent = self.count, self.custody, self.zipf_exponent
         if count is None or exponent is None:
             return 0
@@ -129,13 +119,7 @@ class DrawnGroups(Section):
 
 
 def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> None:
-    """Refuse classes of nodes with a `custody` if the config itself has none.
-
-    Raises
-    ------
-    InputError
-        A class has a `custody`.
-    """
+    """Refuse classes of nodes with a `custody` if the config itself has none."""
     for one in classes:
         if one.custody is not None and custody is None:
             remedy = "has no effect without custody, which holds for all other classes; add custody"
@@ -145,24 +129,7 @@ def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> No
 def refuse_misfits(
     count: int | None, size: int | None, memberships: int, nodes: int, most: int
 ) -> None:
-    """Refuse groups that are larger than the overlay, and too many members.
-
-    Parameters
-    ----------
-    count, size : int, optional
-        The number of groups, and the number of members of every group.
-    memberships : int
-        About how many members all groups have together.
-    nodes : int
-        The number of nodes, N.
-    most : int
-        The greatest number of members of all groups together.
-
-    Raises
-    ------
-    InputError
-        A group is too large, or there are too many members.
-    """
+    """Refuse groups that are larger than the overlay, and too many members."""
     if size is not None and size > nodes:
         remedy = f"a group cannot have more members than the {nodes} nodes"
         raise InputError("group_size", size, remedy)
@@ -175,20 +142,7 @@ def refuse_misfits(
 
 
 def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> None:
-    """Refuse more members and sources of all groups than a system can number.
-
-    Parameters
-    ----------
-    system : str
-        The name of the system.
-    groups, memberships, nodes : int
-        The numbers of groups, members of all groups, and nodes.
-
-    Raises
-    ------
-    InputError
-        There are too many.
-    """
+    """Refuse more members and sources of all groups than a system can number."""
     most = max(_MOST_PLACES - groups - nodes, 0)
     if memberships > most:
         remedy = (
@@ -199,19 +153,6 @@ def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> Non
 
 
 def refuse_missing_roots(roots: int, count: int) -> None:
-    """Refuse the failure of more roots than there are groups.
-
-    Parameters
-    ----------
-    roots : int
-        The number of groups whose roots fail.
-    count : int
-        The number of groups, G.
-
-    Raises
-    ------
-    InputError
-        `roots` is greater than `count`.
-    """
+    """Refuse the failure of more roots than there are groups."""
     if roots > count:
         raise InputError("roots", roots, f"must be at most {count:,}: each group has one root")

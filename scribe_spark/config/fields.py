@@ -19,22 +19,11 @@ from scribe_spark.config.world import WorldConfig
 
 @dataclass(frozen=True)
 class FieldRecord:
-    """A field of a config.
+    """A field of a config; `flat` is also the name of its flag.
 
-    Attributes
-    ----------
-    section : str
-        The section of the field; ``run`` for a field outside of sections.
-    name, flat : str
-        The name in the section, and the flat name, which is the name of its flag.
-    kind : Kind
-        The kind of its values.
-    default : object
-        The default; a tuple for a list, None for a field without a default.
-    description : str
-        The text of the field in ``--help``.
-    bounds : str
-        The least and the greatest number, ``1..128``; ``0..<1.0`` excludes the last number.
+    `section` is ``run`` for a field outside of sections.  `default` is a tuple for a list, None for
+    a field without a default.  `bounds` are such as ``1..128``; ``0..<1.0`` excludes the last
+    number.
     """
 
     section: str
@@ -47,9 +36,7 @@ class FieldRecord:
 
     @property
     def values(self) -> str:
-        """The possible values: choices, bounds (``1..128``), or ``BOOL``, ``TEXT``,
-        ``NAMES``, ...
-        """
+        """The possible values: choices, bounds (``1..128``), or ``BOOL``, ``TEXT``, ``NAMES``."""
         if self.kind.choices:
             return "|".join(map(str, self.kind.choices))
         names = {"str": "TEXT", "list": "NAMES"}
@@ -108,15 +95,7 @@ def _bounds(field: FieldInfo) -> str:
 
 
 def all_fields_of(model: type[Sectioned], own: str) -> dict[str, FieldRecord]:
-    """Return the fields of a config with several sections, by flat name.
-
-    Parameters
-    ----------
-    model : type
-        The class of the config.
-    own : str
-        The value of `FieldRecord.section` for fields outside of sections, which come first.
-    """
+    """Return the fields of a config by flat name; those outside of sections get section `own`."""
     found = fields_of(model, own)
     for name, section in model.sections.items():
         found |= fields_of(section, name)

@@ -20,24 +20,10 @@ def flatten(
 ) -> dict[str, Any]:
     """Return the values of fields by flat name.
 
-    Parameters
-    ----------
-    given : mapping
-        Fields by flat name (``nodes``), by dotted name (``overlay.nodes``), or whole sections
-        (``overlay``: a mapping, or a section's model).
-    sections : mapping of str to type
-        The sections by name.
-    own : iterable of str
-        The names of fields outside of sections.
-    what : str
-        What the names are, for the message about an unknown name.
-    elsewhere : mapping of str to str, optional
-        The name of each field that only another kind of config has -> the reason.
-
-    Raises
-    ------
-    InputError
-        A name is unknown, a section is not a table, or a field is set twice.
+    `given` has fields by flat name (``nodes``), by dotted name (``overlay.nodes``), or whole
+    sections (``overlay``: a mapping, or a section's model).  `own` are the names outside of
+    sections; `what` names the names in messages; `elsewhere` has the names of other kinds of
+    configs -> the reason.
 
     Examples
     --------

@@ -29,19 +29,11 @@ _LARGEST = {False: 2**63 - 1, True: 2**53}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GivenGraph:
-    """Unchecked vertices and edges of a graph, on the driver.
+    """Unchecked vertices and edges of a graph on the driver; equal digests are equal graphs.
 
-    Attributes
-    ----------
-    vertices : pandas.DataFrame or None
-        The columns of :data:`VERTEX_COLUMNS` that the graph has; None: the ends of the edges.
-    edges : pandas.DataFrame
-        The columns of :data:`EDGE_COLUMNS` that the graph has.
-    source : str
-        The type of the graph, for error messages: ``GraphFrame``, ``Topology``, ``DataFrames``.
-    digest : str
-        SHA-256 of both tables; it does not depend on the order of rows and the types of numbers.
-        If `vertices` is None, the ends of the edges count as vertices.
+    Both tables have the columns of :data:`VERTEX_COLUMNS` and :data:`EDGE_COLUMNS` that the graph
+    has; without vertices, the ends of the edges count.  `digest` (SHA-256) does not depend on the
+    order of rows and the types of numbers; `source` is the type of the graph, for messages.
     """
 
     vertices: pd.DataFrame | None
@@ -51,19 +43,7 @@ class GivenGraph:
 
     @classmethod
     def of(cls, graph: Any) -> GivenGraph:
-        """Return the record of a graph.
-
-        Parameters
-        ----------
-        graph : GraphFrame, Topology, (vertices, edges), or GivenGraph
-            Anything with the attributes ``vertices`` and ``edges``, or two DataFrames of Spark or
-            pandas.  The vertices may be None.
-
-        Raises
-        ------
-        InputError
-            The graph is something else, or has more than :data:`MOST_ROWS` rows.
-        """
+        """Return the record of a GraphFrame, a Topology, or two DataFrames of Spark or pandas."""
         if isinstance(graph, GivenGraph):
             return graph
         if isinstance(graph, tuple | list) and len(graph) == 2:
@@ -97,9 +77,7 @@ def _no_graph(value: Any) -> InputError:
 
 
 def _collect(frame: Any, names: tuple[str, ...], source: str) -> pd.DataFrame:
-    """Return the named columns of a DataFrame of Spark or pandas; all columns if it has no such
-    name.
-    """
+    """Return the named columns of a DataFrame; all columns if none has such a name."""
     if not hasattr(frame, "columns"):
         raise _no_graph(frame)
     levels = [name for name in getattr(getattr(frame, "index", None), "names", []) if name in names]
@@ -158,9 +136,7 @@ def _update(digest: Any, frame: pd.DataFrame) -> None:
 
 
 def _canonical(column: pd.Series) -> np.ndarray:
-    """Return numbers as float64 or, if that is exact for all, as int64; others as
-    hashes of texts.
-    """
+    """Return numbers as float64 or, if exact for all, as int64; others as hashes of texts."""
     import numpy as np
     import pandas as pd
 

@@ -52,13 +52,7 @@ PRESETS = MappingProxyType(
 
 
 def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by flat name, with the preset's values in place of None.
-
-    Parameters
-    ----------
-    settings : mapping of str to object
-        The settings of any config or manifest.
-    """
+    """Return settings by flat name, with the preset's values in place of None."""
     values = PRESETS.get(str(settings.get("gossipsub_preset")), {})
     names = GossipSubConfig.flat_names()
     of_preset = {names[field]: value for field, value in values.items()}

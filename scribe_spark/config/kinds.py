@@ -20,13 +20,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class TakenAs:
-    """Mark of a field that flags and sweeps pass as a text, which the config converts.
-
-    Attributes
-    ----------
-    kind : str
-        The name of the field's kind: ``size``, ``rate``, ``time``, ``file``.
-    """
+    """Mark of a field whose text is converted: a ``size``, ``rate``, ``time`` or ``file``."""
 
     kind: str
 
@@ -35,15 +29,8 @@ class TakenAs:
 class Kind:
     """The kind of a field's values.
 
-    Attributes
-    ----------
-    name : str
-        ``int``, ``float``, ``bool``, ``str``, ``list`` (of texts), or the kind in a `TakenAs`:
-        ``size``, ``rate``, ``time``, ``file``.
-    choices : tuple
-        The only possible values, if these are a few.
-    optional : bool
-        True if the value may be None, for an unset field.
+    `name` is ``int``, ``float``, ``bool``, ``str``, ``list`` (of texts), or the kind in a
+    `TakenAs`.
     """
 
     name: str
@@ -54,11 +41,6 @@ class Kind:
         """Return the value of a flag's text; the config checks its range and meaning.
 
         A text of another kind than number and boolean stays a text.
-
-        Raises
-        ------
-        InputError
-            The text is no such value; the message names `field`.
         """
         try:
             if self.name == "bool":
@@ -70,11 +52,6 @@ class Kind:
 
 def whole_number(text: str) -> int:
     """Return the whole number in a text of the digits 0 to 9, not of other scripts' digits.
-
-    Raises
-    ------
-    ValueError
-        The text is no such number.
 
     Examples
     --------

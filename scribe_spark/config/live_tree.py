@@ -33,7 +33,6 @@ class LiveTreeConfig(Section):
 
     @model_validator(mode="after")
     def _is_kept(self) -> LiveTreeConfig:
-        """Refuse settings of a reference tree without the tree."""
         if self.kept:
             return self
         for name, flat in self.flat_names().items():

@@ -15,12 +15,8 @@ _ADDED: dict[str, type[Section]] = {}
 def add_section(name: str, section: type[Section]) -> None:
     """Add a section to the configs of runs and worlds; it replaces an added one of the same name.
 
-    The command line makes flags of the sections that exist when a command begins.
-
-    Raises
-    ------
-    ValueError
-        The name, or a flat name of a field, is in use.
+    The command line makes flags of the sections that exist when a command begins.  A name, or a
+    flat name of a field, that is in use raises a ValueError.
     """
     remove_section(name)
     for config, fields in _CONFIGS:

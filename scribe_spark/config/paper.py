@@ -14,15 +14,7 @@ from scribe_spark.errors import InputError, check_names
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment of Section IV: its config without a seed, and its number of seeds.
-
-    Attributes
-    ----------
-    config : RunConfig
-        The settings of the experiment.
-    seeds : int or None
-        The greatest number of seeds; None: all seeds of the command.
-    """
+    """One experiment of Section IV: its config without a seed, and its greatest number of seeds."""
 
     config: RunConfig
     seeds: int | None = None
@@ -79,7 +71,6 @@ class Paper(Section):
 
     @model_validator(mode="after")
     def _can_be_run(self) -> Paper:
-        """Refuse a scale at which an experiment is impossible."""
         for name in self.experiments:
             try:
                 self._run(EXPERIMENTS[name].config, 1)
@@ -100,7 +91,6 @@ class Paper(Section):
         }
 
     def _run(self, config: RunConfig, seed: int) -> RunConfig:
-        """Return an experiment's config with a seed and at this scale."""
         changes: dict[str, Any] = {
             "seed": seed,
             "nodes": max(round(config.overlay.nodes * self.scale), config.groups.size or 1),

@@ -57,7 +57,6 @@ class Point:
 
     @property
     def name(self) -> str:
-        """The name of the measurement, such as ``hosts-10-children-2``."""
         kind = "hosts" if self.kind == "events" else "scaling"
         return f"{kind}-{self.hosts}-children-{self.children}"
 
@@ -107,7 +106,6 @@ class ReferenceTreeSection(Section):
 
     @model_validator(mode="after")
     def _in_range(self) -> ReferenceTreeSection:
-        """Refuse numbers out of bounds, and more hosts than keys."""
         if not self.hosts and not self.scaling:
             raise InputError("hosts", "", "must have at least one number if scaling has none")
         if not self.children:
@@ -129,7 +127,6 @@ class ReferenceTreeSection(Section):
         return self
 
     def _can_be_routed(self) -> None:
-        """Refuse `dht = routed` without large networks, or without Pastry's assignment of keys."""
         if not self.scaling:
             remedy = "applies to the networks of scaling only; add scaling"
             raise InputError("dht", self.dht, remedy)
@@ -164,7 +161,6 @@ class ReferenceTreeConfig(NetworkConfig):
 
     @model_validator(mode="after")
     def _network_is_used(self) -> ReferenceTreeConfig:
-        """Refuse settings of the network that have no effect."""
         usual = SettledOverlayConfig().flat() | TopologyConfig().flat()
         flat = self.overlay.flat() | self.topology.flat()
         given = {name: value for name, value in flat.items() if value != usual[name]}

@@ -30,17 +30,7 @@ _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 def refusal(
     error: ValidationError, fields: Mapping[str, FieldInfo], flat: Mapping[str, str]
 ) -> InputError:
-    """Return the InputError for the first error of a model.
-
-    Parameters
-    ----------
-    error : ValidationError
-        Pydantic's errors.
-    fields : mapping
-        Field name -> pydantic's record of the field.
-    flat : mapping
-        Field name -> flat name.
-    """
+    """Return the InputError for the first error of a model."""
     first = error.errors(include_url=False)[0]
     context = first.get("ctx", {})
     if isinstance(context.get("error"), InputError):

@@ -222,7 +222,6 @@ class EventsConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _read_or_generated(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Refuse a table of events together with a generator."""
         if given.get("events") is not None and given.get("generator") is not None:
             remedy = "cannot be combined with a table of events; leave out one of them"
             raise InputError("generator", given["generator"], remedy)
@@ -292,7 +291,6 @@ class RoundsConfig(EventsConfig):
 
     @model_validator(mode="after")
     def _sources_suffice(self) -> RoundsConfig:
-        """Refuse more than one publication of each source in a round."""
         sources = self.sources
         if sources and self.publish_rate > sources:
             remedy = (

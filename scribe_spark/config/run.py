@@ -135,20 +135,7 @@ class RunConfig(NetworkConfig):
         return self
 
     def refuse_publications(self, groups: int, memberships: int) -> None:
-        """Refuse more publications than a run can simulate.
-
-        Parameters
-        ----------
-        groups : int
-            The number of groups.
-        memberships : int
-            The number of members, summed over all groups.
-
-        Raises
-        ------
-        InputError
-            There are too many publications.
-        """
+        """Refuse more publications than a run can simulate."""
         each, who = self.bandwidth.publications, self.bandwidth.published_by
         total = (each or 0) * (memberships if who == "everyone" else groups)
         if total > MOST_PUBLICATIONS:
@@ -179,22 +166,7 @@ class RunConfig(NetworkConfig):
         return self
 
     def refuse_groups(self, groups: int, memberships: int, members: str | None = None) -> None:
-        """Refuse more groups than the 64-bit keys of the run's systems can number.
-
-        Parameters
-        ----------
-        groups : int
-            The number of groups.
-        memberships : int
-            The number of members, summed over all groups.
-        members : str, optional
-            The path of the user's table of members, if the groups come from it.
-
-        Raises
-        ------
-        InputError
-            There are too many groups.
-        """
+        """Refuse more groups than the 64-bit keys of the run's systems can number."""
         nodes = self.overlay.nodes
         refuse_groups(groups, nodes, members)
         if self.has_system("bayeux"):

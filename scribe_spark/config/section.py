@@ -72,13 +72,7 @@ Whole = BeforeValidator(_check_whole)
 
 
 class Section(BaseModel):
-    """A group of settings, which are checked when it is made.
-
-    Raises
-    ------
-    InputError
-        A field is unknown or missing, or its value is impossible.
-    """
+    """A group of settings, which are checked when it is made."""
 
     #: The configs in which the section has an effect; None: all configs.
     all_used_when: ClassVar[UsedWhen | None] = None

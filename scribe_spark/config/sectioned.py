@@ -14,16 +14,9 @@ from scribe_spark.config.section import Section
 class Sectioned(Section):
     """A config with sections of fields, and own fields that belong to no section.
 
-    Attributes
-    ----------
-    sections : dict of str to type
-        Class attribute: the sections by name, in the order of flags and docs.  Sections of users'
-        systems (`outside.add_section`) are attributes, but not fields of the model.
-    elsewhere : dict of str to str
-        Class attribute: the name of each setting that only another kind of config has -> the
-        reason, as the end of an error message.
-    is_world : bool
-        Class attribute: True for the config of a world.
+    `sections` are in the order of flags and docs; sections of users' systems
+    (`outside.add_section`) are attributes, but not fields of the model.  `elsewhere` has the names
+    of settings that only another kind of config has -> the reason, as the end of an error message.
     """
 
     sections: ClassVar[dict[str, type[Section]]] = {}
@@ -48,13 +41,7 @@ class Sectioned(Section):
 
     @classmethod
     def of(cls, *sources: Mapping[str, Any]) -> Self:
-        """Return a config from mappings of fields; later mappings override earlier ones.
-
-        Raises
-        ------
-        InputError
-            A field is unknown or has a bad value.
-        """
+        """Return a config from mappings of fields; later mappings override earlier ones."""
         merged: dict[str, Any] = {}
         for source in sources:
             merged |= cls.flat_values(source)
@@ -67,20 +54,7 @@ class Sectioned(Section):
 
     @classmethod
     def flat_values(cls, given: Mapping[str, Any], what: str = "config key") -> dict[str, Any]:
-        """Return fields by flat name, from fields by flat name, by dotted name or in sections.
-
-        Parameters
-        ----------
-        given : mapping
-            The fields.
-        what : str
-            What the names are, for the message about an unknown name.
-
-        Raises
-        ------
-        InputError
-            A name is unknown, or a field is set twice.
-        """
+        """Return fields by flat name, from fields by flat name, by dotted name or in sections."""
         return flatten(given, cls.sections, cls.own_fields(), what, cls.elsewhere)
 
     def flat(self) -> dict[str, Any]:

@@ -37,13 +37,7 @@ _TOKEN = re.compile(
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """Return the keys of a TOML file of settings.
-
-    Raises
-    ------
-    InputError
-        The file is missing or malformed, or cannot be a config.
-    """
+    """Return the keys of a TOML file of settings."""
     if not str(path).strip() or "\0" in str(path):
         raise InputError("config", str(path), "must name a file")
     try:

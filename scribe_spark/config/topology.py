@@ -184,7 +184,6 @@ class TopologyConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _made_by_regions(cls, given: Any) -> Any:
-        """Choose a network of regions if there is a matrix of regions and no other network."""
         if isinstance(given, dict) and given.get("regions") is not None:
             return {"kind": REGIONS} | given
         return given
@@ -206,7 +205,6 @@ class TopologyConfig(Section):
 
     @model_validator(mode="after")
     def _bounded(self) -> TopologyConfig:
-        """Refuse networks that are too large, before memory is allocated."""
         if self.routers > MOST_TRANSIT_STUB_ROUTERS:
             raise self._too_large(
                 f"makes {self.routers:,} routers (transit_domains x transit_size x (1 + "

@@ -33,14 +33,9 @@ Test = Callable[[Any], bool]
 
 @dataclass(frozen=True)
 class UsedWhen:
-    """Mark of a field, or a section, that has an effect in some configs only.
+    """Mark of a field, or a section, that has an effect only where ``test(config)`` is True.
 
-    Attributes
-    ----------
-    test : callable
-        ``test(config)`` is True if the field may have an effect.
-    remedy : str
-        The end of the message about the flag if it has no effect.
+    `remedy` ends the message about the flag if it has no effect.
     """
 
     test: Test

@@ -117,15 +117,7 @@ class WorldConfig(NetworkConfig):
 
     @classmethod
     def of_run(cls, config: run.RunConfig, variant: str | None = None) -> WorldConfig:
-        """Return the config of the world that plays the rounds of a run.
-
-        Parameters
-        ----------
-        config : RunConfig
-            A run with rounds.
-        variant : str, optional
-            The variant of Scribe's trees in the world; by default Scribe's own trees.
-        """
+        """Return the config of the world that plays the rounds of a run."""
         sections = TopologyConfig, OverlayConfig, EventsConfig, MaintenanceConfig, GroupsConfig
         shared = {
             "seed",
@@ -194,20 +186,7 @@ class WorldConfig(NetworkConfig):
         return self
 
     def refuse_groups(self, groups: int, members: str | None = None) -> None:
-        """Refuse more groups than the 64-bit keys of the world's systems can number.
-
-        Parameters
-        ----------
-        groups : int
-            The number of groups.
-        members : str, optional
-            The path of the user's table of members, if the groups come from it.
-
-        Raises
-        ------
-        InputError
-            There are too many groups.
-        """
+        """Refuse more groups than the 64-bit keys of the world's systems can number."""
         deadline, rounds = self.scribe.deadline, self.world.rounds
         refuse_groups_of_world(groups, self.overlay.nodes, deadline, rounds, members)
         if "can" in self.trees.systems:

@@ -47,15 +47,7 @@ def distinct_indices(size: int, keys: np.ndarray) -> np.ndarray:
 
 
 def find_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return the index of each key in sorted keys, or :data:`NONE` if it is not there: int64.
-
-    Parameters
-    ----------
-    sorted_keys : ndarray
-        Different keys in ascending order.
-    keys : ndarray
-        The keys to find.
-    """
+    """Return the index of each key in ascending keys, or :data:`NONE` if it is not there: int64."""
     if not len(sorted_keys):
         return np.full(len(keys), NONE, dtype=np.int64)
     if _are_worth_a_map(sorted_keys, keys):
@@ -170,12 +162,7 @@ def divided(number: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def expand(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each pair, all numbers from `first` to `last` - 1, and the pair of each number.
-
-    Returns
-    -------
-    pair, number : ndarray of int64
-    """
+    """Return the pair of each number, and all numbers from `first` to `last` - 1 of each pair."""
     some = np.flatnonzero(last > first)
     lengths = last[some] - first[some]
     ends = np.cumsum(lengths)
@@ -229,9 +216,7 @@ def struct_lists(offsets: np.ndarray, fields: dict[str, np.ndarray]) -> pa.ListA
 
 
 class Rows:
-    """Rows as a dataclass of columns: each is an array, or again `Rows`, with one
-    element per row.
-    """
+    """Rows as a dataclass of columns: arrays, or again `Rows`, with one element per row."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -282,19 +267,9 @@ def joined(columns: Sequence[Any]) -> Any:
 
 
 def depths(above: np.ndarray, *, circles: bool = False) -> np.ndarray:
-    """Return the number of ancestors of each node of a forest.
+    """Return the number of ancestors of each node of a forest; the parent of a root is -1.
 
-    Parameters
-    ----------
-    above : ndarray of int64, shape (K,)
-        The number of each node's parent; -1 for a root.
-    circles : bool
-        True if parents may form a circle; nodes on a circle, and below it, then get -1.
-
-    Raises
-    ------
-    RuntimeError
-        Parents form a circle, and `circles` is False.
+    If parents may form `circles`, nodes on a circle, and below it, get -1.
     """
     number = np.arange(len(above))
     up = np.where(above >= 0, above, number)
@@ -334,13 +309,7 @@ _BORROWED = "_borrowed"
 
 @dataclass
 class SortedTable(Rows):
-    """A table whose rows are found by their keys; every column has one element per row.
-
-    Attributes
-    ----------
-    key : ndarray of int64
-        Different keys in ascending order.
-    """
+    """A table whose rows are found by their keys, different and ascending numbers."""
 
     key: np.ndarray = field(default_factory=whole_numbers)
 
@@ -377,15 +346,7 @@ class SortedTable(Rows):
         return self.find(keys) >= 0
 
     def insert(self, keys: np.ndarray, **values: Any) -> None:
-        """Insert rows.
-
-        Parameters
-        ----------
-        keys : ndarray of int64
-            Different new keys, in any order.
-        values
-            For every column, an array or one value for all rows.
-        """
+        """Insert rows with new keys, in any order; a value is an array, or one for all."""
         if not len(keys):
             return
         order = slice(None) if (keys[1:] > keys[:-1]).all() else np.argsort(keys)

@@ -60,19 +60,9 @@ def has_kind(type_: pa.DataType, kind: Kind) -> bool:
 
 
 def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
-    """Return the cells of a column in the type of their kind (:data:`KINDS`).
+    """Return the cells of a column in the type of their kind; NULL if missing or not of the kind.
 
-    Parameters
-    ----------
-    column : pyarrow.ChunkedArray
-        A column whose type fits the kind (:func:`has_kind`).
-    kind : str
-        The kind of the cells.
-
-    Returns
-    -------
-    pyarrow.Array
-        BIGINT, DOUBLE or STRING; NULL if a cell is missing or not of the kind.
+    The type of the column must fit the kind (:func:`has_kind`).
     """
     cells = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_dictionary(cells.type):
@@ -87,10 +77,7 @@ def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
 def column_of(cells: pd.Series) -> pa.ChunkedArray:
     """Return a column of a pandas frame as an Arrow column; cells of mixed types become texts.
 
-    Raises
-    ------
-    TypeError
-        Arrow has no such type; the error names it.
+    A TypeError names a type that Arrow does not have.
     """
     is_mixed = pd.api.types.infer_dtype(cells, skipna=True).startswith("mixed")
     try:

@@ -29,17 +29,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Header:
-    """The header of a table.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The names of the columns.
-    separator : str
-        The character between cells.
-    line : str
-        The header as it is in the file.
-    """
+    """The header of a table: the names of columns, the separator, and the line itself."""
 
     names: tuple[str, ...]
     separator: str
@@ -47,26 +37,14 @@ class Header:
 
 
 def without_comments(data: bytes) -> bytes:
-    """Return a text without its byte order mark and its comments; a comment becomes an
-    empty line.
-    """
+    """Return a text without its byte order mark; a comment becomes an empty line."""
     return _NO_ROW.sub(b"", data.removeprefix(_BYTE_ORDER_MARK))
 
 
 def header_of(data: bytes, wanted: Collection[str]) -> Header:
-    """Return the header of a table, with the separator that gives most of the wanted names.
+    """Return the header of a text without comments, by the separator that gives most wanted names.
 
-    Parameters
-    ----------
-    data : bytes
-        The text without comments.
-    wanted : collection of str
-        The expected names of columns.
-
-    Raises
-    ------
-    ValueError
-        There is no header, or it is not UTF-8 text.
+    A ValueError reports that there is no header, or no UTF-8.
     """
     first = _LINE.search(data)
     if first is None:
@@ -79,19 +57,8 @@ def header_of(data: bytes, wanted: Collection[str]) -> Header:
 def read_cells(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table:
     """Return the cells of wanted columns as texts; NULL for empty cells.
 
-    Parameters
-    ----------
-    data : bytes
-        The header and the rows, without comments.
-    header : Header
-        The header of the table.
-    wanted : collection of str
-        The columns to read; columns that the header has not exactly once are left out.
-
-    Raises
-    ------
-    ValueError
-        A row has more cells than the header.
+    `data` has no comments, and the header has each wanted column.  A ValueError reports a row with
+    more cells than the header.
     """
     read = _read(data, header, str)
     places = {name: header.names.index(name) for name in wanted}
@@ -99,13 +66,7 @@ def read_cells(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table
 
 
 def read_whole_numbers(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table | None:
-    """Return wanted columns quickly if all their cells are digits; otherwise None.
-
-    Parameters
-    ----------
-    data, header, wanted
-        The same arguments as in :func:`read_cells`.
-    """
+    """Return wanted columns quickly if all their cells are digits; otherwise None."""
     places = {name: header.names.index(name) for name in wanted}
     try:
         read = _read(data, header, dict.fromkeys(places.values(), "int64"))

@@ -30,16 +30,6 @@ def import_extensions(names: Iterable[str] = ()) -> None:
     """Import the modules of installed extensions, then the named modules.
 
     Modules are also searched in the working directory, after the installed ones.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Names of modules, as in an ``import`` statement.
-
-    Raises
-    ------
-    InputError
-        A module cannot be imported; the message has its error and the line of the file.
     """
     for point in entry_points(group=GROUP):
         _import(point.module, f"; uninstall the extension {point.name}")

@@ -20,21 +20,8 @@ def refuse_groups(
 ) -> None:
     """Refuse more groups than keys of a group and two nodes can number.
 
-    Parameters
-    ----------
-    groups, nodes : int
-        The numbers of groups and nodes.
-    members : str, optional
-        The path of the table of members, if the groups come from it.
-    times : int
-        The number of keys for each group and pair of nodes.
-    because : str
-        The setting from which `times` follows, with its value, for the message.
-
-    Raises
-    ------
-    InputError
-        There are too many groups.
+    `members` is the path of the table from which the groups come, if any.  There are `times` keys
+    for each group and pair of nodes, because of the setting that `because` names.
     """
     most = min(MOST_KEYS // (nodes**2 * times), _MOST_GROUPS)
     if groups <= most:
@@ -62,18 +49,6 @@ def refuse_groups_of_world(
 
     A world also has keys of a round, a group and a node, and keys of a node and a publication
     before its deadline (a round, a group and a source).
-
-    Parameters
-    ----------
-    groups, nodes, members
-        The same arguments as in :func:`refuse_groups`.
-    deadline, rounds : int
-        The deadline of publications and the number of rounds.
-
-    Raises
-    ------
-    InputError
-        There are too many groups.
     """
     pending = deadline + 1, f"deadline = {deadline}"
     times, because = max(pending, (-(-rounds // nodes), f"rounds = {rounds}"))

@@ -48,14 +48,8 @@ def key_parts(key: np.ndarray, parts: Sequence[str], size: int) -> dict[str, np.
 def common_keys(sizes: Sequence[int], *tables: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Return keys of the rows of each table if they fit into int64, else ranks.
 
-    Keys and ranks compare as the rows do, also between tables.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        The numbers of each column are from 0 to its size - 1.
-    *tables : sequence of ndarray of int64
-        The columns of each table, the most significant first.
+    Numbers of a column are below its size; the first column is the most significant.  Keys and
+    ranks compare as the rows do, also between tables.
     """
     if math.prod(sizes) <= MOST_KEYS:
         return [mixed_key(columns, sizes[1:]) for columns in tables]

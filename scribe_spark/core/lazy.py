@@ -10,22 +10,7 @@ from scribe_spark.errors import shown
 
 
 def load(package: str, name: str, homes: Mapping[str, str]) -> Any:
-    """Return the object that a name of a package stands for.
-
-    Parameters
-    ----------
-    package : str
-        The name of the package.
-    name : str
-        The name in the package.
-    homes : mapping of str to str
-        Name -> the module of the package that has it, such as ``measures.measure``.
-
-    Raises
-    ------
-    AttributeError
-        The package has no such name.
-    """
+    """Return the object with a name of a package; `homes` has the module of each name."""
     if name not in homes:
         raise AttributeError(f"module {shown(package)} has no attribute {shown(name)}")
     return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)

@@ -41,11 +41,7 @@ def local_path(path: str) -> Path:
 def exists(path: str, field: str) -> bool:
     """Return True if a local path exists.
 
-    Raises
-    ------
-    InputError
-        No file system accepts the path: it is too long or contains a NUL, or a folder in it cannot
-        be searched.
+    A path that no file system accepts (too long, with a NUL, in a closed folder) is refused.
     """
     try:
         local_path(path).stat()
@@ -57,13 +53,7 @@ def exists(path: str, field: str) -> bool:
 
 
 def refuse_long_names(out: str) -> None:
-    """Refuse a location whose names, or whose whole local path, are too long for Spark's files.
-
-    Raises
-    ------
-    InputError
-        A name or the path is too long.
-    """
+    """Refuse a location whose names, or whose whole local path, are too long for Spark's files."""
     for name in local_path(out).parts if is_local(out) else out.split("/"):
         if len(os.fsencode(name)) > LONGEST_NAME:
             remedy = f"has a name of {len(os.fsencode(name))} bytes; must be at most {LONGEST_NAME}"
@@ -76,13 +66,7 @@ def refuse_long_names(out: str) -> None:
 
 
 def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:
-    """Return the names in a local folder (none if it does not exist), and a reader of its texts.
-
-    Raises
-    ------
-    InputError
-        The path is not a folder, or cannot be listed.
-    """
+    """Return the names in a local folder (none if it does not exist), and a reader of its texts."""
     refuse_long_names(out)
     path = local_path(out)
     try:
@@ -109,12 +93,8 @@ def is_temporary(name: str) -> bool:
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file in one step, so that readers see either the old content or the new one.
 
-    A symbolic link at `path` is replaced; the file that it points to stays.
-
-    Raises
-    ------
-    OSError
-        The folder cannot be written; nothing of the new file is left.
+    A symbolic link at `path` is replaced; the file that it points to stays.  Nothing is left after
+    an OSError.
     """
     beside = path.with_name(temporary_name())
     # exclusive creation (O_CREAT and O_EXCL) fails at a link, wherever that leads
@@ -136,13 +116,7 @@ def whole(path: Path) -> Iterator[None]:
 
 
 def probe_local(out: str) -> None:
-    """Refuse a local folder that cannot be made or written; the test leaves no trace.
-
-    Raises
-    ------
-    InputError
-        The folder cannot be made or written.
-    """
+    """Refuse a local folder that cannot be made or written; the test leaves no trace."""
     path = local_path(out)
     made: list[Path] = []
     try:

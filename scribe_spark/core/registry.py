@@ -20,17 +20,10 @@ T = TypeVar("T", bound=Named)
 
 
 class Registry(Mapping[str, T]):
-    """Entries by name, in the order of registration.
+    """Entries by name, in the order of registration; `what` is their kind, for messages.
 
     An entry of the package cannot be replaced.  An entry of a user may be registered again, for
     example when a cell of a notebook runs twice; it then replaces the former one.
-
-    Parameters
-    ----------
-    what : str
-        The kind of entries, for messages.
-    built_in : T
-        The entries of the package.
     """
 
     def __init__(self, what: str, *built_in: T) -> None:
@@ -52,13 +45,7 @@ class Registry(Mapping[str, T]):
         return name in self._built_in
 
     def register(self, entry: T) -> T:
-        """Add an entry to this process.
-
-        Raises
-        ------
-        ValueError
-            The package has an entry of that name.
-        """
+        """Add an entry to this process."""
         if entry.name in self._built_in:
             raise ValueError(
                 f"{shown(entry.name)} is a {self._what} of the package; take another name"

@@ -88,12 +88,7 @@ _HALF = np.uint64(32)
 
 
 class Wide:
-    """Unsigned 128-bit numbers, modulo 2**128.
-
-    Attributes
-    ----------
-    hi, lo : ndarray of uint64, same shape
-    """
+    """Unsigned 128-bit numbers, modulo 2**128, as two halves of uint64."""
 
     __slots__ = ("hi", "lo")
 
@@ -224,15 +219,7 @@ def to_float(numbers: Numbers) -> np.ndarray:
 
 
 def divide(numbers: Numbers, by: np.ndarray | int) -> tuple[Numbers, np.ndarray]:
-    """Return quotient and remainder (uint64) of a division by whole numbers from 1 to 2**32 - 1.
-
-    Parameters
-    ----------
-    numbers : Numbers
-        The dividends.
-    by : int or ndarray of int
-        One divisor for all, or one for each row.
-    """
+    """Return quotient and remainder (uint64) of a division by whole numbers from 1 to 2**32 - 1."""
     if isinstance(by, int) and by & (by - 1) == 0:
         rest = (numbers.lo if isinstance(numbers, Wide) else numbers) & np.uint64(by - 1)
         if isinstance(numbers, Wide):

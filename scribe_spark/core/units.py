@@ -55,9 +55,7 @@ _TIMES = {
 
 @dataclass(frozen=True)
 class _Scale:
-    """The units of a quantity, its greatest value, and the spellings that
-    :func:`canonical` uses.
-    """
+    """The units of a quantity, its greatest value, and the spellings of :func:`canonical`."""
 
     units: dict[str, Fraction]
     base: str
@@ -92,21 +90,8 @@ _SCALES: dict[Quantity, _Scale] = {
 def parse(quantity: Quantity, text: object, least: int = 0, usual: str = "") -> int:
     """Return the whole base units of a text: bytes, bits per second or microseconds.
 
-    Parameters
-    ----------
-    quantity : str
-        ``size``, ``rate`` or ``time``.
-    text : str
-        A number and a unit, with or without a space between them.
-    least : int
-        The least allowed value, in base units.
-    usual : str
-        The unit of a number without one; if it is empty, such a number is refused.
-
-    Raises
-    ------
-    ValueError
-        The text is bad; the error says what would be good.
+    `usual` is the unit of a number without one, which is refused if it is empty.  A ValueError says
+    what would be good.
     """
     scale = _SCALES[quantity]
     found = _NUMBER.fullmatch(text.strip()) if isinstance(text, str) else None

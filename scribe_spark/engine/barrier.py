@@ -74,34 +74,11 @@ def run_in_tasks(
 ) -> tuple[DataFrame, pa.Table]:
     """Run one job in which each task turns the rows of its bucket into new rows.
 
-    While they run, the tasks can exchange messages.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of the schema `ROWS`.  Task number b reads the rows whose column ``bucket`` is b.
-    tasks : int
-        The number of tasks; a single task runs without a barrier stage.
-    work : callable
-        ``work(exchange, batches)``, called once in each task.
-    columns : sequence of str or Column
-        The columns of the new rows that are sent to the driver.
-    patience : float, optional
-        The time in seconds after which a task that does not answer counts as lost; by default 60.
-
-    Returns
-    -------
-    DataFrame
-        The new rows, materialised: `ROWS`.
-    pyarrow.Table
-        The `columns` of all new rows.
-
-    Raises
-    ------
-    InputError
-        A task raised an `InputError`.
-    RunError
-        A task raised another error, or tasks were lost in every try.
+    Task number b reads the `ROWS` of bucket b; ``work(exchange, batches)`` may exchange messages
+    with the other tasks.  A single task runs without a barrier stage.  A task that does not answer
+    for `patience` seconds (by default 60) counts as lost.  Return the new rows, materialised, and
+    the `columns` of all new rows.  An `InputError` of a task is raised as such, other errors and
+    repeatedly lost tasks as a `RunError`.
     """
     frame = _in_tasks(rows, tasks, work, patience)
     if tasks > 1:  # the shuffle lets Spark run the stage again, and ends the barrier stage
@@ -119,13 +96,7 @@ def run_in_tasks(
 
 
 def run_again_where_lost(action: Callable[[], T], tries: int) -> T:
-    """Run an action, again if it lost tasks, and return its result.
-
-    Raises
-    ------
-    RunError
-        Each of the `tries` runs lost tasks.
-    """
+    """Run an action, again if it lost tasks, and return its result."""
     for tried in range(1, tries + 1):
         try:
             return action()
@@ -217,13 +188,6 @@ def own_address(hosts: Sequence[str], rank: int) -> str:
     The address is that of this task's executor, as Spark reports it.  If that address does not
     belong to this machine, or is a loopback address, the function returns the address of the
     network interface that leads to another host of the job.
-
-    Parameters
-    ----------
-    hosts : sequence of str
-        The hosts of all tasks' executors, in order of their ranks.
-    rank : int
-        The number of this task.
     """
     with suppress(OSError):
         own = str(socket.getaddrinfo(hosts[rank], None, type=socket.SOCK_STREAM)[0][4][0])

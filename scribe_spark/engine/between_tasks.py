@@ -55,30 +55,6 @@ class Exchange(Protocol):
         """Send bytes to tasks and a note to all tasks; return what this task receives.
 
         All tasks must call this method equally often.
-
-        Parameters
-        ----------
-        parts : mapping of int to sequence of buffers
-            The bytes for each task, as pieces that are joined.  A task may send a part to itself.
-        note : bytes
-            A few bytes that all tasks receive.
-
-        Returns
-        -------
-        dict of int to pyarrow.Buffer
-            The part that each task sent to this task, in order of the senders' ranks; tasks that
-            sent no part are missing.
-        list of bytes
-            The notes of all tasks, including this task's own, in order of the ranks.
-
-        Raises
-        ------
-        PeerFailed
-            The work of another task raised an error.
-        PeerLost
-            Another task has ended unexpectedly or does not answer.
-        OutOfStep
-            Another task is at another swap, or has ended.
         """
 
 
@@ -91,13 +67,7 @@ class OutOfStep(ExchangeError):
 
 
 class _PeerEnded(ExchangeError):
-    """Another task ended before a swap was complete.
-
-    Attributes
-    ----------
-    ended : Ended
-        The first cause.
-    """
+    """Another task ended before a swap was complete; `ended` is the first cause."""
 
     def __init__(self, ended: Ended) -> None:
         super().__init__(ended.line)
@@ -118,20 +88,9 @@ _READABLE = (InputError, RunError, ExchangeError)
 
 @dataclass(frozen=True)
 class Ended:
-    """The reason why a task has ended.
+    """The reason why a task has ended (``done``, ``failed``, ``lost``), and the causing task.
 
-    Attributes
-    ----------
-    why : str
-        ``done``, ``failed`` or ``lost``.
-    rank : int
-        The task that caused it.
-    line : str
-        The reason in one line.
-    trace : str
-        The traceback of an error, or the end of it.
-    refused : tuple of (str, object, str), optional
-        The field, the value and the remedy of an `InputError`; None for other errors.
+    `refused` has the field, the value and the remedy of an `InputError`.
     """
 
     why: str
@@ -185,11 +144,6 @@ class Inbox:
     """The messages that a task has received and not read; safe to fill from several threads.
 
     The inbox also records to which tasks this task is still sending a message.
-
-    Parameters
-    ----------
-    rank, size : int
-        The number of this task, and the number of tasks.
     """
 
     def __init__(self, rank: int, size: int) -> None:
@@ -237,13 +191,7 @@ class Inbox:
             return [peer for peer in self._peers if self._waits(peer) and peer not in self._ended]
 
     def take(self, swap: int) -> dict[int, tuple[pa.Buffer | None, bytes]]:
-        """Wait until each task's message is here and own messages are sent; return part and note.
-
-        Raises
-        ------
-        ExchangeError
-            A task has ended, or sent a message of another swap.
-        """
+        """Wait until each task's message is here and own messages are sent; return part and note."""
         with self._changed:
             while waiting := list(filter(self._waits, self._peers)):
                 self._raise_if_ended(waiting, swap)

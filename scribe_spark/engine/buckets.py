@@ -32,12 +32,7 @@ _NODES_AT_ONCE = 2**16
 class BucketRing:
     """The ring of an overlay, cut into B buckets.
 
-    Attributes
-    ----------
-    facts : Facts
-    bounds : ndarray of int64, shape (B + 1,)
-        The first position of each bucket; the last value is the number of nodes.
-    layout : Layout
+    `bounds` (B + 1) has the first position of each bucket; the last value is the number of nodes.
     """
 
     facts: Facts
@@ -48,15 +43,9 @@ class BucketRing:
     def of(
         cls, nodes: DataFrame, underlay: Underlay, bits: Callable[[int], int] | None = None
     ) -> BucketRing:
-        """Cut the ring of some nodes into one bucket per partition.
+        """Cut the ring of `schemas.NODES` into one bucket per partition.
 
-        Parameters
-        ----------
-        nodes : DataFrame
-            `schemas.NODES`.
-        bits : callable, optional
-            ``bits(n)`` gives, for n nodes, a number of bits: nodes whose nodeIds have the same
-            first bits stay in one bucket.
+        With ``bits(n)``, nodes whose nodeIds have the same first bits stay in one bucket.
         """
         spark = nodes.sparkSession
         facts = distribute_facts(nodes, underlay.kernel)
@@ -152,15 +141,7 @@ def read_typed(
     columns: Callable[[int, dict[str, np.ndarray]], Iterable[pa.RecordBatch]],
     schema: StructType | str,
 ) -> Batches:
-    """Turn one table of each bucket into typed rows, to which kernels can be added; lazy.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        The tables: `ROWS`.
-    columns : callable
-        ``columns(bucket, table)``: yields batches of `schema`.
-    """
+    """Turn one table of each bucket into typed rows by ``columns(bucket, table)``; lazy."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for row in read_rows(batches):
@@ -176,15 +157,7 @@ def read_together(
     columns: Callable[[int, Mapping[str, Columns]], Iterable[pa.RecordBatch]],
     schema: StructType | str,
 ) -> Batches:
-    """Turn several tables of each bucket into typed rows, to which kernels can be added; lazy.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        The tables: `ROWS`; all rows of a bucket are in one partition.
-    columns : callable
-        ``columns(bucket, tables)``: yields batches of `schema`.
-    """
+    """Turn the tables of each bucket, in one partition, into typed rows; lazy."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for bucket, tables in tables_by_bucket(batches).items():

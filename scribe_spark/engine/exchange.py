@@ -50,12 +50,7 @@ def count_in_buckets(
 ) -> dict[str, dict[str, np.ndarray]]:
     """Count the rows in each bucket; return the columns of all buckets by name, in one Spark job.
 
-    Parameters
-    ----------
-    sent : Batches
-        `ROWS`, as of :func:`send`.
-    count : callable
-        ``count(come)``: from the columns of a bucket by name, yields names and columns.
+    ``count(come)`` yields names and columns from the received columns of a bucket by name.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -71,13 +66,7 @@ def count_in_buckets(
 
 
 def play_lazily(program: Program, first: Batches, supersteps: int) -> DataFrame:
-    """Play some supersteps of a program in one Spark job; return the rows after it; lazy.
-
-    Parameters
-    ----------
-    first : Batches
-        The messages of superstep 0 (:func:`send`): `ROWS`.  There are no tables at the start.
-    """
+    """Play supersteps of a program in one Spark job, from messages and no tables; lazy."""
     rows = first.frame
     for number in range(supersteps):
         met = rows.repartitionById(len(program.bounds) - 1, F.col("bucket"))

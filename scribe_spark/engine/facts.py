@@ -52,13 +52,8 @@ class RingInMemory:
 class Facts:
     """The ring in arrays that all tasks of a machine share; picklable.
 
-    Attributes
-    ----------
-    names : tuple of str
-        The names of the shared arrays: hi, lo, node, router, and the positions sorted by node
-        number.
-    dense : bool
-        True if the numbers of the K nodes are 0 to K - 1.
+    `names` are those of the arrays hi, lo, node, router, and of the positions sorted by node
+    number; `dense` is True if the numbers of the K nodes are 0 to K - 1.
     """
 
     names: tuple[str, ...]
@@ -100,14 +95,9 @@ def _open_ring(names: tuple[str, ...]) -> Ring:
 
 
 def distribute_facts(nodes: DataFrame, kernel: Kernel | None = None) -> Facts:
-    """Distribute the facts of nodes to all executors once; the caller must call ``release``.
+    """Distribute the facts of `schemas.NODES` to all executors; the caller must call ``release``.
 
-    Parameters
-    ----------
-    nodes : DataFrame
-        `schemas.NODES`.
-    kernel : Kernel, optional
-        The kernel of the underlay; with it, router ids are replaced by the kernel's indices.
+    With the kernel of the underlay, its indices replace the ids of routers.
     """
 
     def sort(rows: pa.Table) -> dict[str, np.ndarray]:

@@ -90,15 +90,7 @@ def _location(host: str, port: int) -> str:
 
 
 class Server(fl.FlightServerBase):
-    """The Flight server of a task; calls without the right token are refused.
-
-    Parameters
-    ----------
-    secret : bytes
-        The secret of the job, from which tokens are computed.
-    host : str
-        The address of this machine on which the server listens.
-    """
+    """The Flight server of a task; calls without the token of the job's secret are refused."""
 
     def __init__(self, secret: bytes, host: str = LOOPBACK) -> None:
         nonce = secrets.token_hex(16)
@@ -303,20 +295,9 @@ class _Gathered:
 
 
 class Flight(BetweenTasks):
-    """The exchange of one task over Arrow Flight.
+    """The exchange of one task over Arrow Flight; `end` also shuts its server down.
 
-    Parameters
-    ----------
-    rank : int
-        The number of this task.
-    server : Server
-        The server of this task; `end` shuts it down.
-    addresses : sequence of Address
-        The addresses of all tasks' servers, in order of their ranks.
-    secret : bytes
-        The secret of the job.
-    patience : float
-        The time in seconds after which a task that does not answer counts as lost.
+    `addresses` are those of all tasks' servers, in order of their ranks.
     """
 
     def __init__(
@@ -447,13 +428,7 @@ class Flight(BetweenTasks):
     # --- the end
 
     def end(self, error: BaseException | None = None) -> None:
-        """Tell the other tasks that this task ends, wait for their answers, and close everything.
-
-        Raises
-        ------
-        PeerLost
-            Another task does not answer.
-        """
+        """Tell the other tasks that this task ends, wait for answers, and close everything."""
         last = _message(_END, None, Ended.by(error, self.rank).to_bytes())
         ended = self.inbox.ended()
         for peer, stream in self._streams.items():

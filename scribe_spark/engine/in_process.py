@@ -27,22 +27,9 @@ def play(
 ) -> list[int]:
     """Play a program until no node sends; return the number of messages in each superstep.
 
-    Parameters
-    ----------
-    tables : sequence or mapping of Tables
-        The tables of each bucket, or of some buckets by number; changed in place.
-    first : mapping of Columns, optional
-        Messages that are delivered in superstep 0, by kind.
-    threads : int
-        The number of threads that play buckets; numpy runs in parallel in them.
-    exchange : Exchange, optional
-        Connects this task with the tasks of the other buckets; the returned counts are then the
-        sums of all tasks.
-
-    Raises
-    ------
-    RuntimeError
-        The program still sends messages after 10,000 supersteps.
+    The tables of each bucket (or of some, by number) change in place.  `first` has messages for
+    superstep 0, by kind.  With an `exchange` to the tasks of the other buckets, counts are sums of
+    all tasks.
     """
     own = tables if isinstance(tables, Mapping) else dict(enumerate(tables))
     if threads == 1:
@@ -104,13 +91,7 @@ def _exchanged(exchange: Exchange, waiting: _Waiting, sent: int) -> tuple[_Waiti
 
 
 def thread_bounds(nodes: int) -> np.ndarray:
-    """Return the bounds of the buckets that one process plays in threads: int64, shape (B + 1,).
-
-    Parameters
-    ----------
-    nodes : int
-        The number of nodes; a bucket has at least 8,192 nodes.
-    """
+    """Return the bounds of buckets that threads play, each of at least 8,192 nodes."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     buckets = max(1, min(_MOST_THREADS, cores or 1, nodes // _LEAST_NODES))
     return np.linspace(0, nodes, buckets + 1).astype(np.int64)

@@ -24,22 +24,9 @@ from scribe_spark.engine.program import Program, Tables
 class InTask:
     """A player (see `Player`) whose buckets are in the memory of this process.
 
-    Parameters
-    ----------
-    tables : sequence of Tables
-        The tables of each bucket of this task.
-    exchange : Exchange, optional
-        Connects this task with the tasks of the other buckets; `tables` then has one bucket, whose
-        number is the rank of the task.  Without an exchange, this task has all buckets.
-
-    inbox : mapping of Columns, optional
-        Messages for superstep 0 of the first program, by kind, to nodes of this task's buckets.
-
-    Attributes
-    ----------
-    tables : list of Tables
-    first : int
-        The number of this task's first bucket.
+    With an exchange to the tasks of the other buckets, `tables` has one bucket, whose number is the
+    rank of the task; else this task has all buckets.  `inbox` has messages for superstep 0 of the
+    first program.  `first` is the number of this task's first bucket.
     """
 
     def __init__(
@@ -58,13 +45,7 @@ class InTask:
         """See `Player.begin_round`."""
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        """See `Player.play`.
-
-        Parameters
-        ----------
-        first : mapping of Columns, optional
-            Messages for superstep 0, by kind; equal in all tasks.
-        """
+        """See `Player.play`."""
         sent, self._inbox = {**self._inbox, **(first or {})}, {}
         return sum(play(program, self._own, sent, len(self._own), self.exchange))
 
@@ -94,15 +75,7 @@ class InTask:
         return sum(map(int, self.exchange.swap({}, str(here).encode())[1]))
 
     def bring(self, name: str) -> list[Columns] | None:
-        """Move a table to the first task; return None in the other tasks.
-
-        All buckets must have the table.
-
-        Returns
-        -------
-        list of Columns
-            The table of each bucket.
-        """
+        """Move a table of all buckets to the first task; return None in other tasks."""
         here = [mine.pop(name) for mine in self._own.values()]
         if self.exchange is None:
             return here

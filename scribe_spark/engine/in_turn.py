@@ -23,13 +23,7 @@ _STOPPED = "stopped at"  # the name of a table begins so; the program's index fo
 
 @dataclass(frozen=True)
 class IfRows:
-    """Programs that are played only if one of some tables has rows in any bucket.
-
-    Attributes
-    ----------
-    tables : tuple of str
-    programs : tuple of Program
-    """
+    """Programs that are played only if one of some tables has rows in any bucket."""
 
     tables: tuple[str, ...]
     programs: tuple[Program, ...]
@@ -47,12 +41,8 @@ Steps = Sequence[Program | IfRows]
 class InTurn:
     """A program that plays superstep 0 of several programs until the bucket sends.
 
-    The step also stops before an `IfRows` whose tables have rows in this bucket.
-
-    Attributes
-    ----------
-    programs : tuple of Program or IfRows
-        The first one is a program, not an `IfRows`.
+    The step also stops before an `IfRows` whose tables have rows in this bucket.  The first of the
+    programs is no `IfRows`.
     """
 
     programs: tuple[Program | IfRows, ...]

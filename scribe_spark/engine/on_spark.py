@@ -76,12 +76,7 @@ class Costs:
 class Layout:
     """The number of buckets, the partitions that hold them, and the folder of tables in files.
 
-    Attributes
-    ----------
-    spark : SparkSession
-    buckets, partitions : int
-    folder : str or None
-        The folder to which tasks write tables as files; None if rows hold the bytes of tables.
+    The `folder` is None if rows hold the bytes of tables.
     """
 
     def __init__(self, spark: SparkSession, buckets: int, partitions: int) -> None:
@@ -107,21 +102,9 @@ class Layout:
 class BucketTables:
     """The tables of all buckets, which programs change, as rows on the executors.
 
-    Parameters
-    ----------
-    layout : Layout
-    first : DataFrame
-        The tables at the beginning, and messages for superstep 0: :data:`ROWS`.
-    constant : sequence of DataFrame
-        Tables that every program reads and none changes: :data:`ROWS`, materialised and released by
-        the caller.
-    borrowed : frozenset of str
-        Files of `first` that belong to another owner and are not deleted here.
-
-    Attributes
-    ----------
-    costs : Costs
-        The costs since the attribute was last set.
+    `first` (`ROWS`) has the tables at the beginning, and messages for superstep 0.  Every program
+    reads the tables in `constant`, which the caller materialises and releases.  Files in `borrowed`
+    belong to another owner and are not deleted here.  `costs` counts since it was last set.
     """
 
     def __init__(
@@ -147,17 +130,8 @@ class BucketTables:
     ) -> list[int]:
         """Play a program until no node sends; return the number of messages in each superstep.
 
-        Parameters
-        ----------
-        first : DataFrame, optional
-            Messages for superstep 0: :data:`ROWS`; lazy.
-        superstep : int
-            The number of the first superstep that is played.
-
-        Raises
-        ------
-        RuntimeError
-            The program still sends messages after 10,000 supersteps.
+        `superstep` is the number of the first superstep, to which `first` (`ROWS`, lazy) brings
+        messages.
         """
         counts = list[int]()
         for number in range(superstep, _MOST):
@@ -177,20 +151,9 @@ class BucketTables:
     ) -> tuple[int, int]:
         """Play programs up to the first that sends, and play that program to its end.
 
-        Parameters
-        ----------
-        programs : sequence of Program or IfRows
-            Neither the first nor the last is an `IfRows`.
-        first : DataFrame, optional
-            Messages for superstep 0 of the first program, as in :meth:`play`.
-
-        Returns
-        -------
-        int
-            The index where the play stopped: at a program that sent and was played to its end, at
-            the last program, or at an `IfRows` that has rows and was not played.
-        int
-            The messages that have been sent.
+        Neither the first nor the last program is an `IfRows`.  Return the number of messages, after
+        the index where the play stopped: at a program that sent and was played to its end, at the
+        last program, or at an `IfRows` that has rows and was not played.
         """
         turn = tuple(programs)
         while True:
@@ -210,13 +173,7 @@ class BucketTables:
         return at, made.messages + sum(self.play(program, name, progress, superstep=1))
 
     def fork(self, *, constant: bool = True) -> BucketTables:
-        """Return new tables that start as a copy of these; these must be released later.
-
-        Parameters
-        ----------
-        constant : bool
-            If True, programs on the copy also read the constant tables.
-        """
+        """Return new tables that start as a copy of these; the caller must release them."""
         seen = self._constant if constant else ()
         forked = BucketTables(self.layout, self.rows(), seen, self._files | self._borrowed)
         forked._held = self._held.copy()
@@ -231,23 +188,8 @@ class BucketTables:
     ) -> None:
         """Change the tables in one job whose tasks keep their buckets for many supersteps.
 
-        Parameters
-        ----------
-        orchestrate : callable
-            ``orchestrate(player, beside)``, called in each bucket's task; picklable.
-        name : str
-            The name of the job.
-        first : DataFrame, optional
-            Messages for superstep 0, as in :meth:`play`.
-        beside : DataFrame, optional
-            Additional rows with a schema of their own, which every task reads.
-
-        Raises
-        ------
-        InputError
-            The orchestrator raised an `InputError`; the tables are unchanged.
-        RunError
-            The orchestrator raised another error, or tasks were lost in every try.
+        ``orchestrate(player, beside)`` runs in each bucket's task; every task reads the rows
+        `beside`.  If it raises an error, the tables are unchanged.
         """
         rows, layout = self._with_constant(first), self.layout
         if beside is not None:
@@ -273,17 +215,7 @@ class BucketTables:
         name: str,
         first: DataFrame | None = None,
     ) -> None:
-        """Change the tables of all buckets in a job with a single task.
-
-        Parameters
-        ----------
-        orchestrate : callable
-            ``orchestrate(player)``, where the player has all buckets; picklable.
-        name : str
-            The name of the job.
-        first : DataFrame, optional
-            Messages for superstep 0, as in :meth:`play`.
-        """
+        """Change the tables of all buckets by ``orchestrate(player)`` in a single task."""
         count, folder = self.layout.buckets, self.layout.folder
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -317,13 +249,7 @@ class BucketTables:
         return taken
 
     def read(self, pattern: str) -> list[tuple[int, str, dict[str, np.ndarray]]]:
-        """Return (bucket, name, columns) of tables, sorted by bucket and name.
-
-        Parameters
-        ----------
-        pattern : str
-            A regular expression that matches whole names.
-        """
+        """Return (bucket, name, columns) of tables whose whole names match, in order."""
         found = self.called(pattern)
         if not found:
             return []
@@ -411,16 +337,8 @@ def as_constant(rows: DataFrame) -> DataFrame:
 class _Made:
     """Materialised rows after a superstep, with their statistics.
 
-    Attributes
-    ----------
-    rows : DataFrame
-        :data:`ROWS`.
-    held : Counter of str
-        The number of rows of each table, summed over buckets.
-    messages, bytes : int
-        The number of messages and their packed size in bytes.
-    files : frozenset of str
-        The names of the files that hold tables.
+    `held` has the number of rows of each table, summed over buckets; `messages` and their packed
+    `bytes`; and `files`, those that hold tables.
     """
 
     rows: DataFrame
@@ -538,13 +456,7 @@ def _with_beside(rows: DataFrame, beside: DataFrame, buckets: int) -> DataFrame:
 def _apart(
     batches: Iterable[pa.RecordBatch], beside: pa.Schema | None
 ) -> tuple[list[pa.RecordBatch], pa.Table]:
-    """Split rows into those of the bucket and those of :func:`_with_beside`, without copying bytes.
-
-    Parameters
-    ----------
-    beside : Schema or None
-        The schema of the additional rows; None if there are none.
-    """
+    """Split rows into those of the bucket and those of :func:`_with_beside`."""
     if beside is None:
         return list(batches), pa.table({})
     own, others = [], []

@@ -29,13 +29,7 @@ _ARROW = to_arrow_schema(ROWS)
 
 @dataclass(frozen=True)
 class SharedInFiles(Shared):
-    """Read-only arrays in files that tasks map into memory; picklable.
-
-    Attributes
-    ----------
-    names : tuple of (str, str)
-        The name of each array and the name of its file.
-    """
+    """Read-only arrays that tasks map into memory, as pairs of array and file names."""
 
     names: tuple[tuple[str, str], ...]
 
@@ -60,17 +54,7 @@ class SharedInFiles(Shared):
 
 
 class OnSpark:
-    """A player (see `Player`) whose supersteps are Spark jobs.
-
-    Parameters
-    ----------
-    tables : BucketTables
-        The tables of all buckets; owned by the player.
-    called : str
-        The prefix of the job names.
-    progress : Progress, optional
-        Receives the progress of every superstep.
-    """
+    """A player (see `Player`) whose supersteps are jobs; `called` begins their names."""
 
     def __init__(
         self, tables: BucketTables, called: str = "", progress: Progress | None = None
@@ -107,15 +91,7 @@ class OnSpark:
         return OnSpark(self.tables.fork(constant=constant), called, self.progress)
 
     def play_in_tasks(self, orchestrate: Callable[[InTask], None], called: str) -> None:
-        """Run an orchestrator in one job whose tasks keep their buckets.
-
-        Parameters
-        ----------
-        orchestrate : callable
-            ``orchestrate(player)``, called in each task; picklable.
-        called : str
-            The name of the job.
-        """
+        """Run an orchestrator in one job whose tasks keep their buckets."""
 
         def play(player: InTask, beside: pa.Table) -> None:
             orchestrate(player)
@@ -139,13 +115,7 @@ class OnSpark:
         self._first[program] = messages
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        """See `Player.play`.
-
-        Parameters
-        ----------
-        first : mapping of Columns, optional
-            Messages for superstep 0, by kind.
-        """
+        """See `Player.play`."""
         sent = self._first.pop(type(program), None)
         if first:
             rows = [

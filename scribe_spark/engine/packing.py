@@ -31,12 +31,7 @@ _AT_ONCE = 2**16  # rows that are compared in one step
 class Packed(Columns):
     """The columns in bytes of :func:`pack`; each column is decoded when it is read.
 
-    Parameters
-    ----------
-    data : buffer
-        The bytes of :func:`pack`.
-    file : str, optional
-        The file from which `data` is mapped; :func:`pack` can refer to its columns.
+    :func:`pack` can refer to the columns in `file`, from which the data is mapped.
     """
 
     def __init__(self, data: Any, file: str | None = None) -> None:
@@ -108,13 +103,7 @@ def _size(described: Mapping[str, Any]) -> int:
 
 
 class Overlaid(Columns):
-    """The columns of a :class:`Packed` with some columns replaced; the others stay packed.
-
-    Attributes
-    ----------
-    base : Packed
-    changed : mapping of str to ndarray
-    """
+    """The columns of a :class:`Packed` with some columns replaced; the others stay packed."""
 
     def __init__(self, base: Packed, changed: Columns) -> None:
         self.base, self.changed = base, changed
@@ -130,14 +119,7 @@ class Overlaid(Columns):
 
 
 class Lent(Columns):
-    """Columns that are lent to a kernel, writable (as copies where needed) or read-only.
-
-    Parameters
-    ----------
-    columns : Columns
-    writes : bool
-        True if the kernel may write to the columns.
-    """
+    """Columns that are lent to a kernel, writable (as copies where needed) or read-only."""
 
     def __init__(self, columns: Columns, writes: bool) -> None:
         self._columns, self._writes = columns, writes
@@ -166,15 +148,10 @@ def overlay(base: Columns, changed: Columns) -> Columns:
 
 
 def pack(columns: Columns, before: Packed | None = None) -> tuple[list[memoryview], list[str]]:
-    """Pack columns; return the bytes to write, and the files that hold the other columns.
+    """Pack columns; return the bytes to write, in parts, and the files that hold the other columns.
 
-    The bytes are in parts, to be written one after the other.  Integer columns of type int64 are
-    stored in a smaller type and unpacked as int64; other types are unchanged.
-
-    Parameters
-    ----------
-    before : Packed, optional
-        The previous version of the table, in a file; unchanged columns stay in that file.
+    Integer columns of type int64 are stored in a smaller type and unpacked as int64.  Columns that
+    are as in `before`, the previous version of the table in a file, stay in that file.
     """
     described: list[dict[str, Any]] = []
     parts: list[np.ndarray] = []

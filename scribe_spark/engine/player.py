@@ -43,23 +43,12 @@ class PlaysPrograms(Protocol):
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
         """Play a program until no node sends; return the number of messages.
 
-        Parameters
-        ----------
-        first : mapping of Columns, optional
-            Messages for superstep 0, by kind.
+        `first` has messages for superstep 0, by kind; equal in all tasks.
         """
         ...
 
     def keep(self, orchestrate: Callable[[Any], None], called: str) -> None:
-        """Let an orchestrator play programs that keep the state of buckets between supersteps.
-
-        Parameters
-        ----------
-        orchestrate : callable
-            Plays programs on a player whose buckets stay in one process; picklable.
-        called : str
-            Names the job, if there is one.
-        """
+        """Let a (picklable) orchestrator play on a player whose buckets stay in a process."""
         ...
 
     def has(self, name: str) -> bool:

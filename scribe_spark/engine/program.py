@@ -36,13 +36,7 @@ Outbox = Mapping[str, Columns]
 
 
 class Tables(MutableMapping[str, Columns]):
-    """The tables of a bucket by name; a table is unpacked when it is first read.
-
-    Parameters
-    ----------
-    readers : mapping of callable
-        A function for each table that returns its columns.
-    """
+    """The tables of a bucket by name, each read by a function at its first use."""
 
     def __init__(self, readers: Mapping[str, Callable[[], Columns]] | None = None) -> None:
         self._readers = dict(readers or {})
@@ -95,10 +89,7 @@ def append(tables: Tables, name: str, *parts: Columns) -> None:
 class Program(Protocol):
     """A protocol step that is played superstep by superstep until no node sends.
 
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-        The first position of each bucket; the last value is the number of nodes.
+    `bounds` (B + 1) has the first position of each bucket; the last value is the number of nodes.
     """
 
     @property
@@ -114,14 +105,7 @@ class Program(Protocol):
 
 @dataclass(frozen=True)
 class Forget:
-    """A program that deletes tables; it sends nothing.
-
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-    forgets : callable
-        ``forgets(name)``: whether to delete a table; picklable.
-    """
+    """A program that deletes the tables for which ``forgets(name)`` is True; it sends nothing."""
 
     bounds: np.ndarray
     forgets: Callable[[str], bool]
@@ -135,13 +119,7 @@ class Forget:
 
 @dataclass(frozen=True)
 class Together:
-    """Several programs with different tables that are played in the same supersteps.
-
-    Attributes
-    ----------
-    programs : tuple of Program
-        Programs with the same buckets.
-    """
+    """Several programs with different tables that are played in the same supersteps."""
 
     programs: tuple[Program, ...]
 
@@ -170,14 +148,6 @@ class PrefixedTables(Tables):
     """A view of a bucket's tables whose names begin with a prefix; names are without it.
 
     Tables in `reads` have no prefix; they can be read but are not listed.
-
-    Parameters
-    ----------
-    tables : Tables
-        All tables of the bucket.
-    prefix : str
-    reads : tuple of str
-        Names of tables without the prefix that can be read.
     """
 
     def __init__(self, tables: Tables, prefix: str, reads: tuple[str, ...] = ()) -> None:
@@ -209,12 +179,7 @@ class PrefixedTables(Tables):
 class Prefixed:
     """A program whose table names get a prefix, so that several protocols share a player.
 
-    Attributes
-    ----------
-    program : Program
-    prefix : str
-    reads : tuple of str
-        Names of other protocols' tables, without the prefix, that the program reads.
+    The program reads the tables of other protocols in `reads`, whose names have no prefix.
     """
 
     program: Program
@@ -243,19 +208,10 @@ def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:
 
 
 def once_a_bucket(bounds: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Send each row once to every bucket that contains one of the row's positions.
+    """Send each row once to every bucket that has one of the row's positions (m, k); -1 is none.
 
-    Parameters
-    ----------
-    positions : ndarray of int, shape (m, k)
-        The positions of the nodes that need each row; -1 is no node.
-
-    Returns
-    -------
-    row : ndarray of int64
-        The index of the row, once for each bucket that needs it.
-    at : ndarray of int64
-        A position of the row in that bucket (the greatest one), as the message's address.
+    Return the index of the row for each bucket that needs it, and the greatest position of the row
+    in that bucket, as the message's address.
     """
     if len(bounds) == 2:
         greatest = positions.max(axis=1, initial=-1)

@@ -22,16 +22,7 @@ class Ring(Rows):
     """K nodes as arrays; leaf sets and routing tables refer to nodes by their index here.
 
     If the nodes are sorted by nodeId they are the ring, or a part of it.  Otherwise a node may
-    occur several times.
-
-    Attributes
-    ----------
-    hi, lo : ndarray of uint64, shape (K,)
-        The upper and lower 64 bits of the nodeIds.
-    node : ndarray of int64, shape (K,)
-        The numbers of the nodes.
-    router : ndarray of int64, shape (K,)
-        The router of each node.
+    occur several times.  `hi` and `lo` are the halves of the nodeIds (uint64).
     """
 
     hi: np.ndarray
@@ -73,12 +64,7 @@ class Ring(Rows):
 def ring_of(rows: pa.Table, kernel: Kernel | None, *more: str) -> tuple[Ring, list[np.ndarray]]:
     """Return the nodes of a table sorted by nodeId, and more columns in the same order.
 
-    Parameters
-    ----------
-    rows : pyarrow.Table
-        ``node, id_hi, id_lo, router`` and the columns `more`.
-    kernel : Kernel or None
-        The kernel of the underlay; with it, router ids are replaced by the kernel's indices.
+    With the kernel of the underlay, its indices replace the ids of routers.
     """
     names = ("id_hi", "id_lo", "node", "router", *more)
     hi, lo, node, router, *others = (rows.column(name).to_numpy() for name in names)

@@ -27,13 +27,7 @@ _PART = 2**25
 
 
 class Row:
-    """One table, or messages of one kind, read from :data:`ROWS`; `read` returns the columns.
-
-    Parameters
-    ----------
-    parts : list of RecordBatch
-        The row itself, or the rows of its parts in order.
-    """
+    """One table, or messages of one kind, read from :data:`ROWS`; `read` returns the columns."""
 
     def __init__(self, parts: list[pa.RecordBatch]) -> None:
         self._parts = parts
@@ -104,12 +98,8 @@ def pack_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield a table or messages as a row of :data:`ROWS`, or as several parts if large.
 
-    Parameters
-    ----------
-    folder : str, optional
-        The folder to which a table is written as a file; without it the row holds the bytes.
-    before : Packed, optional
-        The previous version of the table; unchanged columns stay in their files.
+    With a `folder`, a table becomes a file there; columns that are as in `before`, the previous
+    version of the table, stay in their files.
     """
     (pieces, files), rows = pack(columns, before), count_rows(columns)
     if folder is not None and table:

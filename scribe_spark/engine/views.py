@@ -35,16 +35,7 @@ _ROWS_AT_ONCE = 2**17
 
 @dataclass(frozen=True)
 class Names:
-    """The numbers of nodes and groups and the ids of routers, for views; picklable.
-
-    Attributes
-    ----------
-    facts : KnowsRing
-    kernel : Kernel or None
-        The kernel of the underlay; None if no view has routers.
-    groups : ndarray of int64, shape (G,)
-        The number of each group, by index.
-    """
+    """The numbers of nodes and groups (by index) and the ids of routers, for views; picklable."""
 
     facts: KnowsRing
     kernel: Kernel | None
@@ -53,13 +44,8 @@ class Names:
     def batch(self, columns: Mapping[str, Any], wanted: pa.Schema) -> pa.RecordBatch:
         """Convert columns of a bucket to the rows of a view.
 
-        Parameters
-        ----------
-        columns : mapping of str to ndarray, pyarrow.Array or str
-            All columns of `wanted` except routers: ring positions of nodes, indices of groups (a
-            negative one becomes NULL), or other values.  A string stands for a column of equal
-            values.  Columns that are not in `wanted` are ignored.
-        wanted : pyarrow.Schema
+        Columns have ring positions of nodes, indices of groups (a negative one becomes NULL), or
+        other values; routers follow from them.  A string stands for a column of equal values.
         """
         length = max(len(some) for some in columns.values() if not isinstance(some, str))
         arrays = [self._array(columns, field.name, length) for field in wanted]
@@ -96,17 +82,9 @@ def read_view(
     schema: StructType | str,
     make: Callable[[Columns], Mapping[str, Any]] = dict,
 ) -> Batches:
-    """Convert one table of each bucket to the rows of a view, for further kernels; lazy.
+    """Convert one table of each bucket (`ROWS`) to the rows of a view, for further kernels; lazy.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        The tables: `ROWS`.
-    schema : StructType or str
-        The columns of the view.
-    make : callable
-        ``make(some)``: turns some rows of a bucket's table into the columns for
-        :meth:`Names.batch`.
+    ``make(some)`` turns some rows of a table into the columns for :meth:`Names.batch`.
     """
     wanted = arrow_schema(schema)
 
@@ -124,14 +102,9 @@ def view_together(
     schema: str,
     make: Callable[[int, Mapping[str, Columns]], Iterator[Mapping[str, Any]]],
 ) -> Batches:
-    """Convert several tables of each bucket to the rows of a view; lazy.
+    """Convert the tables of each bucket, in one partition, to the rows of a view; lazy.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        The tables: `ROWS`; all rows of a bucket are in one partition.
-    make : callable
-        ``make(bucket, tables)``: yields columns for :meth:`Names.batch`.
+    ``make(bucket, tables)`` yields columns for :meth:`Names.batch`.
     """
     wanted = arrow_schema(schema)
 

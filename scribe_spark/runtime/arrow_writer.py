@@ -53,20 +53,10 @@ _KINDS = {"bigint", "int", "double", "boolean", "string"}
 
 
 def write_parquet(table: Batches | pa.Table, folder: Path) -> dict[str, int]:
-    """Write a table, in place of an existing one.
+    """Write a table, in place of an existing one; rows of the driver need no job.
 
-    The driver itself writes rows that it has, without a job.
-
-    Returns
-    -------
-    dict of int
-        ``rows``: the number of rows; ``high`` and ``low``: the sums of both halves of their hashes
-        (`core.row_hash`).
-
-    Raises
-    ------
-    OSError
-        The folder cannot be written.
+    Return the number of ``rows``, and the sums of both halves of their hashes (`core.row_hash`):
+    ``high`` and ``low``.
     """
     schema = table.schema if isinstance(table, pa.Table) else to_arrow_schema(table.schema)
     beside = folder / _BESIDE

@@ -37,13 +37,8 @@ EVERY: Among = MappingProxyType({})
 class Batches:
     """A table from kernels, computed when it is read.
 
-    Attributes
-    ----------
-    parts : tuple
-        Pairs of a DataFrame and the function that makes the table's rows from it; None: its own
-        rows.
-    schema : StructType
-        The columns.
+    `parts` are pairs of a DataFrame and the function that makes the table's rows from it; None: its
+    own rows.
     """
 
     parts: tuple[tuple[DataFrame, BatchKernel | None], ...]
@@ -53,17 +48,7 @@ class Batches:
     def of(
         cls, table: Table, columns: Sequence[str] | None = None, among: Among = EVERY
     ) -> Batches:
-        """Return a table in this form.
-
-        Parameters
-        ----------
-        table : DataFrame or Batches
-            The table.
-        columns : sequence of str, optional
-            The wanted columns; the table may have others.
-        among : mapping of str to sequence, optional
-            Column -> values: only the rows with one of these.
-        """
+        """Return columns of a table, and only rows with one of the values in `among`."""
         if isinstance(table, Batches):
             return table._of_rows(among)
         frame = table if columns is None else table.select(*columns)
@@ -78,13 +63,9 @@ class Batches:
     def saved(
         cls, spark: SparkSession, folder: Path, columns: Sequence[str], among: Among = EVERY
     ) -> Batches:
-        """Return columns of a saved Parquet table that all tasks can read.
+        """Return columns of a saved Parquet table that all tasks can read, as :meth:`of` does.
 
-        Parameters
-        ----------
-        among : mapping of str to sequence, optional
-            Column -> values: only the rows with one of these.  Parts of the files without such rows
-            are not read.
+        Parts of the files without such rows are not read.
         """
         files = sorted(str(file) for file in folder.glob("*.parquet"))
         groups = [(f, g) for f in files for g in _row_groups(f, among)]
@@ -119,15 +100,7 @@ class Batches:
     def each(
         self, make: Callable[[pa.RecordBatch], dict[str, pa.Array]], schema: StructType | str
     ) -> Batches:
-        """Return the table that a function makes batch by batch.
-
-        Parameters
-        ----------
-        make : callable
-            ``make(batch)`` returns the columns of `schema`, from numpy or Arrow.
-        schema : StructType
-            The columns of the result.
-        """
+        """Return the table of the columns that ``make(batch)`` makes of each batch."""
         wanted = to_arrow_schema(_schema(schema))
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -23,13 +23,6 @@ def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
 
     If the user named a checkpoint directory, the blocks are written there and survive the loss of
     an executor; otherwise the executors keep them.
-
-    Returns
-    -------
-    DataFrame
-        The same rows; free it by :func:`release`.
-    int
-        The number of rows.
     """
     if is_connect(frame.sparkSession):
         table = server_tables.keep(frame)
@@ -47,13 +40,6 @@ def materialise_and_read(
     """Compute `frame` once, cut its lineage, and return some (small) columns on the driver.
 
     One job does both, unless the user named a checkpoint directory: then there is one more.
-
-    Returns
-    -------
-    DataFrame
-        The same rows; free it by :func:`release`.
-    pyarrow.Table
-        `columns` of all rows.
     """
     if is_connect(frame.sparkSession):
         table = server_tables.keep(frame)

@@ -53,9 +53,7 @@ def delete_checkpoints(spark: SparkSession) -> None:
 
 
 def delete_checkpoint(spark: SparkSession, rdd: Any) -> None:
-    """Delete the files of a reliably checkpointed RDD of the JVM; for other RDDs,
-    nothing happens.
-    """
+    """Delete the files of a reliably checkpointed RDD of the JVM; for other RDDs, do nothing."""
     file = rdd.getCheckpointFile()
     if file.isDefined():
         _delete(spark, file.get())

@@ -33,15 +33,7 @@ _GUARD = (sys.executable, "-P", guard.__file__)
 
 
 class Server:
-    """A server that this process has started.
-
-    Attributes
-    ----------
-    process : Popen
-        Its process.
-    url : str
-        Its address, with the token that it expects.
-    """
+    """A server that this process has started; the address has the token that the server expects."""
 
     def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
         self.process, self.url = process, url
@@ -55,13 +47,7 @@ class Server:
 
 
 def start_server(master: str, settings: Mapping[str, str]) -> Server:
-    """Start a server on a local master, and wait until it accepts connections.
-
-    Raises
-    ------
-    RuntimeError
-        It does not begin; the message is its output.
-    """
+    """Start a server on a local master, and wait until it accepts connections."""
     port, token = _free_port(), secrets.token_hex()
     listens = {
         "spark.connect.grpc.binding.address": "localhost",

@@ -31,8 +31,7 @@ _sources: dict[str, list[Path]] = {}
 
 
 def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
-    """Distribute arrays to every executor as files, once; return their names for
-    :func:`open_array`.
+    """Distribute arrays to every executor as files; return names for :func:`open_array`.
 
     Free them by :func:`discard_arrays`.
     """
@@ -57,16 +56,9 @@ def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
 def arrays_of_rows(
     frame: DataFrame, make: Callable[[pa.Table], Mapping[str, np.ndarray]]
 ) -> list[str]:
-    """Let one task make arrays from all rows, distribute them, and return their names, in order.
+    """Let one task make arrays by ``make(rows)``, distribute them, and return their names.
 
     If tasks share no disk with this process, this process makes them.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        The rows.
-    make : callable
-        ``make(rows)`` returns the arrays by name.
     """
     server = abilities(frame.sparkSession)
     if not (enabled("mapped_tables") and server.shares_disk):

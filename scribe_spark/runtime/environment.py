@@ -86,11 +86,6 @@ _ASCII = ("C", "POSIX")
 def check_environment() -> None:
     """Refuse values of TMPDIR, SPARK_HOME, SPARK_LOCAL_DIRS, PYSPARK_SUBMIT_ARGS that Spark cannot
     use.
-
-    Raises
-    ------
-    InputError
-        A value is bad.
     """
     try:
         with tempfile.TemporaryFile():

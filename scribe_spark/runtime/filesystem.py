@@ -36,22 +36,10 @@ class CorruptFileError(OSError):
 
 @dataclass(frozen=True)
 class FileStatus:
-    """The name, the length and the time of a file or folder.
+    """The name, the location, the length (0 for a folder) and the time of a file or folder.
 
-    Attributes
-    ----------
-    name : str
-        The last part of its location.
-    url : str
-        Its location.
-    is_folder : bool
-        True for a folder.
-    bytes : int
-        Its length; 0 for a folder.
-    modified : float
-        The time of its last change in seconds since 1970, by the clock of the file system.
-    is_link : bool
-        True for a symbolic link; the other attributes are those of its target, if there is one.
+    `modified` is in seconds since 1970, by the clock of the file system.  The other attributes of a
+    symbolic link are those of its target, if there is one.
     """
 
     name: str
@@ -93,13 +81,7 @@ class Files(Protocol):
 
 
 def open_files(spark: SparkSession, url: str) -> Files:
-    """Return the file system of a URL; it must be closed.
-
-    Raises
-    ------
-    OSError
-        There is no such file system, or it does not answer.
-    """
+    """Return the file system of a URL; it must be closed."""
     if url.startswith(_LOCAL):
         return LocalFiles()
     return HadoopFiles(spark, url) if usable("hadoop_files", spark) else ArrowFiles(url)
@@ -115,13 +97,7 @@ def table_url(url: str) -> str:
 
 
 def tasks_write(spark: SparkSession, url: str) -> bool:
-    """Return True if this process can read the files that Spark writes to a folder.
-
-    Raises
-    ------
-    OSError
-        This process cannot write there.
-    """
+    """Return True if this process can read the files that Spark writes to a folder."""
     server = abilities(spark)
     if not isinstance(server, Connected) or not url.startswith(_LOCAL) or _is_volume(url):
         return True

@@ -50,16 +50,7 @@ def full_disk(
 ) -> str | None:
     """Return one line with the folder of a full disk; None for every other error.
 
-    Parameters
-    ----------
-    error : BaseException
-        The error.
-    spark : SparkSession, optional
-        The session; without one, only `out` is checked.
-    out : str
-        The output folder in the user's words.
-    folder : Path or None
-        The output folder, if it is on this machine.
+    `out` is the output folder in the user's words, and `folder` the same, if it is on this machine.
     """
     reason = _sign(error)
     if reason is None:

@@ -26,20 +26,7 @@ class GraphFramesMissing(RuntimeError):
 
 
 def graph_frame(vertices: DataFrame, edges: DataFrame) -> GraphFrame:
-    """Return the GraphFrame of two DataFrames.
-
-    Parameters
-    ----------
-    vertices : DataFrame
-        The vertices, with a column ``id``.
-    edges : DataFrame
-        The edges, with columns ``src`` and ``dst``.
-
-    Raises
-    ------
-    GraphFramesMissing
-        GraphFrames' Python or JVM half is not installed.
-    """
+    """Return the GraphFrame of two DataFrames."""
     try:
         from graphframes import GraphFrame
     except ImportError as error:
@@ -95,11 +82,6 @@ def _add_jars(spark: SparkSession) -> bool:
     """Add the jars of `make setup` to the class path of a session that started without them.
 
     Such a session belongs to ``spark-submit`` or to the user.
-
-    Returns
-    -------
-    bool
-        True if the calling thread can load GraphFrames now.
     """
     for jar in jars():
         spark.sql(f'ADD JAR "{Path(jar).as_uri()}"')

@@ -50,9 +50,7 @@ def fetch(folder: str | Path = FOLDER, patience: float = PATIENCE) -> str:
 
 
 def _resolve(folder: Path, patience: float) -> str:
-    """Let spark-submit resolve :data:`COORDINATES` into `folder`; return the reason of a failure,
-    or ''.
-    """
+    """Let spark-submit download the jars into `folder`; return the reason of a failure, or ''."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         return "pyspark is not installed"

@@ -17,9 +17,7 @@ _END = 10.0
 
 
 def guard(command: list[str]) -> int:
-    """Run a command, and end it if standard input closes first; return its exit code, as a shell
-    does.
-    """
+    """Run a command, and end it if standard input closes first; return its exit code."""
     running = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def wait_for_end() -> None:

@@ -85,12 +85,8 @@ def exit_code() -> int:
 def end_on_signals(last_words: Callable[[], str]) -> None:
     """Let signals end the process from now on, except inside the other functions of this module.
 
-    The main thread must call it; in other threads it does nothing.
-
-    Parameters
-    ----------
-    last_words : callable
-        ``last_words()`` returns the last line for stderr.
+    The main thread must call it; in other threads it does nothing.  ``last_words()`` returns the
+    last line for stderr.
     """
     global _first, _last_words
     _first, _last_words = None, last_words
@@ -101,9 +97,7 @@ def end_on_signals(last_words: Callable[[], str]) -> None:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Return a context manager in which a signal is only noted; at its end, KeyboardInterrupt is
-    raised.
-    """
+    """Return a context manager that raises KeyboardInterrupt after a signal, at its end."""
     noted = False
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -166,14 +160,9 @@ def interruptible(cancel: Callable[[bool], object]) -> Iterator[None]:
     """Return a context manager in which a signal cancels Spark's jobs and raises KeyboardInterrupt.
 
     pyspark's own handler asks the JVM to cancel its jobs from inside any call that waits for the
-    JVM. Both calls share a connection, so both break, and all later ones.  Here a thread with its
-    own connection cancels the jobs, and the interrupt is raised when no call is on its way.  Only
-    the main thread may use it.
-
-    Parameters
-    ----------
-    cancel : callable
-        ``cancel(silently)`` cancels all jobs.
+    JVM.  Both calls share a connection, so both break, and all later ones.  Here a thread with its
+    own connection cancels the jobs by ``cancel(silently)``, and the interrupt is raised when no
+    call is on its way.  Only the main thread may use it.
     """
     came = False
     canceller = threading.Thread()
@@ -289,9 +278,7 @@ def _silence() -> None:
 
 @contextmanager
 def _handling(handler: _Handler) -> Iterator[None]:
-    """Return a context manager in which `handler` gets the first signal; it does nothing after a
-    signal.
-    """
+    """Return a context manager in which `handler` gets the first signal."""
     if not _is_main_thread():
         yield
         return

@@ -28,21 +28,13 @@ _REMEDY = f"Spark needs a full Java {OLDEST} or {NEWEST}: install one, or point 
 
 
 def java() -> str:
-    """Return the program that Spark's scripts would start: JAVA_HOME's, else the first
-    on the PATH.
-    """
+    """Return the program that Spark starts: JAVA_HOME's, else the first on the PATH."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else "java"
 
 
 def check_java() -> int:
-    """Return the major version of :func:`java`, if Spark can run on it.
-
-    Raises
-    ------
-    InputError
-        Java is missing, does not start, is older than 17 or newer than 21, or lacks a module.
-    """
+    """Return the major version of :func:`java`, if Spark can run on it."""
     field = "JAVA_HOME" if os.environ.get("JAVA_HOME") else "java"
     value = os.environ.get("JAVA_HOME") or "java"
     # usually one start answers both questions; the second start only explains a refusal

@@ -21,13 +21,6 @@ def is_short(nodes: int, estimated_work: int) -> bool:
     """Return True if the JVM's first compiler suffices for the work of a session.
 
     It suffices for a plain run of any size: only the work of Python's kernels grows with the nodes.
-
-    Parameters
-    ----------
-    nodes : int
-        The greatest number of nodes of a run.
-    estimated_work : int
-        The work of all runs together.
     """
     return estimated_work <= max(_SHORT, nodes)
 

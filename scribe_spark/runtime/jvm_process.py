@@ -76,13 +76,7 @@ def _write(text: bytes) -> None:
 
 
 def start_jvm(settings: Mapping[str, str]) -> JvmWords | None:
-    """Start the JVM for the sessions of this process, unless there is one or Spark starts it.
-
-    Raises
-    ------
-    JvmError
-        The JVM ends before it answers.
-    """
+    """Start the JVM for the sessions of this process, unless there is one or Spark starts it."""
     elsewhere = "SPARK_REMOTE" in os.environ or is_submitted()
     if elsewhere or SparkContext._gateway is not None or not enabled("jvm_words"):
         return None

@@ -45,13 +45,7 @@ def on_this_machine(master: str) -> bool:
 
 
 def check_master(master: str) -> None:
-    """Refuse a text that Spark cannot read as a master.
-
-    Raises
-    ------
-    InputError
-        The master is bad.
-    """
+    """Refuse a text that Spark cannot read as a master."""
     if found := _LOCAL.fullmatch(master) or _LOCAL_CLUSTER.fullmatch(master):
         for name, text in found.groupdict().items():
             if text not in (None, "*") and not 1 <= int(text) <= _MOST[name]:
@@ -72,24 +66,12 @@ def check_master(master: str) -> None:
 
 
 def reach_master(master: str, patience: float = PATIENCE) -> None:
-    """Refuse a standalone master, or Kubernetes, that accepts no connection; others are not tried.
-
-    Raises
-    ------
-    InputError
-        None of its hosts accepts a connection within `patience` seconds.
-    """
+    """Refuse a standalone master, or Kubernetes, that accepts no connection; others are not tried."""
     reach("master", master, _addresses(master), patience)
 
 
 def reach(field: str, value: str, addresses: list[tuple[str, int]], patience: float) -> None:
-    """Refuse a value if none of its addresses accepts a connection; without addresses, do nothing.
-
-    Raises
-    ------
-    InputError
-        No address accepts a connection.
-    """
+    """Refuse a value if none of its addresses accepts a connection; without addresses, do nothing."""
     reason = ""
     for host, port in addresses:
         try:
@@ -105,9 +87,7 @@ def reach(field: str, value: str, addresses: list[tuple[str, int]], patience: fl
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:
-    """Return the hosts and ports that accept connections for `master`; empty if only Spark knows
-    them.
-    """
+    """Return the hosts and ports of `master`; empty if only Spark knows them."""
     if found := _STANDALONE.fullmatch(master):
         parts = [address.rpartition(":") for address in found["hosts"].split(",")]
         return [(host, int(port)) for host, _, port in parts]

@@ -22,19 +22,9 @@ def heap_mib(
 ) -> int:
     """Return the heap for `nodes` overlay nodes, in MiB.
 
-    It is 3 GiB and 2.5 KiB per node; for worlds 2 GiB and 1 KiB, and half of that if tables are
-    files; at most 60 % of `limit`, at least 1 GiB.
-
-    Parameters
-    ----------
-    nodes : int
-        The number of nodes.
-    limit : int, optional
-        Bytes of memory; by default :func:`memory_limit`.
-    worlds : bool
-        True for worlds only: the tasks keep the knowledge of their nodes.
-    mapped : bool
-        True if the tables of buckets are files that tasks map: Spark's rows only name them.
+    It is 3 GiB and 2.5 KiB per node; for worlds, whose tasks keep the knowledge of their nodes, 2
+    GiB and 1 KiB, and half of that if tasks map tables from files (`mapped`); at most 60 % of
+    `limit` bytes (by default :func:`memory_limit`), at least 1 GiB.
     """
     limit = memory_limit() if limit is None else limit
     wanted = 2 * _GIB + nodes * 1024 if worlds else 3 * _GIB + nodes * 2560
@@ -57,13 +47,7 @@ def young_mib(heap: int, nodes: int) -> int:
 
 
 def memory_limit(root: Path = Path("/")) -> int:
-    """Return the bytes of memory for this process: the machine's, or its container's limit.
-
-    Parameters
-    ----------
-    root : Path
-        The folder with ``proc`` and ``sys``.
-    """
+    """Return the bytes of memory for this process: the machine's, or its container's limit."""
     limits = []
     for file in _limit_files(root):
         try:

@@ -26,13 +26,7 @@ def is_own(remote: str) -> bool:
 
 
 def check_remote(remote: str) -> None:
-    """Refuse a bad address of a server, and a client without its libraries.
-
-    Raises
-    ------
-    InputError
-        The address is bad, or a library is missing.
-    """
+    """Refuse a bad address of a server, and a client without its libraries."""
     if is_own(remote) and is_local_master(remote):
         try:
             check_master(remote)
@@ -59,24 +53,12 @@ def _is_there(library: str) -> bool:
 
 
 def reach_remote(remote: str, patience: float = PATIENCE) -> None:
-    """Refuse a server that accepts no connection.
-
-    Raises
-    ------
-    InputError
-        It accepts no connection.
-    """
+    """Refuse a server that accepts no connection."""
     reach("remote", remote, [_address(remote)], patience)
 
 
 def _address(remote: str) -> tuple[str, int]:
-    """Return the host and the port of a server.
-
-    Raises
-    ------
-    InputError
-        The address is bad.
-    """
+    """Return the host and the port of a server."""
     found = _URL.fullmatch(remote)
     if found is None:
         raise InputError("remote", remote, f"is not a Spark Connect server; {_REMEDY}")

@@ -308,9 +308,7 @@ def _jars() -> list[str]:
 
 
 def _refuse_other_letters(spark: SparkSession, out: str) -> None:
-    """Refuse a local folder whose name Java's locale cannot write, as Java would write another
-    name.
-    """
+    """Refuse a folder whose name Java's locale cannot write: Java would write another name."""
     if out.isascii():
         return
     letters = java_letters(spark)

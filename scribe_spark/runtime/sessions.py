@@ -297,23 +297,11 @@ class Connected:
             return False
 
     def tasks_see(self, folder: Path) -> bool:
-        """Create a folder, and return True if all tasks can read and write in it.
-
-        Raises
-        ------
-        OSError
-            This process cannot write there.
-        """
+        """Create a folder, and return True if all tasks can read and write in it."""
         return self._look(_new_folder(folder))[1]
 
     def scratch_table(self) -> str:
-        """Return a location for a table that the server does not keep.
-
-        Raises
-        ------
-        InputError
-            The user has named no folder for it.
-        """
+        """Return a location for a table that the server does not keep."""
         if self._scratch is None:
             why = f"the session keeps no tables ({self._refuses_checkpoints})"
             raise InputError("scratch", None, f"{why}; name a folder that its tasks can write")

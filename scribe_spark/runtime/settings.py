@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 
 def default_partitions(spark: SparkSession, nodes: int, *, in_tasks: bool = False) -> int:
-    """Return the number of partitions of node-level tables: the cores, with at most 250,000 nodes
-    each.
+    """Return the number of partitions of node-level tables: the cores, at most 250,000 nodes each.
 
     Tasks that keep their buckets all run at once, so their number is at most that of the cores.
     """
@@ -68,9 +67,7 @@ def sql_settings(partitions: int) -> dict[str, str]:
 
 @contextmanager
 def tuned(spark: SparkSession, partitions: int) -> Iterator[None]:
-    """Return a context manager with the SQL settings for supersteps, which restores them at its
-    end.
-    """
+    """Return a context manager with the SQL settings for supersteps; it restores others."""
     settings = sql_settings(partitions)
     before = {name: read_setting(spark, name) for name in settings}
     set_all(spark, settings)

@@ -23,10 +23,7 @@ _AGAIN = 0.2
 def slots(spark: SparkSession, wanted: int = 1) -> int | None:
     """Return the number of tasks that Spark runs at once; None if Spark does not report it.
 
-    Parameters
-    ----------
-    wanted : int
-        For a few seconds, the function waits for executors until there are this many slots.
+    For a few seconds, the function waits for executors until there are `wanted` slots.
     """
     found = _slots(spark)
     if found is None or found >= wanted or is_local_master(abilities(spark).master):

@@ -40,7 +40,7 @@ class Address:
 def receive_reports(spark: SparkSession, take: Callable[[Any], None]) -> Iterator[Address | None]:
     """Call `take` with each report of tasks that have the address, from another thread.
 
-    Yields None if the driver cannot listen, or tasks may not reach it.  Exceptions of `take` are
+    Yield None if the driver cannot listen, or tasks may not reach it.  Exceptions of `take` are
     raised at the end.
     """
     hosts = abilities(spark).hosts()

@@ -23,20 +23,9 @@ VARIABLE = "SCRIBE_SPARK_TRICKS"
 class Trick:
     """A feature beyond Spark's public interface that a run can do without.
 
-    Attributes
-    ----------
-    name : str
-        Its name in :data:`VARIABLE`.
-    does : str
-        Its effect.
-    uses : str
-        The part of Spark, Python or Java that it relies on.
-    gain : str
-        Its measured gain (2 cores, local mode; N overlay nodes).
-    without : str
-        The alternative without it.
-    connect : str
-        The reason why a session of Spark Connect cannot use it; empty if it can.
+    `uses` is the part of Spark, Python or Java that it relies on, `gain` is measured (2 cores,
+    local mode; N overlay nodes), `without` is the alternative, and `connect` the reason why a
+    session of Spark Connect cannot use it.
     """
 
     name: str
@@ -170,26 +159,14 @@ _NAMES = tuple(trick.name for trick in TRICKS)
 
 
 def enabled(name: str) -> bool:
-    """Return True if a trick of :data:`TRICKS` is enabled.
-
-    Raises
-    ------
-    InputError
-        The environment variable names a trick that does not exist.
-    """
+    """Return True if a trick of :data:`TRICKS` is enabled."""
     if name not in _NAMES:
         raise KeyError(name)
     return name in _chosen(os.environ.get(VARIABLE, ""))
 
 
 def check_tricks() -> None:
-    """Refuse an environment variable with an unknown trick.
-
-    Raises
-    ------
-    InputError
-        A trick does not exist.
-    """
+    """Refuse an environment variable with an unknown trick."""
     _chosen(os.environ.get(VARIABLE, ""))
 
 

@@ -23,15 +23,8 @@ _OURS = str(Path(__file__).parents[1]), str(Path(traceback.__file__).parent)
 def analysed(field: str, name: str) -> Iterator[None]:
     """Return a context manager that turns Spark's analysis errors into one line.
 
-    Parameters
-    ----------
-    field, name : str
-        The setting that names the user's code, and its value.
-
-    Raises
-    ------
-    InputError
-        The line has the first error and the line of the user's file that caused it.
+    The setting `field` names the user's code by `name`; the line has the first error and the line
+    of the user's file that caused it.
     """
     plans = PySparkLogger.getLogger(_LOGGER_OF_PLANS)
     before, plans.disabled = plans.disabled, True
