@@ -61,10 +61,7 @@ def read_text(
     columns: Mapping[str, Kind],
     optional: Collection[str] = (),
 ) -> pa.Table:
-    """Return the named columns of a text with a header, without checks of cells.
-
-    The parameters are those of `read_table`; `data` is the text, `value` its name in messages.
-    """
+    """Return the named columns of a text with a header, without checks of cells."""
     data = without_comments(data)
     header = header_of(data, columns)
     check_columns(header.names, field, value, columns, optional)

@@ -26,10 +26,7 @@ class NodeRates(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeClasses:
-    """The classes of a config; picklable, without pydantic.
-
-    `said` has, for each field, the value of each class in base units, -1 for a class without it.
-    """
+    """The classes of a config without pydantic: by field, values in base units, -1 for none."""
 
     seed: int
     names: tuple[str, ...]
@@ -67,11 +64,7 @@ class NodeClasses:
         return any(value != _UNSAID for value in self.said[field])
 
     def values(self, field: str, nodes: np.ndarray, default: Any) -> np.ndarray:
-        """Return the values of a field for nodes in base units, or `default` without one.
-
-        Fields are ``up``, ``down`` (bits per second), ``validation`` (microseconds), ``degree`` and
-        ``custody``.
-        """
+        """Return the values of a field of :attr:`said` for nodes, or `default` without one."""
         usual = np.broadcast_to(np.asarray(default, dtype=np.int64), nodes.shape)
         if not self.says(field):
             return usual.copy()

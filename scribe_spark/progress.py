@@ -21,9 +21,7 @@ class Progress(Protocol):
         """Return a context manager for the phase `name`; phases are not nested."""
 
     def round(self, loop: str, number: int, messages: int, seconds: float) -> None:
-        """Report round `number` of `loop`, its `seconds`, and the `messages` that are
-        on their way.
-        """
+        """Report a round of a loop, the `messages` that are on their way, and its `seconds`."""
 
     def note(self, text: str) -> None:
         """Report a line of text."""

@@ -156,10 +156,7 @@ def _arrow_type(field: StructField) -> pa.DataType:
 
 
 def _noted_types(spark: SparkSession, rows: DataFrame) -> dict[str, pa.DataType]:
-    """Return the types that Arrow noted in a Parquet file, which Spark ignores.
-
-    For example, a duration is a plain integer in Spark.  Without a small file, nothing is known.
-    """
+    """Return the types that Arrow noted in a small Parquet file, such as durations."""
     files = spark.read.format("binaryFile").load([*rows.inputFiles()])
     one = files.where(F.col("length") <= _SMALL).orderBy("length", "path").limit(1)
     names = rows.columns

@@ -417,8 +417,5 @@ def arrow_table(rows: Any, schema: StructType) -> pa.Table:
 
 
 def local_table(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame:
-    """Return rows of the driver as a DataFrame of one partition.
-
-    They pass through Arrow, as Spark sends other rows to a Python worker.
-    """
+    """Return rows of the driver as a DataFrame of one partition, by Arrow."""
     return spark.createDataFrame(arrow_table(rows, schema), schema).coalesce(1)

@@ -16,10 +16,7 @@ from scribe_spark.runtime.master import check_master
 def dry_run(
     check: Callable[[Execution], None], execution: Execution, resolved: Mapping[str, Any]
 ) -> None:
-    """Make the checks of a command, then print its settings as TOML.
-
-    If the output folder has an earlier run, a line names the flags that the command would need.
-    """
+    """Make the checks of a command, then print its settings as TOML."""
     check_master(execution.master)
     check_where(execution)
     undecided = not (execution.resume or execution.overwrite) and _is_there(execution.out)

@@ -19,11 +19,7 @@ from scribe_spark.runtime.remote import check_remote, is_own
 def open_session(
     execution: Execution, nodes: int, estimated_work: int, *, worlds: bool = False
 ) -> Iterator[Any]:
-    """Return a context manager that opens a session and ends it.
-
-    `nodes` is the greatest number of nodes of a run or world, `estimated_work` the cost of all of
-    them.
-    """
+    """Return a context manager with a session for `nodes` nodes and the work of all runs."""
     check_where(execution)
     # imported here, where Ctrl-C still ends the process at once
     from scribe_spark.runtime.session import session

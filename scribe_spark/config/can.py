@@ -81,10 +81,7 @@ class LiveCanConfig(Section):
             raise InputError("can_bits", self.halvings, remedy)
 
     def refuse_groups(self, groups: int) -> None:
-        """Refuse more groups than keys of a group's CAN and a point can number.
-
-        There is a CAN for each group, and one with all nodes.
-        """
+        """Refuse more groups than keys of a group's CAN and a point can number."""
         most = (MOST_KEYS // (groups + 1)).bit_length() - 1
         if self.halvings > most:
             remedy = f"must be at most {most} with {groups:,} groups"

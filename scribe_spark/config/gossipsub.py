@@ -245,9 +245,7 @@ class GossipSubConfig(Section):
 
     @property
     def unsubscribe_backoff(self) -> int:
-        """The number of heartbeats without GRAFT after a PRUNE from a node that leaves
-        the topic.
-        """
+        """The number of heartbeats without GRAFT after a node's PRUNE as it leaves the topic."""
         return self._heartbeats("unsubscribe_backoff_ms")
 
     @property

@@ -27,11 +27,7 @@ class TakenAs:
 
 @dataclass(frozen=True)
 class Kind:
-    """The kind of a field's values.
-
-    `name` is ``int``, ``float``, ``bool``, ``str``, ``list`` (of texts), or the kind in a
-    `TakenAs`.
-    """
+    """The kind of a field's values: a type (``list`` for texts), or that of a `TakenAs`."""
 
     name: str
     choices: tuple[Any, ...] = ()

@@ -91,8 +91,6 @@ class OverlayConfig(Section):
 
 
 class SettledOverlayConfig(OverlayConfig):
-    """An overlay with perfect tables by default, for worlds and for lookups of the
-    reference tree.
-    """
+    """An overlay with perfect tables by default, for worlds and lookups of the reference tree."""
 
     kind: _Kind = _kind("perfect")

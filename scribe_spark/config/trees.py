@@ -80,10 +80,7 @@ class LiveTreesConfig(Section):
     @field_validator("variants")
     @classmethod
     def _in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return each variant but ``plain`` once, in alphabetical order.
-
-        The registry checks the names (`systems.check_systems`).
-        """
+        """Return each variant but ``plain`` once, in order; the registry checks names."""
         return tuple(sorted({*names} - {PLAIN}))
 
 

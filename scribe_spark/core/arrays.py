@@ -35,10 +35,7 @@ def without(keys: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def distinct_indices(size: int, keys: np.ndarray) -> np.ndarray:
-    """Return the different values of `keys` in ascending order: int64.
-
-    Keys are from 0 to `size` - 1.
-    """
+    """Return the different values of `keys` from 0 to `size` - 1, in ascending order: int64."""
     if len(keys) < size // 64:  # a scan of all possible values would take longer
         return distinct(keys)
     there = np.zeros(size, dtype=bool)
@@ -267,10 +264,7 @@ def joined(columns: Sequence[Any]) -> Any:
 
 
 def depths(above: np.ndarray, *, circles: bool = False) -> np.ndarray:
-    """Return the number of ancestors of each node of a forest; the parent of a root is -1.
-
-    If parents may form `circles`, nodes on a circle, and below it, get -1.
-    """
+    """Return the number of ancestors of each node of a forest, -1 on or below `circles`: int64."""
     number = np.arange(len(above))
     up = np.where(above >= 0, above, number)
     depth = (up != number).astype(np.int64)

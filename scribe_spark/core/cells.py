@@ -60,10 +60,7 @@ def has_kind(type_: pa.DataType, kind: Kind) -> bool:
 
 
 def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
-    """Return the cells of a column in the type of their kind; NULL if missing or not of the kind.
-
-    The type of the column must fit the kind (:func:`has_kind`).
-    """
+    """Return the cells of a column in the type of their kind; NULL if not of the kind."""
     cells = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
@@ -75,10 +72,7 @@ def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
 
 
 def column_of(cells: pd.Series) -> pa.ChunkedArray:
-    """Return a column of a pandas frame as an Arrow column; cells of mixed types become texts.
-
-    A TypeError names a type that Arrow does not have.
-    """
+    """Return a column of a pandas frame in an Arrow type; cells of mixed types become texts."""
     is_mixed = pd.api.types.infer_dtype(cells, skipna=True).startswith("mixed")
     try:
         column = None if is_mixed else pa.array(cells, from_pandas=True)

@@ -42,10 +42,7 @@ def without_comments(data: bytes) -> bytes:
 
 
 def header_of(data: bytes, wanted: Collection[str]) -> Header:
-    """Return the header of a text without comments, by the separator that gives most wanted names.
-
-    A ValueError reports that there is no header, or no UTF-8.
-    """
+    """Return the header, by the separator that gives most wanted names, or raise a ValueError."""
     first = _LINE.search(data)
     if first is None:
         raise ValueError("it is empty")
@@ -55,11 +52,7 @@ def header_of(data: bytes, wanted: Collection[str]) -> Header:
 
 
 def read_cells(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table:
-    """Return the cells of wanted columns as texts; NULL for empty cells.
-
-    `data` has no comments, and the header has each wanted column.  A ValueError reports a row with
-    more cells than the header.
-    """
+    """Return the cells of wanted columns as texts; NULL for empty cells."""
     read = _read(data, header, str)
     places = {name: header.names.index(name) for name in wanted}
     return pa.table({name: _texts(read[place]) for name, place in places.items()})

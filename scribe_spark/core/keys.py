@@ -34,10 +34,7 @@ def mixed_key(numbers: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray
 
 
 def key_parts(key: np.ndarray, parts: Sequence[str], size: int) -> dict[str, np.ndarray]:
-    """Return the numbers of keys by name: the inverse of :func:`key_of`.
-
-    All numbers but the first are below `size`.
-    """
+    """Return the numbers of keys by name, all but the first below `size`: undo :func:`key_of`."""
     numbers = []
     for _ in parts[1:]:
         key, last = np.divmod(key, size)
@@ -58,10 +55,7 @@ def common_keys(sizes: Sequence[int], *tables: Sequence[np.ndarray]) -> list[np.
 
 
 def order_of(*columns: np.ndarray) -> np.ndarray:
-    """Return the rows in the order of their columns, the most significant first: int64.
-
-    Equal rows stay in their order.
-    """
+    """Return the stable order of rows by columns, the most significant first: int64."""
     if not len(columns[0]):
         return whole_numbers()
     sizes = [int(column.max()) + 1 for column in columns]

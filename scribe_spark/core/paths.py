@@ -39,10 +39,7 @@ def local_path(path: str) -> Path:
 
 
 def exists(path: str, field: str) -> bool:
-    """Return True if a local path exists.
-
-    A path that no file system accepts (too long, with a NUL, in a closed folder) is refused.
-    """
+    """Return True if a local path exists; refuse a path that no file system accepts."""
     try:
         local_path(path).stat()
     except (FileNotFoundError, NotADirectoryError):

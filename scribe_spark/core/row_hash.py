@@ -29,8 +29,7 @@ _P1, _P2, _P3, _P4, _P5 = (
 def hash_rows(columns: Sequence[pa.Array]) -> np.ndarray:
     """Return a hash of each row, which also depends on the positions of NULLs: uint64.
 
-    The hash of a row without NULL is the ``xxhash64`` of its values: BIGINT, INT, DOUBLE, BOOLEAN
-    or STRING.
+    The hash of a row without NULL is the ``xxhash64`` of its values.
     """
     with np.errstate(over="ignore"):
         hashed = _hash_columns(columns)

@@ -208,11 +208,7 @@ _tried: WeakKeyDictionary[SparkSession, dict[int, str | None]] = WeakKeyDictiona
 
 
 def why_no_tasks(spark: SparkSession, tasks: int) -> str | None:
-    """Return the reason why tasks cannot exchange messages in a session, or None if they can.
-
-    If the tasks may run on several machines, a short job tests once a session whether they can
-    connect to each other.
-    """
+    """Return why tasks cannot exchange messages in a session, or None; tested once a session."""
     if tasks == 1:
         return None
     if importlib.util.find_spec("pyarrow._flight") is None:

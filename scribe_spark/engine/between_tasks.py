@@ -141,10 +141,7 @@ def one_buffer(pieces: Sequence[Buffer]) -> pa.Buffer:
 
 
 class Inbox:
-    """The messages that a task has received and not read; safe to fill from several threads.
-
-    The inbox also records to which tasks this task is still sending a message.
-    """
+    """The messages that a task has received and not read, and the receivers of unfinished sends."""
 
     def __init__(self, rank: int, size: int) -> None:
         self._peers = [peer for peer in range(size) if peer != rank]
@@ -191,7 +188,7 @@ class Inbox:
             return [peer for peer in self._peers if self._waits(peer) and peer not in self._ended]
 
     def take(self, swap: int) -> dict[int, tuple[pa.Buffer | None, bytes]]:
-        """Wait until each task's message is here and own messages are sent; return part and note."""
+        """Wait until all messages are here and own messages are sent; return part and note."""
         with self._changed:
             while waiting := list(filter(self._waits, self._peers)):
                 self._raise_if_ended(waiting, swap)
@@ -262,7 +259,7 @@ class Alone(BetweenTasks):
         super().__init__(0, 1)
 
     def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
-        """See :class:`BetweenTasks`."""
+        pass
 
     def end(self, error: BaseException | None = None) -> None:
-        """See :class:`BetweenTasks`."""
+        pass

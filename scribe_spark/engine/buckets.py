@@ -30,10 +30,7 @@ _NODES_AT_ONCE = 2**16
 
 @dataclass(frozen=True)
 class BucketRing:
-    """The ring of an overlay, cut into B buckets.
-
-    `bounds` (B + 1) has the first position of each bucket; the last value is the number of nodes.
-    """
+    """The ring of an overlay, cut into B buckets; `bounds` ends with the number of nodes."""
 
     facts: Facts
     bounds: np.ndarray

@@ -48,10 +48,7 @@ def count_in_buckets(
     buckets: int,
     count: Callable[[dict[str, Columns]], Iterator[tuple[str, Columns]]],
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Count the rows in each bucket; return the columns of all buckets by name, in one Spark job.
-
-    ``count(come)`` yields names and columns from the received columns of a bucket by name.
-    """
+    """Count the rows of each bucket by ``count(columns by name)``; return all columns by name."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for bucket, come in gather(batches):

@@ -65,7 +65,6 @@ class Facts:
         return _open_ring(self.names)
 
     def positions(self, number: np.ndarray) -> np.ndarray:
-        """Return the ring positions of nodes given by their numbers: int64."""
         by_number = open_array(self.names[4])
         if self.dense:
             return by_number[number].astype(np.int64)
@@ -74,7 +73,6 @@ class Facts:
         return by_number[place].astype(np.int64)
 
     def find(self, number: np.ndarray) -> np.ndarray:
-        """Return the ring positions of nodes given by number, -1 for unknown numbers: int64."""
         by_number, ring = open_array(self.names[4]), self.ring
         if self.dense:
             there = (number >= 0) & (number < len(by_number))
@@ -84,7 +82,6 @@ class Facts:
         return np.where(ring.node[position] == number, position, -1)
 
     def release(self) -> None:
-        """Delete the shared arrays."""
         discard_arrays(*self.names)
 
 
@@ -115,8 +112,7 @@ def distribute_facts(nodes: DataFrame, kernel: Kernel | None = None) -> Facts:
 def bucket_bounds(ring: Ring, buckets: int, bits: int) -> np.ndarray:
     """Return the first position of each bucket and the number of nodes: int64, shape (B + 1,).
 
-    Nodes whose nodeIds have the same first `bits` bits stay in one bucket, so a bucket may be
-    empty.
+    Nodes whose nodeIds have the same first `bits` bits stay in one bucket, which may be empty.
     """
     first = [-(-bucket * 2**bits // buckets) for bucket in range(1, buckets)]
     keys = np.array([min(prefix << (64 - bits), 2**64 - 1) for prefix in first], dtype=np.uint64)

@@ -176,7 +176,6 @@ class _Stream:
             work()
 
     def write(self, head: bytes, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write a message."""
         with self._lock:
             if not self._open:
                 raise fl.FlightUnavailableError("the stream has ended")
@@ -274,7 +273,6 @@ class _Gathered:
     _view: memoryview | None
 
     def add(self, piece: pa.Buffer) -> None:
-        """Add a slice."""
         if piece.size == self._size and piece.address % _ALIGNED == 0:
             self._buffer, self._at = piece, piece.size
             return
@@ -286,19 +284,14 @@ class _Gathered:
 
     @property
     def complete(self) -> bool:
-        """True if all slices have been added."""
         return self._at == self._size
 
     def buffer(self) -> pa.Buffer:
-        """Return the bytes."""
         return self._buffer
 
 
 class Flight(BetweenTasks):
-    """The exchange of one task over Arrow Flight; `end` also shuts its server down.
-
-    `addresses` are those of all tasks' servers, in order of their ranks.
-    """
+    """The exchange of one task over Arrow Flight; `addresses` are in order of the ranks."""
 
     def __init__(
         self,
@@ -330,7 +323,6 @@ class Flight(BetweenTasks):
     def swap(
         self, parts: Mapping[int, Sequence[Buffer]], note: bytes
     ) -> tuple[dict[int, pa.Buffer], list[bytes]]:
-        """See :class:`~scribe_spark.engine.between_tasks.Exchange`."""
         self._swapping = True
         try:
             return super().swap(parts, note)

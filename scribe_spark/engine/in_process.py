@@ -28,8 +28,7 @@ def play(
     """Play a program until no node sends; return the number of messages in each superstep.
 
     The tables of each bucket (or of some, by number) change in place.  `first` has messages for
-    superstep 0, by kind.  With an `exchange` to the tasks of the other buckets, counts are sums of
-    all tasks.
+    superstep 0, by kind.  With an `exchange` between tasks, counts are sums of all tasks.
     """
     own = tables if isinstance(tables, Mapping) else dict(enumerate(tables))
     if threads == 1:

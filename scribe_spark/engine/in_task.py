@@ -42,26 +42,22 @@ class InTask:
         self._own = dict(enumerate(self.tables, self.first))
 
     def begin_round(self, number: int) -> None:
-        """See `Player.begin_round`."""
+        pass
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        """See `Player.play`."""
         sent, self._inbox = {**self._inbox, **(first or {})}, {}
         return sum(play(program, self._own, sent, len(self._own), self.exchange))
 
     def play_some(self, programs: Steps) -> int:
-        """See `Player.play_some`."""
         first = programs[0]
         assert not isinstance(first, IfRows)
         self.play(first)
         return 1
 
     def keep(self, orchestrate: Callable[[InTask], None], called: str) -> None:
-        """See `Player.keep`: buckets stay here anyway."""
         orchestrate(self)
 
     def has(self, name: str) -> bool:
-        """See `Player.has`."""
         here = any(tables.has_rows(name) for tables in self._own.values())
         if self.exchange is None:
             return here
@@ -110,7 +106,6 @@ class InTask:
         return self.exchange.swap({}, b"1" if is_so else b"0")[1][0] == b"1"
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `Player.take`."""
         taken = self.gather(*names)
         called = tables_called(names)
         for tables in self._own.values():
@@ -119,7 +114,6 @@ class InTask:
         return taken
 
     def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `Player.gather`."""
         called = tables_called(names)
         here: list[tuple[str, Columns]] = [
             (name, tables[name])
@@ -139,13 +133,11 @@ class InTask:
         return join_tables(one for rank in sorted(found) for one in found[rank])
 
     def share(self, **arrays: np.ndarray) -> Shared:
-        """See `Player.share`."""
         return arrays
 
     def free(self, shared: Shared) -> None:
         """See `Player.free`."""
 
     def release(self) -> None:
-        """See `Player.release`."""
         for tables in self._own.values():
             tables.clear()

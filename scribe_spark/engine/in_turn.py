@@ -41,21 +41,18 @@ Steps = Sequence[Program | IfRows]
 class InTurn:
     """A program that plays superstep 0 of several programs until the bucket sends.
 
-    The step also stops before an `IfRows` whose tables have rows in this bucket.  The first of the
-    programs is no `IfRows`.
+    The step also stops before an `IfRows` whose tables have rows in this bucket.
     """
 
     programs: tuple[Program | IfRows, ...]
 
     @property
     def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
         first = self.programs[0]
         assert not isinstance(first, IfRows)
         return first.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         outbox: Outbox = {}
         for index, program in enumerate(self.programs):
             if isinstance(program, IfRows):

@@ -74,10 +74,7 @@ class Costs:
 
 
 class Layout:
-    """The number of buckets, the partitions that hold them, and the folder of tables in files.
-
-    The `folder` is None if rows hold the bytes of tables.
-    """
+    """The numbers of buckets and partitions, and the folder of tables in files, or None."""
 
     def __init__(self, spark: SparkSession, buckets: int, partitions: int) -> None:
         self.spark, self.buckets = spark, buckets
@@ -128,11 +125,7 @@ class BucketTables:
         first: DataFrame | None = None,
         superstep: int = 0,
     ) -> list[int]:
-        """Play a program until no node sends; return the number of messages in each superstep.
-
-        `superstep` is the number of the first superstep, to which `first` (`ROWS`, lazy) brings
-        messages.
-        """
+        """Play a program until no node sends; return the messages of each superstep."""
         counts = list[int]()
         for number in range(superstep, _MOST):
             made = self._compute(program, number, name, progress, None if number else first)

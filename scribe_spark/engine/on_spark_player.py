@@ -81,7 +81,6 @@ class OnSpark:
         return self._shared[-1]
 
     def free(self, shared: Shared) -> None:
-        """See `Player.free`."""
         assert isinstance(shared, SharedInFiles)
         self._shared.remove(shared)
         shared.release()
@@ -115,7 +114,6 @@ class OnSpark:
         self._first[program] = messages
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        """See `Player.play`."""
         sent = self._first.pop(type(program), None)
         if first:
             rows = [
@@ -128,11 +126,7 @@ class OnSpark:
         return sum(self.tables.play(program, name, self.progress, first=sent))
 
     def play_some(self, programs: Steps) -> int:
-        """See `Player.play_some`.
-
-        Programs that are `silent`, or that sent nothing in the previous round, are played in one
-        superstep with the programs that follow.  If one of them does send, the result shows that.
-        """
+        """Play programs that are silent, or sent nothing last round, with their followers."""
         some = trimmed(programs[: self._expected(programs)])
         first = programs[0]
         assert not isinstance(first, IfRows)
@@ -177,21 +171,17 @@ class OnSpark:
             self._idle.add(turn)
 
     def has(self, name: str) -> bool:
-        """See `Player.has`."""
         return self.tables.has(name)
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `Player.take`."""
         found = self.tables.take(tables_called(names).pattern)
         return join_tables((name, columns) for _, name, columns in found)
 
     def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `Player.gather`."""
         found = self.tables.read(tables_called(names).pattern)
         return join_tables((name, columns) for _, name, columns in found)
 
     def release(self) -> None:
-        """See `Player.release`."""
         self.tables.release()
         for shared in list(self._shared):
             self.free(shared)

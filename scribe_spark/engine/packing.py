@@ -29,10 +29,7 @@ _AT_ONCE = 2**16  # rows that are compared in one step
 
 
 class Packed(Columns):
-    """The columns in bytes of :func:`pack`; each column is decoded when it is read.
-
-    :func:`pack` can refer to the columns in `file`, from which the data is mapped.
-    """
+    """The columns in bytes of :func:`pack`, or in a `file` to which :func:`pack` can refer."""
 
     def __init__(self, data: Any, file: str | None = None) -> None:
         self._data, self._file = np.frombuffer(data, np.uint8), file

@@ -41,10 +41,7 @@ class PlaysPrograms(Protocol):
     """An object that plays programs on the tables of a protocol."""
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        """Play a program until no node sends; return the number of messages.
-
-        `first` has messages for superstep 0, by kind; equal in all tasks.
-        """
+        """Play a program with messages for superstep 0; return the number of messages sent."""
         ...
 
     def keep(self, orchestrate: Callable[[Any], None], called: str) -> None:

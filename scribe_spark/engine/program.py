@@ -87,10 +87,7 @@ def append(tables: Tables, name: str, *parts: Columns) -> None:
 
 
 class Program(Protocol):
-    """A protocol step that is played superstep by superstep until no node sends.
-
-    `bounds` (B + 1) has the first position of each bucket; the last value is the number of nodes.
-    """
+    """A protocol step that is played superstep by superstep until no node sends."""
 
     @property
     def bounds(self) -> np.ndarray: ...
@@ -111,7 +108,6 @@ class Forget:
     forgets: Callable[[str], bool]
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See :class:`Program`."""
         for name in list(filter(self.forgets, tables)):
             del tables[name]
         return {}
@@ -125,11 +121,9 @@ class Together:
 
     @property
     def bounds(self) -> np.ndarray:
-        """See :class:`Program`."""
         return self.programs[0].bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See :class:`Program`."""
         outbox: dict[str, Columns] = {}
         for index, program in enumerate(self.programs):
             prefix = f"{index} "
@@ -145,10 +139,7 @@ class Together:
 
 
 class PrefixedTables(Tables):
-    """A view of a bucket's tables whose names begin with a prefix; names are without it.
-
-    Tables in `reads` have no prefix; they can be read but are not listed.
-    """
+    """A view of tables by names without their prefix, and of those in `reads`, which have none."""
 
     def __init__(self, tables: Tables, prefix: str, reads: tuple[str, ...] = ()) -> None:
         self._tables, self._prefix, self._reads = tables, prefix, reads
@@ -177,10 +168,7 @@ class PrefixedTables(Tables):
 
 @dataclass(frozen=True)
 class Prefixed:
-    """A program whose table names get a prefix, so that several protocols share a player.
-
-    The program reads the tables of other protocols in `reads`, whose names have no prefix.
-    """
+    """A program whose table names get a prefix, except those of other protocols in `reads`."""
 
     program: Program
     prefix: str
@@ -188,11 +176,9 @@ class Prefixed:
 
     @property
     def bounds(self) -> np.ndarray:
-        """See :class:`Program`."""
         return self.program.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See :class:`Program`."""
         own = PrefixedTables(tables, self.prefix, self.reads)
         return self.program.step(bucket, own, inbox, superstep)
 

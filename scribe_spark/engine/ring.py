@@ -62,10 +62,7 @@ class Ring(Rows):
 
 
 def ring_of(rows: pa.Table, kernel: Kernel | None, *more: str) -> tuple[Ring, list[np.ndarray]]:
-    """Return the nodes of a table sorted by nodeId, and more columns in the same order.
-
-    With the kernel of the underlay, its indices replace the ids of routers.
-    """
+    """Return the nodes of a table sorted by nodeId, and more columns in the same order."""
     names = ("id_hi", "id_lo", "node", "router", *more)
     hi, lo, node, router, *others = (rows.column(name).to_numpy() for name in names)
     index = router if kernel is None else kernel.index(router).astype(np.int64)

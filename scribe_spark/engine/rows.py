@@ -45,7 +45,6 @@ class Row:
         return Packed(bytes_of[0] if len(bytes_of) == 1 else b"".join(bytes_of))
 
     def read(self) -> dict[str, np.ndarray]:
-        """Return the columns."""
         return dict(self.packed)
 
     def with_bytes(self) -> Iterator[pa.RecordBatch]:
@@ -56,10 +55,7 @@ class Row:
             yield from pack_rows(self.bucket, self.sender, self.table, self.name, self.packed)
 
     def as_it_was(self) -> Iterator[pa.RecordBatch]:
-        """Yield the bucket's row, or its pieces if it was split, unchanged as :data:`ROWS`.
-
-        The schema is set again because every column that was read from Parquet is nullable.
-        """
+        """Yield the row, or its parts; columns that were read from Parquet are nullable again."""
         for part in self._parts:
             yield pa.RecordBatch.from_arrays(part.columns, schema=_ARROW)
 

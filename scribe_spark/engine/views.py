@@ -82,10 +82,7 @@ def read_view(
     schema: StructType | str,
     make: Callable[[Columns], Mapping[str, Any]] = dict,
 ) -> Batches:
-    """Convert one table of each bucket (`ROWS`) to the rows of a view, for further kernels; lazy.
-
-    ``make(some)`` turns some rows of a table into the columns for :meth:`Names.batch`.
-    """
+    """Convert one table of each bucket to rows of a view, by ``make(some of its rows)``; lazy."""
     wanted = arrow_schema(schema)
 
     def batches(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
@@ -102,10 +99,7 @@ def view_together(
     schema: str,
     make: Callable[[int, Mapping[str, Columns]], Iterator[Mapping[str, Any]]],
 ) -> Batches:
-    """Convert the tables of each bucket, in one partition, to the rows of a view; lazy.
-
-    ``make(bucket, tables)`` yields columns for :meth:`Names.batch`.
-    """
+    """Convert the tables of each bucket to rows of a view, by ``make(bucket, tables)``; lazy."""
     wanted = arrow_schema(schema)
 
     def batches(bucket: int, tables: Mapping[str, Columns]) -> Iterator[pa.RecordBatch]:

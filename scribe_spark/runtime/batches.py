@@ -63,10 +63,7 @@ class Batches:
     def saved(
         cls, spark: SparkSession, folder: Path, columns: Sequence[str], among: Among = EVERY
     ) -> Batches:
-        """Return columns of a saved Parquet table that all tasks can read, as :meth:`of` does.
-
-        Parts of the files without such rows are not read.
-        """
+        """Return columns of a saved table that all tasks can read, as :meth:`of` does."""
         files = sorted(str(file) for file in folder.glob("*.parquet"))
         groups = [(f, g) for f in files for g in _row_groups(f, among)]
         schema = from_arrow_schema(pq.read_schema(files[0]))

@@ -37,10 +37,7 @@ def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
 def materialise_and_read(
     frame: DataFrame, columns: Sequence[str | Column]
 ) -> tuple[DataFrame, pa.Table]:
-    """Compute `frame` once, cut its lineage, and return some (small) columns on the driver.
-
-    One job does both, unless the user named a checkpoint directory: then there is one more.
-    """
+    """Compute `frame` once, cut its lineage, and return some (small) columns on the driver."""
     if is_connect(frame.sparkSession):
         table = server_tables.keep(frame)
     else:
@@ -50,10 +47,7 @@ def materialise_and_read(
 
 
 def release(table: DataFrame) -> None:
-    """Free a table from :func:`materialise`: its blocks, or its files on reliable storage.
-
-    For other tables, nothing happens.
-    """
+    """Free a table from :func:`materialise`: its blocks, or its files on reliable storage."""
     if is_connect(table.sparkSession):
         server_tables.release(table)
         return
@@ -99,10 +93,6 @@ _SIGNS = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block rdd_")
 
 
 def is_lost_block(error: BaseException) -> bool:
-    """Return True if a job failed because a materialised table has lost blocks.
-
-    Without a checkpoint directory, only the executors have the table, and its lineage is cut: it
-    must be computed again from the start.
-    """
+    """Return True if a materialised table has lost blocks and must be computed from the start."""
     text = str(error)
     return any(sign in text for sign in _SIGNS)

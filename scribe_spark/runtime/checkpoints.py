@@ -28,10 +28,7 @@ def checkpoints_are_reliable(context: SparkContext) -> bool:
 
 
 def provide_scratch_directory(context: SparkContext) -> None:
-    """Give a local session a directory for GraphFrames' checkpoints, unless it has one.
-
-    It is inside the directory of files that Spark deletes when the session ends.
-    """
+    """Give a local session a directory, which Spark deletes, for GraphFrames' checkpoints."""
     if context.getCheckpointDir() is None:
         context.setCheckpointDir(Path(SparkFiles.getRootDirectory(), "checkpoints").as_uri())
         made = context.getCheckpointDir()
@@ -40,10 +37,7 @@ def provide_scratch_directory(context: SparkContext) -> None:
 
 
 def delete_checkpoints(spark: SparkSession) -> None:
-    """Delete the folder that Spark made for a session's checkpoints, when the session ends.
-
-    The directory around it, which the user named, stays.
-    """
+    """Delete the folder of a session's checkpoints; the directory that the user named stays."""
     if is_connect(spark):
         delete_scratch(spark)
         return

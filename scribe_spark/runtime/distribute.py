@@ -31,10 +31,7 @@ _sources: dict[str, list[Path]] = {}
 
 
 def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
-    """Distribute arrays to every executor as files; return names for :func:`open_array`.
-
-    Free them by :func:`discard_arrays`.
-    """
+    """Distribute arrays to every executor as files; return names for :func:`open_array`."""
     server = abilities(spark)
     seen = server.shared_folder() if isinstance(server, Connected) else None
     folder = seen or scratch_folder()  # executors fetch until the end

@@ -84,9 +84,7 @@ _ASCII = ("C", "POSIX")
 
 
 def check_environment() -> None:
-    """Refuse values of TMPDIR, SPARK_HOME, SPARK_LOCAL_DIRS, PYSPARK_SUBMIT_ARGS that Spark cannot
-    use.
-    """
+    """Refuse environment variables that Spark cannot use."""
     try:
         with tempfile.TemporaryFile():
             pass
@@ -102,10 +100,7 @@ def check_environment() -> None:
 
 
 def blame_environment(error: Exception) -> InputError | None:
-    """Return an error about the environment if a session cannot start because of it, else None.
-
-    The JVM has printed the reason, if it has started.
-    """
+    """Return an error about the environment if a session cannot start because of it, else None."""
     for name in _SUSPECTS:
         if os.environ.get(name):
             remedy = f"no session can start with it ({one_line(error)}); correct it, or unset it"

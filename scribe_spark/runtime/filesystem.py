@@ -63,9 +63,7 @@ class Files(Protocol):
         """Return the content of a file."""
 
     def checksum(self, url: str) -> int:
-        """Return the CRC-32 of a file's content, computed where the client of the file
-        system runs.
-        """
+        """Return the CRC-32 of a file's content, computed where the file system's client runs."""
 
     def write(self, url: str, content: bytes) -> None:
         """Write or replace a file: readers see the old content or the new one."""
@@ -133,7 +131,6 @@ class LocalFiles:
     """Files of this machine: ``file://`` and an absolute path."""
 
     def status(self, url: str) -> FileStatus | None:
-        """Return the status of a file or folder; None if it does not exist."""
         path = _local(url)
         link = path.is_symlink()
         try:
@@ -145,27 +142,22 @@ class LocalFiles:
         return FileStatus(path.name, url, folder, size, found.st_mtime, link)
 
     def list(self, url: str) -> list[FileStatus]:
-        """Return the status of all files and folders in a folder, by name."""
         found = [self.status(f"{url}/{name}") for name in sorted(os.listdir(_local(url)))]
         return [status for status in found if status]
 
     def read(self, url: str) -> bytes:
-        """Return the content of a file."""
         return _local(url).read_bytes()
 
     def checksum(self, url: str) -> int:
-        """Return the CRC-32 of a file's content."""
         with _local(url).open("rb") as stream:
             return _crc32(stream)
 
     def write(self, url: str, content: bytes) -> None:
-        """Write or replace a file: readers see the old content or the new one."""
         path = _local(url)
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, content)
 
     def create(self, url: str, content: bytes) -> bool:
-        """Write a file unless it exists; return True if it was written."""
         path = _local(url)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -179,7 +171,6 @@ class LocalFiles:
         return True
 
     def delete(self, url: str) -> None:
-        """Delete a file or a whole folder, if it exists."""
         path = _local(url)
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -198,7 +189,10 @@ def _local(url: str) -> Path:
 
 
 class HadoopFiles:
-    """Any file system that Spark can write, through Hadoop's FileSystem in the JVM."""
+    """Any file system that Spark can write, through Hadoop's FileSystem in the JVM.
+
+    Two writers that `create` a file at once may both succeed on an object store.
+    """
 
     def __init__(self, spark: SparkSession, url: str) -> None:
         self._jvm = cast(Any, spark._jvm)
@@ -214,7 +208,6 @@ class HadoopFiles:
         return self._hadoop.Path(url)
 
     def status(self, url: str) -> FileStatus | None:
-        """Return the status of a file or folder; None if it does not exist."""
         try:
             with _java_errors():
                 return _hadoop_status(url, self._files.getFileStatus(self._path(url)))
@@ -222,14 +215,12 @@ class HadoopFiles:
             return None
 
     def list(self, url: str) -> list[FileStatus]:
-        """Return the status of all files and folders in a folder, by name."""
         with _java_errors():
             entries = self._files.listStatus(self._path(url))
             found = [_hadoop_status(f"{url}/{e.getPath().getName()}", e) for e in entries]
         return sorted(found, key=lambda status: status.name)
 
     def read(self, url: str) -> bytes:
-        """Return the content of a file."""
         with _java_errors():
             stream = self._files.open(self._path(url))
             try:
@@ -238,7 +229,6 @@ class HadoopFiles:
                 stream.close()
 
     def checksum(self, url: str) -> int:
-        """Return the CRC-32 of a file's content."""
         crc = self._jvm.java.util.zip.CRC32()
         nowhere = self._jvm.java.io.OutputStream.nullOutputStream()
         counted = self._jvm.java.util.zip.CheckedOutputStream(nowhere, crc)
@@ -249,7 +239,6 @@ class HadoopFiles:
         return int(crc.getValue())
 
     def write(self, url: str, content: bytes) -> None:
-        """Write or replace a file: readers see the old content or the new one."""
         with _java_errors():
             if is_store(url):
                 self._put(url, content, True)
@@ -259,10 +248,6 @@ class HadoopFiles:
             self._move(self._path(beside), self._path(url))
 
     def create(self, url: str, content: bytes) -> bool:
-        """Write a file unless it exists; return True if it was written.
-
-        Two writers at once may both succeed on an object store.
-        """
         try:
             with _java_errors():
                 self._put(url, content, False)
@@ -292,12 +277,10 @@ class HadoopFiles:
         files.rename(beside, path, how)
 
     def delete(self, url: str) -> None:
-        """Delete a file or a whole folder, if it exists."""
         with _java_errors():
             self._files.delete(self._path(url), True)
 
     def close(self) -> None:
-        """Free the resources of the client."""
         with _java_errors():
             self._files.close()
 
@@ -340,9 +323,9 @@ def _java_errors() -> Iterator[None]:
 
 
 class ArrowFiles:
-    """The file system of a URL and of all below it, by pyarrow, with pyarrow's own settings.
+    """Local files, HDFS (needs libhdfs), S3, Google Cloud Storage and Azure, by pyarrow's settings.
 
-    Local files, HDFS (needs libhdfs), S3, Google Cloud Storage and Azure.
+    Two writers that `create` a file at once may both succeed.
     """
 
     def __init__(self, url: str) -> None:
@@ -356,20 +339,17 @@ class ArrowFiles:
         return self._root + url.removeprefix(self._url)
 
     def status(self, url: str) -> FileStatus | None:
-        """Return the status of a file or folder; None if it does not exist."""
         with _arrow_errors():
             found = self._files.get_file_info(self._path(url))
         return None if found.type == fs.FileType.NotFound else _arrow_status(url, found)
 
     def list(self, url: str) -> list[FileStatus]:
-        """Return the status of all files and folders in a folder, by name."""
         with _arrow_errors():
             found = self._files.get_file_info(fs.FileSelector(self._path(url)))
         statuses = [_arrow_status(f"{url}/{info.base_name}", info) for info in found]
         return sorted(statuses, key=lambda status: status.name)
 
     def read(self, url: str) -> bytes:
-        """Return the content of a file."""
         with (
             _arrow_errors(),
             self._files.open_input_stream(self._path(url), compression=None) as file,
@@ -377,7 +357,6 @@ class ArrowFiles:
             return bytes(file.read())
 
     def checksum(self, url: str) -> int:
-        """Return the CRC-32 of a file's content."""
         with (
             _arrow_errors(),
             self._files.open_input_stream(self._path(url), compression=None) as file,
@@ -385,7 +364,6 @@ class ArrowFiles:
             return _crc32(file)
 
     def write(self, url: str, content: bytes) -> None:
-        """Write or replace a file: readers see the old content or the new one."""
         path = self._path(url)
         beside = path if is_store(url) else _beside(path)
         with _arrow_errors():
@@ -394,10 +372,6 @@ class ArrowFiles:
                 self._files.move(beside, path)
 
     def create(self, url: str, content: bytes) -> bool:
-        """Write a file unless it exists; return True if it was written.
-
-        Two writers at once may both succeed.
-        """
         if self.status(url) is not None:
             return False
         with _arrow_errors():
@@ -410,7 +384,6 @@ class ArrowFiles:
             file.write(content)
 
     def delete(self, url: str) -> None:
-        """Delete a file or a whole folder, if it exists."""
         found = self.status(url)
         if found is not None:
             with _arrow_errors():

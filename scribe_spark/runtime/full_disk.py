@@ -69,10 +69,7 @@ def full_disk(
 
 
 def scratch_folders(spark: SparkSession) -> list[Path]:
-    """Return the folders of this machine in which Spark and Python keep data that exceeds memory.
-
-    Those of executors on other machines are not known.
-    """
+    """Return this machine's folders in which Spark and Python keep data that exceeds memory."""
     if not abilities(spark).shares_disk:
         return []
     found = os.environ.get(SCRATCH) or spark.conf.get("spark.local.dir", None)

@@ -79,10 +79,7 @@ def has_graphframes(spark: SparkSession) -> bool:
 
 
 def _add_jars(spark: SparkSession) -> bool:
-    """Add the jars of `make setup` to the class path of a session that started without them.
-
-    Such a session belongs to ``spark-submit`` or to the user.
-    """
+    """Add the jars of `make setup` to the class path of a session that started without them."""
     for jar in jars():
         spark.sql(f'ADD JAR "{Path(jar).as_uri()}"')
     return bool(jars()) and has_graphframes(spark)

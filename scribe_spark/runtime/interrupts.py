@@ -112,10 +112,7 @@ def deferred() -> Iterator[None]:
 
 
 def in_thread(work: Callable[..., T], *given: Any) -> T:
-    """Return the result of ``work(*given)``, which a thread runs while the caller waits.
-
-    A signal ends the processes that it has started, and raises KeyboardInterrupt in the caller.
-    """
+    """Return ``work(*given)`` from a thread; a signal ends the processes that it started."""
     if not _is_main_thread():
         return work(*given)
     import psutil  # noqa: F401  (before there are processes to end: see _end)
@@ -265,10 +262,7 @@ def say(line: str) -> None:
 
 
 def _silence() -> None:
-    """Let only :func:`say` write to stderr.
-
-    Threads, servers, destructors and the JVM's connection would report interrupted calls there.
-    """
+    """Let only :func:`say` write to stderr, where interrupted calls would be reported."""
     global _stderr
     if _stderr is None:
         with suppress(OSError), open(os.devnull, "w") as nowhere:

@@ -18,10 +18,7 @@ _SHORT = 200_000
 
 
 def is_short(nodes: int, estimated_work: int) -> bool:
-    """Return True if the JVM's first compiler suffices for the work of a session.
-
-    It suffices for a plain run of any size: only the work of Python's kernels grows with the nodes.
-    """
+    """Return True if the JVM's first compiler suffices: also for a plain run of any size."""
     return estimated_work <= max(_SHORT, nodes)
 
 
@@ -57,10 +54,7 @@ def archive_option() -> str:
 
 
 def log_option() -> str:
-    """Return the option for the log settings beside this module; '' if they are not used.
-
-    With them, Spark prints nothing until ``SparkContext.setLogLevel``.
-    """
+    """Return the option for the log settings beside this module; '' if they are not used."""
     settings = Path(__file__).with_name("log4j2.properties")
     if "SPARK_CONF_DIR" in os.environ or not settings.is_file():  # the user's own; a zipped package
         return ""

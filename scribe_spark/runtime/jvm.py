@@ -16,10 +16,7 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
 def java_version(spark: SparkSession) -> str | None:
-    """Return the version of the driver's Java, such as ``17.0.15``.
-
-    None if a Spark Connect server does not report it.
-    """
+    """Return the version of the driver's Java (``17.0.15``), None if a server has no answer."""
     try:
         return _java_property(spark, "java.version")
     except PySparkException:
@@ -41,10 +38,7 @@ def _java_property(spark: SparkSession, name: str) -> str:
 
 
 def has_class(spark: SparkSession, name: str) -> bool:
-    """Return True if the driver can load a class.
-
-    Also True if only the public interface may be used, as it cannot be known there before the use.
-    """
+    """Return True if the driver can load a class, or if the public interface cannot tell."""
     if not usable("jvm_questions", spark):
         return True
     loader = cast(Any, spark._jvm).Thread.currentThread().getContextClassLoader()

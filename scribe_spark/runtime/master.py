@@ -66,12 +66,12 @@ def check_master(master: str) -> None:
 
 
 def reach_master(master: str, patience: float = PATIENCE) -> None:
-    """Refuse a standalone master, or Kubernetes, that accepts no connection; others are not tried."""
+    """Refuse a standalone master, or Kubernetes, that accepts no connection."""
     reach("master", master, _addresses(master), patience)
 
 
 def reach(field: str, value: str, addresses: list[tuple[str, int]], patience: float) -> None:
-    """Refuse a value if none of its addresses accepts a connection; without addresses, do nothing."""
+    """Refuse a value if it has addresses and none of them accepts a connection."""
     reason = ""
     for host, port in addresses:
         try:

@@ -217,10 +217,7 @@ def _ask_no_more(client: Any, server: Server) -> None:
 
 
 def _close_client(spark: SparkSession) -> None:
-    """Close the client of a session when Python ends.
-
-    Otherwise remaining tables would ask it to free them, and wait for ever.
-    """
+    """Close the client of a session when Python ends: remaining tables would wait for ever."""
     connected: Any = spark
     connected.client.close()
 

@@ -106,11 +106,7 @@ class Classic:
         return on_this_machine(self.master)
 
     def hosts(self) -> tuple[str, str] | None:
-        """Return the name by which tasks reach this process, and the address on which it should
-        listen.
-
-        None if they cannot reach it.
-        """
+        """Return this process's name for tasks, and the address to listen on; None without one."""
         if self.shares_disk:
             return LOOPBACK, LOOPBACK
         conf = self._context.getConf()
@@ -166,7 +162,6 @@ class Connected:
 
     @property
     def parallelism(self) -> int:
-        """The number of tasks that executors run at a time."""
         return self._looked[0]
 
     @property
@@ -193,27 +188,20 @@ class Connected:
         self._spark.addTag(tag)
 
     def cancel_tagged(self, tag: str) -> None:
-        """Cancel the jobs that have a tag."""
         self._spark.interruptTag(tag)
 
     def cancel_all(self, silently: bool) -> None:
-        """Cancel all jobs."""
         self._spark.interruptAll()
 
     def how_it_ended(self) -> str | None:
-        """Return a few words about the end of a server that was started here; None
-        while it runs.
-        """
+        """Return a few words about the end of a server of this process; None while it runs."""
         return None if self.server is None else how_it_ended(self.server.process)
 
     # --- facts found by a trial
 
     @cached_property
     def _looked(self) -> tuple[int, bool]:
-        """The number of tasks at a time, and their access to our files.
-
-        The first use also sends this package to the tasks, unless they have it.
-        """
+        """The number of tasks at a time, and their access to our files; tasks get this package."""
         partitions, sees, imports = self._look(scratch_folder())
         if not imports:
             self._spark.addArtifacts(str(_zipped(scratch_folder())), pyfile=True)
@@ -256,9 +244,7 @@ class Connected:
 
     @property
     def checkpoints(self) -> bool:
-        """True if DataFrames can be checkpointed; otherwise they are written
-        (:meth:`scratch_table`).
-        """
+        """True if DataFrames can be checkpointed; else they are written (:meth:`scratch_table`)."""
         return self._refuses_checkpoints is None
 
     @property
@@ -280,9 +266,7 @@ class Connected:
         return self._scratch
 
     def shared_folder(self) -> Path | None:
-        """Return a new folder that tasks can read, on this machine or in the user's folder; or
-        None.
-        """
+        """Return a new folder that tasks can read, here or in the user's folder; or None."""
         if self.shares_disk:
             return scratch_folder()
         return _new_folder(local_path(str(self._scratch))) if self._tasks_see_scratch else None
@@ -329,9 +313,7 @@ def _refusal(attempt: Callable[[], object]) -> str | None:
 def _looker(
     folder: Path, token: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the kernel of a task that tests its surroundings; it imports nothing of
-    this package.
-    """
+    """Return the kernel of a task that tests its surroundings without this package."""
     shown, names, package = str(folder), [part.split()[0] for part in _LOOK.split(", ")], _PACKAGE
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def default_partitions(spark: SparkSession, nodes: int, *, in_tasks: bool = False) -> int:
-    """Return the number of partitions of node-level tables: the cores, at most 250,000 nodes each.
-
-    Tasks that keep their buckets all run at once, so their number is at most that of the cores.
-    """
+    """Return the number of partitions: the cores, at most 250,000 nodes each unless tasks stay."""
     return parallelism(spark) if in_tasks else max(parallelism(spark), -(-nodes // 250_000))
 
 
@@ -88,11 +85,7 @@ def read_setting(spark: SparkSession, name: str) -> str | None:
 
 
 def set_all(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
-    """Set SQL settings, or unset those with the value None.
-
-    A server may refuse changes by clients; refused settings stay as they are, and results do not
-    change.
-    """
+    """Set SQL settings, unset those that are None, and ignore refusals by a server."""
     for name, value in settings.items():
         with suppress(PySparkException) if is_connect(spark) else nullcontext():
             if value is None:

@@ -21,10 +21,7 @@ _AGAIN = 0.2
 
 
 def slots(spark: SparkSession, wanted: int = 1) -> int | None:
-    """Return the number of tasks that Spark runs at once; None if Spark does not report it.
-
-    For a few seconds, the function waits for executors until there are `wanted` slots.
-    """
+    """Return the number of tasks that Spark runs at once, if known; wait for `wanted` slots."""
     found = _slots(spark)
     if found is None or found >= wanted or is_local_master(abilities(spark).master):
         return found

@@ -22,10 +22,7 @@ def is_submitted() -> bool:
 
 
 def submitted_settings() -> dict[str, str]:
-    """Return the settings from the flags of ``spark-submit`` and from ``spark-defaults.conf``.
-
-    Empty if ``spark-submit`` has not started this process, or if the trick of that name is off.
-    """
+    """Return the settings of ``spark-submit`` and ``spark-defaults.conf``, by the trick."""
     if not is_submitted() or not enabled("submitted_settings"):
         return {}
     SparkContext._ensure_initialized()  # without a connection, a SparkConf is empty
@@ -33,10 +30,7 @@ def submitted_settings() -> dict[str, str]:
 
 
 def user_jars() -> list[str]:
-    """Return the user's jars for a session whose JVM has not started.
-
-    They come from ``PYSPARK_SUBMIT_ARGS``, else from ``spark-defaults.conf``.
-    """
+    """Return the user's jars (PYSPARK_SUBMIT_ARGS, spark-defaults.conf) before the JVM starts."""
     for flag, value in pairwise(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))):
         if flag == "--jars":
             return value.split(",")

@@ -21,11 +21,7 @@ _OURS = str(Path(__file__).parents[1]), str(Path(traceback.__file__).parent)
 
 @contextmanager
 def analysed(field: str, name: str) -> Iterator[None]:
-    """Return a context manager that turns Spark's analysis errors into one line.
-
-    The setting `field` names the user's code by `name`; the line has the first error and the line
-    of the user's file that caused it.
-    """
+    """Return a context manager that turns Spark's analysis errors into one line with the user's."""
     plans = PySparkLogger.getLogger(_LOGGER_OF_PLANS)
     before, plans.disabled = plans.disabled, True
     try:
