@@ -4,6 +4,7 @@ Each section of settings is in the module of its name.  Nothing here imports Spa
 the command line reads the configs before it starts anything.
 """
 
+from scribe_spark.config.drawn_groups import GroupsConfig
 from scribe_spark.config.execution import Execution
 from scribe_spark.config.fields import (
     REFERENCE_TREE_FIELDS,
@@ -13,7 +14,6 @@ from scribe_spark.config.fields import (
     documentation,
     fields_of,
 )
-from scribe_spark.config.groups import GroupsConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig, SettledOverlayConfig
 from scribe_spark.config.paper import EXPERIMENTS, Experiment, Paper

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from scribe_spark.config.quantities import Rate, Size, Time
-from scribe_spark.config.section import Location, Section
+from scribe_spark.config.section import Location, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_when
 from scribe_spark.core import units
 from scribe_spark.errors import InputError
@@ -33,41 +33,35 @@ _OF_GOSSIPSUB: UsedWhen = used_when(
 class LinksConfig(Section):
     """The sizes, rates and times of a world; rules W1 to W8 and W10 of docs/rules.md."""
 
-    message_size: Size | None = Field(
-        default=None,
-        description="Size of each publication; a node's links then need time to carry copies "
-        "[default: no size]",
+    message_size: Size | None = unset(
+        "Size of each publication; a node's links then need time to carry copies [default: no "
+        "size]",
     )
-    uplink: Annotated[Rate | None, _OF_SIZES] = Field(
-        default=None,
-        description="Rate at which a node sends [default: no limit]",
+    uplink: Annotated[Rate | None, _OF_SIZES] = unset(
+        "Rate at which a node sends [default: no limit]"
     )
-    downlink: Annotated[Rate | None, _OF_SIZES] = Field(
-        default=None,
-        description="Rate at which a node receives [default: no limit]",
+    downlink: Annotated[Rate | None, _OF_SIZES] = unset(
+        "Rate at which a node receives [default: no limit]"
     )
-    validation: Annotated[Time, _OF_CLOCK] = Field(
-        default="0us",
-        description="Time that a node needs to check a publication before it forwards copies",
+    validation: Annotated[Time, _OF_CLOCK] = setting(
+        "0us", "Time that a node needs to check a publication before it forwards copies"
     )
-    links: Annotated[Literal["shared", "independent"], _OF_SIZES] = Field(
-        default="shared",
-        description="A node has one uplink and one downlink for all groups (shared), or a "
-        "separate pair for each group (independent)",
+    links: Annotated[Literal["shared", "independent"], _OF_SIZES] = setting(
+        "shared",
+        "A node has one uplink and one downlink for all groups (shared), or a separate pair for "
+        "each group (independent)",
     )
-    uplink_order: Annotated[Literal["interleaved", "serial"], _OF_SIZES] = Field(
-        default="interleaved",
-        description="A node sends the copies of a publication at the same time and shares its "
-        "uplink among them (interleaved), or one after another (serial)",
+    uplink_order: Annotated[Literal["interleaved", "serial"], _OF_SIZES] = setting(
+        "interleaved",
+        "A node sends the copies of a publication at the same time and shares its uplink among "
+        "them (interleaved), or one after another (serial)",
     )
-    idontwant_size: Annotated[Size, _OF_SIZES, _OF_GOSSIPSUB] = Field(
-        default="1B",
-        description="GossipSub sends IDONTWANT only for publications of at least this size",
+    idontwant_size: Annotated[Size, _OF_SIZES, _OF_GOSSIPSUB] = setting(
+        "1B", "GossipSub sends IDONTWANT only for publications of at least this size"
     )
-    control_size: Annotated[Size, _OF_SIZES] = Field(
-        default="64B",
-        description="Assumed size of a control message whose protocol defines none, such as "
-        "Scribe's JOIN",
+    control_size: Annotated[Size, _OF_SIZES] = setting(
+        "64B",
+        "Assumed size of a control message whose protocol defines none, such as Scribe's JOIN",
     )
 
     @property
@@ -138,26 +132,21 @@ class LinksConfig(Section):
 class BandwidthConfig(LinksConfig):
     """The sizes, rates, times and publications of a run; rules W1 to W9 of docs/rules.md."""
 
-    schedule: Location | None = Field(
-        default=None,
-        description="CSV or Parquet table with your own publications (columns time, group, node[, "
-        "size]), such as 250ms,1,17,128KB; plain numbers are ms and bytes",
+    schedule: Location | None = unset(
+        "CSV or Parquet table with your own publications (columns time, group, node[, size]), "
+        "such as 250ms,1,17,128KB; plain numbers are ms and bytes",
     )
-    publications: int | None = Field(
-        default=None,
-        ge=1,
-        le=MOST_PUBLICATIONS,
-        description="Number of publications of each group, or of each member with --published-by "
-        "everyone [default: one per group]",
+    publications: Annotated[int | None, within(1, MOST_PUBLICATIONS)] = unset(
+        "Number of publications of each group, or of each member with --published-by everyone "
+        "[default: one per group]",
     )
-    interval: Annotated[Time, _OF_NUMBERS] = Field(
-        default="0us",
-        description="Time between two of --publications of a group; 0us: all at once",
+    interval: Annotated[Time, _OF_NUMBERS] = setting(
+        "0us", "Time between two of --publications of a group; 0us: all at once"
     )
-    published_by: Annotated[Literal["source", "members", "everyone"], _OF_NUMBERS] = Field(
-        default="source",
-        description="Publisher: the group's source, a random member for each publication "
-        "(members), or every member (everyone)",
+    published_by: Annotated[Literal["source", "members", "everyone"], _OF_NUMBERS] = setting(
+        "source",
+        "Publisher: the group's source, a random member for each publication (members), or every "
+        "member (everyone)",
     )
 
     @property

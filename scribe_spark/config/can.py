@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from scribe_spark.config.section import Flat, Section
+from scribe_spark.config.section import Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.core.key_limits import MOST_KEYS
 from scribe_spark.errors import InputError
@@ -32,33 +32,26 @@ def most_bits(dimensions: int) -> int:
 class LiveCanConfig(Section):
     """The settings of CAN multicast in worlds; rules C1 to C12 and O9 of docs/rules.md."""
 
+    flat_prefix: ClassVar[str] = "can_"
     all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("can"), "can in --systems")
 
-    dimensions: Annotated[int, Flat("can_dimensions")] = Field(
-        default=6, ge=1, le=MOST_DIMENSIONS, description="Dimensions of the space, d"
+    dimensions: Annotated[int, within(1, MOST_DIMENSIONS)] = setting(
+        6, "Dimensions of the space, d"
     )
-    bits: Annotated[int | None, Flat("can_bits")] = Field(
-        default=None,
-        ge=1,
-        le=MOST_BITS,
-        description="Greatest number of times that a zone can be halved [default: 40; 30 with one "
-        "dimension]",
+    bits: Annotated[int | None, within(1, MOST_BITS)] = unset(
+        "Greatest number of times that a zone can be halved [default: 40; 30 with one dimension]",
     )
-    flooding: Annotated[Literal["directed", "corner", "optimal"], Flat("can_flooding")] = Field(
-        default="directed",
-        description="Rules 1 to 4 of the CAN multicast paper (directed), also its rule 5, which "
-        "avoids duplicates (corner), or exactly one copy per node (optimal)",
+    flooding: Literal["directed", "corner", "optimal"] = setting(
+        "directed",
+        "Rules 1 to 4 of the CAN multicast paper (directed), also its rule 5, which avoids "
+        "duplicates (corner), or exactly one copy per node (optimal)",
     )
-    clock: Annotated[Literal["time", "hops"], Flat("can_clock")] = Field(
-        default="time",
-        description="A node's first copy is the one with the least delay (time) or the fewest "
-        "hops (hops)",
+    clock: Literal["time", "hops"] = setting(
+        "time",
+        "A node's first copy is the one with the least delay (time) or the fewest hops (hops)",
     )
-    processing_ms: Annotated[float, Flat("can_processing_ms")] = Field(
-        default=0.0,
-        ge=0.0,
-        le=1e6,
-        description="CAN: time between a node's first copy and the copies that it sends, in ms",
+    processing_ms: Annotated[float, within(0.0, 1e6)] = setting(
+        0.0, "CAN: time between a node's first copy and the copies that it sends, in ms"
     )
 
     @model_validator(mode="after")
@@ -91,12 +84,10 @@ class LiveCanConfig(Section):
 class CanConfig(LiveCanConfig):
     """The settings of CAN multicast in runs; rules C1 to C18 of docs/rules.md."""
 
-    landmarks: Annotated[int, Flat("can_landmarks")] = Field(
-        default=0,
-        ge=0,
-        le=MOST_LANDMARKS,
-        description="Number of landmark routers; nodes with the same order of delays to them get "
-        "near zones (distributed binning). 0: random zones",
+    landmarks: Annotated[int, within(0, MOST_LANDMARKS)] = setting(
+        0,
+        "Number of landmark routers; nodes with the same order of delays to them get near zones "
+        "(distributed binning). 0: random zones",
     )
 
     def refuse_routers(self, routers: int) -> None:

@@ -1,6 +1,4 @@
-"""The common settings of the sections ``groups`` and ``scribe``: random groups, or a
-user's table.
-"""
+"""The groups of runs (section ``groups``; JSAC 2002, Section IV.A) and worlds (``scribe``)."""
 
 from __future__ import annotations
 
@@ -8,16 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from scribe_spark.config.node_class import NodeClass
 from scribe_spark.config.overlay import MOST_NODES
-from scribe_spark.config.section import Flat, Location, Section
+from scribe_spark.config.section import Flat, Location, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, has_groups, used_when
 from scribe_spark.errors import InputError
 
 #: The greatest number of groups; the driver has arrays with 8 bytes per group.
 MOST_GROUPS = 10_000_000
+
+#: The greatest number of members of all groups.  A member is a row in `members` and, for every
+#: system, in `tree_edges` and `deliveries`: these rows take about a terabyte.
+MOST_MEMBERSHIPS = 10_000_000_000
 
 #: The greatest number of members of all groups, and of nodes, that int32 can number.
 _MOST_PLACES = 2**31 - 1
@@ -43,41 +45,30 @@ class DrawnGroups(Section):
     With a table of `members`, `count` and `zipf_exponent` are None, as they follow from the table.
     """
 
-    count: Annotated[int | None, Flat("groups")] = Field(
-        default=1_500,
-        ge=0,
-        le=MOST_GROUPS,
-        description="Number of groups, G; in a world, 0 simulates Pastry without Scribe",
+    count: Annotated[int | None, within(0, MOST_GROUPS), Flat("groups")] = setting(
+        1_500, "Number of groups, G; in a world, 0 simulates Pastry without Scribe"
     )
-    size: Annotated[int | None, Flat("group_size"), _OF_GROUPS] = Field(
-        default=None,
-        ge=0,
-        le=MOST_NODES,
-        description="Number of members of every group, in place of Zipf-like sizes",
+    size: Annotated[int | None, within(0, MOST_NODES), Flat("group_size"), _OF_GROUPS] = unset(
+        "Number of members of every group, in place of Zipf-like sizes"
     )
-    custody: Annotated[int | None, _OF_GROUPS] = Field(
-        default=None,
-        ge=0,
-        le=MOST_GROUPS,
-        description="Number of random groups that each node joins, in place of group sizes; a "
-        "class of nodes may have its own number",
+    custody: Annotated[int | None, within(0, MOST_GROUPS), _OF_GROUPS] = unset(
+        "Number of random groups that each node joins, in place of group sizes; a class of nodes "
+        "may have its own number",
     )
-    zipf_exponent: Annotated[float | None, _OF_GROUPS, _OF_DRAWN_SIZES] = Field(
-        default=1.25,
-        ge=0.0,
-        le=100.0,
-        description="Exponent of the Zipf-like group sizes: the r-th largest group has floor(N "
-        "r^-zipf_exponent + 0.5) members",
+    zipf_exponent: Annotated[float | None, within(0.0, 100.0), _OF_GROUPS, _OF_DRAWN_SIZES] = (
+        setting(
+            1.25,
+            "Exponent of the Zipf-like group sizes: the r-th largest group has floor(N "
+            "r^-zipf_exponent + 0.5) members",
+        )
     )
-    ids: Annotated[Literal["hash", "creator"], Flat("group_ids"), _OF_GROUPS] = Field(
-        default="hash",
-        description="GroupId: a hash of the group's name and creator (hash), or the nodeId of the "
-        "creator, which thus is the root (creator)",
+    ids: Annotated[Literal["hash", "creator"], Flat("group_ids"), _OF_GROUPS] = setting(
+        "hash",
+        "GroupId: a hash of the group's name and creator (hash), or the nodeId of the creator, "
+        "which thus is the root (creator)",
     )
-    members: Location | None = Field(
-        default=None,
-        description="CSV or Parquet table with your own members (columns group, node), in place "
-        "of random ones",
+    members: Location | None = unset(
+        "CSV or Parquet table with your own members (columns group, node), in place of random ones",
     )
 
     @model_validator(mode="before")
@@ -116,6 +107,19 @@ class DrawnGroups(Section):
         power, logarithm = 1 - exponent, math.log(count)
         rest = math.expm1(power * logarithm) / power if power else logarithm
         return round(nodes * (1 + rest))
+
+
+class GroupsConfig(DrawnGroups):
+    """The groups of a run and their members; the defaults are the paper's."""
+
+    size: Annotated[int | None, within(1, MOST_NODES), Flat("group_size")] = unset(
+        "Number of members of every group, in place of Zipf-like sizes"
+    )
+    source: Literal["root", "routed", "direct"] = setting(
+        "root",
+        "Start of a publication: the root (root), or another node that sends to the root by "
+        "routing (routed) or directly (direct)",
+    )
 
 
 def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> None:

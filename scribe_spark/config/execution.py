@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from scribe_spark.config.section import Location, Section, Text
+from scribe_spark.config.section import Location, Section, Text, setting, unset, within
 from scribe_spark.errors import InputError
 
 #: The phases of a run, in order; each reads the tables of earlier phases.
@@ -32,45 +32,32 @@ class Execution(Section):
     """
 
     out: Location = Field(description="Output folder, or a URL to which Spark can write")
-    master: Text = Field(default="local[*]", description="URL of the Spark master")
-    remote: Text | None = Field(
-        default=None,
-        description="Spark Connect server in place of a master: sc://HOST:15002, or local[2] to "
-        "start one on this machine",
+    master: Text = setting("local[*]", "URL of the Spark master")
+    remote: Text | None = unset(
+        "Spark Connect server in place of a master: sc://HOST:15002, or local[2] to start one on "
+        "this machine",
     )
-    scratch: Location | None = Field(
-        default=None,
-        description="Folder or URL for temporary tables, for Spark Connect servers that cannot "
-        "cache or checkpoint tables",
+    scratch: Location | None = unset(
+        "Folder or URL for temporary tables, for Spark Connect servers that cannot cache or "
+        "checkpoint tables",
     )
-    partitions: int | None = Field(
-        default=None,
-        ge=1,
-        le=100_000,
-        description="Number of partitions of tables with a row per node [default: by cores and "
-        "size]",
+    partitions: Annotated[int | None, within(1, 100_000)] = unset(
+        "Number of partitions of tables with a row per node [default: by cores and size]"
     )
-    buckets: int | None = Field(
-        default=None,
-        ge=1,
-        le=10_000,
-        description="Number of buckets in a world or a run with rounds. One process simulates one "
-        "bucket and needs memory for it [default: by nodes, cores and memory]",
+    buckets: Annotated[int | None, within(1, 10_000)] = unset(
+        "Number of buckets in a world or a run with rounds. One process simulates one bucket and "
+        "needs memory for it [default: by nodes, cores and memory]",
     )
-    engine: Literal["auto", "tasks", "jobs"] = Field(
-        default="auto",
-        description="How rounds are simulated: long Spark tasks that hold buckets and exchange "
-        "messages (tasks), a Spark job for each superstep (jobs), or tasks where each bucket "
-        "has a free core, else jobs (auto)",
+    engine: Literal["auto", "tasks", "jobs"] = setting(
+        "auto",
+        "How rounds are simulated: long Spark tasks that hold buckets and exchange messages "
+        "(tasks), a Spark job for each superstep (jobs), or tasks where each bucket has a free "
+        "core, else jobs (auto)",
     )
-    resume: bool = Field(
-        default=False,
-        description="Continue an earlier, incomplete command in OUT after its last saved phase or "
-        "round",
+    resume: bool = setting(
+        False, "Continue an earlier, incomplete command in OUT after its last saved phase or round"
     )
-    overwrite: bool = Field(
-        default=False, description="Replace an earlier output of the same command in OUT"
-    )
+    overwrite: bool = setting(False, "Replace an earlier output of the same command in OUT")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Execution:

@@ -86,7 +86,7 @@ def _bounds(field: FieldInfo) -> str:
         name: getattr(mark, name)
         for mark in field.metadata
         for name in ("ge", "lt", "le")
-        if hasattr(mark, name) and abs(getattr(mark, name)) < _MOST
+        if getattr(mark, name, None) is not None and abs(getattr(mark, name)) < _MOST
     }
     if not limits:
         return ""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from scribe_spark.config.section import Flat, Section
+from scribe_spark.config.section import Section, setting
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 
 #: The greatest number of copies, if a message of every group goes to every node; more fill a disk.
@@ -16,12 +14,13 @@ MOST_COPIES = 50_000_000
 class FloodingConfig(Section):
     """The settings of flooding over Pastry; its rule is from memory, see docs/rules.md."""
 
+    flat_prefix: ClassVar[str] = "flooding_"
     all_used_when: ClassVar[UsedWhen | None] = used_when(
         used_by("flooding"), "flooding in --systems"
     )
 
-    over: Annotated[Literal["group", "overlay"], Flat("flooding_over")] = Field(
-        default="group",
-        description="Ring that is flooded: one of the group's members and source (group), or the "
-        "overlay of all nodes, which then all receive every message (overlay)",
+    over: Literal["group", "overlay"] = setting(
+        "group",
+        "Ring that is flooded: one of the group's members and source (group), or the overlay of "
+        "all nodes, which then all receive every message (overlay)",
     )

@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator, model_validator
+from annotated_types import Interval
+from pydantic import ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
 from scribe_spark.config.rounds import MOST_ROUNDS
-from scribe_spark.config.section import Flat, Section
+from scribe_spark.config.section import Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.errors import InputError
 
@@ -66,12 +67,8 @@ def _check_given(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 #: Mark of a field that is None if the preset decides its value (`GossipSubConfig.filled`).
 _OF_PRESET = WrapValidator(_check_given)
 
-_Degree = Annotated[int, Field(ge=0, le=_MOST_DEGREE), _OF_PRESET]
-_Time = Annotated[float, Field(ge=0.0, le=_MOST_MS), _OF_PRESET]
-
-
-def _of_preset(text: str) -> Any:
-    return Field(default=None, description=text)
+_Degree = Annotated[int, within(0, _MOST_DEGREE), _OF_PRESET]
+_Time = Annotated[float, within(0.0, _MOST_MS), _OF_PRESET]
 
 
 _OF_WORLDS = UsedWhen(
@@ -91,127 +88,95 @@ _OF_WAVES = used_when(lambda config: config.gossipsub.joins == "waves", "--gossi
 class GossipSubConfig(Section):
     """GossipSub's parameters; fields that are None have the preset's values (:meth:`filled`)."""
 
+    flat_prefix: ClassVar[str] = "gossipsub_"
     all_used_when: ClassVar[UsedWhen | None] = used_when(
         used_by("gossipsub"), "gossipsub in --systems"
     )
 
-    preset: Annotated[Literal["spec", "go", "ethereum"], Flat("gossipsub_preset")] = Field(
-        default="spec",
-        description="Source of the parameters' defaults: specification v1.1 (spec), "
-        "go-libp2p-pubsub (go) or Ethereum (ethereum)",
+    preset: Literal["spec", "go", "ethereum"] = setting(
+        "spec",
+        "Source of the parameters' defaults: specification v1.1 (spec), go-libp2p-pubsub (go) or "
+        "Ethereum (ethereum)",
     )
-    d: Annotated[_Degree, Flat("gossipsub_d")] = _of_preset(
-        "Number of mesh peers that a node aims at, D [default: 6; ethereum: 8]"
-    )
-    d_low: Annotated[_Degree, Flat("gossipsub_d_low")] = _of_preset(
+    d: _Degree = unset("Number of mesh peers that a node aims at, D [default: 6; ethereum: 8]")
+    d_low: _Degree = unset(
         "D_low: with fewer mesh peers, a node sends GRAFT until it has D; at most D [default: 4; "
         "go: 5; ethereum: 6]"
     )
-    d_high: Annotated[_Degree, Flat("gossipsub_d_high")] = _of_preset(
+    d_high: _Degree = unset(
         "D_high: with more mesh peers, a node sends PRUNE until it has D; at least D [default: 12]"
     )
-    d_out: Annotated[_Degree, Flat("gossipsub_d_out")] = _of_preset(
+    d_out: _Degree = unset(
         "D_out: least number of mesh peers that the node itself dialled; below D_low and at most D "
         "/ 2 [default: 2]"
     )
-    d_lazy: Annotated[_Degree, Flat("gossipsub_d_lazy")] = _of_preset(
+    d_lazy: _Degree = unset(
         "D_lazy: least number of peers outside the mesh that get IHAVE [default: 6]"
     )
-    gossip_factor: Annotated[
-        float, Field(ge=0.0, le=1.0), _OF_PRESET, Flat("gossipsub_gossip_factor")
-    ] = _of_preset(
+    gossip_factor: Annotated[float, within(0.0, 1.0), _OF_PRESET] = unset(
         "Share of the peers outside the mesh that get IHAVE; at least D_lazy peers get it "
         "[default: 0.25]"
     )
-    mcache_gossip: Annotated[
-        int, Field(ge=1, le=MOST_ROUNDS), _OF_PRESET, Flat("gossipsub_mcache_gossip")
-    ] = _of_preset(
+    mcache_gossip: Annotated[int, within(1, MOST_ROUNDS), _OF_PRESET] = unset(
         "Number of heartbeats at which a node announces a publication by IHAVE [default: 3]"
     )
-    heartbeat_ms: Annotated[
-        float, Field(ge=1.0, le=_MOST_MS), _OF_PRESET, Flat("gossipsub_heartbeat_ms")
-    ] = _of_preset("Time between two heartbeats, in ms [default: 1000; ethereum: 700]")
-    prune_backoff_ms: Annotated[_Time, Flat("gossipsub_prune_backoff_ms")] = _of_preset(
+    heartbeat_ms: Annotated[float, within(1.0, _MOST_MS), _OF_PRESET] = unset(
+        "Time between two heartbeats, in ms [default: 1000; ethereum: 700]"
+    )
+    prune_backoff_ms: _Time = unset(
         "Time after a PRUNE in which the two peers send no GRAFT, in ms [default: 60000]"
     )
-    unsubscribe_backoff_ms: Annotated[
-        _Time, Flat("gossipsub_unsubscribe_backoff_ms"), _OF_WORLDS
-    ] = _of_preset(
+    unsubscribe_backoff_ms: Annotated[_Time, _OF_WORLDS] = unset(
         "Time without GRAFT after a PRUNE from a node that leaves the topic, in ms [default: 10000]"
     )
-    prune_at_d_high: Annotated[bool, _OF_PRESET, Flat("gossipsub_prune_at_d_high")] = _of_preset(
+    prune_at_d_high: Annotated[bool, _OF_PRESET] = unset(
         "A node with exactly D_high mesh peers also sends PRUNE [default: false; go: true]"
     )
-    flood_publish: Annotated[bool, _OF_PRESET, Flat("gossipsub_flood_publish")] = _of_preset(
+    flood_publish: Annotated[bool, _OF_PRESET] = unset(
         "A source sends to all its peers in the topic, not only to its mesh [default: true]"
     )
-    idontwant: Annotated[bool, Flat("gossipsub_idontwant")] = Field(
-        default=True,
-        description="Nodes tell their mesh peers which publications they have, by IDONTWANT "
-        "(version 1.2)",
+    idontwant: bool = setting(
+        True, "Nodes tell their mesh peers which publications they have, by IDONTWANT (version 1.2)"
     )
-    discovery: Annotated[Literal["dial", "graph"], Flat("gossipsub_discovery")] = Field(
-        default="dial",
-        description="Each subscriber dials others of its topic (dial), or each node dials any "
-        "nodes and uses them for all topics (graph)",
+    discovery: Literal["dial", "graph"] = setting(
+        "dial",
+        "Each subscriber dials others of its topic (dial), or each node dials any nodes and uses "
+        "them for all topics (graph)",
     )
-    dials: Annotated[int, Flat("gossipsub_dials")] = Field(
-        default=20,
-        ge=1,
-        le=_MOST_DEGREE,
-        description="Number of nodes that each subscriber (discovery dial) or node (graph) dials; "
-        "a node has twice as many connections on average",
+    dials: Annotated[int, within(1, _MOST_DEGREE)] = setting(
+        20,
+        "Number of nodes that each subscriber (discovery dial) or node (graph) dials; a node has "
+        "twice as many connections on average",
     )
-    dials_per_heartbeat: Annotated[int, Flat("gossipsub_dials_per_heartbeat"), _OF_DIALS] = Field(
-        default=0,
-        ge=0,
-        le=_MOST_DEGREE,
-        description="Discovery dial: number of these dials before each heartbeat, so that meshes "
-        "form while nodes connect; 0: all at once",
+    dials_per_heartbeat: Annotated[int, within(0, _MOST_DEGREE), _OF_DIALS] = setting(
+        0,
+        "Discovery dial: number of these dials before each heartbeat, so that meshes form while "
+        "nodes connect; 0: all at once",
     )
-    joins: Annotated[
-        Literal["at_once", "waves", "unconnected"], Flat("gossipsub_joins"), _OF_RUNS
-    ] = Field(
-        default="at_once",
-        description="Subscribers JOIN when all are connected (at_once), in waves with a heartbeat "
-        "after each (waves), or before they connect, so that only heartbeats form meshes "
-        "(unconnected)",
+    joins: Annotated[Literal["at_once", "waves", "unconnected"], _OF_RUNS] = setting(
+        "at_once",
+        "Subscribers JOIN when all are connected (at_once), in waves with a heartbeat after each "
+        "(waves), or before they connect, so that only heartbeats form meshes (unconnected)",
     )
-    join_waves: Annotated[int, Flat("gossipsub_join_waves"), _OF_RUNS, _OF_WAVES] = Field(
-        default=20,
-        ge=1,
-        le=MOST_ROUNDS,
-        description="Number of waves with --gossipsub-joins waves",
+    join_waves: Annotated[int, within(1, MOST_ROUNDS), _OF_RUNS, _OF_WAVES] = setting(
+        20, "Number of waves with --gossipsub-joins waves"
     )
-    heartbeats: Annotated[int, Flat("gossipsub_heartbeats"), _OF_RUNS] = Field(
-        default=10,
-        ge=0,
-        le=MOST_ROUNDS,
-        description="Number of heartbeats between the JOINs and the publications",
+    heartbeats: Annotated[int, within(0, MOST_ROUNDS), _OF_RUNS] = setting(
+        10, "Number of heartbeats between the JOINs and the publications"
     )
-    heartbeat_phases: Annotated[int, Flat("gossipsub_heartbeat_phases")] = Field(
-        default=1,
-        ge=1,
-        le=100,
-        description="Number of parts into which nodes are divided; at a heartbeat, the parts act "
-        "one after another. 1: all nodes act together",
+    heartbeat_phases: Annotated[int, within(1, 100)] = setting(
+        1,
+        "Number of parts into which nodes are divided; at a heartbeat, the parts act one after "
+        "another. 1: all nodes act together",
     )
-    processing_ms: Annotated[float, Flat("gossipsub_processing_ms")] = Field(
-        default=0.0,
-        ge=0.0,
-        le=_MOST_MS,
-        description="GossipSub: time between a node's first copy and the copies that it sends, in "
-        "ms",
+    processing_ms: Annotated[float, within(0.0, _MOST_MS)] = setting(
+        0.0, "GossipSub: time between a node's first copy and the copies that it sends, in ms"
     )
-    loss: Annotated[float, Flat("gossipsub_loss")] = Field(
-        default=0.0,
-        ge=0.0,
-        lt=1.0,
-        description="Share of the copies that are lost on the way",
+    loss: Annotated[float, Interval(ge=0.0, lt=1.0)] = setting(
+        0.0, "Share of the copies that are lost on the way"
     )
-    clock: Annotated[Literal["time", "hops"], Flat("gossipsub_clock")] = Field(
-        default="time",
-        description="A copy takes the delay of its route (time), or one time unit per hop (hops)",
+    clock: Literal["time", "hops"] = setting(
+        "time", "A copy takes the delay of its route (time), or one time unit per hop (hops)"
     )
 
     @model_validator(mode="after")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-
-from pydantic import Field
+from typing import Annotated
 
 from scribe_spark.config.overlay import OverlayConfig
+from scribe_spark.config.section import setting, within
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.config.topology import TopologyConfig
 
@@ -14,11 +14,8 @@ from scribe_spark.config.topology import TopologyConfig
 class NetworkConfig(Sectioned):
     """The seed, the network of routers, and the overlay."""
 
-    seed: int = Field(
-        default=1,
-        ge=-(2**63),
-        le=2**63 - 1,
-        description="Seed of all random numbers; the same seed and settings give the same results",
+    seed: Annotated[int, within(-(2**63), 2**63 - 1)] = setting(
+        1, "Seed of all random numbers; the same seed and settings give the same results"
     )
     topology: TopologyConfig = TopologyConfig()
     overlay: OverlayConfig = OverlayConfig()

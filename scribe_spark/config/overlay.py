@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from scribe_spark.config.can import MOST_DIMENSIONS
-from scribe_spark.config.section import Flat, Section, Text, Whole
+from scribe_spark.config.section import Flat, Section, Text, Whole, setting, within
 from scribe_spark.config.used_when import nodes_arrive, used_when
 
 #: The greatest number of nodes, as a node's number must fit into 31 bits.
@@ -24,6 +24,8 @@ _OF_ARRIVALS = used_when(
 _OF_CAN = used_when(
     lambda config: config.overlay.kind not in ("perfect", "arrivals"), "--overlay can"
 )
+
+_Contact = Literal["nearest", "latest", "random", "discovered"]
 
 #: The name of a kind of overlay.
 _Kind = Annotated[Text, Flat("overlay")]
@@ -42,9 +44,9 @@ class OverlayConfig(Section):
     """The nodes and their tables; the defaults are the paper's."""
 
     kind: _Kind = _kind("arrivals")
-    nodes: int = Field(default=100_000, ge=1, le=MOST_NODES, description="Number of nodes, N")
-    b: Annotated[Literal[1, 2, 4, 8], Whole] = Field(
-        default=4, description="Bits of a digit of nodeIds, b: digits have base 2^b"
+    nodes: Annotated[int, within(1, MOST_NODES)] = setting(100_000, "Number of nodes, N")
+    b: Annotated[Literal[1, 2, 4, 8], Whole] = setting(
+        4, "Bits of a digit of nodeIds, b: digits have base 2^b"
     )
     leaf_set: int = Field(
         default=16,
@@ -54,39 +56,30 @@ class OverlayConfig(Section):
         description="Number of nodes in a leaf set, l: half have smaller nodeIds, half larger; "
         "even",
     )
-    node_ids: Literal["uniform", "sha1"] = Field(
-        default="uniform",
-        description="NodeIds are random (uniform) or SHA-1 hashes of the nodes' names (sha1)",
+    node_ids: Literal["uniform", "sha1"] = setting(
+        "uniform", "NodeIds are random (uniform) or SHA-1 hashes of the nodes' names (sha1)"
     )
-    growth: Annotated[float, _OF_ARRIVALS] = Field(
-        default=1.25,
-        ge=LEAST_GROWTH,
-        le=1000.0,
-        description="Nodes arrive in waves; each wave multiplies the number of nodes by this "
-        "factor. Nodes of one wave arrive at the same time",
+    growth: Annotated[float, within(LEAST_GROWTH, 1000.0), _OF_ARRIVALS] = setting(
+        1.25,
+        "Nodes arrive in waves; each wave multiplies the number of nodes by this factor. Nodes of "
+        "one wave arrive at the same time",
     )
-    contact: Annotated[Literal["nearest", "latest", "random", "discovered"], _OF_ARRIVALS] = Field(
-        default="nearest",
-        description="Node that an arriving node asks first: the nearest one (of equally near "
-        "ones, nearest takes the smallest nodeId, latest the last arrival), a random one, or "
-        "one that Pastry's search for a near node finds (discovered)",
+    contact: Annotated[_Contact, _OF_ARRIVALS] = setting(
+        "nearest",
+        "Node that an arriving node asks first: the nearest one (of equally near ones, nearest "
+        "takes the smallest nodeId, latest the last arrival), a random one, or one that Pastry's "
+        "search for a near node finds (discovered)",
     )
-    introduce: Annotated[bool, _OF_ARRIVALS] = Field(
-        default=True,
-        description="Nodes of one wave learn of each other if their join messages meet on the way",
+    introduce: Annotated[bool, _OF_ARRIVALS] = setting(
+        True, "Nodes of one wave learn of each other if their join messages meet on the way"
     )
-    maintenance: Annotated[int, _OF_ARRIVALS] = Field(
-        default=0,
-        ge=0,
-        le=100,
-        description="Rounds after each wave of arrivals in which nodes exchange rows of their "
-        "routing tables, m",
+    maintenance: Annotated[int, within(0, 100), _OF_ARRIVALS] = setting(
+        0,
+        "Rounds after each wave of arrivals in which nodes exchange rows of their routing tables, "
+        "m",
     )
-    dimensions: Annotated[int, Flat("overlay_dimensions"), _OF_CAN] = Field(
-        default=6,
-        ge=1,
-        le=MOST_DIMENSIONS,
-        description="Dimensions of the space with --overlay can, d",
+    dimensions: Annotated[int, within(1, MOST_DIMENSIONS), Flat("overlay_dimensions"), _OF_CAN] = (
+        setting(6, "Dimensions of the space with --overlay can, d")
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from scribe_spark.config.run import RunConfig
-from scribe_spark.config.section import Names, Section
+from scribe_spark.config.section import Names, Section, setting, within
 from scribe_spark.errors import InputError, check_names
 
 
@@ -40,26 +40,19 @@ EXPERIMENTS: dict[str, Experiment] = {
 class Paper(Section):
     """The settings of the command ``paper``."""
 
-    seeds: int = Field(
-        default=10,
-        ge=1,
-        le=10_000,
-        description="Number of seeds: 1, 2, ...; each seed gives its own topology, nodeIds and "
-        "members",
+    seeds: Annotated[int, within(1, 10_000)] = setting(
+        10, "Number of seeds: 1, 2, ...; each seed gives its own topology, nodeIds and members"
     )
-    experiments: Names = Field(
-        default=tuple(EXPERIMENTS),
-        description="Experiments, separated by commas: main (Sections IV.A to IV.E), small_groups "
-        "(Section IV.F), internet (a power-law topology in place of the second one of IV.A; "
-        "only one seed), arrivals (Sections IV.A to IV.E with nodes that arrive by Pastry's "
-        "protocol)",
+    experiments: Names = setting(
+        tuple(EXPERIMENTS),
+        "Experiments, separated by commas: main (Sections IV.A to IV.E), small_groups (Section "
+        "IV.F), internet (a power-law topology in place of the second one of IV.A; only one "
+        "seed), arrivals (Sections IV.A to IV.E with nodes that arrive by Pastry's protocol)",
     )
-    scale: float = Field(
-        default=1.0,
-        ge=1e-6,
-        le=100.0,
-        description="Factor for the numbers of nodes, groups and power-law routers of every "
-        "experiment; below 1 for a trial",
+    scale: Annotated[float, within(1e-6, 100.0)] = setting(
+        1.0,
+        "Factor for the numbers of nodes, groups and power-law routers of every experiment; below "
+        "1 for a trial",
     )
 
     @field_validator("experiments")

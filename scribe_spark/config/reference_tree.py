@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, model_validator
 
 from scribe_spark.config.kinds import whole_number
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import SettledOverlayConfig
-from scribe_spark.config.section import Section
+from scribe_spark.config.section import Flat, Section, setting, within
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import MOST_REFERENCE_CHILDREN
 from scribe_spark.config.used_when import used_when
@@ -67,41 +67,33 @@ _OF_HOSTS = used_when(lambda config: bool(config.reference_tree.hosts), "--hosts
 class ReferenceTreeSection(Section):
     """The settings of the paper's experiment, with more children per key, and of large networks."""
 
-    hosts: WholeNumbers = Field(
-        default=tuple(range(10, 121, 10)),
-        description="Numbers of hosts in the paper's experiment (Section 4), separated by commas",
+    hosts: WholeNumbers = setting(
+        tuple(range(10, 121, 10)),
+        "Numbers of hosts in the paper's experiment (Section 4), separated by commas",
     )
-    connections: Annotated[int, _OF_HOSTS] = Field(
-        default=2_000,
-        ge=1,
-        le=MOST_CONNECTIONS,
-        description="Number of hosts that connect, and that disconnect, for each number of hosts",
+    connections: Annotated[int, within(1, MOST_CONNECTIONS), _OF_HOSTS] = setting(
+        2_000, "Number of hosts that connect, and that disconnect, for each number of hosts"
     )
-    bits: Annotated[int, _OF_HOSTS] = Field(
-        default=8,
-        ge=4,
-        le=128,
-        description="Bits of a key in the paper's experiment; 8 bits give 256 keys",
+    bits: Annotated[int, within(4, 128), _OF_HOSTS] = setting(
+        8, "Bits of a key in the paper's experiment; 8 bits give 256 keys"
     )
-    children: WholeNumbers = Field(
-        default=(2,),
-        description="Greatest numbers of children of a key, separated by commas: 2 is the paper's "
-        "tree; 3,4,7,15 give node degrees 4, 5, 8 and 16",
+    children: WholeNumbers = setting(
+        (2,),
+        "Greatest numbers of children of a key, separated by commas: 2 is the paper's tree; "
+        "3,4,7,15 give node degrees 4, 5, 8 and 16",
     )
-    assignment: Literal["chord", "pastry"] = Field(
-        default="chord",
-        description="A host holds the keys after its predecessor's id up to its own (chord), or "
-        "the keys nearest to its id (pastry)",
+    assignment: Literal["chord", "pastry"] = setting(
+        "chord",
+        "A host holds the keys after its predecessor's id up to its own (chord), or the keys "
+        "nearest to its id (pastry)",
     )
-    scaling: WholeNumbers = Field(
-        default=(),
-        description="Numbers of hosts of further, large networks with 128-bit keys, such as "
-        "1000,100000",
+    scaling: WholeNumbers = setting(
+        (), "Numbers of hosts of further, large networks with 128-bit keys, such as 1000,100000"
     )
-    dht: Literal["abstract", "routed"] = Field(
-        default="abstract",
-        description="Lookups in large networks: one message each (abstract), or Pastry's routes "
-        "with hops and delays (routed; needs --assignment pastry)",
+    dht: Literal["abstract", "routed"] = setting(
+        "abstract",
+        "Lookups in large networks: one message each (abstract), or Pastry's routes with hops and "
+        "delays (routed; needs --assignment pastry)",
     )
 
     @model_validator(mode="after")
@@ -135,6 +127,36 @@ class ReferenceTreeSection(Section):
             raise InputError("assignment", self.assignment, remedy)
 
 
+class LiveTreeConfig(Section):
+    """The settings of a world's reference tree, if it has one."""
+
+    kept: Annotated[bool, Flat("reference_tree")] = setting(
+        False,
+        "Also maintain the reference tree over the live nodes, and count its messages in each "
+        "round",
+    )
+    children: Annotated[int, within(2, MOST_REFERENCE_CHILDREN), Flat("reference_children")] = (
+        setting(2, "Reference tree: greatest number of children of a key in the tree of all keys")
+    )
+    assignment: Annotated[Literal["pastry", "chord"], Flat("reference_assignment")] = setting(
+        "pastry",
+        "Reference tree: a node holds the keys nearest to its nodeId (pastry), or the keys after "
+        "its predecessor's nodeId up to its own (chord)",
+    )
+
+    @model_validator(mode="after")
+    def _is_kept(self) -> LiveTreeConfig:
+        if self.kept:
+            return self
+        for name, flat in self.flat_names().items():
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                raise InputError(
+                    flat, value, "applies to the reference tree only; add --reference-tree"
+                )
+        return self
+
+
 class ReferenceTreeConfig(NetworkConfig):
     """The config of ``scribe-spark reference-tree``; the network is for ``dht = routed`` only.
 
@@ -154,9 +176,8 @@ class ReferenceTreeConfig(NetworkConfig):
     overlay: SettledOverlayConfig = SettledOverlayConfig()
     reference_tree: ReferenceTreeSection = ReferenceTreeSection()
 
-    def __init__(
-        self, **given: Any
-    ) -> None:  # tells type checkers that flat names are arguments, too
+    # tells type checkers that flat names are arguments, too
+    def __init__(self, **given: Any) -> None:
         super().__init__(**given)
 
     @model_validator(mode="after")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from annotated_types import Interval
+from pydantic import model_validator
 
 from scribe_spark.config.overlay import MOST_NODES
-from scribe_spark.config.section import Location, Section, Text
+from scribe_spark.config.section import Location, Section, Text, setting, unset, within
 from scribe_spark.config.used_when import (
     generated_by,
     has_events,
@@ -16,7 +17,8 @@ from scribe_spark.config.used_when import (
 )
 from scribe_spark.errors import InputError
 
-_LEAST_SECONDS, _MOST_SECONDS = 0.001, 86_400.0
+#: The least and the greatest length of a round in seconds.
+_LENGTHS = 0.001, 86_400.0
 
 #: The longest time of a setting in seconds: a thousand years.
 _MOST_TIME = 3.2e10
@@ -66,8 +68,7 @@ _OF_WEIBULL = used_when(
 )
 
 
-def _in_seconds(text: str) -> Any:
-    return Field(default=None, ge=_LEAST_SECONDS, le=_MOST_TIME, description=text)
+_Seconds = Annotated[float | None, within(_LENGTHS[0], _MOST_TIME)]
 
 
 class EventsConfig(Section):
@@ -78,145 +79,98 @@ class EventsConfig(Section):
     `membership_seconds` are parameters of generators.
     """
 
-    rounds: Annotated[int, _OF_EVENTS] = Field(
-        default=20,
-        ge=1,
-        le=MOST_ROUNDS,
-        description="Number of rounds; the first is round 0. A run with events plays all rounds "
-        "before it publishes",
+    rounds: Annotated[int, within(1, MOST_ROUNDS), _OF_EVENTS] = setting(
+        20,
+        "Number of rounds; the first is round 0. A run with events plays all rounds before it "
+        "publishes",
     )
-    round_seconds: Annotated[float | None, _OF_EVENTS] = Field(
-        default=None,
-        ge=_LEAST_SECONDS,
-        le=_MOST_SECONDS,
-        description="Length of a round in seconds: the period in which Pastry and Scribe repair "
-        "themselves. Systems with shorter periods act several times in a round [default: 30; "
-        "with gossipsub alone, its heartbeat]",
+    round_seconds: Annotated[float | None, within(*_LENGTHS), _OF_EVENTS] = unset(
+        "Length of a round in seconds: the period in which Pastry and Scribe repair themselves. "
+        "Systems with shorter periods act several times in a round [default: 30; with gossipsub "
+        "alone, its heartbeat]",
     )
-    events: Location | None = Field(
-        default=None,
-        description="CSV or Parquet table with your own events (columns round, node, event). "
-        "Events are arrive, leave, fail, recover; with a column group, also create, join, "
-        "quit, publish",
+    events: Location | None = unset(
+        "CSV or Parquet table with your own events (columns round, node, event). Events are "
+        "arrive, leave, fail, recover; with a column group, also create, join, quit, publish",
     )
-    generator: Text | None = Field(
-        default=None,
-        description="Generators of events, joined by + (churn+publications): mass-failure, "
-        "adjacent-failure (neighbours on the ring), churn (nodes fail, others arrive), "
-        "flash-crowd (many arrivals); with groups also root-failure, group-crowd (many "
-        "joins), group-churn (joins and quits), publications; or your own",
+    generator: Text | None = unset(
+        "Generators of events, joined by + (churn+publications): mass-failure, adjacent-failure "
+        "(neighbours on the ring), churn (nodes fail, others arrive), flash-crowd (many "
+        "arrivals); with groups also root-failure, group-crowd (many joins), group-churn (joins "
+        "and quits), publications; or your own",
     )
-    initial: int | None = Field(
-        default=None,
-        ge=1,
-        le=MOST_NODES,
-        description="Number of live nodes at the start; events may bring the others [default: "
-        "all; churn: nine tenths; flash-crowd: all but the crowd]",
+    initial: Annotated[int | None, within(1, MOST_NODES)] = unset(
+        "Number of live nodes at the start; events may bring the others [default: all; churn: "
+        "nine tenths; flash-crowd: all but the crowd]",
     )
-    event_round: Annotated[int, _AT_ONCE] = Field(
-        default=1,
-        ge=0,
-        le=MOST_ROUNDS - 1,
-        description="Round in which mass-failure, adjacent-failure, root-failure, flash-crowd or "
-        "group-crowd happens",
+    event_round: Annotated[int, within(0, MOST_ROUNDS - 1), _AT_ONCE] = setting(
+        1,
+        "Round in which mass-failure, adjacent-failure, root-failure, flash-crowd or group-crowd "
+        "happens",
     )
-    event_seconds: Annotated[float | None, _AT_ONCE] = Field(
-        default=None,
-        ge=0.0,
-        le=_MOST_TIME,
-        description="Time at which it happens, in seconds from the start, in place of event_round",
+    event_seconds: Annotated[float | None, within(0.0, _MOST_TIME), _AT_ONCE] = unset(
+        "Time at which it happens, in seconds from the start, in place of event_round"
     )
-    share: Annotated[float, generated_by("mass-failure", "flash-crowd")] = Field(
-        default=0.1,
-        ge=LEAST_SHARE,
-        lt=1.0,
-        description="mass-failure: share of the live nodes that fail. flash-crowd: share of all "
-        "nodes that arrive",
+    share: Annotated[
+        float, Interval(ge=LEAST_SHARE, lt=1.0), generated_by("mass-failure", "flash-crowd")
+    ] = setting(
+        0.1,
+        "mass-failure: share of the live nodes that fail. flash-crowd: share of all nodes that "
+        "arrive",
     )
-    adjacent: Annotated[int | None, generated_by("adjacent-failure")] = Field(
-        default=None,
-        ge=1,
-        le=MOST_NODES,
-        description="adjacent-failure: number of nodes that fail [default: half of leaf_set]",
+    adjacent: Annotated[int | None, within(1, MOST_NODES), generated_by("adjacent-failure")] = (
+        unset("adjacent-failure: number of nodes that fail [default: half of leaf_set]")
     )
-    lifetime: Annotated[float, _OF_CHURN] = Field(
-        default=100.0,
-        ge=1.0,
-        le=1e9,
-        description="churn: mean lifetime of a node in rounds; with 100, about 1 % of the nodes "
-        "fail in a round",
+    lifetime: Annotated[float, within(1.0, 1e9), _OF_CHURN] = setting(
+        100.0,
+        "churn: mean lifetime of a node in rounds; with 100, about 1 % of the nodes fail in a "
+        "round",
     )
-    lifetime_seconds: Annotated[float | None, _OF_CHURN] = _in_seconds(
+    lifetime_seconds: Annotated[_Seconds, _OF_CHURN] = unset(
         "churn: mean lifetime of a node in seconds, in place of lifetime; at least one round"
     )
-    lifetime_distribution: Annotated[Literal["exponential", "weibull"], _OF_CHURN] = Field(
-        default="exponential", description="churn: distribution of the lifetimes"
+    lifetime_distribution: Annotated[Literal["exponential", "weibull"], _OF_CHURN] = setting(
+        "exponential", "churn: distribution of the lifetimes"
     )
-    weibull_shape: Annotated[float, _OF_CHURN, _OF_WEIBULL] = Field(
-        default=0.5,
-        ge=0.1,
-        le=10.0,
-        description="churn: shape of the Weibull distribution; below 1, old nodes are likely to "
-        "live longer",
+    weibull_shape: Annotated[float, within(0.1, 10.0), _OF_CHURN, _OF_WEIBULL] = setting(
+        0.5,
+        "churn: shape of the Weibull distribution; below 1, old nodes are likely to live longer",
     )
-    replacement: Annotated[Literal["arrive", "recover"], _OF_CHURN] = Field(
-        default="arrive",
-        description="churn: a failed node returns with empty tables (arrive), or with its last "
-        "leaf set (recover)",
+    replacement: Annotated[Literal["arrive", "recover"], _OF_CHURN] = setting(
+        "arrive",
+        "churn: a failed node returns with empty tables (arrive), or with its last leaf set "
+        "(recover)",
     )
-    roots: Annotated[int, _OF_ROOTS] = Field(
-        default=1,
-        ge=1,
-        le=MOST_NODES,
-        description="root-failure: number of groups, the largest ones, whose roots fail",
+    roots: Annotated[int, within(1, MOST_NODES), _OF_ROOTS] = setting(
+        1, "root-failure: number of groups, the largest ones, whose roots fail"
     )
-    holders: Annotated[int, _OF_ROOTS] = Field(
-        default=1,
-        ge=1,
-        le=MOST_NODES,
-        description="root-failure: number of live nodes closest to each groupId that fail; 1: "
-        "only the root",
+    holders: Annotated[int, within(1, MOST_NODES), _OF_ROOTS] = setting(
+        1, "root-failure: number of live nodes closest to each groupId that fail; 1: only the root"
     )
-    crowd: Annotated[int | None, _OF_CROWD] = Field(
-        default=None,
-        ge=1,
-        le=MOST_NODES,
-        description="group-crowd: number of nodes that join at once [default: all live "
-        "non-members]",
+    crowd: Annotated[int | None, within(1, MOST_NODES), _OF_CROWD] = unset(
+        "group-crowd: number of nodes that join at once [default: all live non-members]"
     )
-    crowd_group: Annotated[int | None, _OF_CROWD] = Field(
-        default=None,
-        ge=LEAST_GROUP,
-        le=2**63 - 1,
-        description="group-crowd: number of the group that they join [default: the group with the "
-        "fewest members]",
+    crowd_group: Annotated[int | None, within(LEAST_GROUP, 2**63 - 1), _OF_CROWD] = unset(
+        "group-crowd: number of the group that they join [default: the group with the fewest "
+        "members]",
     )
-    membership: Annotated[float, _OF_GROUP_CHURN] = Field(
-        default=50.0,
-        ge=1.0,
-        le=1e9,
-        description="group-churn: mean number of rounds after which a member quits",
+    membership: Annotated[float, within(1.0, 1e9), _OF_GROUP_CHURN] = setting(
+        50.0, "group-churn: mean number of rounds after which a member quits"
     )
-    membership_seconds: Annotated[float | None, _OF_GROUP_CHURN] = _in_seconds(
+    membership_seconds: Annotated[_Seconds, _OF_GROUP_CHURN] = unset(
         "group-churn: mean number of seconds after which a member quits, in place of membership; "
         "at least one round"
     )
-    detection: Annotated[int, _OF_FAILURES] = Field(
-        default=1,
-        ge=0,
-        le=MOST_ROUNDS,
-        description="Rounds between a node's failure and the time when other nodes notice it",
+    detection: Annotated[int, within(0, MOST_ROUNDS), _OF_FAILURES] = setting(
+        1, "Rounds between a node's failure and the time when other nodes notice it"
     )
-    repair: Annotated[Literal["lazy", "none", "eager"], _OF_FAILURES] = Field(
-        default="lazy",
-        description="Dead entries of routing tables are replaced when a message meets them "
-        "(lazy), never (none), or one round after detection (eager)",
+    repair: Annotated[Literal["lazy", "none", "eager"], _OF_FAILURES] = setting(
+        "lazy",
+        "Dead entries of routing tables are replaced when a message meets them (lazy), never "
+        "(none), or one round after detection (eager)",
     )
-    maintenance_period: Annotated[int, _OF_EVENTS] = Field(
-        default=0,
-        ge=0,
-        le=MOST_ROUNDS,
-        description="Rounds between two exchanges of routing table rows among nodes; 0: never",
+    maintenance_period: Annotated[int, within(0, MOST_ROUNDS), _OF_EVENTS] = setting(
+        0, "Rounds between two exchanges of routing table rows among nodes; 0: never"
     )
 
     @model_validator(mode="before")
@@ -253,35 +207,28 @@ class RoundsConfig(EventsConfig):
     ``publications``.
     """
 
-    publish_rate: Annotated[float, _OF_PUBLICATIONS] = Field(
-        default=1.0,
-        ge=LEAST_PUBLISHED,
-        le=MOST_PUBLISHED,
-        description="publications: number of publications of a group in a round; 0.1: one in ten "
-        "rounds",
+    publish_rate: Annotated[float, within(LEAST_PUBLISHED, MOST_PUBLISHED), _OF_PUBLICATIONS] = (
+        setting(
+            1.0,
+            "publications: number of publications of a group in a round; 0.1: one in ten rounds",
+        )
     )
-    publish_seconds: Annotated[float | None, _OF_PUBLICATIONS] = _in_seconds(
+    publish_seconds: Annotated[_Seconds, _OF_PUBLICATIONS] = unset(
         "publications: mean time between two publications of a group in seconds, in place of "
         "publish_rate"
     )
-    publish_source: Annotated[Literal["member", "root", "any"], _OF_PUBLICATIONS] = Field(
-        default="member",
-        description="publications: nodes that publish: members of the group, its root, or any "
-        "live nodes",
+    publish_source: Annotated[Literal["member", "root", "any"], _OF_PUBLICATIONS] = setting(
+        "member",
+        "publications: nodes that publish: members of the group, its root, or any live nodes",
     )
-    publishers: Annotated[int, _OF_PUBLICATIONS] = Field(
-        default=0,
-        ge=0,
-        le=MOST_NODES,
-        description="publications: number of publishers of a group; another node replaces a dead "
-        "one. 0: a random node for each publication",
+    publishers: Annotated[int, within(0, MOST_NODES), _OF_PUBLICATIONS] = setting(
+        0,
+        "publications: number of publishers of a group; another node replaces a dead one. 0: a "
+        "random node for each publication",
     )
-    lookups: int = Field(
-        default=1_000,
-        ge=0,
-        le=MOST_LOOKUPS,
-        description="Number of lookups in each round: test messages from random live nodes to "
-        "random keys",
+    lookups: Annotated[int, within(0, MOST_LOOKUPS)] = setting(
+        1_000,
+        "Number of lookups in each round: test messages from random live nodes to random keys",
     )
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from scribe_spark.config.bandwidth import (
     MOST_PUBLICATIONS,
@@ -17,16 +17,21 @@ from scribe_spark.config.bandwidth import (
 )
 from scribe_spark.config.bayeux import BayeuxConfig
 from scribe_spark.config.can import CanConfig
-from scribe_spark.config.drawn_groups import refuse_lone_custody, refuse_misfits, refuse_places
+from scribe_spark.config.drawn_groups import (
+    MOST_MEMBERSHIPS,
+    GroupsConfig,
+    refuse_lone_custody,
+    refuse_misfits,
+    refuse_places,
+)
 from scribe_spark.config.flooding import FloodingConfig
 from scribe_spark.config.gossipsub import GossipSubConfig
-from scribe_spark.config.groups import MOST_MEMBERSHIPS, GroupsConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.node_class import NO_CLASSES, Classes
 from scribe_spark.config.overlay import OverlayConfig
 from scribe_spark.config.rounds import EventsConfig, RoundsConfig
 from scribe_spark.config.scribe import MaintenanceConfig, ScribeConfig
-from scribe_spark.config.section import Location, Section
+from scribe_spark.config.section import Location, Section, setting, unset
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
 from scribe_spark.core.key_limits import refuse_groups
@@ -101,23 +106,19 @@ class RunConfig(NetworkConfig):
     world: EventsConfig = EventsConfig()
     scribe: MaintenanceConfig = MaintenanceConfig()
     classes: Classes = NO_CLASSES
-    write_routing_table: bool = Field(
-        default=False,
-        description="Also write the nodes' routing tables, as the large table routing_table",
+    write_routing_table: bool = setting(
+        False, "Also write the nodes' routing tables, as the large table routing_table"
     )
-    write_knowledge: bool = Field(
-        default=False,
-        description="Also write leaf sets and routing tables, for --knowledge of later runs",
+    write_knowledge: bool = setting(
+        False, "Also write leaf sets and routing tables, for --knowledge of later runs"
     )
-    knowledge: Location | None = Field(
-        default=None,
-        description="Folder of an earlier run with write_knowledge: take leaf sets and routing "
-        "tables from there. Overlay, topology and seed must be the same",
+    knowledge: Location | None = unset(
+        "Folder of an earlier run with write_knowledge: take leaf sets and routing tables from "
+        "there. Overlay, topology and seed must be the same",
     )
 
-    def __init__(
-        self, **given: Any
-    ) -> None:  # tells type checkers that flat names are arguments, too
+    # tells type checkers that flat names are arguments, too
+    def __init__(self, **given: Any) -> None:
         super().__init__(**given)
 
     @model_validator(mode="after")

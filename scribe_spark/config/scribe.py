@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from scribe_spark.config.drawn_groups import DrawnGroups
 from scribe_spark.config.rounds import MOST_ROUNDS
-from scribe_spark.config.section import Flat, Location, Names, Section
+from scribe_spark.config.section import Flat, Location, Names, Section, setting, unset, within
 from scribe_spark.config.used_when import (
     has_groups,
     has_publications,
@@ -39,54 +39,41 @@ _OF_RELIABLE = used_when(lambda config: config.scribe.delivery == "reliable", "-
 class MaintenanceConfig(Section):
     """The maintenance of Scribe's trees in rounds, and the rights of nodes."""
 
-    rejoin: Annotated[bool, _OF_RETURNS, _OF_GROUPS] = Field(
-        default=True,
-        description="A node that a generator brings back joins its former groups again; no effect "
-        "with group-churn",
+    rejoin: Annotated[bool, _OF_RETURNS, _OF_GROUPS] = setting(
+        True,
+        "A node that a generator brings back joins its former groups again; no effect with "
+        "group-churn",
     )
-    access: Location | None = Field(
-        default=None,
-        description="CSV or Parquet table of rights (columns group, node, right): nodes that may "
-        "create, join or multicast; a right that no row names belongs to all nodes",
+    access: Location | None = unset(
+        "CSV or Parquet table of rights (columns group, node, right): nodes that may create, join "
+        "or multicast; a right that no row names belongs to all nodes",
     )
-    replicas: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
-        default=5,
-        ge=1,
-        le=64,
-        description="Number of nodes that store a group's state, k: the root and the k - 1 nodes "
-        "next closest to the groupId; at most half of leaf_set",
+    replicas: Annotated[int, within(1, 64), _OF_ROUNDS, _OF_GROUPS] = setting(
+        5,
+        "Number of nodes that store a group's state, k: the root and the k - 1 nodes next closest "
+        "to the groupId; at most half of leaf_set",
     )
-    parent_timeout: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
-        default=2,
-        ge=1,
-        le=MOST_ROUNDS,
-        description="Rounds without a message from the parent after which a child joins again",
+    parent_timeout: Annotated[int, within(1, MOST_ROUNDS), _OF_ROUNDS, _OF_GROUPS] = setting(
+        2, "Rounds without a message from the parent after which a child joins again"
     )
-    refresh: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
-        default=2,
-        ge=1,
-        le=MOST_ROUNDS,
-        description="Rounds between two messages by which a child keeps its entry in the parent's "
-        "children table",
+    refresh: Annotated[int, within(1, MOST_ROUNDS), _OF_ROUNDS, _OF_GROUPS] = setting(
+        2,
+        "Rounds between two messages by which a child keeps its entry in the parent's children "
+        "table",
     )
-    child_timeout: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
-        default=4,
-        ge=1,
-        le=MOST_ROUNDS,
-        description="Rounds after which a parent drops a child that did not refresh its entry; "
-        "more than refresh",
+    child_timeout: Annotated[int, within(1, MOST_ROUNDS), _OF_ROUNDS, _OF_GROUPS] = setting(
+        4,
+        "Rounds after which a parent drops a child that did not refresh its entry; more than "
+        "refresh",
     )
-    delivery: Annotated[Literal["best-effort", "reliable"], _OF_GROUPS] = Field(
-        default="best-effort",
-        description="Send each publication once (best-effort), or number publications, buffer "
-        "them and send lost ones again, so that they arrive in order (reliable)",
+    delivery: Annotated[Literal["best-effort", "reliable"], _OF_GROUPS] = setting(
+        "best-effort",
+        "Send each publication once (best-effort), or number publications, buffer them and send "
+        "lost ones again, so that they arrive in order (reliable)",
     )
-    buffer: Annotated[int, _OF_RELIABLE, _OF_GROUPS] = Field(
-        default=64,
-        ge=1,
-        le=4_096,
-        description="Number of latest publications of a group that a node buffers with --delivery "
-        "reliable, B",
+    buffer: Annotated[int, within(1, 4_096), _OF_RELIABLE, _OF_GROUPS] = setting(
+        64,
+        "Number of latest publications of a group that a node buffers with --delivery reliable, B",
     )
 
     @property
@@ -108,35 +95,26 @@ class ScribeConfig(DrawnGroups, MaintenanceConfig):
     The fields from `count` to `members` describe the groups and members at the start, as in a run.
     """
 
-    count: Annotated[int | None, Flat("groups")] = Field(
-        default=0,
-        ge=0,
-        le=MOST_WORLD_GROUPS,
-        description="Number of groups, G; in a world, 0 simulates Pastry without Scribe",
+    count: Annotated[int | None, within(0, MOST_WORLD_GROUPS), Flat("groups")] = setting(
+        0, "Number of groups, G; in a world, 0 simulates Pastry without Scribe"
     )
-    deadline: Annotated[int, _OF_GROUPS, _OF_PUBLICATIONS] = Field(
-        default=5,
-        ge=0,
-        le=MOST_ROUNDS,
-        description="Rounds after which an undelivered publication counts as lost",
+    deadline: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_PUBLICATIONS] = setting(
+        5, "Rounds after which an undelivered publication counts as lost"
     )
-    source: Annotated[Literal["root", "routed", "direct"], _OF_GROUPS] = Field(
-        default="root",
-        description="Start of a publication: the root (root), or another node that sends to the "
-        "root by routing (routed) or directly (direct)",
+    source: Annotated[Literal["root", "routed", "direct"], _OF_GROUPS] = setting(
+        "root",
+        "Start of a publication: the root (root), or another node that sends to the root by "
+        "routing (routed) or directly (direct)",
     )
-    link_stress_period: Annotated[int, _OF_GROUPS] = Field(
-        default=10,
-        ge=0,
-        le=MOST_ROUNDS,
-        description="Rounds between two measurements of link stress (packets per link); 0: never",
+    link_stress_period: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS] = setting(
+        10, "Rounds between two measurements of link stress (packets per link); 0: never"
     )
 
-    measures: Names = Field(
-        default=(),
-        description="Measures of each round's publications, computed as in a run: delay (RAD, "
-        "RMD, RDP: delays relative to IP multicast), node_stress (children per node), "
-        "link_stress (packets per link)",
+    measures: Names = setting(
+        (),
+        "Measures of each round's publications, computed as in a run: delay (RAD, RMD, RDP: "
+        "delays relative to IP multicast), node_stress (children per node), link_stress (packets "
+        "per link)",
     )
 
     @field_validator("measures")

@@ -1,24 +1,35 @@
 """The base of all sections of a config: frozen, strictly typed, with one-line errors.
 
 A section is a pydantic model.  A field has a name in its section (``count`` in `groups`) and a flat
-name, which is also the name of its flag (``groups``); if they differ, the field has a `Flat` mark.
+name, which is also the name of its flag (``groups``): its name with the prefix of its section, or the
+name in its `Flat` mark.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Self, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from annotated_types import Interval
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from scribe_spark.config.given_graph import GivenGraph
-from scribe_spark.config.refusals import refusal
+from scribe_spark.config.kinds import kind_of
 from scribe_spark.config.used_when import UsedWhen
 from scribe_spark.core.frozen_fields import FrozenFields
-from scribe_spark.errors import check_names
+from scribe_spark.errors import InputError, check_names, listed
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,21 @@ def _split(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def setting(default: Any, text: str) -> Any:
+    """Return a field with a default and its text for ``--help`` and the docs."""
+    return Field(default=default, description=text)
+
+
+def unset(text: str) -> Any:
+    """Return a field that is None by default."""
+    return setting(None, text)
+
+
+def within(least: float, most: float) -> Interval:
+    """Return the mark of a field whose numbers are from `least` to `most`."""
+    return Interval(ge=least, le=most)
+
+
 #: A non-empty text.
 Text = Annotated[str, AfterValidator(_check_text)]
 
@@ -77,6 +103,9 @@ class Section(BaseModel):
     #: The configs in which the section has an effect; None: all configs.
     all_used_when: ClassVar[UsedWhen | None] = None
 
+    #: The beginning of all flat names without a `Flat` mark.
+    flat_prefix: ClassVar[str] = ""
+
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
     def __init__(self, **given: Any) -> None:
@@ -84,14 +113,17 @@ class Section(BaseModel):
         try:
             super().__init__(**given)
         except ValidationError as error:
-            raise refusal(error, type(self).model_fields, self.flat_names()) from None
+            raise _refusal(error, type(self).model_fields, self.flat_names()) from None
 
     @classmethod
     @cache
     def flat_names(cls) -> dict[str, str]:
         """Return the flat name of each field, in order."""
         return {
-            name: next((mark.name for mark in field.metadata if isinstance(mark, Flat)), name)
+            name: next(
+                (mark.name for mark in field.metadata if isinstance(mark, Flat)),
+                cls.flat_prefix + name,
+            )
             for name, field in cls.model_fields.items()
         }
 
@@ -116,3 +148,48 @@ class Section(BaseModel):
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values, which are checked again."""
         return type(self)(**{**self.given(), **changes})
+
+
+# --- pydantic's errors as one line in the words of this package
+
+#: Pydantic's name of an error -> the remedy.
+_TYPES = {
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a number",
+    "bool_type": "must be true or false",
+    "string_type": "must be a non-empty text",
+    "string_unicode": "must be a text in UTF-8",
+    "tuple_type": "must be names, in a list or separated by commas",
+    "missing": "must be given",
+}
+
+#: Pydantic's name of a bound -> its words.
+_BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+
+
+def _refusal(
+    error: ValidationError, fields: Mapping[str, FieldInfo], flat: Mapping[str, str]
+) -> InputError:
+    """Return the InputError for the first error of a model."""
+    first = error.errors(include_url=False)[0]
+    context = first.get("ctx", {})
+    if isinstance(context.get("error"), InputError):
+        return context["error"]
+    name = str(first["loc"][0])
+    value = "" if first["type"] == "missing" else first["input"]
+    return InputError(flat[name], value, _remedy(first["type"], context, fields[name]))
+
+
+def _remedy(complaint: str, context: Mapping[str, Any], field: FieldInfo) -> str:
+    if complaint == "value_error":  # one of our validators has raised it
+        return str(context["error"])
+    if complaint == "literal_error":
+        return f"must be one of {listed(kind_of(field.annotation).choices)}"
+    if complaint == "multiple_of" and context["multiple_of"] == 2:
+        return f"must be even, for example {field.default}"
+    for bound, words in _BOUNDS.items():
+        if bound in context:
+            limit = context[bound]
+            return f"must be {words} {f'{limit:,}' if isinstance(limit, int) else limit}"
+    return _TYPES.get(complaint, complaint.replace("_", " "))

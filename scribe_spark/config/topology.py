@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, InstanceOf, model_validator
+from pydantic import BeforeValidator, InstanceOf, model_validator
 
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.config.kinds import TakenAs
 from scribe_spark.config.quantities import Time
-from scribe_spark.config.section import Flat, Location, Names, Section
+from scribe_spark.config.section import Flat, Location, Names, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, drawn_as, used_when
 from scribe_spark.errors import InputError
 
@@ -63,122 +63,85 @@ class TopologyConfig(Section):
     126
     """
 
-    kind: _Network = Field(
-        default="transit-stub",
-        description="Network of routers: transit-stub, power-law, topohub:NAME (a real network of "
-        "the package topohub), or a file: GML (Shadow), GraphML (Topology Zoo), or an edge "
-        "list (columns src, dst, delay_ms[, weight]; or two routers per line); in Python also "
-        "a GraphFrame, Topology or DataFrames",
+    kind: _Network = setting(
+        "transit-stub",
+        "Network of routers: transit-stub, power-law, topohub:NAME (a real network of the package "
+        "topohub), or a file: GML (Shadow), GraphML (Topology Zoo), or an edge list (columns src, "
+        "dst, delay_ms[, weight]; or two routers per line); in Python also a GraphFrame, Topology "
+        "or DataFrames",
     )
-    routes: Literal["shortest", "direct"] = Field(
-        default="shortest",
-        description="Route between two routers: the one of least total weight (shortest), or the "
-        "direct link, which every pair must then have (direct)",
+    routes: Literal["shortest", "direct"] = setting(
+        "shortest",
+        "Route between two routers: the one of least total weight (shortest), or the direct link, "
+        "which every pair must then have (direct)",
     )
-    tie: Literal["delay", "seeded"] = Field(
-        default="delay",
-        description="Choice among routes of equal weight: the least delay (delay), or at random "
-        "(seeded)",
+    tie: Literal["delay", "seeded"] = setting(
+        "delay",
+        "Choice among routes of equal weight: the least delay (delay), or at random (seeded)",
     )
-    lan_delay_ms: float = Field(
-        default=1.0,
-        ge=0.001,
-        le=1e6,
-        description="Delay of the LAN link between a node and its router, in ms in each direction",
+    lan_delay_ms: Annotated[float, within(0.001, 1e6)] = setting(
+        1.0, "Delay of the LAN link between a node and its router, in ms in each direction"
     )
-    transit_domains: Annotated[int, _OF_TRANSIT_STUB] = Field(
-        default=10, ge=1, le=MOST_DOMAINS, description="Number of transit domains, T"
+    transit_domains: Annotated[int, within(1, MOST_DOMAINS), _OF_TRANSIT_STUB] = setting(
+        10, "Number of transit domains, T"
     )
-    transit_size: Annotated[int, _OF_TRANSIT_STUB] = Field(
-        default=5,
-        ge=1,
-        le=MOST_TRANSIT_STUB_ROUTERS,
-        description="Mean number of routers in a transit domain, N_T",
+    transit_size: Annotated[int, within(1, MOST_TRANSIT_STUB_ROUTERS), _OF_TRANSIT_STUB] = setting(
+        5, "Mean number of routers in a transit domain, N_T"
     )
-    stubs_per_transit: Annotated[int, _OF_TRANSIT_STUB] = Field(
-        default=10,
-        ge=1,
-        le=MOST_TRANSIT_STUB_ROUTERS,
-        description="Mean number of stubs at a transit router, K",
+    stubs_per_transit: Annotated[int, within(1, MOST_TRANSIT_STUB_ROUTERS), _OF_TRANSIT_STUB] = (
+        setting(10, "Mean number of stubs at a transit router, K")
     )
-    stub_size: Annotated[int, _OF_TRANSIT_STUB] = Field(
-        default=10,
-        ge=1,
-        le=MOST_TRANSIT_STUB_ROUTERS,
-        description="Mean number of routers in a stub, N_S",
+    stub_size: Annotated[int, within(1, MOST_TRANSIT_STUB_ROUTERS), _OF_TRANSIT_STUB] = setting(
+        10, "Mean number of routers in a stub, N_S"
     )
-    p_top: Annotated[float, _OF_TRANSIT_STUB] = Field(
-        default=1.0,
-        ge=LEAST_PROBABILITY,
-        le=1.0,
-        description="Probability of a link between two transit domains",
+    p_top: Annotated[float, within(LEAST_PROBABILITY, 1.0), _OF_TRANSIT_STUB] = setting(
+        1.0, "Probability of a link between two transit domains"
     )
-    p_transit: Annotated[float, _OF_TRANSIT_STUB] = Field(
-        default=0.6,
-        ge=LEAST_PROBABILITY,
-        le=1.0,
-        description="Probability of a link between two routers of a transit domain",
+    p_transit: Annotated[float, within(LEAST_PROBABILITY, 1.0), _OF_TRANSIT_STUB] = setting(
+        0.6, "Probability of a link between two routers of a transit domain"
     )
-    p_stub: Annotated[float, _OF_TRANSIT_STUB] = Field(
-        default=0.5,
-        ge=LEAST_PROBABILITY,
-        le=1.0,
-        description="Probability of a link between two routers of a stub",
+    p_stub: Annotated[float, within(LEAST_PROBABILITY, 1.0), _OF_TRANSIT_STUB] = setting(
+        0.5, "Probability of a link between two routers of a stub"
     )
-    extra_transit_stub: Annotated[int, _OF_TRANSIT_STUB] = Field(
-        default=0,
-        ge=0,
-        le=MOST_EXTRA_LINKS,
-        description="Number of extra links between stubs and transit routers",
+    extra_transit_stub: Annotated[int, within(0, MOST_EXTRA_LINKS), _OF_TRANSIT_STUB] = setting(
+        0, "Number of extra links between stubs and transit routers"
     )
-    extra_stub_stub: Annotated[int, _OF_TRANSIT_STUB] = Field(
-        default=0,
-        ge=0,
-        le=MOST_EXTRA_LINKS,
-        description="Number of extra links between routers of different stubs",
+    extra_stub_stub: Annotated[int, within(0, MOST_EXTRA_LINKS), _OF_TRANSIT_STUB] = setting(
+        0, "Number of extra links between routers of different stubs"
     )
-    gtitm_quirk: Annotated[bool, _OF_TRANSIT_STUB] = Field(
-        default=True,
-        description="Draw transit domains, except the first, like stubs (p_stub, a square of a "
-        "stub's size), as the generator GT-ITM does",
+    gtitm_quirk: Annotated[bool, _OF_TRANSIT_STUB] = setting(
+        True,
+        "Draw transit domains, except the first, like stubs (p_stub, a square of a stub's size), "
+        "as the generator GT-ITM does",
     )
-    power_law_routers: Annotated[int, _OF_POWER_LAW] = Field(
-        default=102_639,
-        ge=1,
-        le=MOST_POWER_LAW_ROUTERS,
-        description="Number of routers of a power-law network",
+    power_law_routers: Annotated[int, within(1, MOST_POWER_LAW_ROUTERS), _OF_POWER_LAW] = setting(
+        102_639, "Number of routers of a power-law network"
     )
-    power_law_links: Annotated[int, _OF_POWER_LAW] = Field(
-        default=142_303,
-        ge=0,
-        le=MOST_POWER_LAW_LINKS,
-        description="Number of undirected links of a power-law network",
+    power_law_links: Annotated[int, within(0, MOST_POWER_LAW_LINKS), _OF_POWER_LAW] = setting(
+        142_303, "Number of undirected links of a power-law network"
     )
 
-    node_routers: Annotated[Location, TakenAs("file")] | None = Field(
-        default=None,
-        description="CSV or Parquet table with the router of each node (columns node, router) "
-        "[default: random routers]",
+    node_routers: Annotated[Location, TakenAs("file")] | None = unset(
+        "CSV or Parquet table with the router of each node (columns node, router) [default: "
+        "random routers]",
     )
-    regions: Annotated[Location, TakenAs("file")] | None = Field(
-        default=None,
-        description="Network of regions: CSV or JSON file with a matrix of latencies (columns "
-        "from, to, ms; or square), or azure or continents, which the package contains",
+    regions: Annotated[Location, TakenAs("file")] | None = unset(
+        "Network of regions: CSV or JSON file with a matrix of latencies (columns from, to, ms; "
+        "or square), or azure or continents, which the package contains",
     )
-    region_latency: Annotated[Literal["one-way", "round-trip"], _OF_REGIONS] = Field(
-        default="one-way",
-        description="Numbers of the matrix are one-way delays (one-way) or round-trip times "
-        "(round-trip); columns named one_way_ms or rtt_ms override this",
+    region_latency: Annotated[Literal["one-way", "round-trip"], _OF_REGIONS] = setting(
+        "one-way",
+        "Numbers of the matrix are one-way delays (one-way) or round-trip times (round-trip); "
+        "columns named one_way_ms or rtt_ms override this",
     )
-    region_shares: Annotated[Names, _OF_REGIONS] = Field(
-        default=(),
-        description="Share of the nodes in each region, REGION=SHARE,... [default: the file's "
-        "column share, or equal]",
+    region_shares: Annotated[Names, _OF_REGIONS] = setting(
+        (),
+        "Share of the nodes in each region, REGION=SHARE,... [default: the file's column share, "
+        "or equal]",
     )
-    region_jitter: Annotated[Time | None, _OF_REGIONS] = Field(
-        default=None,
-        description="Greatest random delay that is added between two sites; the nodes of a region "
-        "are spread over up to 16 sites",
+    region_jitter: Annotated[Time | None, _OF_REGIONS] = unset(
+        "Greatest random delay that is added between two sites; the nodes of a region are spread "
+        "over up to 16 sites",
     )
 
     @model_validator(mode="before")

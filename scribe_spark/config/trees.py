@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
-from scribe_spark.config.section import Location, Names, Section
+from scribe_spark.config.section import Location, Names, Section, setting, unset, within
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 
 #: The name of Scribe's own trees among variants.
@@ -33,42 +33,33 @@ _OF_REFERENCE_TREE = used_when(used_by("reference_tree"), "--variants reference_
 class LiveTreesConfig(Section):
     """The systems of a world, the variants of its trees, and the limits of children."""
 
-    variants: Names = Field(
-        default=(),
-        description="Variants of Scribe's trees, separated by commas: bottleneck, collapse, lazy",
+    variants: Names = setting(
+        (), "Variants of Scribe's trees, separated by commas: bottleneck, collapse, lazy"
     )
-    limit: Annotated[int, _OF_LIMITS, _OF_ONE_LIMIT] = Field(
-        default=64,
-        ge=1,
-        le=MOST_CHILDREN,
-        description="Greatest number of children of a node, over all groups; a node with more is "
-        "overloaded",
+    limit: Annotated[int, within(1, MOST_CHILDREN), _OF_LIMITS, _OF_ONE_LIMIT] = setting(
+        64, "Greatest number of children of a node, over all groups; a node with more is overloaded"
     )
-    capacities: Annotated[Location | None, _OF_LIMITS] = Field(
-        default=None,
-        description="CSV or Parquet table with a limit for each node (columns node, limit), in "
-        "place of limit",
+    capacities: Annotated[Location | None, _OF_LIMITS] = unset(
+        "CSV or Parquet table with a limit for each node (columns node, limit), in place of limit",
     )
-    shed_group: Annotated[Literal["largest", "random"], _OF_REMOVER] = Field(
-        default="largest",
-        description="Children table from which an overloaded node drops a child: its largest or a "
-        "random one",
+    shed_group: Annotated[Literal["largest", "random"], _OF_REMOVER] = setting(
+        "largest",
+        "Children table from which an overloaded node drops a child: its largest or a random one",
     )
-    shed_child: Annotated[Literal["farthest", "nearest", "random"], _OF_REMOVER] = Field(
-        default="farthest",
-        description="Child that an overloaded node drops: by delay the farthest or nearest, or a "
-        "random one",
+    shed_child: Annotated[Literal["farthest", "nearest", "random"], _OF_REMOVER] = setting(
+        "farthest",
+        "Child that an overloaded node drops: by delay the farthest or nearest, or a random one",
     )
-    shed_table: Annotated[Literal["remaining", "whole"], _OF_REMOVER] = Field(
-        default="remaining",
-        description="Siblings among which a dropped child finds a new parent: those that the node "
-        "still has (remaining), or all that it had before it dropped any (whole)",
+    shed_table: Annotated[Literal["remaining", "whole"], _OF_REMOVER] = setting(
+        "remaining",
+        "Siblings among which a dropped child finds a new parent: those that the node still has "
+        "(remaining), or all that it had before it dropped any (whole)",
     )
 
-    systems: Names = Field(
-        default=(),
-        description="Systems beside Scribe that deliver the publications, separated by commas; the "
-        "name scribe only keeps the round at 30 s or longer",
+    systems: Names = setting(
+        (),
+        "Systems beside Scribe that deliver the publications, separated by commas; the name "
+        "scribe only keeps the round at 30 s or longer",
     )
 
     @field_validator("systems")
@@ -87,23 +78,17 @@ class LiveTreesConfig(Section):
 class TreesConfig(LiveTreesConfig):
     """The systems of a run, the variants of its trees, and the limits of children."""
 
-    variants: Names = Field(
-        default=(),
-        description="Systems to add to the default ones, separated by commas",
+    variants: Names = setting((), "Systems to add to the default ones, separated by commas")
+    systems: Names = setting(
+        (),
+        "Systems of the run, separated by commas; the baseline ip_multicast is always added. By "
+        "default scribe, ip_multicast, naive_unicast",
     )
-    systems: Names = Field(
-        default=(),
-        description="Systems of the run, separated by commas; the baseline ip_multicast is always "
-        "added. By default scribe, ip_multicast, naive_unicast",
+    reference_children: Annotated[int, within(2, MOST_REFERENCE_CHILDREN), _OF_REFERENCE_TREE] = (
+        setting(2, "Reference tree: greatest number of children of a key in the tree of all keys")
     )
-    reference_children: Annotated[int, _OF_REFERENCE_TREE] = Field(
-        default=2,
-        ge=2,
-        le=MOST_REFERENCE_CHILDREN,
-        description="Reference tree: greatest number of children of a key in the tree of all keys",
-    )
-    reference_assignment: Annotated[Literal["pastry", "chord"], _OF_REFERENCE_TREE] = Field(
-        default="pastry",
-        description="Reference tree: a node holds the keys nearest to its nodeId (pastry), or the "
-        "keys after its predecessor's nodeId up to its own (chord)",
+    reference_assignment: Annotated[Literal["pastry", "chord"], _OF_REFERENCE_TREE] = setting(
+        "pastry",
+        "Reference tree: a node holds the keys nearest to its nodeId (pastry), or the keys after "
+        "its predecessor's nodeId up to its own (chord)",
     )

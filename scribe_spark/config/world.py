@@ -11,16 +11,16 @@ from scribe_spark.config.bandwidth import LinksConfig, refuse_unplayable
 from scribe_spark.config.bayeux import LiveBayeuxConfig
 from scribe_spark.config.can import LiveCanConfig
 from scribe_spark.config.drawn_groups import (
+    GroupsConfig,
     refuse_lone_custody,
     refuse_misfits,
     refuse_missing_roots,
 )
 from scribe_spark.config.gossipsub import GossipSubConfig
-from scribe_spark.config.groups import GroupsConfig
-from scribe_spark.config.live_tree import LiveTreeConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.node_class import NO_CLASSES, Classes
 from scribe_spark.config.overlay import OverlayConfig, SettledOverlayConfig
+from scribe_spark.config.reference_tree import LiveTreeConfig
 from scribe_spark.config.rounds import EventsConfig, RoundsConfig
 from scribe_spark.config.scribe import MaintenanceConfig, ScribeConfig
 from scribe_spark.config.section import Section
@@ -35,6 +35,7 @@ MOST_WORLD_MEMBERSHIPS = 50_000_000
 
 #: The variants that worlds have, and the reasons why they do not have the others.
 _IN_WORLDS = ("bottleneck", "collapse", "lazy")
+_NO_GROUPS = "has no effect without groups; give groups or members"
 _NOT_IN_WORLDS = {
     "reference_tree": "applies to runs only; give --reference-tree, a tree over the live nodes",
 }
@@ -110,9 +111,8 @@ class WorldConfig(NetworkConfig):
     gossipsub: GossipSubConfig = GossipSubConfig()
     classes: Classes = NO_CLASSES
 
-    def __init__(
-        self, **given: Any
-    ) -> None:  # tells type checkers that flat names are arguments, too
+    # tells type checkers that flat names are arguments, too
+    def __init__(self, **given: Any) -> None:
         super().__init__(**given)
 
     @classmethod
@@ -131,43 +131,24 @@ class WorldConfig(NetworkConfig):
         return cls(**given, variants=variants, measures="delay", lookups=0, link_stress_period=0)
 
     @model_validator(mode="after")
-    def _initial_nodes_exist(self) -> WorldConfig:
-        nodes, initial = self.overlay.nodes, self.world.initial
-        if initial is not None and initial > nodes:
-            raise InputError("initial", initial, f"must be at most the {nodes} nodes")
-        return self
-
-    @model_validator(mode="after")
-    def _peers_can_be_found(self) -> WorldConfig:
+    def _can_be_played(self) -> WorldConfig:
+        nodes, world, has_groups = self.overlay.nodes, self.world, self.scribe.has_groups
+        if world.initial is not None and world.initial > nodes:
+            raise InputError("initial", world.initial, f"must be at most the {nodes} nodes")
         if self.gossipsub.discovery != "dial":
             remedy = "is not supported in worlds; give dial"
             raise InputError("gossipsub_discovery", self.gossipsub.discovery, remedy)
-        return self
-
-    @model_validator(mode="after")
-    def _bandwidth_can_be_played(self) -> WorldConfig:
-        if self.bandwidth.on and not self.scribe.has_groups:
-            remedy = "has no effect without groups; give groups or members"
-            raise InputError("message_size", self.bandwidth.message_size, remedy)
+        if self.bandwidth.on and not has_groups:
+            raise InputError("message_size", self.bandwidth.message_size, _NO_GROUPS)
         refuse_unplayable(self)
-        return self
-
-    @model_validator(mode="after")
-    def _variants_can_be(self) -> WorldConfig:
         for name in self.trees.variants:
             if name not in _IN_WORLDS:
                 unknown = f"is not a variant of worlds; give one of {listed(_IN_WORLDS)}"
                 raise InputError("variants", name, _NOT_IN_WORLDS.get(name, unknown))
-            if not self.scribe.has_groups:
-                raise InputError(
-                    "variants", name, "has no effect without groups; give groups or members"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _roots_exist(self) -> WorldConfig:
-        if self.scribe.count and "root-failure" in self.world.generators:
-            refuse_missing_roots(self.world.roots, self.scribe.count)
+            if not has_groups:
+                raise InputError("variants", name, _NO_GROUPS)
+        if self.scribe.count and "root-failure" in world.generators:
+            refuse_missing_roots(world.roots, self.scribe.count)
         return self
 
     @model_validator(mode="after")
