@@ -7,7 +7,7 @@ them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,6 @@ import click
 
 from scribe_spark.cli.completion import completion
 from scribe_spark.cli.doctor import doctor
-from scribe_spark.cli.dry_run import dry_run as show
 from scribe_spark.cli.flags import (
     CONFIG,
     DRY_RUN,
@@ -34,40 +33,37 @@ from scribe_spark.cli.flags import (
     resolve,
     sources,
 )
-from scribe_spark.cli.output import tell
+from scribe_spark.cli.output import tell, tell_toml
 from scribe_spark.cli.parsing import Command, Flag
-from scribe_spark.cli.reference_tree import reference_tree
-from scribe_spark.cli.sessions import open_session
+from scribe_spark.cli.sessions import check_where, open_session
 from scribe_spark.cli.unused import refuse_unused
 from scribe_spark.config import (
+    REFERENCE_TREE_FIELDS,
     RUN_FIELDS,
     WORLD_FIELDS,
     Execution,
-    FieldRecord,
     Paper,
+    ReferenceTreeConfig,
     RunConfig,
     TopologyConfig,
     WorldConfig,
     fields_of,
 )
-from scribe_spark.config.execution import COMPARE_OUT, PAPER_OUT, PHASES, RUN_OUT, WORLD_OUT
+from scribe_spark.config.execution import (
+    COMPARE_OUT,
+    PAPER_OUT,
+    PHASES,
+    REFERENCE_TREE_OUT,
+    RUN_OUT,
+    WORLD_OUT,
+)
 from scribe_spark.core.extensions import import_extensions
-from scribe_spark.core.paths import is_local
-from scribe_spark.errors import InputError, RunError, check_names
+from scribe_spark.core.paths import is_local, local_contents
+from scribe_spark.errors import InputError, RunError, check_names, shown
+from scribe_spark.runtime.master import check_master
 
-__all__ = [
-    "compare",
-    "completion",
-    "doctor",
-    "paper",
-    "reference_tree",
-    "report",
-    "run",
-    "sweep",
-    "topology",
-    "verify",
-    "world",
-]
+# the program finds these commands here, too
+__all__ = ["completion", "doctor"]
 
 
 _REMEDY = "make them again by their command with --resume"
@@ -75,23 +71,72 @@ _REMEDY = "make them again by their command with --resume"
 # ------------------------------------------------------------------------------------- the calls
 
 
+def _perform(
+    check: Callable[[Execution], None],
+    work: Callable[[Any, Any], str],
+    execution: Execution,
+    session: AbstractContextManager[Any],
+    resolved: Mapping[str, Any] | None = None,
+) -> None:
+    """Check the input; then print the `resolved` settings, or the output of work in a session."""
+    if resolved is not None:
+        _show(check, execution, {**resolved, **execution.flat()})
+        return
+    check(execution)
+    from scribe_spark import progress
+
+    with session as spark:
+        tell(work(spark, progress.pick(sys.stderr)))
+
+
+def _session(
+    execution: Execution, *configs: RunConfig | WorldConfig
+) -> AbstractContextManager[Any]:
+    """Return a context manager with a session for `configs`."""
+    nodes = max([config.overlay.nodes for config in configs], default=1)
+    worlds = bool(configs) and all(isinstance(config, WorldConfig) for config in configs)
+    work = sum(config.estimated_work for config in configs)
+    return open_session(execution, nodes, work, worlds=worlds)
+
+
+def _show(
+    check: Callable[[Execution], None], execution: Execution, resolved: Mapping[str, Any]
+) -> None:
+    """Make the checks of a command before Spark starts, and print its settings as TOML.
+
+    If the output folder has an earlier run, a line names the flags that the command would need.
+    """
+    check_master(execution.master)
+    check_where(execution)
+    undecided = not (execution.resume or execution.overwrite) and _is_there(execution.out)
+    check(execution.replace(overwrite=True) if undecided else execution)
+    if undecided:
+        there = f"{shown(execution.out)} exists"
+        tell(f"{there}: without --dry-run, --resume or --overwrite is needed", err=True)
+    tell_toml(resolved)
+
+
+def _is_there(out: str) -> bool:
+    """Return True if a local folder has files other than hidden or incomplete ones."""
+    names = local_contents(out)[0] if is_local(out) else []
+    return any(not name.startswith(".") and not name.endswith(".tmp") for name in names)
+
+
 def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
     check_names(phases, PHASES, "phase")
-    config, execution = resolve(given)
+    config, how = resolve(given)
     # a later phase continues the run in OUT, unless --overwrite replaces it
-    if phases and PHASES[0] not in phases and not execution.overwrite:
-        execution = execution.replace(resume=True)
-    from scribe_spark import experiments, progress
+    if phases and PHASES[0] not in phases and not how.overwrite:
+        how = how.replace(resume=True)
+    chosen = tuple(phase for phase in PHASES if phase in phases) or PHASES
+    from scribe_spark import experiments
 
-    if dry_run:
-        show(partial(experiments.check, config), execution, config.flat() | execution.flat())
-        return
-    experiments.check(config, execution)
-    with _session(execution, config) as spark:
-        chosen = tuple(phase for phase in PHASES if phase in phases) or PHASES
-        shown = progress.pick(sys.stderr)
-        experiments.run(spark, config, execution, phases=chosen, progress=shown).close()
-    tell(execution.out)
+    def work(spark: Any, progress: Any) -> str:
+        experiments.run(spark, config, how, phases=chosen, progress=progress).close()
+        return how.out
+
+    check = partial(experiments.check, config)
+    _perform(check, work, how, _session(how, config), config.flat() if dry_run else None)
 
 
 def _sweep(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
@@ -102,47 +147,49 @@ def _run_sweep(
     config: type[RunConfig] | type[WorldConfig],
     file: Mapping[str, Any],
     flags: Mapping[str, Any],
-    execution: Execution,
+    how: Execution,
     sets: Sequence[str],
     dry_run: bool,
 ) -> None:
-    from scribe_spark import experiments, progress
+    from scribe_spark import experiments
 
     swept = experiments.Sweep.of(file, flags, sets, config)
-    refuse_unused(flags, [point.config for point in swept.points])
-    if dry_run:
-        base = {n: v for n, v in swept.base.flat().items() if n not in swept.grid}
-        grid = {"sweep": {**swept.grid, "show": swept.shown}}
-        show(partial(experiments.check_sweep, swept), execution, base | execution.flat() | grid)
-        return
-    experiments.check_sweep(swept, execution)
-    with _session(execution, *[point.config for point in swept.points]) as spark:
-        done = experiments.run_sweep(spark, swept, execution, progress.pick(sys.stderr))
-    tell(done.out)
+    configs = [point.config for point in swept.points]
+    refuse_unused(flags, configs)
+    resolved = {n: v for n, v in swept.base.flat().items() if n not in swept.grid}
+    resolved["sweep"] = {**swept.grid, "show": swept.shown}
+
+    def work(spark: Any, progress: Any) -> str:
+        return experiments.run_sweep(spark, swept, how, progress).out
+
+    check = partial(experiments.check_sweep, swept)
+    _perform(check, work, how, _session(how, *configs), resolved if dry_run else None)
 
 
 def _paper(**given: Any) -> None:
     flags = given_only(given)
-    experiments = Paper(**{name: flags.pop(name) for name in PAPER_FIELDS if name in flags})
-    execution = Execution(**{"out": PAPER_OUT} | flags)
-    from scribe_spark import progress
+    config = Paper(**{name: flags.pop(name) for name in PAPER_FIELDS if name in flags})
+    how = Execution(**{"out": PAPER_OUT} | flags)
     from scribe_spark.experiments import paper
 
-    paper.check(experiments, execution)
-    configs = [config for runs in experiments.runs().values() for config in runs.values()]
-    with _session(execution, *configs) as spark:
-        tell(paper.run(spark, experiments, execution, progress.pick(sys.stderr)))
+    configs = [one for runs in config.runs().values() for one in runs.values()]
+    work = partial(_call, paper.run, config, how)
+    _perform(partial(paper.check, config), work, how, _session(how, *configs))
+
+
+def _call(run: Callable[..., str], config: Any, how: Execution, spark: Any, progress: Any) -> str:
+    return run(spark, config, how, progress)
 
 
 def _report(imports: Sequence[str] = (), **given: Any) -> None:
     import_extensions(imports)
-    execution = Execution(**{"out": RUN_OUT} | given_only(given))
-    from scribe_spark import experiments, progress
+    how = Execution(**{"out": RUN_OUT} | given_only(given))
+    from scribe_spark import experiments
 
-    experiments.check_report(execution.out)
-    with _session(execution) as spark:
-        shown = progress.pick(sys.stderr)
-        tell(experiments.report(spark, execution.out, shown.note))
+    def work(spark: Any, progress: Any) -> str:
+        return experiments.report(spark, how.out, progress.note)
+
+    _perform(lambda how: experiments.check_report(how.out), work, how, _session(how))
 
 
 def _verify(place: str | None = None, **given: Any) -> None:
@@ -152,14 +199,12 @@ def _verify(place: str | None = None, **given: Any) -> None:
     execution = Execution(**{"out": RUN_OUT if place is None else place} | flags)
     out = execution.out
     for name in {"master", "remote"} & flags.keys() if is_local(out) else ():
-        raise InputError(
-            name, flags[name], "applies only if OUT is on another machine; leave it out"
-        )
+        remedy = "applies only if OUT is on another machine; leave it out"
+        raise InputError(name, flags[name], remedy)
     from scribe_spark import experiments
 
     experiments.check_verify(out)
-    session = nullcontext() if is_local(out) else _session(execution)
-    with session as spark:
+    with nullcontext() if is_local(out) else _session(execution) as spark:
         found = experiments.verify(out, spark)
     for line in found.damaged:
         tell(line)
@@ -171,22 +216,30 @@ def _verify(place: str | None = None, **given: Any) -> None:
 
 
 def _world(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
-    file, flags, execution = sources(given, "sweep", config=WorldConfig, out=WORLD_OUT)
+    file, flags, how = sources(given, "sweep", config=WorldConfig, out=WORLD_OUT)
     if sets or "sweep" in file:
-        _run_sweep(WorldConfig, file, flags, execution, sets, dry_run)
+        _run_sweep(WorldConfig, file, flags, how, sets, dry_run)
         return
     config = WorldConfig.of(file, flags)
     refuse_unused(flags, [config])
-    from scribe_spark import experiments, progress
+    from scribe_spark import experiments
 
-    if dry_run:
-        resolved = config.flat() | execution.flat()
-        show(partial(experiments.check_world_run, config), execution, resolved)
-        return
-    experiments.check_world_run(config, execution)
-    with _session(execution, config) as spark:
-        shown = progress.pick(sys.stderr)
-        tell(experiments.run_world(spark, config, execution, shown))
+    check = partial(experiments.check_world_run, config)
+    work = partial(_call, experiments.run_world, config, how)
+    _perform(check, work, how, _session(how, config), config.flat() if dry_run else None)
+
+
+def _reference_tree(dry_run: bool = False, **given: Any) -> None:
+    file, flags, how = sources(given, config=ReferenceTreeConfig, out=REFERENCE_TREE_OUT)
+    config = ReferenceTreeConfig.of(file, flags)
+    refuse_unused(flags, [config])
+    from scribe_spark.experiments import run_reference_tree as experiment
+
+    check = partial(experiment.check_reference_tree, config)
+    work = partial(_call, experiment.run_reference_tree, config, how)
+    most = max(point.hosts for point in config.points())
+    session = open_session(how, most, config.estimated_work)
+    _perform(check, work, how, session, config.flat() if dry_run else None)
 
 
 def _compare(
@@ -213,27 +266,27 @@ def _topology(file: str | None = None, out: str | None = None, **given: Any) -> 
         given["topology"] = file
     config, _ = resolve(given)
     from scribe_spark import topology
-    from scribe_spark.cli.network import write_network
     from scribe_spark.underlay.statistics import statistics
 
     graph = topology.load(config)
     if out is not None:
-        routers = graph.vertices.rename(columns={"id": "router"})
-        write_network({"routers": routers, "links": graph.edges}, Path(out))
+        _write_network("routers", graph.vertices.rename(columns={"id": "router"}), Path(out))
+        _write_network("links", graph.edges, Path(out))
     for name, value in statistics(graph, config.topology.tie, config.seed).items():
         tell(f"{name:<20} {value}")
     for note in graph.notes:
         tell(f"{'note':<20} {note}")
 
 
-def _session(
-    execution: Execution, *configs: RunConfig | WorldConfig
-) -> AbstractContextManager[Any]:
-    """Return a context manager with a session for `configs`."""
-    nodes = max([config.overlay.nodes for config in configs], default=1)
-    worlds = bool(configs) and all(isinstance(config, WorldConfig) for config in configs)
-    work = sum(config.estimated_work for config in configs)
-    return open_session(execution, nodes, work, worlds=worlds)
+def _write_network(name: str, frame: Any, out: Path) -> None:
+    """Write a pandas frame as a Parquet folder in `out`; this folder must not exist yet."""
+    try:
+        (out / name).mkdir(parents=True)
+        frame.to_parquet(out / name / "part-00000.parquet", index=False)
+    except FileExistsError:
+        raise InputError("out", str(out), f"already holds {name}; name another") from None
+    except OSError as error:
+        raise InputError("out", str(out), f"cannot be written ({error.strerror})") from None
 
 
 # ---------------------------------------------------------------------------------- the commands
@@ -310,10 +363,8 @@ report = Command(
 )
 
 
-def _of_network() -> list[FieldRecord]:
-    """Return the fields that decide about routers and links."""
-    return [RUN_FIELDS["seed"], *fields_of(TopologyConfig, "topology").values()]
-
+#: The fields that decide about routers and links.
+_OF_NETWORK = [RUN_FIELDS["seed"], *fields_of(TopologyConfig, "topology").values()]
 
 verify = Command(
     "verify",
@@ -372,9 +423,9 @@ topology = Command(
     callback=_topology,
     params=[
         click.Argument(["file"], type=TEXT, metavar="FILE", required=False),
-        *options(_of_network()),
+        *options(_OF_NETWORK),
         *ignored(
-            [field for field in RUN_FIELDS.values() if field not in _of_network()],
+            [field for field in RUN_FIELDS.values() if field not in _OF_NETWORK],
             "has no effect on the network, which is all that this command shows; leave it out",
         ),
         Flag(
@@ -415,5 +466,26 @@ world = Command(
         "world --events events.csv --rounds 50 --out out/world",
         "world --overlay arrivals --nodes 5000 --generator flash-crowd --share 0.5",
         "world --config data/world_mass_failure.toml --set repair=lazy,none --out out/repair",
+    ),
+)
+
+reference_tree = Command(
+    "reference-tree",
+    callback=_reference_tree,
+    params=[
+        *options([*REFERENCE_TREE_FIELDS.values(), *EXECUTION_FIELDS.values()], REFERENCE_TREE_OUT),
+        CONFIG,
+        DRY_RUN,
+    ],
+    help="Measure the tree that Costa and Frey maintain over the hosts of a DHT: node degrees and "
+    "reconfiguration areas while hosts connect and disconnect (Figures 3 and 4 of their paper), "
+    "also with more children per key and with many hosts. --resume continues after the last "
+    "complete number of hosts.",
+    epilog=_examples(
+        "reference-tree",
+        "reference-tree --children 2,3,4,7,15 --out out/degrees",
+        "reference-tree --hosts 120 --connections 10000 --assignment pastry",
+        "reference-tree --scaling 1000,10000,100000,1000000 --out out/large",
+        "reference-tree --scaling 10000 --assignment pastry --dht routed",
     ),
 )

@@ -7,10 +7,9 @@ settings of the file describe.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.config.used_when import UsedWhen
 from scribe_spark.errors import InputError
@@ -29,16 +28,11 @@ def refuse_unused(flags: Mapping[str, Any], configs: Sequence[Sectioned]) -> Non
 
 
 def rules_of(kind: type[Sectioned]) -> dict[str, tuple[UsedWhen, ...]]:
+    """Return the rules of all fields that have any, by flat name."""
     found = {}
     for model in (kind, *kind.sections.values()):
         for name, flat in model.flat_names().items():
-            rules = tuple(_rules(model, name))
-            if rules:
+            marks = model.all_used_when, *model.model_fields[name].metadata
+            if rules := tuple(mark for mark in marks if isinstance(mark, UsedWhen)):
                 found[flat] = rules
     return found
-
-
-def _rules(model: type[Section], name: str) -> Iterator[UsedWhen]:
-    if model.all_used_when is not None:
-        yield model.all_used_when
-    yield from (m for m in model.model_fields[name].metadata if isinstance(m, UsedWhen))

@@ -21,7 +21,7 @@ IN_FOLDERS_OF_OURS = {
     "scribe_spark/runtime/filesystem.py",
     "scribe_spark/runtime/interrupts.py",
     "scribe_spark/runtime/sessions.py",
-    "scribe_spark/cli/network.py",
+    "scribe_spark/cli/commands.py",
     "tools/try_faults.py",
     "benchmarks/bandwidth.py",  # a setting of its own process, in /proc
 }
