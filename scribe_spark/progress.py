@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from scribe_spark.redaction import redacted
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 class Progress(Protocol):
     """The type of objects to which the engine and the experiments report progress."""
 
-    def phase(self, name: str) -> AbstractContextManager[None]:
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
         """Return a context manager for the phase `name`; phases are not nested."""
+        yield
 
     def round(self, loop: str, number: int, messages: int, seconds: float) -> None:
         """Report a round of a loop, the `messages` that are on their way, and its `seconds`."""
@@ -27,18 +29,8 @@ class Progress(Protocol):
         """Report a line of text."""
 
 
-class Silent:
+class Silent(Progress):
     """A receiver of progress that prints nothing."""
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        yield
-
-    def round(self, loop: str, number: int, messages: int, seconds: float) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        pass
 
 
 class Lines:

@@ -9,7 +9,6 @@ from typing import TypeVar
 import pyarrow as pa
 
 from scribe_spark.engine.between_tasks import (
-    BetweenTasks,
     Buffer,
     Ended,
     Exchange,
@@ -21,7 +20,7 @@ from scribe_spark.engine.between_tasks import (
 T = TypeVar("T")
 
 
-class _InMemory(BetweenTasks):
+class _InMemory(Exchange):
     """An exchange of threads: each puts copies into the inboxes of the others."""
 
     def __init__(self, rank: int, tasks: list[_InMemory], size: int) -> None:
@@ -29,7 +28,7 @@ class _InMemory(BetweenTasks):
         self._tasks = tasks
 
     def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
-        """See :class:`BetweenTasks`."""
+        """See :class:`Exchange`."""
         for peer in self.peers:
             part = None
             if peer in parts:  # copied: the sender may change its arrays afterwards
@@ -37,7 +36,7 @@ class _InMemory(BetweenTasks):
             self._tasks[peer].inbox.put(self.rank, swap, part, bytes(note))
 
     def end(self, error: BaseException | None = None) -> None:
-        """See :class:`BetweenTasks`."""
+        """See :class:`Exchange`."""
         for peer in self.peers:
             self._tasks[peer].inbox.end(self.rank, Ended.by(error, self.rank))
 

@@ -70,6 +70,11 @@ class DrawnGroups(Section):
     members: Location | None = unset(
         "CSV or Parquet table with your own members (columns group, node), in place of random ones",
     )
+    source: Annotated[Literal["root", "routed", "direct"], _OF_GROUPS] = setting(
+        "root",
+        "Start of a publication: the root (root), or another node that sends to the root by "
+        "routing (routed) or directly (direct)",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -114,11 +119,6 @@ class GroupsConfig(DrawnGroups):
 
     size: Annotated[int | None, within(1, MOST_NODES), Flat("group_size")] = unset(
         "Number of members of every group, in place of Zipf-like sizes"
-    )
-    source: Literal["root", "routed", "direct"] = setting(
-        "root",
-        "Start of a publication: the root (root), or another node that sends to the root by "
-        "routing (routed) or directly (direct)",
     )
 
 

@@ -101,11 +101,6 @@ class ScribeConfig(DrawnGroups, MaintenanceConfig):
     deadline: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_PUBLICATIONS] = setting(
         5, "Rounds after which an undelivered publication counts as lost"
     )
-    source: Annotated[Literal["root", "routed", "direct"], _OF_GROUPS] = setting(
-        "root",
-        "Start of a publication: the root (root), or another node that sends to the root by "
-        "routing (routed) or directly (direct)",
-    )
     link_stress_period: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS] = setting(
         10, "Rounds between two measurements of link stress (packets per link); 0: never"
     )

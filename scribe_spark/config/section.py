@@ -1,8 +1,8 @@
 """The base of all sections of a config: frozen, strictly typed, with one-line errors.
 
 A section is a pydantic model.  A field has a name in its section (``count`` in `groups`) and a flat
-name, which is also the name of its flag (``groups``): its name with the prefix of its section, or the
-name in its `Flat` mark.
+name, which is also the name of its flag (``groups``): its name in its `Flat` mark, else its name in
+the section with the section's prefix.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Literal
 
 from scribe_spark.errors import listed
@@ -112,37 +113,10 @@ def parse(quantity: Quantity, text: object, least: int = 0, usual: str = "") -> 
     return int(value)
 
 
-def parse_size(text: object, least: int = 1) -> int:
-    """Return a size in bytes; see :func:`parse`.
-
-    Examples
-    --------
-    >>> parse_size("128KB"), parse_size("1.5 MiB"), parse_size("600 bytes")
-    (128000, 1572864, 600)
-    """
-    return parse("size", text, least)
-
-
-def parse_rate(text: object, least: int = 1) -> int:
-    """Return a rate in bits per second; see :func:`parse`.
-
-    Examples
-    --------
-    >>> parse_rate("50Mbit/s"), parse_rate("1 Gbit"), parse_rate("10 megabit")
-    (50000000, 1000000000, 10000000)
-    """
-    return parse("rate", text, least)
-
-
-def parse_time(text: object, least: int = 0) -> int:
-    """Return a time in microseconds; see :func:`parse`.
-
-    Examples
-    --------
-    >>> parse_time("5ms"), parse_time("1.5 s"), parse_time("250 us")
-    (5000, 1500000, 250)
-    """
-    return parse("time", text, least)
+#: The bytes, the bits per second and the microseconds of a text.
+parse_size = partial(parse, "size", least=1)
+parse_rate = partial(parse, "rate", least=1)
+parse_time = partial(parse, "time")
 
 
 def canonical(quantity: Quantity, value: int) -> str:

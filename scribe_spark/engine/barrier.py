@@ -28,7 +28,7 @@ from pyspark import BarrierTaskContext, inheritable_thread_target
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark.engine.between_tasks import Alone, BetweenTasks, Ended, Exchange
+from scribe_spark.engine.between_tasks import Alone, Ended, Exchange
 from scribe_spark.engine.packing import Packed
 from scribe_spark.engine.rows import pack_rows
 from scribe_spark.errors import InputError, RunError, one_line
@@ -121,7 +121,7 @@ def _in_tasks(rows: DataFrame, tasks: int, work: Work, patience: float | None) -
 
 
 def _kernel(
-    work: Work, connected: Callable[[], BetweenTasks]
+    work: Work, connected: Callable[[], Exchange]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         exchange = connected()

@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -30,32 +30,6 @@ _LONGEST_TRACE = 8000  # characters
 
 #: Contiguous bytes: any object with Python's buffer protocol, for example an array.
 Buffer = Any
-
-
-class Exchange(Protocol):
-    """The exchange that connects one task with the other tasks of its job.
-
-    Attributes
-    ----------
-    rank : int
-        The number of this task.
-    size : int
-        The number of tasks.
-    """
-
-    @property
-    def rank(self) -> int: ...
-
-    @property
-    def size(self) -> int: ...
-
-    def swap(
-        self, parts: Mapping[int, Sequence[Buffer]], note: bytes
-    ) -> tuple[dict[int, pa.Buffer], list[bytes]]:
-        """Send bytes to tasks and a note to all tasks; return what this task receives.
-
-        All tasks must call this method equally often.
-        """
 
 
 class ExchangeError(RuntimeError):
@@ -217,8 +191,11 @@ class Inbox:
                     raise reason.error(swap)
 
 
-class BetweenTasks(ABC):
-    """The rules of swaps; a subclass implements the transport."""
+class Exchange(ABC):
+    """The exchange that connects task number `rank` with the other tasks of its job.
+
+    This class has the rules of swaps; a subclass implements the transport.
+    """
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
@@ -229,7 +206,13 @@ class BetweenTasks(ABC):
     def swap(
         self, parts: Mapping[int, Sequence[Buffer]], note: bytes
     ) -> tuple[dict[int, pa.Buffer], list[bytes]]:
-        """See :class:`Exchange`."""
+        """Send bytes to tasks and a note to all tasks; return what this task receives.
+
+        All tasks must call this method equally often, else it raises `OutOfStep`.  A part for a
+        task (or for this one) is pieces that are joined.  Received are the parts by sender, in
+        order of the ranks, and the notes of all tasks.  If another task ends, `PeerFailed` or
+        `PeerLost` is raised.
+        """
         if unknown := parts.keys() - range(self.size):
             raise ValueError(f"parts for task {min(unknown)}; there are {self.size} tasks")
         swap, self.swaps = self.swaps, self.swaps + 1
@@ -252,7 +235,7 @@ class BetweenTasks(ABC):
         """Tell the other tasks that this task has ended, and free its resources."""
 
 
-class Alone(BetweenTasks):
+class Alone(Exchange):
     """The exchange of the only task of a job."""
 
     def __init__(self) -> None:

@@ -28,12 +28,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import pyarrow.flight as fl
 
-from scribe_spark.engine.between_tasks import (
-    BetweenTasks,
-    Buffer,
-    Ended,
-    PeerLost,
-)
+from scribe_spark.engine.between_tasks import Buffer, Ended, Exchange, PeerLost
 
 LOOPBACK = "127.0.0.1"
 
@@ -290,7 +285,7 @@ class _Gathered:
         return self._buffer
 
 
-class Flight(BetweenTasks):
+class Flight(Exchange):
     """The exchange of one task over Arrow Flight; `addresses` are in order of the ranks."""
 
     def __init__(

@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from scribe_spark.engine.between_tasks import Exchange
-from scribe_spark.engine.framing import of_frame, to_frame
-from scribe_spark.engine.packing import Columns, count_rows
+from scribe_spark.engine.packing import Columns, count_rows, of_frame, to_frame
 from scribe_spark.engine.program import Outbox, Program, Tables, deliver, merge_inbox
 
 _MOST_THREADS = 4  # more do not help: only one thread at a time runs Python code

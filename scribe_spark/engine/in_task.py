@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from scribe_spark.engine.between_tasks import Exchange
-from scribe_spark.engine.framing import of_frame, to_frame
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.in_turn import IfRows, Steps
-from scribe_spark.engine.packing import Columns, count_rows
+from scribe_spark.engine.packing import Columns, count_rows, of_frame, to_frame
 from scribe_spark.engine.player import Shared, join_tables, tables_called
 from scribe_spark.engine.program import Program, Tables
 
