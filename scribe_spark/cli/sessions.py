@@ -65,7 +65,7 @@ def _checked(make: Callable[..., Any], *given: Any) -> Any:
 
 
 def _end(spark: Any) -> None:
-    from scribe_spark.runtime.checkpoints import delete_checkpoints
+    from scribe_spark.runtime.blocks import delete_checkpoints
 
     with suppress(Exception):  # the storage may not answer, or the session may have ended
         delete_checkpoints(spark)

@@ -1,36 +1,50 @@
-"""Tables that are kept as blocks on the executors: compute once, cut the lineage, count, free.
+"""Tables that stay: computed once, with their lineage cut, counted and freed.
 
 A table that :func:`materialise` returns is a checkpoint: its plan is one leaf, so the plan of a
-table made from it only has the later steps.
+table made from it only has the later steps.  The executors keep its blocks.  If the user named a
+directory (``spark.checkpoint.dir`` or ``SparkContext.setCheckpointDir``), the blocks are files
+there, which survive the loss of an executor.  GraphFrames' iterative algorithms fail without a
+directory, so a local session has one for them; supersteps do not use it.
+
+A Spark Connect server frees a checkpoint itself: it forgets the table when the client has no
+DataFrame of it any more, and its blocks when Java's garbage collector finds them unused.
+Observations do not work for checkpoints there, so rows are counted by a job of their own.  A server
+without checkpoints writes tables to a folder that the user names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
-from py4j.java_gateway import JavaObject
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark import SparkContext, SparkFiles
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark.runtime import server_tables
-from scribe_spark.runtime.checkpoints import checkpoints_are_reliable, delete_checkpoint
-from scribe_spark.runtime.sessions import is_connect, usable
+from scribe_spark.runtime.filesystem import open_files, table_url
+from scribe_spark.runtime.sessions import Connected, abilities, usable
+
+#: The name that Spark gave to the directory of :func:`provide_scratch_directory`.
+_scratch: set[str] = set()
+
+#: The locations of tables that a server has written, which are deleted with them.
+_written: WeakKeyDictionary[DataFrame, str] = WeakKeyDictionary()
 
 
 def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
     """Compute `frame` once, cut its lineage, and count its rows, in one job.
 
-    If the user named a checkpoint directory, the blocks are written there and survive the loss of
-    an executor; otherwise the executors keep them.
+    The caller must free the returned table by :func:`release`.
     """
-    if is_connect(frame.sparkSession):
-        table = server_tables.keep(frame)
+    if isinstance(abilities(frame.sparkSession), Connected):
+        table = _checkpoint(frame)
         return table, table.count()
     seen = Observation()
-    watched = frame.observe(seen, F.count(F.lit(1)).alias("rows"))
-    reliable = checkpoints_are_reliable(frame.sparkSession.sparkContext)
-    table = watched.checkpoint(eager=True) if reliable else watched.localCheckpoint(eager=True)
+    table = _checkpoint(frame.observe(seen, F.count(F.lit(1)).alias("rows")), eager=True)
     return table, int(seen.get["rows"])
 
 
@@ -38,29 +52,57 @@ def materialise_and_read(
     frame: DataFrame, columns: Sequence[str | Column]
 ) -> tuple[DataFrame, pa.Table]:
     """Compute `frame` once, cut its lineage, and return some (small) columns on the driver."""
-    if is_connect(frame.sparkSession):
-        table = server_tables.keep(frame)
-    else:
-        reliable = checkpoints_are_reliable(frame.sparkSession.sparkContext)
-        table = frame.checkpoint(eager=True) if reliable else frame.localCheckpoint(eager=False)
+    table = _checkpoint(frame)
     return table, table.select(*columns).toArrow()
+
+
+def _checkpoint(frame: DataFrame, eager: bool = False) -> DataFrame:
+    """Return the same rows with a plan of one leaf, computed now or by the first job."""
+    server = abilities(frame.sparkSession)
+    if isinstance(server, Connected):
+        if not server.checkpoints:
+            return _write(frame, server)
+        reliable = server.checkpoints_are_reliable
+    else:
+        reliable = _is_reliable(frame.sparkSession.sparkContext)
+    return frame.checkpoint(eager=True) if reliable else frame.localCheckpoint(eager=eager)
+
+
+def _is_reliable(context: SparkContext) -> bool:
+    """Return True if the user named a directory for checkpoints."""
+    directory = context.getCheckpointDir()
+    return directory is not None and directory not in _scratch
+
+
+def _write(frame: DataFrame, server: Connected) -> DataFrame:
+    url = server.scratch_table()
+    frame.write.parquet(table_url(url))
+    table = frame.sparkSession.read.schema(frame.schema).parquet(table_url(url))
+    _written[table] = url
+    return table
 
 
 def release(table: DataFrame) -> None:
     """Free a table from :func:`materialise`: its blocks, or its files on reliable storage."""
-    if is_connect(table.sparkSession):
-        server_tables.release(table)
-        return
-    plan = _checkpoint_plan(table) if usable("release_blocks", table.sparkSession) else None
-    if plan is not None:
-        plan.rdd().unpersist(False)
-        delete_checkpoint(table.sparkSession, plan.rdd())
+    spark = table.sparkSession
+    if isinstance(abilities(spark), Connected):
+        if url := _written.pop(table, None):
+            _delete_files(spark, url)
+    elif usable("release_blocks", spark):
+        plan = table._jdf.queryExecution().analyzed()
+        if plan.getClass().getSimpleName() == "LogicalRDD":  # the plan of such a table
+            plan.rdd().unpersist(False)
+            file = plan.rdd().getCheckpointFile()
+            if file.isDefined():
+                _delete(spark, file.get())
 
 
 def persist(frame: DataFrame) -> tuple[DataFrame, Callable[[], object]]:
     """Persist a DataFrame; return it, and the function that frees it."""
-    if is_connect(frame.sparkSession):
-        return server_tables.persist(frame)
+    server = abilities(frame.sparkSession)
+    if isinstance(server, Connected) and not server.caches:
+        table = _checkpoint(frame)
+        return table, lambda: release(table)
     persisted = frame.persist()
     return persisted, persisted.unpersist
 
@@ -79,10 +121,44 @@ def read_partition(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
     return pa.Table.from_batches(filled) if filled else None
 
 
-def _checkpoint_plan(table: DataFrame) -> JavaObject | None:
-    """Return the plan of a table from :func:`materialise`; None for other tables."""
-    plan = table._jdf.queryExecution().analyzed()
-    return plan if plan.getClass().getSimpleName() == "LogicalRDD" else None
+# --- a session's directory of checkpoints
+
+
+def provide_scratch_directory(context: SparkContext) -> None:
+    """Give a local session a directory, which Spark deletes, for GraphFrames' checkpoints."""
+    if context.getCheckpointDir() is None:
+        context.setCheckpointDir(Path(SparkFiles.getRootDirectory(), "checkpoints").as_uri())
+        made = context.getCheckpointDir()
+        if made is not None:
+            _scratch.add(made)
+
+
+def delete_checkpoints(spark: SparkSession) -> None:
+    """Delete the files of a session's tables at its end; a folder that the user named stays."""
+    server = abilities(spark)
+    if isinstance(server, Connected):
+        if server.scratch is not None:
+            _delete_files(spark, server.scratch)
+        return
+    folder = spark.sparkContext.getCheckpointDir()
+    if folder is not None and _is_reliable(spark.sparkContext):
+        _delete(spark, folder)
+
+
+def _delete(spark: SparkSession, location: str) -> None:
+    """Delete a checkpoint of a classic session."""
+    path: Any = getattr(spark._jvm, "org.apache.hadoop.fs.Path")(location)
+    path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
+
+
+def _delete_files(spark: SparkSession, url: str) -> None:
+    """Delete tables that a server has written."""
+    with suppress(OSError):  # it may be gone; otherwise the user can delete it
+        files = open_files(spark, url)
+        try:
+            files.delete(url)
+        finally:
+            files.close()
 
 
 # --- lost blocks

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from scribe_spark.runtime import blocks
-from scribe_spark.runtime.checkpoints import delete_checkpoints
+from scribe_spark.runtime.blocks import delete_checkpoints
 from scribe_spark.runtime.sessions import describe_jobs
 
 
