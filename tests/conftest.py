@@ -217,6 +217,19 @@ def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, st
 
 
 @pytest.fixture
+def refused(call: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+    """Run a command line that is refused in one line: what the line says."""
+
+    def run(*arguments: Any) -> str:
+        code, out, err = call(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith("scribe-spark: error: ")
+        return err.removeprefix("scribe-spark: error: ").rstrip("\n")
+
+    return run
+
+
+@pytest.fixture
 def undrawn_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the figures out of a world's page, twenty of them, where a test looks at tables."""
     monkeypatch.setattr("scribe_spark.report.world.draw_rounds", lambda *_, **__: "<svg/>")

@@ -41,7 +41,6 @@ BAD = {
     "--hlep": "flag = '--hlep': is unknown; did you mean '--help'?",
     "rnu": "command = 'rnu': is unknown; did you mean 'run'?",
     "run --seed one": "seed = 'one': must be a whole number",
-    "run --seed 1.5": "seed = '1.5': must be a whole number",
     "run --seed": "flag = '--seed': Option '--seed' requires an argument.",
     "run --seed --nodes 5": "seed = '': needs a value; --nodes is the next flag",
     "run --resume=1": "flag = '--resume=1': Option '--resume' does not take a value.",
@@ -51,44 +50,18 @@ BAD = {
     "reference-tree --hosts 10,10": "hosts = '10,10': has 10 twice; leave one of them out",
     "world --groups 4 --generator root-failure --roots 5": "roots = 5: must be at most 4",
     "run --p-top high": "p_top = 'high': must be a number",
-    "run --nodes 0": "nodes = 0: must be at least 1",
-    "run --groups -1": "groups = -1: must be at least 0",
-    "run --leaf-set 7": "leaf_set = 7: must be even",
-    "run --b 3": "b = 3: must be one of 1, 2, 4, 8",
-    "run --nodes 5 --group-size 9": "group_size = 9: a group cannot have more members",
-    "run --tie best": "tie = 'best': must be one of delay, seeded",
-    "run --limit 0": "limit = 0: must be at least 1",
-    "run --limit 2.5": "limit = '2.5': must be a whole number",
     "run --variants colapse": "variants = 'colapse': is unknown; did you mean 'collapse'?",
     "run --variants plain,lazy,": "variants = ''",
-    "run --limit 9223372036854775808": "limit = 9223372036854775808: must be at most",
     "run --transit-size 3000": "transit_size = 3000: makes 3,030,000 routers",
-    "run --transit-domains 50": "transit_domains = 50: makes 25,250 routers",
-    "topology --extra-stub-stub 10000000": "extra_stub_stub = 10000000: must be at most 100,000",
-    "run --topology power-law --power-law-routers 3 --power-law-links 100": "power_law_links = 100",
-    "run --groups 1000000000": "groups = 1000000000: must be at most 10,000,000",
-    "run --members m.csv --group-size 5": "group_size = 5: contradicts the table of members",
-    "run --members m.csv --groups 5": "groups = 5: contradicts the table of members",
-    "run --members m.csv --zipf-exponent 1": "zipf_exponent = 1.0: contradicts the table of",
     "run --config=": "config = '': must name a file",
-    "sweep --config= --set b=2": "config = '': must name a file",
-    "topology --config=": "config = '': must name a file",
     "run --out=": "out = '': must be a non-empty text",
     "report --out /nowhere": "out = '/nowhere': holds no finished run",
     "run --variants bottleneck --capacities /nowhere.csv": "capacities = '/nowhere.csv': does not",
-    "run --shed-group biggest": "shed_group = 'biggest': must be one of largest, random",
-    "run --shed-child far": "shed_child = 'far': must be one of farthest, nearest, random",
-    "run --shed-table all": "shed_table = 'all': must be one of remaining, whole",
     "run out": "argument = 'out': is not expected",
     "run --config /nowhere.toml": "config = '/nowhere.toml': cannot be read",
-    "run --resume --overwrite": "overwrite = True: use either --resume or --overwrite",
-    "run --partitions 0": "partitions = 0: must be at least 1",
     "run --phase tree": "phase = 'tree': is unknown; did you mean 'trees'?",
-    "paper --seeds 0": "seeds = 0: must be at least 1",
-    "paper --seeds 1.5": "seeds = '1.5': must be a whole number",
     "paper --experiments main,smal": "experiments = 'smal': is unknown; give one of main, small_",
     "paper --scale 0": "scale = 0.0: must be at least 1e-06",
-    "paper --scale nan": "scale = nan: must be a number",
     "paper --resume --overwrite": "overwrite = True: use either --resume or --overwrite",
     "paper --nodes 5": "flag = '--nodes': is unknown",
     "sweep": "sweep = '': sweeps no field; name one, such as --set b=1,2,4",
@@ -116,96 +89,70 @@ BAD = {
     "sweep --sett b=2": "flag = '--sett': is unknown; did you mean '--set'?",
     "world --set repar=lazy,none": "sweep field = 'repar': is unknown; did you mean 'repair'?",
     "world --set write_knowledge=true,false": "sweep field = 'write_knowledge': is unknown",
-    "world --set repair=lazy,later": "repair = 'later': must be one of lazy, none, eager",
-    "world --set repair=lazy,none,lazy": "repair = 'lazy': is swept twice; leave one of them out",
-    "world --set share=0.1 --set world.share=0.2": "set = 'world.share=0.2': sweeps share again",
-    "world --set repair=lazy,none --repair none": "repair = 'none': is in --set too; leave one of",
     "world --set nodes=99,9 --initial 50": "initial = 50: must be at most the 9 nodes",
-    "world --set lookups=1,x": "lookups = 'x': must be a whole number",
-    "world --set b": "set = 'b': must be FIELD=VALUE,VALUE,..., such as b=1,2,4",
     "report --outt x": "flag = '--outt': is unknown; did you mean '--out'?",
     "topology --capacities x.csv": "capacities = 'x.csv': has no effect on the network",
     "topology --no-introduce": "introduce = False: has no effect on the network",
     "verify --master local": "master = 'local': applies only if OUT is on another machine",
-    "topology --seed x": "seed = 'x': must be a whole number",
     "topology --topology /nowhere.csv": "topology = '/nowhere.csv': ",
 }
 
 
 @pytest.mark.parametrize("line", BAD)
-def test_bad_input_is_one_line_and_exit_2(call, line):
-    code, out, err = call(*line.split())
-    assert (code, out) == (2, "")
-    assert err.startswith(f"scribe-spark: error: {BAD[line]}")
-    assert err.count("\n") == 1
+def test_bad_input_is_one_line_and_exit_2(refused, line):
+    assert refused(*line.split()).startswith(BAD[line])
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("leafset = 8", "config key = 'leafset': is unknown; did you mean 'leaf_set'?"),
-        ("nodes = 0", "nodes = 0: must be at least 1"),
-        ("nodes = '5'", "nodes = '5': must be a whole number"),
-        ("[run]\nnodes = 5", "config key = 'run': is unknown"),
-        ("nodes = ", "config = "),
-        ("a = " + "[" * 5_000, "config = "),
-        ("nodes = 2026-01-01", "nodes = datetime.date(2026, 1, 1): must be a whole number"),
-        ("tie = 07:32:00", "tie = datetime.time(7, 32): must be one of delay, seeded"),
-        ("members = {a = 1}", "members = {'a': 1}: must be a non-empty text"),
-        ("variants = [[1]]", "variants = [1]: must be a non-empty text"),
-        ("resume = 2026-01-01T00:00:00Z", "resume = datetime.datetime("),
-        ("overwrite = 'no'", "overwrite = 'no': must be true or false"),
-        ("resume = 1", "resume = 1: must be true or false"),
-        ("[execution]\noverwrite = 'no'", "overwrite = 'no': must be true or false"),
-        ("[overlay]\nleafset = 8", "config key = 'overlay.leafset': is unknown; did you mean 'ov"),
-        ("nodes = 5\n[overlay]\nnodes = 5", "nodes = 5: is given twice"),
-        ("overlay = 5", "overlay = 5: must be a non-empty text"),
-        ("members = 'm.csv'\ngroups = 5", "groups = 5: contradicts the table of members"),
-        ('topology = "a\\u0000b"', "topology = 'a\\x00b': must be a non-empty text"),
-    ],
-)
-def test_bad_config_file(call, tmp_path, text, error):
-    (tmp_path / "c.toml").write_text(text)
-    code, _, err = call("run", "--config", str(tmp_path / "c.toml"))
-    assert code == 2
-    assert err.startswith(f"scribe-spark: error: {error}")
-    assert err.count("\n") == 1
+#: The command, its TOML file, and what the line says of it.
+BAD_FILES = [
+    ("run", "leafset = 8", "config key = 'leafset': is unknown; did you mean 'leaf_set'?"),
+    ("run", "nodes = 0", "nodes = 0: must be at least 1"),
+    ("run", "nodes = '5'", "nodes = '5': must be a whole number"),
+    ("run", "[run]\nnodes = 5", "config key = 'run': is unknown"),
+    ("run", "nodes = ", "config = "),
+    ("run", "a = " + "[" * 5_000, "config = "),
+    ("run", "nodes = 2026-01-01", "nodes = datetime.date(2026, 1, 1): must be a whole number"),
+    ("run", "tie = 07:32:00", "tie = datetime.time(7, 32): must be one of delay, seeded"),
+    ("run", "members = {a = 1}", "members = {'a': 1}: must be a non-empty text"),
+    ("run", "variants = [[1]]", "variants = [1]: must be a non-empty text"),
+    ("run", "resume = 2026-01-01T00:00:00Z", "resume = datetime.datetime("),
+    ("run", "overwrite = 'no'", "overwrite = 'no': must be true or false"),
+    ("run", "resume = 1", "resume = 1: must be true or false"),
+    ("run", "[execution]\noverwrite = 'no'", "overwrite = 'no': must be true or false"),
+    ("run", "[overlay]\nleafset = 8", "config key = 'overlay.leafset': is unknown; did you mean '"),
+    ("run", "nodes = 5\n[overlay]\nnodes = 5", "nodes = 5: is given twice"),
+    ("run", "overlay = 5", "overlay = 5: must be a non-empty text"),
+    ("run", "members = 'm.csv'\ngroups = 5", "groups = 5: contradicts the table of members"),
+    ("run", 'topology = "a\\u0000b"', "topology = 'a\\x00b': must be a non-empty text"),
+    ("sweep", "b = [2026-01-01]", "b = datetime.date(2026, 1, 1): must be one of 1, 2, 4, 8"),
+    ("sweep", "seed = [{a = 1}]", "seed = {'a': 1}: must be a whole number"),
+    ("sweep", "seed = [[1], [2]]", "seed = [1]: must be a whole number"),
+    ("sweep", "b = {c = [1]}", "b = {'c': [1]}: must be a list in [sweep]"),
+    ("sweep", "variants = [['lazy', 'lasy']]", "variants = 'lasy': is unknown"),
+    ("sweep", "variants = [[], 'plain']", "variants = 'plain': is swept twice"),
+    ("sweep", "show = [2026-01-01]\nb = [2]", "show = [datetime.date(2026, 1, 1)]: must be a "),
+    ("sweep", "[sweep.overlay]\nb = [2, 3]", "b = 3: must be one of 1, 2, 4, 8"),
+    ("sweep", "b = [2]\noverlay.b = [4]", "b = [4]: is given twice"),
+    ("sweep", "overwrite = [true, false]", "sweep field = 'overwrite': is unknown"),
+    ("sweep", "out = ['a']", "sweep field = 'out': is unknown"),
+]  # fmt: skip
 
 
-def test_overwrite_of_no_deletes_nothing(call, tmp_path):
+@pytest.mark.parametrize(("command", "text", "error"), BAD_FILES)
+def test_bad_config_file(refused, tmp_path, command, text, error):
+    (tmp_path / "c.toml").write_text("[sweep]\n" * (command == "sweep") + text)
+    assert refused(command, "--config", tmp_path / "c.toml").startswith(error)
+
+
+def test_overwrite_of_no_deletes_nothing(refused, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "manifest.json").write_text("{}")
     (tmp_path / "c.toml").write_text(f"overwrite = 'no'\nout = '{tmp_path}/out'\n")
-    code, _, err = call("run", "--config", str(tmp_path / "c.toml"))
-    assert (code, err.count("\n")) == (2, 1)
+    refused("run", "--config", tmp_path / "c.toml")
     assert (tmp_path / "out" / "manifest.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("b = [2026-01-01]", "b = datetime.date(2026, 1, 1): must be one of 1, 2, 4, 8"),
-        ("seed = [{a = 1}]", "seed = {'a': 1}: must be a whole number"),
-        ("seed = [[1], [2]]", "seed = [1]: must be a whole number"),
-        ("b = {c = [1]}", "b = {'c': [1]}: must be a list in [sweep]"),
-        ("variants = [['lazy', 'lasy']]", "variants = 'lasy': is unknown"),
-        ("variants = [[], 'plain']", "variants = 'plain': is swept twice"),
-        ("show = [2026-01-01]\nb = [2]", "show = [datetime.date(2026, 1, 1)]: must be a list of"),
-        ("[sweep.overlay]\nb = [2, 3]", "b = 3: must be one of 1, 2, 4, 8"),
-        ("b = [2]\noverlay.b = [4]", "b = [4]: is given twice"),
-        ("overwrite = [true, false]", "sweep field = 'overwrite': is unknown"),
-        ("out = ['a']", "sweep field = 'out': is unknown"),
-    ],
-)
-def test_bad_sweep_file(call, tmp_path, text, error):
-    (tmp_path / "c.toml").write_text("[sweep]\n" + text)
-    code, _, err = call("sweep", "--config", str(tmp_path / "c.toml"))
-    assert code == 2
-    assert err.startswith(f"scribe-spark: error: {error}")
-    assert err.count("\n") == 1
-
-
-def test_a_sweep_of_millions_of_points_is_refused_at_once(call, tmp_path):
+def test_a_sweep_of_millions_of_points_is_refused_at_once(refused):
     values = ",".join(map(str, range(1_000)))
     for command, *given in (
         ("sweep", "--set", f"seed={values}", "--set", f"limit={values}1", "--set", "b=1,2,4,8"),
@@ -213,11 +160,10 @@ def test_a_sweep_of_millions_of_points_is_refused_at_once(call, tmp_path):
         ("world", "--set", f"seed={values}", "--set", f"lookups={values}1"),
     ):
         began = time.process_time()
-        code, _, err = call(command, *given)
+        line = refused(command, *given)
         assert time.process_time() - began < 1
-        assert code == 2
-        assert err.startswith("scribe-spark: error: sweep = ")
-        assert err.endswith(": points are too many; must be at most 10,000\n")
+        assert line.startswith("sweep = ")
+        assert line.endswith(": points are too many; must be at most 10,000")
 
 
 @pytest.mark.parametrize("given", [("run", "--seed", "x"), ("sweep", "--set", "seed=1,x")])
@@ -237,10 +183,7 @@ def test_help_has_examples(call, command):
     code, out, err = call(*command, "--help")
     assert (code, err) == (0, "")
     assert "Examples:\n    scribe-spark " in out
-
-
-def test_no_command_is_help(call):
-    assert call() == call("--help")
+    assert command or call() == (code, out, err)
 
 
 def test_every_field_is_a_flag_with_a_text(call):
@@ -262,23 +205,19 @@ def test_help_lists_flags_by_section(call):
     assert out.index("Overlay:") < out.index("--leaf-set") < out.index("Groups:")
 
 
-def test_the_list_of_commands_loads_no_config():
-    program = (
-        "import sys; from scribe_spark.cli import main\n"
-        "try: main(['--help'])\n"
-        "finally: assert not {'pydantic', 'scribe_spark.config'} & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "topology        Print the statistics of a topology" in done.stdout
-
-
-@pytest.mark.parametrize("arguments", [("--help",), ("paper", "--help"), ("paper", "--scale", "x")])
-def test_help_and_bad_flags_load_no_spark(arguments):
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["--help"], {"pydantic", "scribe_spark.config", "pyspark", "rich"}),
+        (["paper", "--help"], {"pyspark", "pandas", "numpy", "rich"}),
+        (["paper", "--scale", "x"], {"pyspark", "pandas", "numpy", "rich"}),
+    ],
+)
+def test_help_and_bad_flags_load_nothing_heavy(arguments, heavy):
     code = (
         "import sys; from scribe_spark.cli import main\n"
-        f"try: main({list(arguments)})\n"
-        "finally: assert not {'pyspark', 'pandas', 'numpy', 'rich'} & set(sys.modules)"
+        f"try: main({arguments})\n"
+        f"finally: assert not {heavy} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == (0 if "--help" in arguments else 2), done.stderr
@@ -322,16 +261,6 @@ def test_a_file_by_sections_is_the_flat_one(call, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ["run --variants lasy", "sweep --set variants=plain,lasy", "sweep --variants lasy"]
-)
-def test_dry_runs_refuse_unknown_variants(call, line):
-    sets = ["--set", "b=2"] if line.startswith("sweep --v") else []
-    code, _, err = call(*line.split(), *sets, "--dry-run")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "variants = 'lasy': is unknown; did you mean 'lazy'?" in err
-
-
-@pytest.mark.parametrize(
     ("line", "says"),
     [
         ("run --out file", "out = 'file': is a file, or below one; name a folder"),
@@ -355,15 +284,13 @@ def test_dry_runs_refuse_unknown_variants(call, line):
         ("reference-tree --master local[x]", "master = 'local[x]': is not a Spark master"),
     ],
 )
-def test_dry_runs_look_at_paths_and_the_master(call, tmp_path, monkeypatch, line, says):
+def test_dry_runs_look_at_paths_and_the_master(refused, tmp_path, monkeypatch, line, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "thesis.tex").touch()
     before = sorted(tmp_path.rglob("*"))
-    code, out, err = call(*line.split(), "--dry-run")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith(f"scribe-spark: error: {says}")
+    assert refused(*line.split(), "--dry-run").startswith(says)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -400,6 +327,8 @@ def test_dry_runs_take_what_is_there_or_elsewhere(call, tmp_path, monkeypatch):
         ("world --generator adjacent-failure --event-round 99", "event_round = 99: is not a round"),
         ("world --generator adjacent-failure --adjacent 9", "adjacent = 9: leaves none of 9 nodes"),
         ("world --groups 2 --generator root-failure --holders 9", "holders = 9: leaves none of 9"),
+        ("run --variants lasy", "variants = 'lasy': is unknown; did you mean 'lazy'?"),
+        ("sweep --set variants=plain,lasy", "variants = 'lasy': is unknown; did you mean 'lazy'?"),
         ("run --buckets 2", "buckets = 2: applies to worlds and to runs with rounds"),
         ("run --systems bayeux --overlay can", "systems = 'bayeux': contains bayeux, which needs"),
         ("run --members twice.csv", "members = 'twice.csv': group=1, node=0 occurs twice"),
@@ -411,7 +340,7 @@ def test_dry_runs_take_what_is_there_or_elsewhere(call, tmp_path, monkeypatch):
          "overlay = 'can': is not Pastry"),
     ],
 )  # fmt: skip
-def test_dry_runs_refuse_what_the_command_refuses(call, tmp_path, monkeypatch, line, says):
+def test_dry_runs_refuse_what_the_command_refuses(refused, tmp_path, monkeypatch, line, says):
     """The very check of the command, before it starts Spark."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "twice.csv").write_text("group,node\n1,0\n1,0\n")
@@ -420,14 +349,12 @@ def test_dry_runs_refuse_what_the_command_refuses(call, tmp_path, monkeypatch, l
     asked = [*line.split(), *nodes, "--out", "out"]
     if "--groups" not in asked and "--members" not in asked and asked[0] == "run":
         asked += ["--groups", "2"]
-    told = [call(*asked, *more) for more in (["--dry-run"], [])]
-    assert told[0] == told[1]
-    code, out, err = told[0]
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith(f"scribe-spark: error: {says}")
+    told = refused(*asked)
+    assert told.startswith(says)
+    assert refused(*asked, "--dry-run") == told
 
 
-def test_a_dry_run_tells_that_out_exists(call, tmp_path):
+def test_a_dry_run_tells_that_out_exists(call, refused, tmp_path):
     (tmp_path / "manifest.json").write_text('{"resolved": {}, "phases": []}')
     code, out, err = call("run", "--out", str(tmp_path), "--dry-run")
     assert (code, tomllib.loads(out)["out"]) == (0, str(tmp_path))
@@ -438,9 +365,8 @@ def test_a_dry_run_tells_that_out_exists(call, tmp_path):
     assert unreadable in call("run", "--out", str(tmp_path), "--resume", "--dry-run")[2]
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "mine.png").touch()
-    code, _, err = call("run", "--out", str(tmp_path), "--overwrite", "--dry-run")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "holds 'figures/mine.png', which scribe-spark did not write" in err
+    found = refused("run", "--out", tmp_path, "--overwrite", "--dry-run")
+    assert "holds 'figures/mine.png', which scribe-spark did not write" in found
 
 
 def test_dry_run_of_a_sweep_reads_back(call, tmp_path):
@@ -556,35 +482,29 @@ def test_report(call, experiments):
     assert experiments == [("check report", "o"), ("report", "o"), ("stop",)]
 
 
-def test_an_error_of_a_run_stops_the_session(call, experiments, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (InputError("members", 7, "names no node"), 2, "error: members = 7: names no node\n"),
+        (KeyboardInterrupt(), 130, "interrupted; the same command with --resume continues after"),
+    ],
+)
+def test_an_error_of_a_run_is_one_line_and_stops_the_session(
+    call, experiments, monkeypatch, error, code, line
+):
     def fail(*_, **__):
-        raise InputError("members", 7, "names no node")
+        raise error
 
     monkeypatch.setattr(sys.modules["scribe_spark.experiments"], "run", fail)
-    assert call("run") == (2, "", "scribe-spark: error: members = 7: names no node\n")
+    found, _, err = call("run")
+    assert (found, err.count("\n")) == (code, 1)
+    assert err.startswith(f"scribe-spark: {line}")
     assert experiments[-1] == ("stop",)
 
 
-def test_interrupt_is_one_line_and_130(call, experiments, monkeypatch):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sys.modules["scribe_spark.experiments"], "run", interrupt)
-    code, _, err = call("run")
-    assert code == 130
-    assert err.count("\n") == 1
-    assert "--resume" in err
-    assert experiments[-1] == ("stop",)
-
-
-def test_no_java_is_one_line(call, experiments, monkeypatch):
+def test_no_java_is_one_line(refused, experiments, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    code, _, err = call("run")
-    assert code == 2
-    assert err.startswith(
-        "scribe-spark: error: JAVA_HOME = '/nowhere': cannot be run (No such file"
-    )
-    assert err.count("\n") == 1
+    assert refused("run").startswith("JAVA_HOME = '/nowhere': cannot be run (No such file")
 
 
 def submit(command: str, monkeypatch, *flags: str) -> int:
@@ -637,12 +557,10 @@ def test_topology_of_a_line(call, tmp_path):
     assert "mean route delay     13.33 ms" in text
 
 
-def test_topology_overwrites_nothing(call, tmp_path):
+def test_topology_overwrites_nothing(refused, tmp_path):
     (tmp_path / "links").mkdir()
     (tmp_path / "routers").mkdir()
-    code, _, err = call("topology", *SMALL, "--out", str(tmp_path))
-    assert code == 2
-    assert "already holds routers" in err
+    assert "already holds routers" in refused("topology", *SMALL, "--out", tmp_path)
 
 
 def test_ctrl_c_in_a_shell(tmp_path):

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from configparser import ConfigParser
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,7 @@ def test_without_spark_a_run_says_what_to_install(tmp_path):
 
 def test_the_version(call):
     assert call("--version") == (0, f"scribe-spark {__version__}\n", "")
+    assert __version__ == version("scribe_spark")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -110,10 +112,8 @@ def test_scripts_of_completion(call, shell):
     assert f"_SCRIBE_SPARK_COMPLETE={shell}_complete" in told
 
 
-def test_an_unknown_shell(call):
-    code, _, err = call("completion", "nushell")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "give one of bash, zsh, fish" in err
+def test_an_unknown_shell(refused):
+    assert "give one of bash, zsh, fish" in refused("completion", "nushell")
 
 
 #: What has been typed -> what may come next.

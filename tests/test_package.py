@@ -6,7 +6,6 @@ import ast
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -56,10 +55,6 @@ def test_session_is_the_function_and_its_module(spark):
 def test_a_wrong_name_is_told():
     with pytest.raises(AttributeError, match="no attribute 'Simulator'"):
         _ = scribe_spark.Simulator
-
-
-def test_version():
-    assert scribe_spark.__version__ == version("scribe_spark")
 
 
 @pytest.mark.parametrize("statement", ["import scribe_spark", "from scribe_spark import RunConfig"])
