@@ -258,31 +258,18 @@ def _received(chunk: Any) -> pa.Buffer:
     return pa.py_buffer(b"") if values is None else values.slice(column.offset, len(column))
 
 
-class _Gathered:
-    """Collects the slices of a received message; a single slice is not copied."""
-
-    def __init__(self, size: int) -> None:
-        self._left, self._buffer, self._view = size, pa.py_buffer(b""), None
-        self._size, self._at = size, 0
-
-    _view: memoryview | None
-
-    def add(self, piece: pa.Buffer) -> None:
-        if piece.size == self._size and piece.address % _ALIGNED == 0:
-            self._buffer, self._at = piece, piece.size
-            return
-        if self._view is None:
-            self._buffer = pa.allocate_buffer(self._size)
-            self._view = memoryview(self._buffer).cast("B")
-        self._view[self._at : self._at + piece.size] = memoryview(piece).cast("B")
-        self._at += piece.size
-
-    @property
-    def complete(self) -> bool:
-        return self._at == self._size
-
-    def buffer(self) -> pa.Buffer:
-        return self._buffer
+def _joined(first: pa.Buffer, size: int, read: Callable[[], pa.Buffer]) -> pa.Buffer:
+    """Join the slices of a message, of which `read` returns the next; copy no single slice."""
+    if first.size == size and first.address % _ALIGNED == 0:
+        return first
+    whole = pa.allocate_buffer(size)
+    view, at, piece = memoryview(whole).cast("B"), 0, first
+    while True:
+        view[at : at + piece.size] = memoryview(piece).cast("B")
+        at += piece.size
+        if at == size:
+            return whole
+        piece = read()
 
 
 class Flight(Exchange):
@@ -366,26 +353,19 @@ class Flight(Exchange):
     def _read(self, sender: int, reader: Any) -> Ended | None:
         """Read messages; return the sender's reason for its end, None if the stream breaks."""
         ended = None
-        while True:
-            try:
+        with suppress(StopIteration, *_BROKEN):
+            while True:
                 chunk = reader.read_chunk()
-            except (StopIteration, *_BROKEN):
-                return ended
-            swap, part, note = _HEAD.unpack(chunk.app_metadata)
-            gathered = _Gathered(max(part, 0) + note)
-            gathered.add(_received(chunk))
-            while not gathered.complete:
-                try:
-                    gathered.add(_received(reader.read_chunk()))
-                except (StopIteration, *_BROKEN):
-                    return None
-            whole = gathered.buffer()
-            text = whole.slice(max(part, 0)).to_pybytes()
-            if swap == _END:
-                ended = Ended.of_bytes(text)
-            else:
-                part_sent = None if part == _NO_PART else whole.slice(0, part)
-                self.inbox.put(sender, swap, part_sent, text)
+                swap, part, note = _HEAD.unpack(chunk.app_metadata)
+                size, first = max(part, 0), _received(chunk)
+                whole = _joined(first, size + note, lambda: _received(reader.read_chunk()))
+                text = whole.slice(size).to_pybytes()
+                if swap == _END:
+                    ended = Ended.of_bytes(text)
+                else:
+                    sent = None if part == _NO_PART else whole.slice(0, part)
+                    self.inbox.put(sender, swap, sent, text)
+        return ended
 
     # --- tasks that do not answer
 

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pyspark
 
-__all__ = ["SPARK_HOME", "fetch", "hadoop_version", "hdfs", "s3a"]
-
 SPARK_HOME = Path(pyspark.__file__).parent
 
 #: Seconds: the largest jar, that of the AWS SDK, has 640 MB.
@@ -41,13 +39,7 @@ def s3a() -> str:
 
 
 def fetch(coordinates: str, folder: Path) -> None:
-    """Fetch an artifact and what it needs; ``folder/jars`` has these jars alone afterwards.
-
-    Raises
-    ------
-    subprocess.CalledProcessError
-        It cannot be had; what Ivy says of that has been printed.
-    """
+    """Fetch an artifact and what it needs; ``folder/jars`` has these jars alone afterwards."""
     shutil.rmtree(folder / "jars", ignore_errors=True)
     subprocess.run(
         [

@@ -12,26 +12,13 @@ import pyarrow.parquet as pq
 
 from .storage import Storage
 
-__all__ = ["Outcome", "download", "outcome", "phases", "table_digest"]
-
 #: What only exists while something is being written.
 PASSING = (".tmp", "_temporary", ".writable", "lock", "unfinished", ".pending", "__magic")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run's folder.
-
-    Attributes
-    ----------
-    names : list of str
-        What is in the folder itself.
-    tables : dict of str to str
-        Rows and digest of each table.
-    metrics : list of dict
-    passing : list of str
-        Paths of files that should be gone by the end of a run.
-    """
+    """A run's folder: its names, its tables' digests, and files that should be gone by the end."""
 
     names: list[str]
     tables: dict[str, str]

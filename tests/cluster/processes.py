@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["Program", "environment", "running", "shell"]
-
 #: Seconds in which a server has to start.
 PATIENCE = 300
 
@@ -26,16 +24,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 class Program:
-    """A program in the background.
-
-    Parameters
-    ----------
-    command : list of str
-    log : Path
-        The file that gets what it prints.
-    cwd : Path
-    env : mapping
-    """
+    """A program in the background, which prints to a file."""
 
     def __init__(self, command: list[str], log: Path, cwd: Path, env: Mapping[str, str]) -> None:
         self.log = log
@@ -50,13 +39,7 @@ class Program:
         return self.log.read_text(errors="replace")
 
     def wait_for(self, pattern: str, patience: float = PATIENCE) -> re.Match[str]:
-        """Wait until it prints a line that matches; the match.
-
-        Raises
-        ------
-        AssertionError
-            It ended before, or took too long.
-        """
+        """Wait until it prints a line that matches; the match."""
         end = time.monotonic() + patience
         while True:
             ended = self.process.poll() is not None
@@ -88,13 +71,7 @@ def running(
 def shell(
     command: list[str], cwd: Path, env: Mapping[str, str], patience: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; its output, standard error included.
-
-    Raises
-    ------
-    AssertionError
-        It takes longer than `patience` seconds, in which case it is killed with all it started.
-    """
+    """Run a command to its end, or kill it with all it started; its output and standard error."""
     process = subprocess.Popen(
         command, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,

@@ -21,8 +21,6 @@ import psutil
 from .fetch import SPARK_HOME
 from .processes import Program, environment, running, shell
 
-__all__ = ["ROOT", "Cluster", "no_isolation", "standalone"]
-
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Seconds that a small run may take.
@@ -40,18 +38,7 @@ VENV, SEEN_VENV = Path(sys.prefix), Path("/tmp/worker/venv")
 
 @dataclass(frozen=True)
 class Cluster:
-    """A master that has its workers.
-
-    Attributes
-    ----------
-    master : str
-        Its URL.
-    driver : Path
-        The folder that drivers run in.
-    workers : tuple of Program
-    isolated : bool
-        Whether the workers share no disk with the driver.
-    """
+    """A master, with the folder of drivers and its workers, which may share no disk with it."""
 
     master: str
     driver: Path
@@ -131,13 +118,7 @@ def no_isolation() -> str:
 
 @contextmanager
 def standalone(folder: Path) -> Iterator[Cluster]:
-    """A master and its workers for the time of a ``with``; their folders are deleted after it.
-
-    Parameters
-    ----------
-    folder : Path
-        An existing folder to work in.
-    """
+    """A master and its workers for the time of a ``with``; their folders are deleted after it."""
     driver = folder / "driver"
     driver.mkdir()
     (driver / "secret.txt").write_text("only the driver can read this")

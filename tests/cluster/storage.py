@@ -7,43 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.java_gateway import launch_gateway
 
 from .fetch import s3a
 from .processes import running
 
-__all__ = ["Hdfs", "S3", "Storage", "hdfs_server", "s3_server"]
-
 #: Where the jars are (`fetch`).
 JARS = Path(__file__).resolve().parents[2] / ".cluster"
-
-
-class Storage(Protocol):
-    """What the tests want of a storage; paths have no slash in front."""
-
-    @property
-    def options(self) -> list[str]:
-        """What ``spark-submit`` needs to use it."""
-
-    def url(self, path: str) -> str:
-        """What Spark calls the path."""
-
-    def files(self, path: str) -> dict[str, str]:
-        """All below a folder, by path relative to it, and a text that changes with the content.
-
-        A folder that is empty, or has a marker of its own, ends in a slash.
-        """
-
-    def read(self, path: str) -> bytes:
-        """A file's content."""
-
-    def write(self, path: str, content: bytes) -> None:
-        """Make a file."""
-
-    def delete(self, path: str) -> None:
-        """Delete a file."""
 
 
 # ------------------------------------------------------------------------------------ HDFS
@@ -51,14 +23,11 @@ class Storage(Protocol):
 
 @dataclass(frozen=True)
 class Hdfs:
-    """HDFS, through the Hadoop client that comes with Spark.
+    """HDFS at an address, through the Hadoop client that comes with Spark (``org.apache.hadoop``).
 
-    Attributes
-    ----------
-    address : str
-        Its URL, without a path.
-    hadoop : object
-        The Java package ``org.apache.hadoop`` of a JVM.
+    Paths of a storage have no slash in front.  `files` returns all below a folder, by path
+    relative to it, with a text that changes with the content; a folder that is empty, or has a
+    marker of its own, ends in a slash.
     """
 
     address: str
@@ -141,13 +110,7 @@ UNFINISHED = "(unfinished upload)"
 
 @dataclass(frozen=True)
 class S3:
-    """A bucket, through AWS's own client.
-
-    Attributes
-    ----------
-    address : str
-        The server's URL.
-    """
+    """A bucket of the server at an address, through AWS's own client."""
 
     address: str
 
@@ -216,3 +179,6 @@ def s3_server(folder: Path) -> Iterator[S3]:
         storage = S3(address)
         storage.client.create_bucket(Bucket=BUCKET)
         yield storage
+
+
+Storage = Hdfs | S3
