@@ -246,7 +246,6 @@ def _counted_index(schema: pa.Schema) -> dict[str, tuple[int, int, int]]:
 
 @contextmanager
 def _refuse_broken(field: str, path: str) -> Iterator[None]:
-    """Turn the error of a reader into an error of one line."""
     try:
         yield
     except InputError:

@@ -101,7 +101,6 @@ class _Found:
 
     @property
     def cells(self) -> _Cells:
-        """Return the wanted columns of a batch of rows."""
         header, names = self.header, self.names
         if header is None:
             return lambda batch: pa.Table.from_batches([batch])
@@ -142,7 +141,6 @@ _TEXTS = tuple(
 
 
 def _joined(header: Header, lines: Iterable[pa.Scalar]) -> bytes:
-    """Return lines as a text with its header."""
     rows = [header.line, *(line.as_py() for line in lines)]
     return without_comments("\n".join(rows).encode())
 

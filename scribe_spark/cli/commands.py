@@ -92,7 +92,6 @@ def _perform(
 def _session(
     execution: Execution, *configs: RunConfig | WorldConfig
 ) -> AbstractContextManager[Any]:
-    """Return a context manager with a session for `configs`."""
     nodes = max([config.overlay.nodes for config in configs], default=1)
     worlds = bool(configs) and all(isinstance(config, WorldConfig) for config in configs)
     work = sum(config.estimated_work for config in configs)

@@ -172,7 +172,6 @@ def with_added(command: click.Command, name: str) -> click.Command:
 
 
 def _names(value: Any) -> list[str]:
-    """Return the modules that the key ``import`` of a file lists."""
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InputError(_IMPORT, value, "must be a list of names of modules")

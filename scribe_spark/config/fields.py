@@ -71,7 +71,6 @@ def fields_of(model: type[Section], section: str) -> dict[str, FieldRecord]:
 
 
 def _kind(field: FieldInfo) -> Kind:
-    """Return the kind of a field from its annotation and the marks in it."""
     marks = tuple(field.metadata)
     return kind_of(Annotated[field.annotation, *marks] if marks else field.annotation)
 
@@ -81,7 +80,6 @@ _MOST = 2**31 - 1
 
 
 def _bounds(field: FieldInfo) -> str:
-    """Return the bounds of a number field; empty for other fields."""
     limits = {
         name: getattr(mark, name)
         for mark in field.metadata

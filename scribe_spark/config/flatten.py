@@ -90,7 +90,6 @@ def _of_section(
 
 
 def _home(flat: str, sections: Sections) -> str | None:
-    """Return the dotted name of the field with a flat name, from any section."""
     for section, model in sections.items():
         for name, its_flat in model.flat_names().items():
             if its_flat == flat:

@@ -171,7 +171,6 @@ _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 def _refusal(
     error: ValidationError, fields: Mapping[str, FieldInfo], flat: Mapping[str, str]
 ) -> InputError:
-    """Return the InputError for the first error of a model."""
     first = error.errors(include_url=False)[0]
     context = first.get("ctx", {})
     if isinstance(context.get("error"), InputError):

@@ -188,7 +188,6 @@ class TopologyConfig(Section):
         return InputError(name, getattr(self, name), remedy)
 
     def _pairs(self) -> int:
-        """Return the number of pairs of routers within domains of mean size."""
         transit = self.transit_domains * self.transit_size
         stubs = transit * self.stubs_per_transit
         of_transit = self.transit_domains * self.transit_size * (self.transit_size - 1) // 2

@@ -65,7 +65,6 @@ class LiveTreesConfig(Section):
     @field_validator("systems")
     @classmethod
     def _systems_in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return each system once, in alphabetical order."""
         return tuple(sorted({*names}))
 
     @field_validator("variants")

@@ -105,7 +105,6 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _numbers(cells: pa.Array) -> pa.Array:
-    """Return finite numbers."""
     if _is_text(cells.type):
         texts = _trimmed(cells)
         texts = _where(texts, pc.match_substring_regex(texts, _NUMBER))

@@ -47,7 +47,6 @@ def hash_rows(columns: Sequence[pa.Array]) -> np.ndarray:
 
 
 def _hash_columns(columns: Sequence[pa.Array]) -> np.ndarray:
-    """Return the ``xxhash64`` of each row."""
     hashed = np.full(len(columns[0]), SEED, dtype=np.uint64)
     for start in range(0, len(hashed), _ROWS_AT_ONCE):
         some = hashed[start : start + _ROWS_AT_ONCE]

@@ -126,7 +126,6 @@ class _RefuseStrangers(fl.ServerMiddlewareFactory):
         self._token = token.encode()
 
     def start_call(self, info: Any, headers: Mapping[str, Sequence[str | bytes]]) -> None:
-        """Check the token of a call before the call is handled."""
         given = headers.get(_TOKEN, [""])[0]
         text = given.encode() if isinstance(given, str) else given
         if not hmac.compare_digest(text, self._token):
@@ -160,7 +159,6 @@ class _Stream:
         list(self._client.do_action(fl.Action(_ALIVE, b""), options))
 
     def in_thread(self, work: Callable[[], None]) -> None:
-        """Run a function in the stream's thread."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, daemon=True, name="exchange")
             self._thread.start()
@@ -218,7 +216,6 @@ _abandoned: list[_Stream] = []
 def _message(
     swap: int, part: Sequence[Buffer] | None, note: bytes
 ) -> tuple[bytes, list[pa.RecordBatch]]:
-    """Return the head and the batches of a message."""
     pieces = [pa.py_buffer(piece) for piece in part or ()]
     size = _NO_PART if part is None else sum(piece.size for piece in pieces)
     head = _HEAD.pack(swap, size, len(note))
@@ -252,7 +249,6 @@ def _batch(piece: pa.Buffer) -> pa.RecordBatch:
 
 
 def _received(chunk: Any) -> pa.Buffer:
-    """Return the bytes of a received batch without a copy."""
     column = chunk.data.column(0)
     values = column.buffers()[1]
     return pa.py_buffer(b"") if values is None else values.slice(column.offset, len(column))

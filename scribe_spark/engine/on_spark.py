@@ -316,7 +316,6 @@ class BucketTables:
             release(before)
 
     def _discard(self, made: _Made) -> None:
-        """Free computed rows that are not accepted."""
         _delete(made.files - self._files - self._borrowed)
         release(made.rows)
 
@@ -342,7 +341,6 @@ class _Made:
 
     @classmethod
     def of(cls, frame: DataFrame) -> _Made:
-        """Compute lazy rows and their statistics."""
         return cls.read(*materialise_and_read(frame, _seen()))
 
     @classmethod
@@ -372,7 +370,6 @@ def _delete(files: Iterable[str]) -> None:
 
 
 def _count_rows(listed: pa.Table) -> Counter[str]:
-    """Return the number of rows of each table, summed over buckets."""
     held: Counter[str] = Counter()
     for row in listed.select(["table", "name", "rows"]).to_pylist():
         if row["table"]:
@@ -411,7 +408,6 @@ def _play(
 
 
 def _tables_of(rows: Iterable[Row]) -> dict[str, Row]:
-    """Return the rows of tables by name."""
     return {row.name: row for row in rows if row.table}
 
 
@@ -421,7 +417,6 @@ def _readable(held: Mapping[str, Row]) -> Tables:
 
 
 def _inbox_of(rows: Iterable[Row]) -> Inbox:
-    """Return the messages in some rows, by kind."""
     return merge_inbox((row.sender, row.name, row.read()) for row in rows if not row.table)
 
 

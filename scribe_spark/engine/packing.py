@@ -94,7 +94,6 @@ class Packed(Columns):
 
 
 def _size(described: Mapping[str, Any]) -> int:
-    """Return the size of a stored column in bytes."""
     rows = described["stored"] * math.prod(described["shape"][1:])
     return rows * np.dtype(described["type"]).itemsize
 

@@ -114,7 +114,6 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield batches that are joined to row groups."""
     waiting, rows = list[pa.RecordBatch](), 0
     for batch in batches:
         waiting.append(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
@@ -131,7 +130,6 @@ def _name(partition: int) -> str:
 
 
 def _format(schema: pa.Schema) -> dict[str, Any]:
-    """Return the options of pyarrow's writer."""
     packed = [field.name for field in schema if pa.types.is_integer(field.type)]
     return {
         "compression": "snappy",

@@ -146,13 +146,11 @@ def delete_checkpoints(spark: SparkSession) -> None:
 
 
 def _delete(spark: SparkSession, location: str) -> None:
-    """Delete a checkpoint of a classic session."""
     path: Any = getattr(spark._jvm, "org.apache.hadoop.fs.Path")(location)
     path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
 
 
 def _delete_files(spark: SparkSession, url: str) -> None:
-    """Delete tables that a server has written."""
     with suppress(OSError):  # it may be gone; otherwise the user can delete it
         files = open_files(spark, url)
         try:

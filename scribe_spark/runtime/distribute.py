@@ -133,11 +133,9 @@ class _SharedFile:
 
     @property
     def value(self) -> Any:
-        """The value."""
         return _unpickled(self.name)
 
     def destroy(self) -> None:
-        """Free the value; it cannot be read any more."""
         discard_arrays(self.name)
 
 

@@ -112,12 +112,10 @@ def is_store(url: str) -> bool:
 
 
 def _beside(location: str) -> str:
-    """Return a new location in the same folder."""
     return f"{location.rpartition('/')[0]}/{temporary_name()}"
 
 
 def _crc32(stream: Any) -> int:
-    """Return the CRC-32 of the rest of a binary stream."""
     crc = 0
     while chunk := stream.read(_CHUNK):
         crc = zlib.crc32(chunk, crc)
@@ -307,7 +305,6 @@ _CLASSES: dict[str, type[OSError]] = {
 
 @contextmanager
 def _java_errors() -> Iterator[None]:
-    """Turn Java's exceptions into OSErrors of one line."""
     try:
         yield
     except Exception as error:
@@ -402,7 +399,6 @@ def _arrow_status(url: str, info: fs.FileInfo) -> FileStatus:
 
 @contextmanager
 def _arrow_errors() -> Iterator[None]:
-    """Turn pyarrow's errors into OSErrors of one line."""
     try:
         yield
     except FileNotFoundError:

@@ -212,7 +212,6 @@ def end_processes() -> None:
 
 
 def _processes() -> set[psutil.Process]:
-    """Return all processes below this one."""
     import psutil
 
     with suppress(psutil.Error):

@@ -58,7 +58,6 @@ def reach_remote(remote: str, patience: float = PATIENCE) -> None:
 
 
 def _address(remote: str) -> tuple[str, int]:
-    """Return the host and the port of a server."""
     found = _URL.fullmatch(remote)
     if found is None:
         raise InputError("remote", remote, f"is not a Spark Connect server; {_REMEDY}")

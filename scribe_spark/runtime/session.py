@@ -187,14 +187,12 @@ def _connect(execution: Execution, nodes: int, estimated_work: int, worlds: bool
 
 
 def _client(url: str) -> SparkSession:
-    """Start a session of the server at a URL."""
     spark = SparkSession.builder.remote(url).appName(_NAME).getOrCreate()
     atexit.register(_close_client, spark)
     return spark
 
 
 def _own_session(master: str, settings: dict[str, str]) -> SparkSession:
-    """Start a server, and a session of it."""
     from pyspark.sql.connect.client.retries import DefaultPolicy  # imported here, as it needs grpc
 
     server = start_server(master, settings)

@@ -227,12 +227,10 @@ class Connected:
 
     @cached_property
     def _refuses_checkpoints(self) -> str | None:
-        """The reason why there are no checkpoints; None if there are."""
         return _refusal(lambda: self._spark.range(1).localCheckpoint())
 
     @cached_property
     def _refuses_caching(self) -> str | None:
-        """The reason why tables cannot be cached; None if they can."""
         return _refusal(lambda: self._spark.range(1).persist().unpersist())
 
     # --- tables that stay

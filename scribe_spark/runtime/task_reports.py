@@ -73,7 +73,6 @@ class _Receiver:
     raised: BaseException | None
 
     def stop(self) -> None:
-        """Accept no more reports."""
         with self._lock:
             self._stopped = True
         with suppress(OSError):  # closing it would not wake the thread that accepts

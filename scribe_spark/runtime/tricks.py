@@ -172,7 +172,6 @@ def check_tricks() -> None:
 
 @functools.lru_cache(maxsize=8)
 def _chosen(text: str) -> frozenset[str]:
-    """Return the tricks that a value of :data:`VARIABLE` chooses."""
     words = [word for word in (part.strip() for part in text.split(",")) if word]
     left_out = {word[1:] for word in words if word.startswith("-")}
     named = {word for word in words if not word.startswith("-")}
