@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import tomllib
 from collections.abc import Iterator
@@ -105,13 +104,15 @@ def cases(kind: type[Section]) -> Iterator[FieldRecord]:
     yield from fields.values()
 
 
-def bounds_of(kind: type[Section], field: FieldRecord) -> Iterator[Any]:
+def bounds_of(kind: type[Section], field: FieldRecord) -> dict[str, Any]:
     """The least and the greatest value that a field takes, if it is a number."""
     section = getattr(kind, "sections", {}).get(field.section, kind)
-    for mark in section.model_fields[field.name].metadata:
-        for bound in ("ge", "gt", "le", "lt"):
-            if hasattr(mark, bound):
-                yield getattr(mark, bound)
+    return {
+        bound: getattr(mark, bound)
+        for mark in section.model_fields[field.name].metadata
+        for bound in ("ge", "gt", "le", "lt")
+        if getattr(mark, bound, None) is not None
+    }
 
 
 KINDS = (RunConfig, WorldConfig, ReferenceTreeConfig, Paper, Execution)
@@ -124,7 +125,7 @@ KINDS = (RunConfig, WorldConfig, ReferenceTreeConfig, Paper, Execution)
 )  # fmt: skip
 def test_extreme_values(kind, field):
     taken = 0
-    for value in itertools.chain(bounds_of(kind, field), NUMBERS, OTHERS):
+    for value in [*bounds_of(kind, field).values(), *NUMBERS, *OTHERS]:
         try:
             config = made(kind, field, value)
             use(config, field)
@@ -141,11 +142,8 @@ def test_extreme_values(kind, field):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_number_has_a_least_and_a_greatest_value(kind):
-    sections = [kind, *getattr(kind, "sections", {}).values()]
-    for section in sections:
-        for name, field in fields_of(section, "own").items():
-            if field.kind.name not in ("int", "float") or field.kind.choices:
-                continue
-            bounds = {type(mark).__name__ for mark in section.model_fields[field.name].metadata}
-            assert bounds & {"Ge", "Gt"}, name
-            assert bounds & {"Le", "Lt"}, name
+    for field in cases(kind):
+        if field.kind.name in ("int", "float") and not field.kind.choices:
+            bounds = bounds_of(kind, field).keys()
+            assert bounds & {"ge", "gt"}, field.flat
+            assert bounds & {"le", "lt"}, field.flat

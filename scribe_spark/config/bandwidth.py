@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import model_validator
@@ -28,6 +29,11 @@ _OF_NUMBERS: UsedWhen = used_when(
 _OF_GOSSIPSUB: UsedWhen = used_when(
     lambda config: "gossipsub" in config.trees.systems, "gossipsub in --systems"
 )
+
+
+def _parsed(name: str, parse: Callable[[object], int]) -> Any:
+    """Return the property of a setting in base units; 0 if the setting is None."""
+    return property(lambda section: parse(value) if (value := getattr(section, name)) else 0)
 
 
 class LinksConfig(Section):
@@ -81,35 +87,17 @@ class LinksConfig(Section):
         given = ((name, getattr(self, name)) for name in names)
         return next((one for one in given if one[1]), (names[0], None))
 
-    @property
-    def size(self) -> int:
-        """The size of a publication in bytes; 0 without a size."""
-        return 0 if self.message_size is None else units.parse_size(self.message_size)
-
-    @property
-    def up(self) -> int:
-        """The rate at which a node sends, in bits per second; 0 means no limit."""
-        return 0 if self.uplink is None else units.parse_rate(self.uplink)
-
-    @property
-    def down(self) -> int:
-        """The rate at which a node receives, in bits per second; 0 means no limit."""
-        return 0 if self.downlink is None else units.parse_rate(self.downlink)
-
-    @property
-    def validation_us(self) -> int:
-        """The setting `validation` in microseconds."""
-        return units.parse_time(self.validation)
+    # in bytes, bits per second and microseconds; 0 without the setting
+    size = _parsed("message_size", units.parse_size)
+    up = _parsed("uplink", units.parse_rate)
+    down = _parsed("downlink", units.parse_rate)
+    validation_us = _parsed("validation", units.parse_time)
+    control_bytes = _parsed("control_size", units.parse_size)
 
     @property
     def idontwant_bytes(self) -> int:
         """The least size of publications that nodes announce by IDONTWANT; 0 without sizes."""
         return units.parse_size(self.idontwant_size) if self.has_sizes else 0
-
-    @property
-    def control_bytes(self) -> int:
-        """The assumed size of a control message whose protocol defines none, in bytes."""
-        return units.parse_size(self.control_size)
 
     def in_words(self) -> str:
         """Return a description of sizes and shared links for reports."""
@@ -164,10 +152,7 @@ class BandwidthConfig(LinksConfig):
         """True if a group may have several publications."""
         return self.schedule is not None or self.publications is not None
 
-    @property
-    def interval_us(self) -> int:
-        """The time between two publications of a group, in microseconds."""
-        return units.parse_time(self.interval)
+    interval_us = _parsed("interval", units.parse_time)
 
     def refuse_slow_schedule(self, rate: int, given: Any, scheduled: int) -> None:
         """Refuse a rate at which the largest publication of a schedule (bytes) takes too long."""
