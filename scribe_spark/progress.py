@@ -24,9 +24,11 @@ class Progress(Protocol):
 
     def round(self, loop: str, number: int, messages: int, seconds: float) -> None:
         """Report a round of a loop, the `messages` that are on their way, and its `seconds`."""
+        return
 
     def note(self, text: str) -> None:
         """Report a line of text."""
+        return
 
 
 class Silent(Progress):
