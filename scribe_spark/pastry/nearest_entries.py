@@ -26,7 +26,7 @@ _PAIRS = 2**21  # pairs of nodes compared at once
 
 def nearest_entries(
     ring: Ring, first_row: int, kernel: Kernel, b: int, begins: Sequence[int] | np.ndarray = ()
-) -> list[np.ndarray]:
+) -> np.ndarray:
     """Return rows of the routing tables of nodes that share the first `first_row` digits.
 
     Parameters
@@ -41,14 +41,47 @@ def nearest_entries(
 
     Returns
     -------
-    list of ndarray of int32, shape (n, 2**b)
+    ndarray of int32, shape (rows, n, 2**b)
         Rows `first_row`, `first_row` + 1, ... up to the last row with an entry: positions in
         `ring`, -1 for empty cells.
     """
-    n = len(ring)
+    shared = shared_with_next(ring, b, begins)
+    rows = max(0, int(shared.max(initial=-1)) + 1 - first_row)
+    cells = np.full((len(ring), rows, 2**b), -1, dtype=np.int32)
+    fill_entries(ring, first_row, kernel, shared, cells)
+    return cells.transpose(1, 0, 2)
+
+
+def shared_with_next(ring: Ring, b: int, begins: Sequence[int] | np.ndarray = ()) -> np.ndarray:
+    """Return the number of first digits that each node shares with the next one: int, (n - 1,).
+
+    The number is -1 for the last node of a ring, if `ring` is several rings.
+    """
     shared = ids.shared_digits_np(ring.hi[1:], ring.lo[1:], ring.hi[:-1], ring.lo[:-1], b)
     shared[np.asarray(begins, dtype=np.int64) - 1] = -1
-    rows: list[np.ndarray] = []
+    return shared
+
+
+def fill_entries(
+    ring: Ring,
+    first_row: int,
+    kernel: Kernel,
+    shared: np.ndarray,
+    cells: np.ndarray,
+    first: int = 0,
+) -> None:
+    """Write the rows of :func:`nearest_entries` into empty tables.
+
+    Parameters
+    ----------
+    shared : ndarray of int, shape (n - 1,)
+        The result of :func:`shared_with_next`.
+    cells : ndarray of int32, shape (n, rows, 2**b)
+        The tables from row `first_row` on, with all entries -1; changed.
+    first : int
+        The position that is written for the first node of `ring`.
+    """
+    n, b = len(ring), cells.shape[2].bit_length() - 1
     own: list[np.ndarray] = []
     small: list[np.ndarray] = []
     for row in range(first_row, ids.BITS // b):
@@ -58,25 +91,26 @@ def nearest_entries(
         starts, sizes = starts[sizes > 1], sizes[sizes > 1]
         if not len(starts):
             break
-        cells = np.full((n, 2**b), -1, dtype=np.int32)
         digit = ids.digit_np(ring.hi, ring.lo, row, b)
         few = sizes <= kernel.all_pairs_limit
         small.append(np.stack([starts[few], sizes[few], np.full(few.sum(), row - first_row)]))
         for start, size in zip(starts[~few], sizes[~few], strict=True):
-            _compare_routers(ring, digit, slice(start, start + size), kernel, cells)
-        rows.append(cells)
+            members = slice(start, start + size)
+            _compare_routers(ring, digit, members, kernel, cells[members, row - first_row], first)
         own.append(digit)
     if small:
-        _compare_pairs(ring, own, np.concatenate(small, axis=1), kernel, rows)
-    while rows and not (rows[-1] >= 0).any():
-        rows.pop()
-    return rows
+        _compare_pairs(ring, own, np.concatenate(small, axis=1), kernel, cells, first)
 
 
 def _compare_pairs(
-    ring: Ring, own: list[np.ndarray], classes: np.ndarray, kernel: Kernel, rows: list[np.ndarray]
+    ring: Ring,
+    own: list[np.ndarray],
+    classes: np.ndarray,
+    kernel: Kernel,
+    cells: np.ndarray,
+    first: int,
 ) -> None:
-    """Fill `rows` for many small classes: compare every pair of nodes in a class.
+    """Fill `cells` for many small classes: compare every pair of nodes in a class.
 
     `classes` has the starts, sizes and rows of classes.  They are processed by start, so that a
     router's delays are requested once or twice, not once for each row.
@@ -84,7 +118,7 @@ def _compare_pairs(
     starts, sizes, depths = classes[:, np.argsort(classes[0], kind="stable")]
     if not len(starts):
         return
-    digits, tables = np.stack(own, axis=1), np.stack(rows, axis=1)
+    digits = np.stack(own, axis=1)
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes * sizes) // _PAIRS)) + 1
     blocks = (np.split(part, cuts) for part in (starts, sizes, depths))
     for start, size, depth in zip(*blocks, strict=True):
@@ -101,25 +135,21 @@ def _compare_pairs(
         delay = kernel.delays(ring.router[i], ring.router[j])
         heads = run_starts(i, row, digit)
         best = np.minimum.reduceat(delay << 31 | j, heads) & (2**31 - 1)
-        tables[i[heads], row[heads], digit[heads]] = best
-    for row, cells in enumerate(rows):
-        cells[:] = tables[:, row]
+        cells[i[heads], row[heads], digit[heads]] = first + best
 
 
 def _compare_routers(
-    ring: Ring, own: np.ndarray, members: slice, kernel: Kernel, cells: np.ndarray
+    ring: Ring, own: np.ndarray, members: slice, kernel: Kernel, cells: np.ndarray, first: int
 ) -> None:
-    """Fill `cells` for one large class: nodes on the same router share their entries."""
+    """Fill the row `cells` of one large class: nodes on the same router share their entries."""
     router, digit = ring.router[members], own[members]
     queries, back = np.unique(router, return_inverse=True)
     # within a digit only the smallest nodeId of each router can be an entry
-    _, first = np.unique(digit * (ring.router.max() + 1) + router, return_index=True)
-    first.sort()
-    heads = np.flatnonzero(np.r_[True, np.diff(digit[first]) != 0])
-    found = kernel.nearest(queries, router[first], heads)
-    columns = digit[first[heads]]
+    _, index = np.unique(digit * (ring.router.max() + 1) + router, return_index=True)
+    index.sort()
+    heads = np.flatnonzero(np.r_[True, np.diff(digit[index]) != 0])
+    found = kernel.nearest(queries, router[index], heads)
     block = np.full((len(queries), cells.shape[1]), -1, dtype=np.int32)
-    block[:, columns] = members.start + first[found]
-    entries = block[back]
-    entries[np.arange(len(back)), digit] = -1
-    cells[members] = entries
+    block[:, digit[index[heads]]] = first + members.start + index[found]
+    cells[:] = block[back]
+    cells[np.arange(len(back)), digit] = -1

@@ -23,7 +23,7 @@ from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, pack_rows
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.leaf_set_order import ring_leaves
-from scribe_spark.pastry.nearest_entries import nearest_entries
+from scribe_spark.pastry.nearest_entries import fill_entries, shared_with_next
 from scribe_spark.pastry.prefix_summaries import (
     BUCKET_SUMMARY,
     Summaries,
@@ -169,24 +169,16 @@ def known_of_prefixes(
     prefixes : list of (int, int, int)
         The items of :func:`prefixes`.
     """
-    parts = [_cells(ring, *prefix, summaries, kernel, b) for prefix in prefixes]
-    rows = max([1, *(part.shape[1] for part in parts)])
     first, last = (prefixes[0][1], prefixes[-1][2]) if prefixes else (0, 0)
+    shared = shared_with_next(ring.take(slice(first, last)), b)
+    rows = max(summaries.digits, int(shared.max(initial=0)) + 1)
     cells = np.full((last - first, rows, 2**b), NONE, dtype=np.int32)
-    for (_, start, stop), part in zip(prefixes, parts, strict=True):
-        cells[start - first : stop - first, : part.shape[1]] = part
+    for prefix, start, stop in prefixes:
+        part, own = ring.take(slice(start, stop)), cells[start - first : stop - first]
+        here, back = np.unique(part.router, return_inverse=True)
+        for row in range(summaries.digits):
+            own[:, row] = summaries.siblings(prefix, row, here)[:, back].T
+        within = shared[start - first : stop - first - 1]
+        fill_entries(part, summaries.digits, kernel, within, own[:, summaries.digits :], start)
     leaves = ring_leaves(np.arange(first, last), leaf_set // 2, len(ring))
     return States(ring, np.arange(first, last), leaves, cells)
-
-
-def _cells(
-    ring: Ring, prefix: int, first: int, last: int, summaries: Summaries, kernel: Kernel, b: int
-) -> np.ndarray:
-    """Return routing tables of the nodes of a prefix: positions, int32, shape (n, rows, 2**b)."""
-    part = ring.take(slice(first, last))
-    here, back = np.unique(part.router, return_inverse=True)
-    shared = [summaries.siblings(prefix, row, here) for row in range(summaries.digits)]
-    upper = [row[:, back].T for row in shared]
-    deeper = nearest_entries(part, summaries.digits, kernel, b)
-    lower = [np.where(row >= 0, row + np.int32(first), np.int32(NONE)) for row in deeper]
-    return np.stack([*upper, *lower], axis=1)
