@@ -8,43 +8,40 @@ there is one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted
-from scribe_spark.errors import InputError
+from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, whole_numbers
 from scribe_spark.worlds.access import MAY_JOIN
-from scribe_spark.worlds.churn import MOST_EVENTS
-from scribe_spark.worlds.groups import WorldGroups
-from scribe_spark.worlds.lifetime_distributions import Lifetimes
-from scribe_spark.worlds.rows import JOIN, QUIT, EventRows
+from scribe_spark.worlds.churn import Weibull, refuse_many_events
+from scribe_spark.worlds.lengths import mean_rounds
+from scribe_spark.worlds.rows import JOIN, QUIT, EventRows, Extent
 from scribe_spark.worlds.setting import Setting
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import WorldConfig
 
 #: The number of random tries to fill a vacancy before all candidates are listed.
 _TRIES = 8
 
 
-def group_churn(setting: Setting, times: Lifetimes, seed: int) -> EventRows:
+def group_churn(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
     """Return the quits and joins of all rounds, for the members given by earlier events.
 
-    Parameters
-    ----------
-    times : Lifetimes
-        The distribution of the time that a member stays, in rounds.  A member quits in the round
-        that contains the end, or in the next round if it joined in that round.
+    Members stay for times with an exponential distribution.  A member quits in the round that
+    contains the end, or in the next round if it joined in that round.
 
     Raises
     ------
     InputError
         There are too many events.
     """
-    given = setting.memberships
-    expected = 2 * len(given.nodes) * setting.extent.rounds / times.mean
-    if expected > MOST_EVENTS:
-        remedy = f"makes about {expected:,.0f} events; must be at most {MOST_EVENTS:,}"
-        raise InputError("membership", times.mean, remedy)
-    churn = _Churn(setting, times, seed)
+    times = Weibull(mean_rounds(config, "membership"))
+    expected = 2 * len(setting.memberships) * extent.rounds / times.mean
+    refuse_many_events("membership", times.mean, expected)
+    churn = _Churn(setting, times, config.seed)
     for at, alive in enumerate(setting.lifetimes.by_round()):
         churn.play(at, alive)
     return EventRows.join(EventRows.none(), *churn.events)
@@ -66,14 +63,11 @@ class _Pairs(Rows):
 class _Churn:
     """The members after the rounds played so far, and the events of these rounds."""
 
-    def __init__(self, setting: Setting, times: Lifetimes, seed: int) -> None:
-        self._groups: WorldGroups = setting.known_groups
+    def __init__(self, setting: Setting, times: Weibull, seed: int) -> None:
+        self._groups, self._given = setting.known_groups, setting.memberships
         self._times, self._seed = times, seed
-        given = setting.memberships
-        self._given = given
-        self._given_places = np.searchsorted(self._groups.numbers, given.groups)
-        none = np.empty(0, dtype=np.int64)
-        self._members = _Pairs(none, none, np.empty(0))
+        self._given_places = np.searchsorted(self._groups.numbers, self._given.groups)
+        self._members = _Pairs(whole_numbers(), whole_numbers(), np.empty(0))
         self._wanted = np.zeros(len(self._groups.numbers), dtype=np.int64)
         listed = self._groups.access.listed(MAY_JOIN)
         self._is_listed = np.isin(self._groups.numbers, listed)
@@ -95,8 +89,9 @@ class _Churn:
         places, nodes = self._drawn(missing, np.flatnonzero(alive), distinct(taken), at)
         replacing = self._pairs(places, nodes, at)
         self._members = _Pairs.join(members, replacing)
-        self._add(at, QUIT, quits)
-        self._add(at, JOIN, replacing)
+        for event, pairs in ((QUIT, quits), (JOIN, replacing)):
+            numbers = self._groups.numbers[pairs.places]
+            self.events.append(EventRows.of_groups(at, pairs.nodes, event, numbers))
 
     def _pairs(self, places: np.ndarray, nodes: np.ndarray, at: int) -> _Pairs:
         """Return new members of a round; each stays for at least one round."""
@@ -104,22 +99,11 @@ class _Churn:
         uniform = (raw >> np.uint64(11)) * 2.0**-53
         return _Pairs(places, nodes, at + np.maximum(1.0, self._times.lifetimes(uniform)))
 
-    def _add(self, at: int, event: int, pairs: _Pairs) -> None:
-        numbers = self._groups.numbers[pairs.places]
-        self.events.append(EventRows.of_groups(at, pairs.nodes, event, numbers))
-
     def _drawn(
         self, missing: np.ndarray, live: np.ndarray, taken: np.ndarray, at: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the nodes that fill vacancies; return indices of groups, and nodes.
-
-        Parameters
-        ----------
-        missing : ndarray of int64, shape (G,)
-            The number of vacancies of each group.
-        live : ndarray of int64
-        taken : ndarray of int64
-            The sorted keys of pairs that are not allowed.
+        """Draw the nodes that fill the vacancies `missing` (G,); return indices of groups, and
+        nodes.  `taken` has the sorted keys of pairs that are not allowed.
         """
         found = [np.empty(0, dtype=np.int64)]
         numbers = self._groups.numbers

@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, without
 from scribe_spark.errors import InputError
+from scribe_spark.worlds.access import groups_are
 from scribe_spark.worlds.churn import MOST_EVENTS
-from scribe_spark.worlds.node_generators import refuse_no_round
-from scribe_spark.worlds.rows import ALIVE_AFTER, JOIN, QUIT, EventRows
+from scribe_spark.worlds.lengths import event_round
+from scribe_spark.worlds.rows import ALIVE_AFTER, JOIN, QUIT, EventRows, Extent
 from scribe_spark.worlds.setting import Setting
 
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import WorldConfig
 
-def group_crowd(
-    setting: Setting, at: int, group: int | None, count: int | None, seed: int
-) -> EventRows:
-    """Let randomly drawn non-members join one group in round `at`.
 
-    The draw ignores the access list; the group refuses nodes that are not on it.
+def group_crowd(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
+    """Let randomly drawn non-members join one group in the round of the event.
 
-    Parameters
-    ----------
-    group : int, optional
-        By default the smallest group at the start; of equal ones, the one with the largest number.
-    count : int, optional
-        By default all live nodes that are not members.
+    The draw ignores the access list; the group refuses nodes that are not on it.  By default the
+    group is the smallest one at the start (of equal ones, that with the largest number), and all
+    live nodes that are not members join.
 
     Raises
     ------
     InputError
         The round or group does not exist, or there are fewer nodes.
     """
-    extent, groups = setting.extent, setting.known_groups
-    refuse_no_round(at, extent)
+    groups, rows, at = setting.known_groups, setting.rows, event_round(config)
+    group, count = config.world.crowd_group, config.world.crowd
     if group is None:
         group = int(groups.numbers[groups.largest(extent.initial)[-1]])
-    if not groups.has(np.array([group])).all():
-        raise InputError("crowd_group", group, f"is not a group; {groups.named()}")
-    rows = setting.rows
+    if group not in groups.numbers:
+        raise InputError("crowd_group", group, f"is not a group; {groups_are(groups.numbers)}")
     tried = rows.take((rows.events == JOIN) & (rows.groups == group) & (rows.rounds <= at))
     _, life = setting.lifetimes.at(tried.nodes, tried.rounds)
     still = life == setting.lifetimes.at(tried.nodes, at)[1]
@@ -50,7 +48,7 @@ def group_crowd(
             f"{at}; give less, or another crowd_group"
         )
         raise InputError("crowd", count, remedy)
-    drawn = others[draws.distinct_below(len(others), count, seed, "group crowd", group)]
+    drawn = others[draws.distinct_below(len(others), count, config.seed, "group crowd", group)]
     return EventRows.of_groups(at, drawn, JOIN, group)
 
 
@@ -66,7 +64,7 @@ def joined_again(setting: Setting) -> EventRows:
         There are too many events.
     """
     rows, groups, extent = setting.rows, setting.known_groups, setting.extent
-    of_start, nodes = groups.members.pairs
+    of_start, nodes = groups.members
     at_start = EventRows.of_groups(0, nodes, JOIN, of_start)
     later = rows.take((rows.events == JOIN) & (rows.rounds > 0))
     joins = EventRows.join(at_start, later)

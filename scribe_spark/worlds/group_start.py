@@ -5,6 +5,8 @@ A world has no other start than its events; these follow the node events of roun
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from scribe_spark import draws
@@ -15,89 +17,49 @@ from scribe_spark.worlds.lifetimes import Lifetimes
 from scribe_spark.worlds.rows import CREATE, JOIN, EventRows, Extent
 
 
+@dataclass(frozen=True)
 class GroupStart:
     """The groups of a world, which are created and joined in round 0.
 
-    Parameters
-    ----------
-    groups : WorldGroups
-    extent : Extent
-    seed : int
-        The seed of random draws.
-    path : str, optional
-        The path of the access lists, for error messages.
+    `path` is the path of the access lists, for error messages.
     """
 
-    def __init__(
-        self, groups: WorldGroups, extent: Extent, seed: int, path: str | None = None
-    ) -> None:
-        self.groups = groups
-        self._extent, self._seed, self._path = extent, seed, path
+    groups: WorldGroups
+    extent: Extent
+    seed: int
+    path: str | None = None
 
     def rows(self, of_nodes: EventRows) -> EventRows:
-        """Return the creations and joins of round 0.
+        """Return the creations and joins of round 0, given its node events.
 
-        Parameters
-        ----------
-        of_nodes : EventRows
-            The node events of round 0, and any other events.
-
-        Raises
-        ------
-        InputError
-            No live node may create some group.
+        Members at the start join if they are alive after the node events.
         """
-        lifetimes = Lifetimes(of_nodes, self._extent)
-        creates = _creates(self.groups, lifetimes, self._extent, self._seed, self._path)
-        return EventRows.join(creates, _joins(self.groups, lifetimes))
+        lifetimes = Lifetimes(of_nodes, self.extent)
+        of_start, nodes = self.groups.members
+        alive, _ = lifetimes.at(nodes, 0)
+        joins = EventRows.of_groups(0, nodes[alive], JOIN, of_start[alive])
+        return EventRows.join(self._creates(lifetimes), joins)
 
+    def _creates(self, lifetimes: Lifetimes) -> EventRows:
+        """Create every group by the node that a run would draw, whose name is in the groupId.
 
-def _joins(groups: WorldGroups, lifetimes: Lifetimes) -> EventRows:
-    """Let the members at the start join in round 0, if they are alive after its node events."""
-    of_start, nodes = groups.members.pairs
-    alive, _ = lifetimes.at(nodes, 0)
-    return EventRows.of_groups(0, nodes[alive], JOIN, of_start[alive])
-
-
-def _creates(
-    groups: WorldGroups, lifetimes: Lifetimes, extent: Extent, seed: int, path: str | None
-) -> EventRows:
-    """Create every group in round 0, by the same node that a run would draw.
-
-    If that node is dead after the events of the round, or the access list refuses it, another node
-    is drawn.
-
-    Parameters
-    ----------
-    path : str, optional
-        The path of the access lists, for error messages.
-
-    Raises
-    ------
-    InputError
-        No live node may create some group.
-    """
-    creators = _creators(groups.numbers, extent.initial, seed)
-    alive, _ = lifetimes.at(creators, 0)
-    may = groups.access.permits(MAY_CREATE, groups.numbers, creators)
-    live = lifetimes.live(0)
-    if not len(live):
-        return EventRows.of_groups(0, creators, CREATE, groups.numbers)  # refused later
-    listed = groups.access.listed(MAY_CREATE)
-    for place in np.flatnonzero(~(alive & may)):
-        group = groups.numbers[place]
-        among = live
-        if group in listed:
-            among = np.intersect1d(live, groups.access.permitted(MAY_CREATE, group))
-        if not len(among):
-            remedy = f"allows no node that is alive in round 0 to create group {group}"
-            raise InputError("access", path, remedy)
-        drawn = draws.bits_np(seed, "creator instead", groups.numbers[place : place + 1])
-        creators[place] = among[int(drawn[0] % np.uint64(len(among)))]
-    return EventRows.of_groups(0, creators, CREATE, groups.numbers)
-
-
-def _creators(numbers: np.ndarray, initial: int, seed: int) -> np.ndarray:
-    """Return the creators whose names are in the groupIds (see `scribe.groups.make_groups`)."""
-    signed = draws.bits_np(seed, "creator", numbers).view(np.int64)
-    return np.mod(signed, initial)
+        If that node is dead after the events of the round, or the access list refuses it, another
+        node is drawn (see `scribe.groups.make_groups` for the first draw).
+        """
+        numbers, access = self.groups.numbers, self.groups.access
+        signed = draws.bits_np(self.seed, "creator", numbers).view(np.int64)
+        creators = np.mod(signed, self.extent.initial)
+        alive, _ = lifetimes.at(creators, 0)
+        may, live = access.permits(MAY_CREATE, numbers, creators), lifetimes.live(0)
+        listed = access.listed(MAY_CREATE)
+        # a round after which no node is alive is refused later
+        for place in np.flatnonzero(~(alive & may) & (len(live) > 0)):
+            group, among = numbers[place], live
+            if group in listed:
+                among = np.intersect1d(live, access.permitted(MAY_CREATE, group))
+            if not len(among):
+                remedy = f"allows no node that is alive in round 0 to create group {group}"
+                raise InputError("access", self.path, remedy)
+            drawn = draws.bits_np(self.seed, "creator instead", numbers[place : place + 1])
+            creators[place] = among[int(drawn[0] % np.uint64(len(among)))]
+        return EventRows.of_groups(0, creators, CREATE, numbers)

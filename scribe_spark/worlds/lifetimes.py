@@ -11,30 +11,19 @@ from scribe_spark.worlds.rows import ALIVE_AFTER, EventRows, Extent
 
 
 class Lifetimes:
-    """The lifetimes of all nodes, from possible events.
-
-    Parameters
-    ----------
-    rows : EventRows
-        Group events are ignored.
-    extent : Extent
-    """
+    """The lifetimes of all nodes, from possible events; group events are ignored."""
 
     def __init__(self, rows: EventRows, extent: Extent) -> None:
         rows = rows.take(rows.of_node)
         self._extent = extent
-        self._key = rows.nodes * np.int64(extent.rounds) + rows.rounds
-        order = np.argsort(self._key, kind="stable")
-        self._key, self._rows = self._key[order], rows.take(order)
+        key = self._keys(rows.nodes, rows.rounds)
+        order = np.argsort(key, kind="stable")
+        self._key, self._rows = key[order], rows.take(order)
 
     def at(self, nodes: np.ndarray, rounds: np.ndarray | int) -> tuple[np.ndarray, np.ndarray]:
         """Return whether nodes are alive after the events of rounds, and in which life.
 
-        Returns
-        -------
-        tuple of ndarray
-            Arrays of bool and int64, shape of `nodes`.  Two results for a node have the same life
-            if the node has no event between them.
+        Two results for a node have the same life if the node has no event between them.
         """
         after = np.searchsorted(self._key, self._keys(nodes, rounds), side="right")
         has_row = self._is_of(after - 1, nodes)
@@ -45,10 +34,8 @@ class Lifetimes:
 
     def last_event(self, node: int, at: int) -> tuple[int, int] | None:
         """Return code and round of a node's last event up to a round; None if there is none."""
-        _, life = self.at(np.array([node]), at)
-        if life[0] < 0:
-            return None
-        return int(self._rows.events[life[0]]), int(self._rows.rounds[life[0]])
+        life = self.at(np.array([node]), at)[1][0]
+        return None if life < 0 else (int(self._rows.events[life]), int(self._rows.rounds[life]))
 
     def ends(self, nodes: np.ndarray, rounds: np.ndarray) -> np.ndarray:
         """Return the rounds in which nodes alive after `rounds` die: int64; R if they do not."""
@@ -60,10 +47,9 @@ class Lifetimes:
 
     def live(self, at: int) -> np.ndarray:
         """Return the nodes alive after the events of a round, ascending; round -1 is the start."""
-        everybody = np.arange(self._extent.nodes)
-        alive = everybody < self._extent.initial
+        alive = np.arange(self._extent.nodes) < self._extent.initial
         self._play(alive, self._rows.rounds <= at)
-        return everybody[alive]
+        return np.flatnonzero(alive)
 
     def untouched(self, at: int) -> np.ndarray:
         """Return the nodes that are alive before a round and have no event in it, ascending."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NO_GROUP, Rows
+from scribe_spark.core.arrays import NO_GROUP, Rows, whole_numbers
 
 #: The names of events in a table, node events first; the code of an event is its index here.
 EVENT_NAMES = ("arrive", "leave", "fail", "recover", "create", "join", "quit", "publish")
@@ -23,14 +23,8 @@ ALIVE_AFTER = np.array([True, False, False, True])
 class Extent:
     """The numbers of nodes and rounds that a table of events must fit.
 
-    Attributes
-    ----------
-    nodes : int
-        N, the number of nodes; they are numbered from 0.
-    rounds : int
-        R, the number of rounds; they are numbered from 0.
-    initial : int
-        Nodes 0 to `initial` - 1 are alive at the start; the others have not arrived yet.
+    Nodes and rounds are numbered from 0.  Nodes 0 to `initial` - 1 are alive at the start; the
+    others have not arrived yet.
     """
 
     nodes: int
@@ -62,17 +56,8 @@ class EventRows(Rows):
             object.__setattr__(self, "groups", none)
 
     @classmethod
-    def at_once(cls, at: int, nodes: np.ndarray, event: int) -> EventRows:
-        """Return one event for each node, in round `at`."""
-        return cls.of_groups(at, nodes, event, NO_GROUP)
-
-    @classmethod
     def of_groups(
-        cls,
-        rounds: np.ndarray | int,
-        nodes: np.ndarray,
-        event: int,
-        groups: np.ndarray | int,
+        cls, rounds: np.ndarray | int, nodes: np.ndarray, event: int, groups: np.ndarray | int
     ) -> EventRows:
         """Return one event for each node and its group; scalars are broadcast."""
         return cls(
@@ -83,9 +68,14 @@ class EventRows(Rows):
         )
 
     @classmethod
+    def at_once(cls, at: int, nodes: np.ndarray, event: int) -> EventRows:
+        """Return a node event for each node, in round `at`."""
+        return cls.of_groups(at, nodes, event, NO_GROUP)
+
+    @classmethod
     def none(cls) -> EventRows:
         """Return no rows."""
-        return cls.at_once(0, np.empty(0, dtype=np.int64), FAIL)
+        return cls.at_once(0, whole_numbers(), FAIL)
 
     @property
     def of_node(self) -> np.ndarray:
