@@ -74,17 +74,8 @@ def churn(extent: Extent, lifetimes: Weibull, replacement: int, seed: int) -> Ev
 
     Lifetimes are real numbers.  A node fails in the round that contains the end of its lifetime, or
     in the next round if it entered in that round.  Nodes that are alive at the start have a
-    remaining lifetime, so that in the first round as many fail as in any other.
-
-    Parameters
-    ----------
-    replacement : int
-        The event by which a failed node returns: `ARRIVE` or `RECOVER`.
-
-    Raises
-    ------
-    InputError
-        There are too many events, or in some round more nodes fail than wait.
+    remaining lifetime, so that in the first round as many fail as in any other.  A failed node
+    returns by the event `replacement`: `ARRIVE` or `RECOVER`.
     """
     expected = 2 * extent.initial * extent.rounds / lifetimes.mean
     refuse_many_events("lifetime", lifetimes.mean, expected)

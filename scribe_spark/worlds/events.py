@@ -21,8 +21,7 @@ from scribe_spark.errors import InputError, shown
 from scribe_spark.inputs import Kind, first_rows, is_local, read_table
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
 from scribe_spark.runtime.blocks import read_partition
-from scribe_spark.worlds.group_start import GroupStart
-from scribe_spark.worlds.groups import WorldGroups
+from scribe_spark.worlds.groups import GroupStart, WorldGroups
 from scribe_spark.worlds.legality import (
     Fault,
     first_bad_cell,
@@ -45,18 +44,7 @@ _OPTIONAL = ("group",)
 
 
 def check_events(path: str, extent: Extent, start: GroupStart | None = None) -> pd.DataFrame:
-    """Read and check a local table of events without Spark.
-
-    Parameters
-    ----------
-    start : GroupStart, optional
-        The start of a world's groups, whose events are added.
-
-    Raises
-    ------
-    InputError
-        See :func:`check_rows`; or a column or value is missing or has a wrong type.
-    """
+    """Read and check a local table of events without Spark; add those of the start of groups."""
     frame = read_table(path, "events", _COLUMNS, _OPTIONAL)
     rounds, nodes = (frame[name].to_numpy(np.int64) for name in ("round", "node"))
     names = frame["event"].to_numpy(dtype=object)
@@ -86,22 +74,10 @@ def check_rows(
 ) -> None:
     """Refuse impossible events, and events that leave no live node.
 
-    Parameters
-    ----------
-    field, value
-        The input that an error names, and its value.
-    names : ndarray of object, shape (E,), optional
-        The names of the events in the table.
-    groups : WorldGroups, optional
-        The groups of the world, if it has any.
-    starts : EventRows, optional
-        Further events of round 0: creations of groups, and joins.
-
-    Raises
-    ------
-    InputError
-        An event is unknown; a node, group or round does not exist; a node has two events in a
-        round; an event is impossible in the state of its node; no node is alive after some round.
+    An event is refused if it is unknown, if its node, group or round does not exist, or if it is
+    impossible in the state of its node.  `field` and `value` are the input that an error names;
+    `names` are the names of the events in the table; `starts` are further events of round 0
+    (creations of groups, and joins).
     """
     bad = first_bad_cell(rows, names, extent, None if groups is None else groups.numbers)
     if bad is not None:
@@ -161,13 +137,7 @@ def events_of_frame(events: pd.DataFrame) -> pa.Table:
 def read_events(
     spark: SparkSession, path: str, extent: Extent, start: GroupStart | None = None
 ) -> DataFrame:
-    """Read and check the user's events at `path`; add those of the start: `schemas.EVENTS`.
-
-    Raises
-    ------
-    InputError
-        See :func:`check_rows`; or a column or value is missing.
-    """
+    """Read and check the user's events at `path`; add those of the start: `schemas.EVENTS`."""
     if is_local(path):
         return events_table(spark, check_events(path, extent, start))
     given = read_remote(spark, path, "events", _COLUMNS, _OPTIONAL)

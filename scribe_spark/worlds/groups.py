@@ -1,4 +1,4 @@
-"""The groups of a world: members at the start, access lists and groupIds."""
+"""The groups of a world: members, access lists, groupIds, and the events of the start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark import schemas
+from scribe_spark import draws, schemas
 from scribe_spark.config import RunConfig
 from scribe_spark.core.arrays import distinct, whole_numbers
 from scribe_spark.errors import InputError
@@ -24,8 +24,8 @@ from scribe_spark.scribe.groups import (
     make_groups,
     read_members,
 )
-from scribe_spark.worlds.access import AccessLists, read_access
-from scribe_spark.worlds.rows import Extent
+from scribe_spark.worlds.access import MAY_CREATE, AccessLists, read_access
+from scribe_spark.worlds.rows import CREATE, JOIN, EventRows, Extent, Lifetimes
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
@@ -81,11 +81,6 @@ def world_groups(
     """Return the groups of a world, checked; None if it has none.
 
     Without a session, the result is None as well if a user's table is not on this machine.
-
-    Raises
-    ------
-    InputError
-        A member or a row of an access list is invalid, or a group is larger than the overlay.
     """
     scribe = config.scribe
     tables = [path for path in (scribe.members, scribe.access) if path is not None]
@@ -168,12 +163,7 @@ def group_keys(
     """Return the groupIds, as in runs: ``group, key_hi, key_lo, creator, ...``.
 
     A groupId is made of the names of the group and of the creator that is drawn for it; another
-    node may create the group in the end.
-
-    Parameters
-    ----------
-    nodes : DataFrame
-        `schemas.NODES`.
+    node may create the group in the end.  `nodes` is `schemas.NODES`.
     """
     spark = nodes.sparkSession
     frame = pd.DataFrame({"group": groups.numbers, "node": np.zeros(len(groups.numbers), "int64")})
@@ -183,3 +173,54 @@ def group_keys(
         nodes=extent.initial, members="given", group_ids=config.scribe.ids, seed=config.seed
     )
     return make_groups(numbered, nodes, run)
+
+
+# --- the start: a world has no other start than its events
+
+
+@dataclass(frozen=True)
+class GroupStart:
+    """The groups of a world, which are created and joined in round 0.
+
+    `path` is the path of the access lists, for error messages.
+    """
+
+    groups: WorldGroups
+    extent: Extent
+    seed: int
+    path: str | None = None
+
+    def rows(self, of_nodes: EventRows) -> EventRows:
+        """Return the creations and joins of round 0, given its node events.
+
+        Members at the start join if they are alive after the node events.
+        """
+        lifetimes = Lifetimes(of_nodes, self.extent)
+        of_start, nodes = self.groups.members
+        alive, _ = lifetimes.at(nodes, 0)
+        joins = EventRows.of_groups(0, nodes[alive], JOIN, of_start[alive])
+        return EventRows.join(self._creates(lifetimes), joins)
+
+    def _creates(self, lifetimes: Lifetimes) -> EventRows:
+        """Create every group by the node that a run would draw, whose name is in the groupId.
+
+        If that node is dead after the events of the round, or the access list refuses it, another
+        node is drawn (see `scribe.groups.make_groups` for the first draw).
+        """
+        numbers, access = self.groups.numbers, self.groups.access
+        signed = draws.bits_np(self.seed, "creator", numbers).view(np.int64)
+        creators = np.mod(signed, self.extent.initial)
+        alive, _ = lifetimes.at(creators, 0)
+        may, live = access.permits(MAY_CREATE, numbers, creators), lifetimes.live(0)
+        listed = access.listed(MAY_CREATE)
+        # a round after which no node is alive is refused later
+        for place in np.flatnonzero(~(alive & may) & (len(live) > 0)):
+            group, among = numbers[place], live
+            if group in listed:
+                among = np.intersect1d(live, access.permitted(MAY_CREATE, group))
+            if not len(among):
+                remedy = f"allows no node that is alive in round 0 to create group {group}"
+                raise InputError("access", self.path, remedy)
+            drawn = draws.bits_np(self.seed, "creator instead", numbers[place : place + 1])
+            creators[place] = among[int(drawn[0] % np.uint64(len(among)))]
+        return EventRows.of_groups(0, creators, CREATE, numbers)

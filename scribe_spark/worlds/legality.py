@@ -12,7 +12,6 @@ import numpy as np
 from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.errors import listed, meant, shown
 from scribe_spark.worlds.access import MAY_JOIN, AccessLists, groups_are
-from scribe_spark.worlds.lifetimes import Lifetimes
 from scribe_spark.worlds.rows import (
     ALIVE_AFTER,
     EVENT_NAMES,
@@ -21,6 +20,7 @@ from scribe_spark.worlds.rows import (
     RECOVER,
     EventRows,
     Extent,
+    Lifetimes,
 )
 
 #: An impossible event: the round, the node, and the fault in words.
@@ -35,12 +35,8 @@ def first_bad_cell(
 ) -> str | None:
     """Describe the first row with a value that does not exist or fit; None if all rows are good.
 
-    Parameters
-    ----------
-    names : ndarray of object, shape (E,), optional
-        The names of the events in the table, to report unknown ones.
-    groups : ndarray of int64, optional
-        The numbers of the groups, ascending; None in a world without groups.
+    `names` are the names of the events in the table, to report unknown ones; `groups` are the
+    numbers of the groups, ascending, or None in a world without groups.
     """
     no_event = (rows.events < 0) | (rows.events >= len(EVENT_NAMES))
     no_node = (rows.nodes < 0) | (rows.nodes >= extent.nodes)
@@ -110,12 +106,7 @@ def first_impossible(rows: EventRows, extent: Extent) -> Fault | None:
 
     A live node can leave or fail.  A dead node can arrive and, if it was alive before, recover: it
     keeps its nodeId and its last leaf set even after an announced departure.  A node has at most
-    one event in a round.
-
-    Parameters
-    ----------
-    rows : EventRows
-        All events of the nodes, accepted by :func:`first_bad_cell`.  Group events are ignored.
+    one event in a round.  `rows` are all events of the nodes; group events are ignored.
     """
     rows = rows.take(rows.of_node)
     if not len(rows):
@@ -169,14 +160,9 @@ def first_impossible_in_groups(
     A node that joins must not be a member; if the access list refuses it, it must not have tried
     before in this life.  A node that quits must be a member.
 
-    Parameters
-    ----------
-    rows : EventRows
-        All events of the nodes; the node events are possible.
-    access : AccessLists
-    starts : EventRows, optional
-        Joins and creations of round 0 that are not in the table; those of nodes that are not alive
-        after that round are ignored.
+    `rows` are all events of the nodes, whose node events are possible.  `starts` are joins and
+    creations of round 0 that are not in the table; those of nodes that are not alive after that
+    round are ignored.
     """
     lifetimes = Lifetimes(rows, extent)
     rows = rows.take(~rows.of_node)

@@ -88,13 +88,12 @@ _Kinds = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class LiveGroups:
-    """The groups of a world, and the parameters of Scribe.
+    """The groups of a world, the parameters of Scribe, and the measures of all systems.
 
     Attributes
     ----------
-    numbers : ndarray of int64, shape (G,)
-    key_hi, key_lo : ndarray of uint64, shape (G,)
-        The groupIds.
+    numbers, key_hi, key_lo : ndarray, shape (G,)
+        The numbers of the groups (int64), and the halves of the groupIds (uint64).
     lists : mapping of str to (ndarray, ndarray, ndarray)
         The access lists, see `Groups.of`.
     rules : ScribeConfig
@@ -102,14 +101,12 @@ class LiveGroups:
     rounds : int
         The number of rounds of the world.
     link_stress : LinkStress
-        The rounds in which link stress is measured.
     watched : ndarray of int64
         The numbers of the groups whose trees are watched.
     multicasts : MulticastMeasures
         The selected measures of each round's multicasts.
     application : callable, optional
-        ``application(nodes)`` returns a user's application on the upcalls; None for the delivery of
-        the rules.
+        ``application(nodes)`` returns a user's application on the upcalls.
     limits : ChildLimits, optional
         The limits of children, for the bottleneck remover and lazy growth.
     links : RoundLinks, optional
@@ -131,13 +128,7 @@ class LiveGroups:
     links: RoundLinks | None = None
 
     def groups(self, known: Ring) -> Groups:
-        """Return the groups; `known` is all nodes of the world, sorted by nodeId.
-
-        Raises
-        ------
-        InputError
-            There are too many groups for int64 keys.
-        """
+        """Return the groups; `known` is all nodes of the world, sorted by nodeId."""
         groups, nodes = len(self.numbers), int(known.node.max()) + 1
         refuse_groups_of_world(groups, nodes, self.rules.deadline, self.rounds)
         return Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
@@ -187,12 +178,10 @@ class LiveGroups:
         of : MulticastTables, optional
             The tables of the measured multicasts.
         packets : mapping of str to tuple of str
-            The kinds of messages that are counted on links under each name; empty if packets and
-            bytes are not counted.
+            The kinds of messages that are counted on links under each name; empty if neither
+            packets nor bytes are counted.
         control : tuple of str
             The kinds of control messages, whose bytes are counted.
-        keeps_messages : bool
-            True if senders and receivers of messages are needed after the measures.
         """
         programs: list[Program] = []
         if self.multicasts.names and of is not None:
@@ -212,14 +201,8 @@ class LiveGroups:
     ) -> tuple[dict[str, float], dict[str, float]]:
         """Return the measures of packets on links and of bytes, without the name of the system.
 
-        Parameters
-        ----------
-        taken : mapping of str to Columns
-            The tables :data:`COMMON_TABLES` of all buckets.
-        packets
-            The same as for :meth:`common_programs`.
-        nodes : int
-            The number of nodes that are or were alive.
+        `taken` has the tables :data:`COMMON_TABLES` of all buckets; `nodes` is the number of nodes
+        that are or were alive.
         """
         of_links: dict[str, float] = {}
         if packets and self.link_stress.is_measured(number):
@@ -268,13 +251,8 @@ class LiveGroups:
     ) -> tuple[dict[str, float], dict[str, pa.Table], dict[int, Tree]]:
         """Return the measures of a round, the tables :data:`LEFT_BY_ROUNDS`, and watched trees.
 
-        Parameters
-        ----------
-        taken : mapping of str to Columns
-            The tables `scribe.round.COUNTS`, `EXTRA_JOINS` and :data:`MEASURE_TABLES` of all
-            buckets.
-        before : mapping of int to Tree
-            The watched trees before the round.
+        `taken` has the tables `scribe.round.COUNTS`, `EXTRA_JOINS` and :data:`MEASURE_TABLES` of
+        all buckets; `before` are the watched trees before the round.
         """
         number, lives, known = result.number, player.lives, player.given.facts.ring
         there = lives.count_entered()

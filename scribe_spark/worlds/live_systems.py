@@ -103,14 +103,8 @@ class LiveSystems:
     ) -> tuple[dict[str, float], pa.Table, pa.Table]:
         """Play a round of every system after Pastry's, on the player's tables.
 
-        Returns
-        -------
-        measures : dict of str to float
-            Measures by name; names begin with the name of the system.
-        publications : pyarrow.Table
-            The outcomes of the publications that are due: `schemas.PUBLICATIONS`.
-        by_part : pyarrow.Table
-            Measures by class and region, if publications have a size: `schemas.ROUNDS_BY_PART`.
+        Return measures, whose names begin with the name of the system; `schemas.PUBLICATIONS` of
+        the publications that are due; and, if publications have a size, `schemas.ROUNDS_BY_PART`.
         """
         measures: dict[str, float] = {}
         split: list[dict[str, Any]] = []

@@ -35,9 +35,8 @@ from scribe_spark.worlds.events import (
     events_table,
     read_events,
 )
-from scribe_spark.worlds.group_events import joined_again
-from scribe_spark.worlds.group_start import GroupStart
-from scribe_spark.worlds.groups import WorldGroups, rejoins, world_groups
+from scribe_spark.worlds.group_generators import joined_again
+from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups
 from scribe_spark.worlds.registry import STEPS, Generator, generators
 from scribe_spark.worlds.rows import ALIVE_AFTER, FAIL, EventRows, Extent
 from scribe_spark.worlds.setting import Setting
@@ -80,13 +79,7 @@ def world_events(nodes: DataFrame, config: WorldConfig) -> DataFrame:
 
 
 def extent_of(config: WorldConfig) -> Extent:
-    """Return the numbers of nodes and rounds, and of nodes that are alive at the start.
-
-    Raises
-    ------
-    InputError
-        Two generators contradict each other, or the number of live nodes contradicts a generator.
-    """
+    """Return the numbers of nodes and rounds, and of nodes that are alive at the start."""
     initial, nodes = config.world.initial, config.overlay.nodes
     for one in _chosen(config):  # at most one decides
         if one.initial is not None and initial is None:
@@ -105,14 +98,7 @@ def start_of(config: WorldConfig, extent: Extent, groups: WorldGroups | None) ->
 
 
 def _chosen(config: WorldConfig) -> list[Generator]:
-    """Return the generators that a config names, in the order in which they run.
-
-    Raises
-    ------
-    InputError
-        A generator is unknown or named twice, two of them set the live nodes at the start, or one
-        of them needs groups and the world has none.
-    """
+    """Return the generators that a config names, in the order in which they run."""
     known, names, given = generators(), config.world.generators, config.world.generator
     chosen = [named(known, name, "generator") for name in names]
     for name in names:
@@ -139,11 +125,6 @@ def generated(
     """Return all events of a world without a table of events, checked.
 
     Without `groups` or `nodes` (`schemas.NODES`), the generators that need them are skipped.
-
-    Raises
-    ------
-    InputError
-        A generator's parameters are invalid, or an event is impossible.
     """
     asked = _chosen(config)
     for one in asked:

@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Literal
 
 from scribe_spark.core.registry import Registry
 from scribe_spark.worlds.churn import Weibull, churn
-from scribe_spark.worlds.group_churn import group_churn
-from scribe_spark.worlds.group_events import group_crowd
+from scribe_spark.worlds.group_generators import (
+    from_roots,
+    group_churn,
+    group_crowd,
+    publications,
+)
 from scribe_spark.worlds.lengths import mean_rounds
 from scribe_spark.worlds.node_generators import (
     adjacent_failure,
@@ -24,7 +28,6 @@ from scribe_spark.worlds.node_generators import (
     root_failure,
     share_of,
 )
-from scribe_spark.worlds.publications import from_roots, publications
 from scribe_spark.worlds.rows import ARRIVE, RECOVER, EventRows, Extent
 from scribe_spark.worlds.setting import Setting
 

@@ -14,8 +14,7 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.worlds.access import MAY_JOIN
 from scribe_spark.worlds.groups import WorldGroups, group_keys
-from scribe_spark.worlds.lifetimes import Lifetimes
-from scribe_spark.worlds.rows import JOIN, QUIT, EventRows, Extent
+from scribe_spark.worlds.rows import JOIN, QUIT, EventRows, Extent, Lifetimes
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig

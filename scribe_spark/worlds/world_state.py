@@ -58,22 +58,8 @@ if TYPE_CHECKING:
 class Protocols:
     """The protocols and parameters of a world's rounds, the same in each.
 
-    Attributes
-    ----------
-    rules : OverlayConfig
-        The rules of arrivals.
-    world : RoundsConfig
-        The number of lookups per round, and the rules of detection, repair and maintenance.
-    seed : int
-        The seed of random draws.
-    kernel : Kernel
-        The kernel of the underlay.
-    live_tree : LiveTree, optional
-        The reference tree over the live nodes.
-    groups : LiveGroups, optional
-        The groups of the world.
-    systems : LiveSystems
-        The systems beside Scribe, in a world with groups.
+    `rules` are those of arrivals; `world` has the number of lookups per round, and the rules of
+    detection, repair and maintenance; `systems` need a world with groups.
     """
 
     rules: OverlayConfig
@@ -154,17 +140,8 @@ class WorldState:
     ) -> Iterator[tuple[int, PlayedRound, Played]]:
         """Yield the number and the results of rounds, up to one that is impossible.
 
-        Parameters
-        ----------
-        started : float
-            The time (`time.monotonic`) from which the first round is measured.
-        memberships : callable, optional
-            ``memberships(number)`` returns the argument of :meth:`play`.
-
-        Raises
-        ------
-        InputError
-            The first round is impossible; nothing has been played.
+        The first round is measured from `started` (`time.monotonic`), and refused if it is
+        impossible; ``memberships(number)`` returns the argument of :meth:`play`.
         """
         for number in rounds:
             more = None if memberships is None else memberships(number)
@@ -186,23 +163,17 @@ class WorldState:
         keeps_messages: bool = False,
         memberships: DataFrame | None = None,
     ) -> PlayedRound:
-        """Play a round.
+        """Play a round; nothing is played if an event is impossible (`ImpossibleRound`).
 
         Parameters
         ----------
         events : mapping of str to ndarray
-            ``node, event, group``: all events of the round except `memberships`; `group` applies to
-            group events.
+            ``node, event, group``: all events of the round except `memberships`.
         keeps_messages : bool
             True if senders and receivers of all messages stay in the buckets until the next round.
         memberships : DataFrame, optional
             Checked joins and quits as messages to their nodes (`ROWS`), for a player on Spark; they
             are not collected on the driver.
-
-        Raises
-        ------
-        ImpossibleRound
-            An event is impossible, or no node is left; then nothing has been played.
         """
         player, tree, live = self.player, self._protocols.live_tree, self._protocols.groups
         player.begin_round(number)
@@ -290,7 +261,7 @@ class WorldState:
         return lives_tables(bounds, bucket, lives, self._incarnation, number)
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Return the tables that the player does not hold, for all buckets: `ROWS`."""
+        """Return these tables of all buckets: `ROWS`."""
         bounds, lives = self.player.given.bounds, self.player.lives
         return lives_rows(bounds, lives, self._incarnation, number)
 
