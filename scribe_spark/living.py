@@ -232,10 +232,7 @@ class Publications(Rows):
     def by_group(self, groups: np.ndarray) -> dict[str, np.ndarray]:
         """Return sums by round and group, over all sources: columns by name, all int64.
 
-        Parameters
-        ----------
-        groups : ndarray of int64, shape (G,)
-            The numbers of the groups, by index.
+        `groups` (G,) are the numbers of the groups, by index.
         """
         columns = self.to_columns()
         key, which = np.unique(
@@ -251,11 +248,7 @@ class Publications(Rows):
 
 def notes_copies(measures: tuple[str, ...]) -> bool:
     """Return True if a measure reads :data:`CARRIED`; all measures read :data:`DELIVERED`."""
-    return not COPIES_NOTED_FOR.isdisjoint(measures)
-
-
-#: The measures that read :data:`CARRIED`.
-COPIES_NOTED_FOR = frozenset(("link_stress", "node_stress", "bytes"))
+    return not {"link_stress", "node_stress", "bytes"}.isdisjoint(measures)
 
 
 @dataclass(frozen=True)
@@ -328,12 +321,7 @@ class SystemRound:
 def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound) -> SystemRound:
     """Play the own rounds of a system that begin in a round of the world.
 
-    Parameters
-    ----------
-    play : callable
-        ``play(round)`` plays an own round.
-    now : LivingRound
-        The world's round; `number` is the number of the world's round.
+    ``play(round)`` plays an own round; ``now.number`` is the number of the world's round.
     """
     first, end = now.own.first(now.number), now.own.first(now.number + 1)
     nobody = whole_numbers(), whole_numbers()
@@ -388,8 +376,9 @@ class SystemPlayer:
 
     def keep(self, orchestrate: Callable[[SystemPlayer], None], called: str) -> None:
         """Play an orchestrator's programs where the buckets are, as `Player.keep` does."""
-        of = self.facts, self.bounds, self._prefix, self._reads, orchestrate
-        self._engine.keep(partial(_play_system, *of), self._prefix + called)
+        of = self.facts, self.bounds, self._prefix, self._reads
+        called = self._prefix + called
+        self._engine.keep(lambda engine: orchestrate(SystemPlayer(engine, *of)), called)
 
     def has(self, name: str) -> bool:
         """Return True if buckets have a table of the system, as `Player.has` does."""
@@ -406,12 +395,7 @@ class SystemPlayer:
     def share(self, name: str, make: Callable[[], dict[str, np.ndarray]]) -> Shared:
         """Share arrays with all buckets once per round of the world, as `Player.share` does.
 
-        Parameters
-        ----------
-        name : str
-            The name of the arrays.
-        make : callable
-            Returns the arrays by name; it is called at the first use.
+        `make` returns the arrays by name; it is called at the first use of the name.
         """
         if name not in self._shared:
             self._shared[name] = self._engine.share(**make())
@@ -426,30 +410,11 @@ class SystemPlayer:
         return {name.removeprefix(self._prefix): columns for name, columns in tables.items()}
 
 
-def _play_system(
-    facts: KnowsRing,
-    bounds: np.ndarray,
-    prefix: str,
-    reads: tuple[str, ...],
-    orchestrate: Callable[[SystemPlayer], None],
-    engine: Player,
-) -> None:
-    """Let an orchestrator play the programs of a system on an engine."""
-    orchestrate(SystemPlayer(engine, facts, bounds, prefix, reads))
-
-
 @dataclass(frozen=True)
 class _Keep:
     """The program by which buckets keep a system's state; the first also keeps the orchestrator's.
 
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-        The positions at which the buckets begin, and the number of nodes.
-    names : set of str
-        The tables that stay, besides those of messages.
-    tables : mapping of str to Columns
-        The tables of the orchestrator.
+    Tables in `names`, and those of messages, stay; `tables` are those of the orchestrator.
     """
 
     bounds: np.ndarray

@@ -56,28 +56,17 @@ class Published(SortedTable):
     def add(self, number: int, published: np.ndarray, duplicates: np.ndarray) -> None:
         """Append the publications of a round; those of a group are one row.
 
-        Parameters
-        ----------
-        number : int
-            The round.
-        published, duplicates : ndarray of int64, shape (G,)
-            The numbers of publications and of repeated copies of each group.
+        `published` and `duplicates` (G,) are the numbers of publications and of repeated copies.
         """
         group = np.flatnonzero(published)
         index = len(self) + np.arange(len(group))
         self.insert(index, round=number, group=group, duplicates=duplicates[group])
 
     def take_due(self, last: int, groups: int, taken: Mapping[str, Columns]) -> Publications:
-        """Remove the publications up to a round, and return their results.
+        """Remove the publications up to round `last`, and return their results.
 
-        Parameters
-        ----------
-        last : int
-            The last round that is due.
-        groups : int
-            The number of groups, G.
-        taken : mapping of Columns
-            The table :data:`DUE` of all buckets, if it exists.
+        `groups` is the number of groups; `taken` has the table :data:`DUE` of all buckets, if it
+        exists.
         """
         due = self.round <= last
         key, duplicates = (self.round * groups + self.group)[due], self.duplicates[due]
@@ -103,18 +92,8 @@ def note_expected(
 ) -> None:
     """Note the members of a bucket that should receive the publications of a round.
 
-    Parameters
-    ----------
-    tables : Tables
-        The tables of the bucket.
-    number : int
-        The round.
-    groups, size : int
-        The numbers of groups and nodes, G and K.
-    members : ndarray of int64
-        Different keys (group, node).
-    **counts : ndarray of int64
-        The other columns of `Expected`.
+    `groups` and `size` are the numbers of groups and nodes, G and K; `members` are different keys
+    (group, node); `counts` are the other columns of `Expected`.
     """
     expected = read_table(Expected, tables, EXPECTED)
     expected.insert(number * groups * size + members, **counts)
@@ -124,18 +103,8 @@ def note_expected(
 def count_due(tables: Tables, last: int, groups: int, size: int, members: np.ndarray) -> None:
     """Count the publications up to a round, by round and group: the table :data:`DUE`.
 
-    A node that is no member any more is not expected to receive any.
-
-    Parameters
-    ----------
-    tables : Tables
-        The tables of the bucket.
-    last : int
-        The last round that is due.
-    groups, size : int
-        The numbers of groups and nodes, G and K.
-    members : ndarray of int64
-        Keys (group, node) of the members in the bucket, ascending.
+    A node that is no member any more is not expected to receive any.  `members` are the ascending
+    keys (group, node) of the members in the bucket; see :func:`note_expected` for the rest.
     """
     expected = read_table(Expected, tables, EXPECTED)
     expected.keep(find_sorted(members, expected.key % (groups * size)) >= 0)

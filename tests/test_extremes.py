@@ -26,7 +26,7 @@ from scribe_spark.pastry.arrivals.waves import wave_size
 from scribe_spark.scribe.groups import group_sizes
 from scribe_spark.topology import load
 from scribe_spark.worlds import check_world
-from scribe_spark.worlds.lifetime_distributions import Lifetimes
+from scribe_spark.worlds.churn import Weibull
 from scribe_spark.worlds.node_generators import share_of
 
 NUMBERS = [
@@ -92,7 +92,7 @@ def use(config: Section, field: FieldRecord) -> None:
         for name in ("prune_backoff", "unsubscribe_backoff"):
             assert 0 <= getattr(config.gossipsub, name) < 2**31
         world = config.world
-        assert 0 < Lifetimes(world.lifetime, world.weibull_shape).scale < math.inf
+        assert 0 < Weibull(world.lifetime, world.weibull_shape).scale < math.inf
         assert share_of(2**62, world.share) < 2**62
     if isinstance(config, WorldConfig) and field.flat in GENERATORS:
         check_world(config)

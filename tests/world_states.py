@@ -73,9 +73,7 @@ def protocols_of(
         "bayeux": LiveBayeux(),
         **(more or {}),
     }
-    systems = LiveSystems(
-        *(beside, _NEVER, 1_000, world.case.rounds, 2), multicasts=measures, links=links
-    )
+    systems = LiveSystems(beside)
     config = world.config.replace(lookups=5)
     of_pastry = config.overlay, config.world, config.seed, world.pastry.kernel
     return Protocols(*of_pastry, tree, live, systems)
@@ -161,7 +159,7 @@ class Played:
             done = self.step(number, number % 4 == 1)
             assert self.engine.has(f"{TRAFFIC} 0") == (number % 4 == 1)
             lookups = lookup_table(done.result.lookups, self.known.node).to_pydict()
-            tables = {name: table.to_pydict() for name, table in done.of_groups.items()}
+            tables = {name: table.to_pydict() for name, table in done.tables.items()}
             left.append((done.measures, tables, lookups))
             if saves and number % 3 == 2:
                 saved = [row for row in self.rows(number + 1) if is_saved(name_of(row))]

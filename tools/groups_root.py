@@ -20,7 +20,7 @@ from scribe_spark.core.paths import replace_file
 from scribe_spark.experiments import network_of
 from scribe_spark.pastry.closeness import Keys, roots
 from scribe_spark.worlds import extent_of, group_keys, world_events, world_groups
-from scribe_spark.worlds.node_generators import node_ring
+from scribe_spark.worlds.setting import node_ring
 
 __all__ = ["played", "run"]
 

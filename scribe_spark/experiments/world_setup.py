@@ -129,7 +129,7 @@ def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
         simulation.underlay.kernel,
         _live_tree_of(config),
         live_groups_of(simulation, config, capacities),
-        _live_systems_of(simulation, config, capacities),
+        _live_systems_of(config, capacities),
     )
 
 
@@ -209,9 +209,7 @@ def _links_of(simulation: Simulation, config: WorldConfig) -> RoundLinks | None:
     return RoundLinks.of(config, hosts, lan_us, size=given.size, **sizes)
 
 
-def _live_systems_of(
-    simulation: Simulation, config: WorldConfig, capacities: np.ndarray | None
-) -> LiveSystems:
+def _live_systems_of(config: WorldConfig, capacities: np.ndarray | None) -> LiveSystems:
     """Return the systems of a config's world besides Scribe.
 
     Raises
@@ -219,22 +217,15 @@ def _live_systems_of(
     InputError
         Worlds cannot have a system, or there is no group.
     """
-    systems, scribe = living_systems(config.trees.systems), config.scribe
+    systems = living_systems(config.trees.systems)
     if not systems:
         return LiveSystems()
-    underlay = simulation.underlay
     return LiveSystems(
         {system.name: system.live(config) for system in systems},
-        LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers)),
-        underlay.lan_us,
-        config.world.rounds,
-        scribe.deadline,
         own_rounds(config),
         round_seconds(config),
-        _multicast_measures(simulation, config),
         capacities,
         frozenset(system.name for system in systems if system.clock_of(config) == HOPS),
-        _links_of(simulation, config),
     )
 
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.core.lazy import load
 
 if TYPE_CHECKING:
-    from scribe_spark.worlds.combined import extent_of
-    from scribe_spark.worlds.events import check_events
+    from scribe_spark.worlds.events import check_events, read_events
     from scribe_spark.worlds.groups import WorldGroups, group_keys, world_groups
     from scribe_spark.worlds.live_groups import LiveGroups
     from scribe_spark.worlds.live_tree import LiveTree
-    from scribe_spark.worlds.made_events import check_world, world_events
+    from scribe_spark.worlds.made_events import check_world, extent_of, world_events
     from scribe_spark.worlds.played import Played
     from scribe_spark.worlds.registry import (
         Generator,
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
         register_generator,
         unregister_generator,
     )
-    from scribe_spark.worlds.remote_events import read_events
     from scribe_spark.worlds.rows import EVENT_NAMES, EventRows, Extent
     from scribe_spark.worlds.setting import Setting
     from scribe_spark.worlds.starts import check_start
@@ -69,10 +67,10 @@ _HOMES = {
     "check_events": "events",
     "check_start": "starts",
     "check_world": "made_events",
-    "extent_of": "combined",
+    "extent_of": "made_events",
     "generators": "registry",
     "group_keys": "groups",
-    "read_events": "remote_events",
+    "read_events": "events",
     "register_generator": "registry",
     "unregister_generator": "registry",
     "world_events": "made_events",

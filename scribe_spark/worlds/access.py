@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from pyspark.sql import SparkSession
 
-from scribe_spark.core.arrays import NONE, distinct, find_sorted
+from scribe_spark.core.arrays import NONE, codes, distinct, find_sorted, whole_numbers
 from scribe_spark.errors import InputError, listed, meant, shown
 from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.remote_inputs import collect_remote
@@ -27,14 +26,7 @@ _COLUMNS: dict[str, Kind] = {"group": "int", "node": "int", "right": "str"}
 
 @dataclass(frozen=True, eq=False)
 class AccessLists:
-    """A rows of access lists, each once.
-
-    Attributes
-    ----------
-    groups, nodes : ndarray of int64, shape (A,)
-    rights : ndarray of int8, shape (A,)
-        The codes of the rights: indices of :data:`RIGHTS`.
-    """
+    """A rows of access lists, each once; `rights` are indices of :data:`RIGHTS`."""
 
     groups: np.ndarray
     nodes: np.ndarray
@@ -43,8 +35,7 @@ class AccessLists:
     @classmethod
     def open(cls) -> AccessLists:
         """Return empty lists, which allow everything to all nodes."""
-        none = np.empty(0, dtype=np.int64)
-        return cls(none, none, none.astype(np.int8))
+        return cls(whole_numbers(), whole_numbers(), codes())
 
     def listed(self, right: int) -> np.ndarray:
         """Return the groups that restrict a right to a list of nodes: int64, ascending."""
@@ -66,39 +57,27 @@ class AccessLists:
 def read_access(
     path: str, groups: np.ndarray, nodes: int, spark: SparkSession | None = None
 ) -> AccessLists:
-    """Read and check the user's access lists at `path`.
+    """Read the user's access lists at `path`; refuse rows that name no known group, node or right.
 
     Parameters
     ----------
     groups : ndarray of int64
         The numbers of the existing groups, ascending.
     nodes : int
-        The number of nodes; nodes have the numbers 0 to `nodes` - 1.
+        The number of nodes.
     spark : SparkSession, optional
         The session to read a table that is not on this machine.
-
-    Raises
-    ------
-    InputError
-        A row names no group, no node or no right, or occurs twice.
     """
     if spark is None or is_local(path):
         frame = read_table(path, "access", _COLUMNS)
     else:
         frame = collect_remote(spark, path, "access", _COLUMNS)
-    codes = np.full(len(frame), -1, dtype=np.int8)
+    rights = np.full(len(frame), -1, dtype=np.int8)
     for code, right in enumerate(RIGHTS):
-        codes[(frame["right"] == right).to_numpy()] = code
-    _refuse_bad_rows(frame, codes, path, groups, nodes)
-    return AccessLists(frame["group"].to_numpy(), frame["node"].to_numpy(), codes)
-
-
-def _refuse_bad_rows(
-    frame: pd.DataFrame, codes: np.ndarray, path: str, groups: np.ndarray, nodes: int
-) -> None:
+        rights[(frame["right"] == right).to_numpy()] = code
     no_group = ~np.isin(frame["group"].to_numpy(), groups)
     no_node = ((frame["node"] < 0) | (frame["node"] >= nodes)).to_numpy()
-    bad = np.flatnonzero(no_group | no_node | (codes < 0))
+    bad = np.flatnonzero(no_group | no_node | (rights < 0))
     if len(bad):
         at = int(bad[0])
         group, node, right = (frame[name].iloc[at] for name in _COLUMNS)
@@ -114,16 +93,11 @@ def _refuse_bad_rows(
         group, node, right = again.iloc[0]
         remedy = f"group={group}, node={node}, right={shown(right)} occurs twice; keep one row"
         raise InputError("access", path, remedy)
+    return AccessLists(frame["group"].to_numpy(), frame["node"].to_numpy(), rights)
 
 
 def groups_are(groups: np.ndarray) -> str:
-    """Describe the known groups for an error message.
-
-    Parameters
-    ----------
-    groups : ndarray of int64
-        The numbers of the groups, ascending; at least one.
-    """
+    """Describe the known groups, ascending numbers, for an error message."""
     first, last = int(groups[0]), int(groups[-1])
     if len(groups) == 1:
         return f"the only group is {first}"

@@ -15,87 +15,91 @@ in these studies; alternatively it *recovers* with its last known leaf set.
 References
 ----------
 Rhea, Geels, Roscoe and Kubiatowicz, "Handling churn in a DHT", USENIX 2004; Castro, Costa and
-Rowstron, "Performance and dependability of structured peer-to-peer overlays", DSN 2004.
+Rowstron, "Performance and dependability of structured peer-to-peer overlays", DSN 2004; Stutzbach
+and Rejaie, "Understanding churn in peer-to-peer networks", IMC 2006 (lifetimes in file-sharing
+networks: nodes that have lived long will probably live longer).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
+from scipy.special import gammaincinv
 
 from scribe_spark import draws
 from scribe_spark.errors import InputError
-from scribe_spark.worlds.lifetime_distributions import Lifetimes
 from scribe_spark.worlds.rows import ARRIVE, FAIL, EventRows, Extent
 
 #: The maximal number of events; making an event takes about 100 bytes on the driver.
 MOST_EVENTS = 50_000_000
 
 
-def churn(extent: Extent, lifetimes: Lifetimes, replacement: int, seed: int) -> EventRows:
+@dataclass(frozen=True)
+class Weibull:
+    """Weibull-distributed lifetimes in rounds; with shape 1 they are exponential."""
+
+    mean: float
+    shape: float = 1.0
+
+    @property
+    def scale(self) -> float:
+        """The scale of the distribution."""
+        return self.mean / math.gamma(1 + 1 / self.shape)
+
+    def lifetimes(self, uniform: np.ndarray) -> np.ndarray:
+        """Return lifetimes of new nodes, from uniform numbers in [0, 1): float64."""
+        return self.scale * (-np.log1p(-uniform)) ** (1 / self.shape)
+
+    def remaining(self, uniform: np.ndarray) -> np.ndarray:
+        """Return the remaining lifetimes of nodes that are already alive: float64.
+
+        In a network with churn in equilibrium, the density of the remaining lifetime is P(lifetime
+        > t) / mean (a renewal process).  For exponential lifetimes it equals that of new nodes.
+        """
+        return self.scale * gammaincinv(1 / self.shape, uniform) ** (1 / self.shape)
+
+
+def refuse_many_events(field: str, value: float, expected: float, what: str = "events") -> None:
+    """Refuse a value that leads to too many events."""
+    if expected > MOST_EVENTS:
+        remedy = f"makes about {expected:,.0f} {what}; must be at most {MOST_EVENTS:,}"
+        raise InputError(field, value, remedy)
+
+
+def churn(extent: Extent, lifetimes: Weibull, replacement: int, seed: int) -> EventRows:
     """Return the failures of nodes and the events of their replacements, in all rounds.
 
     Lifetimes are real numbers.  A node fails in the round that contains the end of its lifetime, or
     in the next round if it entered in that round.  Nodes that are alive at the start have a
-    remaining lifetime, so that in the first round as many fail as in any other.
-
-    Parameters
-    ----------
-    extent : Extent
-        Its ``initial`` nodes are alive after every round; the other nodes wait.
-    replacement : int
-        The event by which a failed node returns: `ARRIVE` or `RECOVER`.
-    seed : int
-        The seed of random draws.
-
-    Raises
-    ------
-    InputError
-        There are too many events, or in some round more nodes fail than wait.
+    remaining lifetime, so that in the first round as many fail as in any other.  A failed node
+    returns by the event `replacement`: `ARRIVE` or `RECOVER`.
     """
     expected = 2 * extent.initial * extent.rounds / lifetimes.mean
-    if expected > MOST_EVENTS:
-        remedy = f"makes about {expected:,.0f} events; must be at most {MOST_EVENTS:,}"
-        raise InputError("lifetime", lifetimes.mean, remedy)
-    ends = _ends(extent.initial, extent.rounds, lifetimes, seed)
+    refuse_many_events("lifetime", lifetimes.mean, expected)
+    rounds, seats, previous = _ends(extent.initial, extent.rounds, lifetimes, seed)
     waiting = extent.nodes - extent.initial
-    _refuse_few_waiting(ends, extent)
-    failed = _occupants(ends, extent.initial, waiting)
+    failing = np.bincount(rounds, minlength=1)
+    if failing.max() > waiting:  # a failed node would have to return at once
+        remedy = (
+            f"leaves {waiting} of {extent.nodes} nodes as replacements, but "
+            f"{failing.max()} fail in round {failing.argmax()}; give less, or more nodes"
+        )
+        raise InputError("initial", extent.initial, remedy)
+    failed = _occupants(seats, previous, extent.initial, waiting)
     place = np.arange(len(failed))
     back = extent.initial + place
     back[waiting:] = failed[: max(len(failed) - waiting, 0)]
-    return EventRows(
-        np.concatenate([ends.rounds, ends.rounds]),
-        np.concatenate([failed, back]),
-        np.concatenate(
-            [
-                np.full(len(failed), FAIL, dtype=np.int8),
-                np.where(place < waiting, ARRIVE, replacement).astype(np.int8),
-            ]
-        ),
-    )
+    fails = np.full(len(failed), FAIL, dtype=np.int8)
+    returns = np.where(place < waiting, ARRIVE, replacement).astype(np.int8)
+    return EventRows(np.r_[rounds, rounds], np.r_[failed, back], np.r_[fails, returns])
 
 
-@dataclass(frozen=True)
-class _Ends:
-    """The E ends of lifetimes, sorted by round and seat.
-
-    Attributes
-    ----------
-    rounds, places : ndarray of int64, shape (E,)
-    previous : ndarray of int64, shape (E,)
-        The row of the previous end in the same seat; -1 if there is none.
-    """
-
-    rounds: np.ndarray
-    places: np.ndarray
-    previous: np.ndarray
-
-
-def _ends(places: int, rounds: int, lifetimes: Lifetimes, seed: int) -> _Ends:
-    """Return all ends of lifetimes within the rounds.
+def _ends(places: int, rounds: int, lifetimes: Weibull, seed: int) -> np.ndarray:
+    """Return all ends of lifetimes, sorted by round and seat: round, seat, and the row of the
+    previous end in the same seat (or -1); int64, shape (3, E).
 
     The n-th lifetimes of all seats form one random stream; the value of a seat is at the seat's
     index.
@@ -123,22 +127,10 @@ def _ends(places: int, rounds: int, lifetimes: Lifetimes, seed: int) -> _Ends:
     row = np.empty(ends, dtype=np.int64)
     row[order] = np.arange(ends)
     previous = np.where(previous < 0, -1, row[previous]) if ends else previous
-    return _Ends(at[order], place[order], previous[order])
+    return np.stack([at[order], place[order], previous[order]])
 
 
-def _refuse_few_waiting(ends: _Ends, extent: Extent) -> None:
-    """Refuse a round in which a failed node would have to return at once."""
-    waiting = extent.nodes - extent.initial
-    failing = np.bincount(ends.rounds, minlength=1)
-    if failing.max() > waiting:
-        remedy = (
-            f"leaves {waiting} of {extent.nodes} nodes as replacements, but "
-            f"{failing.max()} fail in round {failing.argmax()}; give less, or more nodes"
-        )
-        raise InputError("initial", extent.initial, remedy)
-
-
-def _occupants(ends: _Ends, initial: int, waiting: int) -> np.ndarray:
+def _occupants(places: np.ndarray, previous: np.ndarray, initial: int, waiting: int) -> np.ndarray:
     """Return the node that fails at each end of a lifetime: int64, shape (E,).
 
     The first node of a seat has the seat's number.  Any other node took the seat at the previous
@@ -146,10 +138,10 @@ def _occupants(ends: _Ends, initial: int, waiting: int) -> np.ndarray:
     failed at end q - `waiting`.  Following these links leads to a known node; each pass doubles
     their length.
     """
-    link = np.arange(len(ends.places))
-    known = np.where(ends.previous < 0, ends.places, initial + ends.previous)
-    came_back = ends.previous >= waiting
-    link[came_back] = ends.previous[came_back] - waiting
+    link = np.arange(len(places))
+    known = np.where(previous < 0, places, initial + previous)
+    came_back = previous >= waiting
+    link[came_back] = previous[came_back] - waiting
     while True:
         further = link[link]
         if (further == link).all():

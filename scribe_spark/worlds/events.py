@@ -1,62 +1,51 @@
 """The events of a world: a table with the round, node, event and group of each.
 
-A user's table is read and checked here; the events of generators (:mod:`.registry`) are checked in
-the same way.  Checked events are a pandas frame with the columns of `schemas.EVENTS`, sorted by
-round, node, event and group; `event` is categorical.
+A user's table is read and checked here, by Spark if it is not on this machine; the events of
+generators (:mod:`.registry`) are checked in the same way.  Checked events are a pandas frame with
+the columns of `schemas.EVENTS`, sorted by round, node, event and group; `event` is categorical.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import NO_GROUP
-from scribe_spark.errors import InputError
-from scribe_spark.inputs import Kind, first_rows, read_table
-from scribe_spark.worlds.group_legality import first_impossible_in_groups
-from scribe_spark.worlds.group_start import GroupStart
-from scribe_spark.worlds.groups import WorldGroups
-from scribe_spark.worlds.legality import first_bad_cell, first_impossible, live_after
-from scribe_spark.worlds.rows import EVENT_NAMES, EventRows, Extent, event_codes
+from scribe_spark.errors import InputError, shown
+from scribe_spark.inputs import Kind, first_rows, is_local, read_table
+from scribe_spark.remote_inputs import read_remote, refuse_unreadable
+from scribe_spark.runtime.blocks import read_partition
+from scribe_spark.worlds.groups import GroupStart, WorldGroups
+from scribe_spark.worlds.legality import (
+    Fault,
+    first_bad_cell,
+    first_impossible,
+    first_impossible_in_groups,
+    live_after,
+)
+from scribe_spark.worlds.rows import (
+    ALIVE_AFTER,
+    EVENT_NAMES,
+    NODE_EVENTS,
+    EventRows,
+    Extent,
+    event_codes,
+)
 
 #: The columns of a table of events; in events of nodes the group is empty.
-COLUMNS: dict[str, Kind] = {"round": "int", "node": "int", "event": "str", "group": "optional int"}
-OPTIONAL = ("group",)
+_COLUMNS: dict[str, Kind] = {"round": "int", "node": "int", "event": "str", "group": "optional int"}
+_OPTIONAL = ("group",)
 
 
 def check_events(path: str, extent: Extent, start: GroupStart | None = None) -> pd.DataFrame:
-    """Read and check a local table of events without Spark.
-
-    Parameters
-    ----------
-    start : GroupStart, optional
-        The start of a world's groups, whose events are added.
-
-    Raises
-    ------
-    InputError
-        See :func:`check_rows`; or a column or value is missing or has a wrong type.
-    """
-    rows, names = read_rows(path)
-    groups = None if start is None else start.groups
-    starts = EventRows.none()
-    if start is not None and first_bad_cell(rows, names, extent, start.groups.numbers) is None:
-        starts = start.rows(rows)
-    check_rows(rows, extent, "events", path, names, groups, starts)
-    return events_frame(EventRows.join(rows, starts))
-
-
-def read_rows(path: str) -> tuple[EventRows, np.ndarray]:
-    """Read a local table of events without checking it; return rows and names of events.
-
-    Raises
-    ------
-    InputError
-    """
-    frame = read_table(path, "events", COLUMNS, OPTIONAL)
+    """Read and check a local table of events without Spark; add those of the start of groups."""
+    frame = read_table(path, "events", _COLUMNS, _OPTIONAL)
     rounds, nodes = (frame[name].to_numpy(np.int64) for name in ("round", "node"))
     names = frame["event"].to_numpy(dtype=object)
     groups = np.full(len(frame), NO_GROUP, dtype=np.int64)
@@ -66,7 +55,12 @@ def read_rows(path: str) -> tuple[EventRows, np.ndarray]:
             row = first_rows(frame, reserved)
             raise InputError("events", path, f"a group must be above {NO_GROUP}: {row}")
         groups = frame["group"].to_numpy(np.int64, na_value=NO_GROUP)
-    return EventRows(rounds, nodes, event_codes(names), groups), names
+    rows, starts = EventRows(rounds, nodes, event_codes(names), groups), EventRows.none()
+    known = None if start is None else start.groups
+    if start is not None and first_bad_cell(rows, names, extent, start.groups.numbers) is None:
+        starts = start.rows(rows)
+    check_rows(rows, extent, "events", path, names, known, starts)
+    return events_frame(EventRows.join(rows, starts))
 
 
 def check_rows(
@@ -80,22 +74,10 @@ def check_rows(
 ) -> None:
     """Refuse impossible events, and events that leave no live node.
 
-    Parameters
-    ----------
-    field, value
-        The input that an error names, and its value.
-    names : ndarray of object, shape (E,), optional
-        The names of the events in the table.
-    groups : WorldGroups, optional
-        The groups of the world, if it has any.
-    starts : EventRows, optional
-        Further events of round 0: creations of groups, and joins.
-
-    Raises
-    ------
-    InputError
-        An event is unknown; a node, group or round does not exist; a node has two events in a
-        round; an event is impossible in the state of its node; no node is alive after some round.
+    An event is refused if it is unknown, if its node, group or round does not exist, or if it is
+    impossible in the state of its node.  `field` and `value` are the input that an error names;
+    `names` are the names of the events in the table; `starts` are further events of round 0
+    (creations of groups, and joins).
     """
     bad = first_bad_cell(rows, names, extent, None if groups is None else groups.numbers)
     if bad is not None:
@@ -103,25 +85,15 @@ def check_rows(
     impossible = first_impossible(rows, extent)
     if impossible is not None:
         raise InputError(field, value, impossible[-1])
-    refuse_empty(live_after(rows, extent), field, value)
+    _refuse_empty(live_after(rows, extent), field, value)
     if groups is not None:
         impossible = first_impossible_in_groups(rows, extent, groups.access, starts)
         if impossible is not None:
             raise InputError(field, value, impossible[-1])
 
 
-def refuse_empty(live: np.ndarray, field: str, value: object) -> None:
-    """Refuse a round after which no node is alive.
-
-    Parameters
-    ----------
-    live : ndarray of int64, shape (R,)
-        The number of live nodes after each round.
-
-    Raises
-    ------
-    InputError
-    """
+def _refuse_empty(live: np.ndarray, field: str, value: object) -> None:
+    """Refuse a round after which no node is alive; `live` counts the live nodes of each."""
     if (live < 1).any():
         at = int(np.argmax(live < 1))
         raise InputError(field, value, f"leaves no node alive after round {at}; keep at least one")
@@ -157,3 +129,100 @@ def events_of_frame(events: pd.DataFrame) -> pa.Table:
         "group": pa.array(events["group"], type=pa.int64()),
     }
     return pa.table(columns)
+
+
+# --- tables that only Spark can read; messages are the same
+
+
+def read_events(
+    spark: SparkSession, path: str, extent: Extent, start: GroupStart | None = None
+) -> DataFrame:
+    """Read and check the user's events at `path`; add those of the start: `schemas.EVENTS`."""
+    if is_local(path):
+        return events_table(spark, check_events(path, extent, start))
+    given = read_remote(spark, path, "events", _COLUMNS, _OPTIONAL)
+    if "group" not in given.columns:
+        given = given.withColumn("group", F.lit(None).cast("bigint"))
+    with refuse_unreadable("events", path):
+        _refuse_bad_cells(given, path, extent, None if start is None else start.groups.numbers)
+        _refuse_impossible(given, path, lambda table: first_impossible(_rows(table), extent))
+        _refuse_no_nodes(given, path, extent)
+        if start is None:
+            return schemas.conform(given, schemas.EVENTS)
+        is_node = F.col("event").isin(*EVENT_NAMES[:NODE_EVENTS])
+        rows = _rows(given.where(is_node & (F.col("round") == 0)).toArrow())
+        starts = events_table(spark, events_frame(start.rows(rows)))
+        marked = given.withColumn("start", F.lit(False)).unionByName(
+            starts.withColumn("start", F.lit(True))
+        )
+        access = start.groups.access
+
+        def impossible(table: pa.Table) -> Fault | None:
+            rows, is_start = _rows(table), table["start"].to_numpy(zero_copy_only=False)
+            return first_impossible_in_groups(
+                rows.take(~is_start), extent, access, rows.take(is_start)
+            )
+
+        _refuse_impossible(marked, path, impossible)
+        return schemas.conform(given.unionByName(starts), schemas.EVENTS)
+
+
+def _rows(table: pa.Table) -> EventRows:
+    """Return rows of ``round, node, event, group`` as arrays."""
+    rounds, nodes = (table[name].to_numpy().astype(np.int64) for name in ("round", "node"))
+    codes = event_codes(table["event"].to_numpy().astype(object))
+    groups = table["group"].fill_null(NO_GROUP).to_numpy().astype(np.int64)
+    return EventRows(rounds, nodes, codes, groups)
+
+
+def _refuse_bad_cells(
+    given: DataFrame, path: str, extent: Extent, groups: np.ndarray | None
+) -> None:
+    """Refuse a row with a missing value, or with an unknown event, node, group or round."""
+    lacking = F.isnull("round") | F.isnull("node") | F.isnull("event")
+    lacking |= F.coalesce(F.col("group") == NO_GROUP, F.lit(False))
+    for bad in given.where(lacking).take(1):
+        at, node, name = bad["round"], bad["node"], bad["event"]
+        what = f"row round={at}, node={node}, event={shown(name)} lacks a value of the right type"
+        raise InputError("events", path, what)
+
+    def search(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            names = table["event"].to_numpy().astype(object)
+            what = first_bad_cell(_rows(table), names, extent, groups)
+            if what is not None:
+                yield pa.RecordBatch.from_arrays([pa.array([what])], names=["what"])
+
+    for row in given.mapInArrow(search, "what string").take(1):
+        raise InputError("events", path, row["what"])
+    if not given.take(1):
+        raise InputError("events", path, "has no rows; needs at least one")
+
+
+def _refuse_impossible(
+    given: DataFrame, path: str, find: Callable[[pa.Table], Fault | None]
+) -> None:
+    """Refuse the first fault that `find` returns for all events of some nodes."""
+
+    def search(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        table = read_partition(batches)
+        found = None if table is None else find(table)
+        if found is not None:
+            columns = [pa.array([cell]) for cell in found]
+            yield pa.RecordBatch.from_arrays(columns, names=["round", "node", "what"])
+
+    found = given.repartition("node").mapInArrow(search, "round bigint, node bigint, what string")
+    for row in found.orderBy("round", "node").take(1):
+        raise InputError("events", path, row["what"])
+
+
+def _refuse_no_nodes(given: DataFrame, path: str, extent: Extent) -> None:
+    event, change = F.col("event"), F.lit(0)
+    for name, alive in zip(EVENT_NAMES, ALIVE_AFTER.tolist(), strict=False):
+        change = F.when(event == name, 1 if alive else -1).otherwise(change)
+    changes = given.groupBy("round").agg(F.sum(change)).collect()
+    by_round = np.zeros(extent.rounds, dtype=np.int64)
+    for at, changed in changes:
+        by_round[at] = changed
+    _refuse_empty(extent.initial + np.cumsum(by_round), "events", path)

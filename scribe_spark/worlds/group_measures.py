@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from scribe_spark.core.arrays import distinct
+from scribe_spark.core.arrays import distinct, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import AT
@@ -112,8 +112,7 @@ class MeasureGroups(RoundProgram):
         """See `RoundProgram`."""
         counts = Counts()
         if not superstep:
-            _count_trees(scribe, counts)
-            _count_events(scribe, tables, counts)
+            _count(scribe, tables, counts)
             if FAILURES in tables:
                 scribe.tell(_WAS_PARENT, distinct(tables[FAILURES]["node"]))
         if _WAS_PARENT in inbox:  # several buckets may have sent it
@@ -121,18 +120,15 @@ class MeasureGroups(RoundProgram):
         scribe.note(GROUPS_MEASURED, **counts.columns())
 
 
-def _count_trees(scribe: Scribe, counts: Counts) -> None:
+def _count(scribe: Scribe, tables: Tables, counts: Counts) -> None:
+    """Count the entries of trees, and the rows of a round's tables."""
     entries = scribe.state.entries
     counts.add_total("members", np.count_nonzero(entries.member))
     counts.add_total("forwarders", np.count_nonzero(~entries.member & ~entries.root))
     counts.add_total("children", len(scribe.state.children))
 
-
-def _count_events(scribe: Scribe, tables: Tables, counts: Counts) -> None:
-    """Count the rows of a round's tables."""
-
     def column(table: str, name: str) -> np.ndarray:
-        return tables[table][name] if table in tables else np.empty(0, dtype=np.int64)
+        return tables[table][name] if table in tables else whole_numbers()
 
     for name, table in _ROWS.items():
         counts.add_total(name, count_rows(tables.get(table, {})))
@@ -177,63 +173,43 @@ def group_measures(
     ``publications.FATE``.  Scribe's messages are in ``messages.KIND``.  The outcomes of
     publications are known at their deadline (:func:`publication_measures`).
 
-    Parameters
-    ----------
-    taken : mapping of str to Columns
-        The tables :data:`GROUPS_MEASURED` and `HERE` of all buckets.
-    groups : int
-        G, the number of groups.
-    has_limits : bool
-        True if nodes have limits of children.
+    `taken` has the tables :data:`GROUPS_MEASURED` and `HERE` of all buckets.
     """
     found = Counted(taken.get(GROUPS_MEASURED, {}))
     joins, refused = found.by_value("joins"), found.by_value("refused")
     refused_kinds = sorted((REFUSED_KINDS[kind], count) for kind, count in refused.items())
     repaired, late = found.by_value("repaired"), found.by_value("deliveries.late")
+    fates = found.by_value("publications")
+
+    def totals(*names: str) -> dict[str, float]:
+        return {name: found.total(name) for name in names}
+
     of: dict[str, float] = {
-        **{name: found.total(name) for name in ("members", "forwarders", "children", "orphans")},
-        "groups.created": found.total("groups.created"),
+        **totals("members", "forwarders", "children", "orphans", "groups.created"),
         "groups.lost": len(lost_groups(taken, groups)),
         "joins": sum(joins.values()),
         **{f"joins.{CAUSES[cause]}": count for cause, count in joins.items()},
-        "joins.at_root": found.total("joins.at_root"),
+        **totals("joins.at_root"),
         **{f"refused.{kind}": count for kind, count in refused_kinds},
-        "failures": found.total("failures"),
-        **({"overloaded": found.total("overloaded")} if has_limits else {}),
-        "repair.nodes": found.total("repair.nodes"),
+        **totals("failures", *(["overloaded"] if has_limits else []), "repair.nodes"),
         "repaired": sum(repaired.values()),
         **{f"repaired.{rounds}": count for rounds, count in repaired.items()},
-        "deliveries.out_of_order": found.total("deliveries.out_of_order"),
+        **totals("deliveries.out_of_order"),
         "deliveries.late": sum(late.values()),
         **{f"deliveries.late.{rounds}": count for rounds, count in late.items()},
-        **{
-            f"publications.{FATES[fate]}": count
-            for fate, count in found.by_value("publications").items()
-        },
+        **{f"publications.{FATES[fate]}": count for fate, count in fates.items()},
     }
     return {f"{PREFIX}{name}": float(value) for name, value in of.items()}
 
 
 def control_messages(measures: Mapping[str, float], seconds: float) -> float:
-    """Return Scribe's control messages per live node and second, from a round's measures.
-
-    Parameters
-    ----------
-    seconds : float
-        The length of a round in seconds.
-    """
+    """Return Scribe's control messages per live node and second, given the length of a round."""
     sent = sum(measures.get(f"messages.{kind}", 0.0) for kind in CONTROL_KINDS)
     return sent / measures["nodes.live"] / seconds
 
 
 def publication_measures(publications: pd.DataFrame) -> dict[int, dict[str, float]]:
-    """Return measures of the publications of each round, by system.
-
-    Parameters
-    ----------
-    publications : DataFrame
-        `schemas.PUBLICATIONS`.
-    """
+    """Return measures of the publications (`schemas.PUBLICATIONS`) of each round, by system."""
     sums = publications.groupby(["system", "round"])[list(PUBLICATION_COUNTS)].sum()
     found: dict[int, dict[str, float]] = {}
     for (system, number), row in sums.iterrows():

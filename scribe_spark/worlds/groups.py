@@ -1,18 +1,19 @@
-"""The groups of a world: members at the start, access lists and groupIds."""
+"""The groups of a world: members, access lists, groupIds, and the events of the start."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark import schemas
+from scribe_spark import draws, schemas
 from scribe_spark.config import RunConfig
-from scribe_spark.core.arrays import distinct
+from scribe_spark.core.arrays import distinct, whole_numbers
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import is_local
 from scribe_spark.scribe.groups import (
@@ -23,80 +24,14 @@ from scribe_spark.scribe.groups import (
     make_groups,
     read_members,
 )
-from scribe_spark.worlds.access import AccessLists, groups_are, read_access
-from scribe_spark.worlds.rows import Extent
+from scribe_spark.worlds.access import MAY_CREATE, AccessLists, read_access
+from scribe_spark.worlds.rows import CREATE, JOIN, EventRows, Extent, Lifetimes
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
 
-
-class MembersAtStart(Protocol):
-    """The M memberships at the start."""
-
-    @property
-    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Groups and nodes of the memberships: int64, shape (M,) each.
-
-        They are sorted by group and node, without repetitions.  A node that is not alive at the
-        start becomes a member when it arrives.
-        """
-        ...
-
-    def sizes(self, numbers: np.ndarray, initial: int) -> np.ndarray:
-        """Return the number of live members of each group at the start: int64, shape (G,)."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class GivenMembers:
-    """Members from a table.
-
-    Attributes
-    ----------
-    pairs : (ndarray of int64, ndarray of int64)
-        See `MembersAtStart`.
-    """
-
-    pairs: tuple[np.ndarray, np.ndarray]
-
-    def sizes(self, numbers: np.ndarray, initial: int) -> np.ndarray:
-        """See `MembersAtStart`."""
-        groups, nodes = self.pairs
-        there = np.searchsorted(numbers, groups[nodes < initial])
-        return np.bincount(there, minlength=len(numbers))
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnMembers:
-    """Members drawn among the nodes that are alive at the start, as in a run; computed on use.
-
-    Attributes
-    ----------
-    drawn_sizes : ndarray of int64, shape (G,)
-        The sizes of the groups 1 to G.
-    initial : int
-        The number of nodes that are alive at the start.
-    seed : int
-        The seed of random draws.
-    """
-
-    drawn_sizes: np.ndarray
-    initial: int
-    seed: int
-
-    @cached_property
-    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """See `MembersAtStart`."""
-        drawn = [
-            drawn_members(self.initial, size, self.seed, group)
-            for group, size in enumerate(self.drawn_sizes.tolist(), start=1)
-        ]
-        nodes = np.concatenate([np.empty(0, dtype=np.int64), *drawn])
-        return np.repeat(np.arange(1, len(drawn) + 1), self.drawn_sizes), nodes
-
-    def sizes(self, numbers: np.ndarray, initial: int) -> np.ndarray:
-        """See `MembersAtStart`."""
-        return self.drawn_sizes
+#: Groups and nodes of M memberships, int64, shape (M,) each, sorted by both, without repetitions.
+Members = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,35 +42,37 @@ class WorldGroups:
     ----------
     numbers : ndarray of int64, shape (G,)
         The numbers of the groups, ascending.
-    members : MembersAtStart
+    make_members : callable
+        Returns the memberships at the start; it is called at the first use.
     access : AccessLists
+    drawn_sizes : ndarray of int64, shape (G,), optional
+        The numbers of members, if all are drawn among the nodes that are alive at the start.
     """
 
     numbers: np.ndarray
-    members: MembersAtStart
+    make_members: Callable[[], Members]
     access: AccessLists
+    drawn_sizes: np.ndarray | None = None
+
+    @cached_property
+    def members(self) -> Members:
+        """The memberships at the start.
+
+        A node that is not alive at the start becomes a member when it arrives.
+        """
+        return self.make_members()
 
     def sizes(self, initial: int) -> np.ndarray:
         """Return the number of live members of each group at the start: int64, shape (G,)."""
-        return self.members.sizes(self.numbers, initial)
+        if self.drawn_sizes is not None:
+            return self.drawn_sizes
+        groups, nodes = self.members
+        there = np.searchsorted(self.numbers, groups[nodes < initial])
+        return np.bincount(there, minlength=len(self.numbers))
 
     def largest(self, initial: int) -> np.ndarray:
-        """Return groups by size at the start, the largest first; ties by number.
-
-        Returns
-        -------
-        ndarray of int64, shape (G,)
-            Indices of `numbers`.
-        """
+        """Return the indices of groups by size at the start, the largest first; ties by number."""
         return np.argsort(-self.sizes(initial), kind="stable")
-
-    def has(self, groups: np.ndarray) -> np.ndarray:
-        """Return True for numbers of existing groups."""
-        return np.isin(groups, self.numbers)
-
-    def named(self) -> str:
-        """Describe the known groups for an error message."""
-        return groups_are(self.numbers)
 
 
 def world_groups(
@@ -143,35 +80,27 @@ def world_groups(
 ) -> WorldGroups | None:
     """Return the groups of a world, checked; None if it has none.
 
-    Parameters
-    ----------
-    spark : SparkSession, optional
-        Without a session, the result is None as well if a user's table is not on this machine.
-
-    Raises
-    ------
-    InputError
-        A member or a row of an access list is invalid, or a group is larger than the overlay.
+    Without a session, the result is None as well if a user's table is not on this machine.
     """
     scribe = config.scribe
     tables = [path for path in (scribe.members, scribe.access) if path is not None]
     if not scribe.has_groups or (spark is None and not all(map(is_local, tables))):
         return None
-    members: MembersAtStart
+    make: Callable[[], Members]
+    numbers, sizes = np.arange(1, (scribe.count or 0) + 1), None
     if scribe.members is not None:
         members = _read(scribe.members, config, extent, spark)
-        numbers = distinct(members.pairs[0])
+        make, numbers = (lambda: members), distinct(members[0])
         config.refuse_groups(len(numbers), scribe.members)
     elif scribe.custody is not None:
-        members = _by_custody(config, extent)
-        numbers = np.arange(1, (scribe.count or 0) + 1)
+        make = partial(_by_custody, config, extent)
     else:
-        members = _drawn(config, extent)
-        numbers = np.arange(1, (scribe.count or 0) + 1)
+        sizes = _drawn_sizes(config, extent)
+        make = partial(_drawn, sizes, extent.initial, config.seed)
     access = AccessLists.open()
     if scribe.access is not None:
         access = read_access(scribe.access, numbers, extent.nodes, spark)
-    return WorldGroups(numbers, members, access)
+    return WorldGroups(numbers, make, access, sizes)
 
 
 def rejoins(config: WorldConfig) -> bool:
@@ -180,9 +109,7 @@ def rejoins(config: WorldConfig) -> bool:
     return bool(made) and config.scribe.rejoin and "group-churn" not in made
 
 
-def _read(
-    path: str, config: WorldConfig, extent: Extent, spark: SparkSession | None
-) -> GivenMembers:
+def _read(path: str, config: WorldConfig, extent: Extent, spark: SparkSession | None) -> Members:
     if spark is None or is_local(path):
         frame = check_members(path, extent.nodes)
     else:
@@ -197,27 +124,37 @@ def _read(
             f"alive at the start (nodes 0 to {extent.initial - 1} are); let it join by an event"
         )
         raise InputError("members", path, remedy)
-    return GivenMembers((groups, nodes))
+    return groups, nodes
 
 
-def _by_custody(config: WorldConfig, extent: Extent) -> GivenMembers:
+def _by_custody(config: WorldConfig, extent: Extent) -> Members:
     """Return the members that are alive at the start, and those that join on arrival."""
     groups, nodes = custody_members(config, config.scribe)
     there = np.ones(len(nodes), dtype=bool) if rejoins(config) else nodes < extent.initial
-    return GivenMembers((groups[there], nodes[there]))
+    return groups[there], nodes[there]
 
 
-def _drawn(config: WorldConfig, extent: Extent) -> DrawnMembers:
+def _drawn_sizes(config: WorldConfig, extent: Extent) -> np.ndarray:
+    """Return the sizes of the groups 1 to G."""
     scribe, count = config.scribe, config.scribe.count or 0
-    if scribe.size is not None:
-        if scribe.size > extent.initial:
-            remedy = f"a group cannot have more members than the {extent.initial} nodes alive then"
-            raise InputError("group_size", scribe.size, remedy)
-        sizes = np.full(count, scribe.size, dtype=np.int64)
-    else:
+    if scribe.size is None:
         exponent = scribe.zipf_exponent
-        sizes = group_sizes(RunConfig(nodes=extent.initial, groups=count, zipf_exponent=exponent))
-    return DrawnMembers(sizes, extent.initial, config.seed)
+        run = RunConfig(nodes=extent.initial, groups=count, zipf_exponent=exponent)
+        return group_sizes(run)
+    if scribe.size > extent.initial:
+        remedy = f"a group cannot have more members than the {extent.initial} nodes alive then"
+        raise InputError("group_size", scribe.size, remedy)
+    return np.full(count, scribe.size, dtype=np.int64)
+
+
+def _drawn(sizes: np.ndarray, initial: int, seed: int) -> Members:
+    """Draw members among the nodes that are alive at the start, as in a run."""
+    numbers = np.arange(1, len(sizes) + 1)
+    drawn = [
+        drawn_members(initial, size, seed, group)
+        for group, size in zip(numbers.tolist(), sizes.tolist(), strict=True)
+    ]
+    return np.repeat(numbers, sizes), np.concatenate([whole_numbers(), *drawn])
 
 
 def group_keys(
@@ -226,12 +163,7 @@ def group_keys(
     """Return the groupIds, as in runs: ``group, key_hi, key_lo, creator, ...``.
 
     A groupId is made of the names of the group and of the creator that is drawn for it; another
-    node may create the group in the end.
-
-    Parameters
-    ----------
-    nodes : DataFrame
-        `schemas.NODES`.
+    node may create the group in the end.  `nodes` is `schemas.NODES`.
     """
     spark = nodes.sparkSession
     frame = pd.DataFrame({"group": groups.numbers, "node": np.zeros(len(groups.numbers), "int64")})
@@ -241,3 +173,54 @@ def group_keys(
         nodes=extent.initial, members="given", group_ids=config.scribe.ids, seed=config.seed
     )
     return make_groups(numbered, nodes, run)
+
+
+# --- the start: a world has no other start than its events
+
+
+@dataclass(frozen=True)
+class GroupStart:
+    """The groups of a world, which are created and joined in round 0.
+
+    `path` is the path of the access lists, for error messages.
+    """
+
+    groups: WorldGroups
+    extent: Extent
+    seed: int
+    path: str | None = None
+
+    def rows(self, of_nodes: EventRows) -> EventRows:
+        """Return the creations and joins of round 0, given its node events.
+
+        Members at the start join if they are alive after the node events.
+        """
+        lifetimes = Lifetimes(of_nodes, self.extent)
+        of_start, nodes = self.groups.members
+        alive, _ = lifetimes.at(nodes, 0)
+        joins = EventRows.of_groups(0, nodes[alive], JOIN, of_start[alive])
+        return EventRows.join(self._creates(lifetimes), joins)
+
+    def _creates(self, lifetimes: Lifetimes) -> EventRows:
+        """Create every group by the node that a run would draw, whose name is in the groupId.
+
+        If that node is dead after the events of the round, or the access list refuses it, another
+        node is drawn (see `scribe.groups.make_groups` for the first draw).
+        """
+        numbers, access = self.groups.numbers, self.groups.access
+        signed = draws.bits_np(self.seed, "creator", numbers).view(np.int64)
+        creators = np.mod(signed, self.extent.initial)
+        alive, _ = lifetimes.at(creators, 0)
+        may, live = access.permits(MAY_CREATE, numbers, creators), lifetimes.live(0)
+        listed = access.listed(MAY_CREATE)
+        # a round after which no node is alive is refused later
+        for place in np.flatnonzero(~(alive & may) & (len(live) > 0)):
+            group, among = numbers[place], live
+            if group in listed:
+                among = np.intersect1d(live, access.permitted(MAY_CREATE, group))
+            if not len(among):
+                remedy = f"allows no node that is alive in round 0 to create group {group}"
+                raise InputError("access", self.path, remedy)
+            drawn = draws.bits_np(self.seed, "creator instead", numbers[place : place + 1])
+            creators[place] = among[int(drawn[0] % np.uint64(len(among)))]
+        return EventRows.of_groups(0, creators, CREATE, numbers)

@@ -1,23 +1,30 @@
-"""Checks of node events: whether each is possible; numpy kernels for a table of events.
+"""Checks of events: whether each is possible; numpy kernels for a table of events.
 
-The checks do not loop over rows: rows are sorted by node and round, and compared with the previous
-row.  Group events are checked in :mod:`.group_legality`.
+The checks do not loop over rows: rows of node events are sorted by node and round, rows of group
+events by group, node and round, and compared with the previous row.  A node is a member from its
+join to its quit or death, whichever comes first; a returning node needs another join.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import NO_GROUP
+from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.errors import listed, meant, shown
-from scribe_spark.worlds.access import groups_are
+from scribe_spark.worlds.access import MAY_JOIN, AccessLists, groups_are
 from scribe_spark.worlds.rows import (
     ALIVE_AFTER,
     EVENT_NAMES,
+    JOIN,
+    QUIT,
     RECOVER,
     EventRows,
     Extent,
+    Lifetimes,
 )
+
+#: An impossible event: the round, the node, and the fault in words.
+Fault = tuple[int, int, str]
 
 
 def first_bad_cell(
@@ -28,17 +35,13 @@ def first_bad_cell(
 ) -> str | None:
     """Describe the first row with a value that does not exist or fit; None if all rows are good.
 
-    Parameters
-    ----------
-    names : ndarray of object, shape (E,), optional
-        The names of the events in the table, to report unknown ones.
-    groups : ndarray of int64, optional
-        The numbers of the groups, ascending; None in a world without groups.
+    `names` are the names of the events in the table, to report unknown ones; `groups` are the
+    numbers of the groups, ascending, or None in a world without groups.
     """
     no_event = (rows.events < 0) | (rows.events >= len(EVENT_NAMES))
     no_node = (rows.nodes < 0) | (rows.nodes >= extent.nodes)
     no_round = (rows.rounds < 0) | (rows.rounds >= extent.rounds)
-    known = np.empty(0, dtype=np.int64) if groups is None else groups
+    known = whole_numbers() if groups is None else groups
     no_group = np.where(rows.of_node, rows.groups != NO_GROUP, ~np.isin(rows.groups, known))
     bad = no_event | no_node | no_round | no_group
     if not bad.any():
@@ -48,44 +51,62 @@ def first_bad_cell(
         name = names[at]
     else:
         name = f"code {rows.events[at]}" if no_event[at] else EVENT_NAMES[rows.events[at]]
-    row = row_in_words(rows, at, name)
+    row = _row(rows, at, name)
     if no_event[at]:
-        return (
-            f"{row} has no known event; events are {listed(EVENT_NAMES)}{meant(name, EVENT_NAMES)}"
-        )
+        known_names = f"{listed(EVENT_NAMES)}{meant(name, EVENT_NAMES)}"
+        return f"{row} has no known event; events are {known_names}"
     if no_node[at]:
         return f"{row} names no node; nodes are 0 to {extent.nodes - 1}"
     if no_round[at]:
         return f"{row} is in no round; rounds are 0 to {extent.rounds - 1}"
-    return f"{row} {_no_group(bool(rows.of_node[at]), rows.groups[at] == NO_GROUP, groups)}"
-
-
-def _no_group(of_node: bool, is_empty: bool, groups: np.ndarray | None) -> str:
-    if of_node:
-        return "has a group, but is an event of a node; leave the group empty"
+    if rows.of_node[at]:
+        return f"{row} has a group, but is an event of a node; leave the group empty"
     if groups is None:
-        return "is an event of a group, and the world has none; give groups or members"
-    if is_empty:
-        return "is an event of a group; give its number in the column group"
-    return f"names no group; {groups_are(groups)}"
+        return f"{row} is an event of a group, and the world has none; give groups or members"
+    if rows.groups[at] == NO_GROUP:
+        return f"{row} is an event of a group; give its number in the column group"
+    return f"{row} names no group; {groups_are(groups)}"
 
 
-def first_impossible(rows: EventRows, extent: Extent) -> tuple[int, int, str] | None:
+def live_after(rows: EventRows, extent: Extent) -> np.ndarray:
+    """Return the number of live nodes after each round: int64, shape (R,); events are possible."""
+    rows = rows.take(rows.of_node)
+    enters = ALIVE_AFTER[rows.events]
+    come, gone = (
+        np.bincount(rows.rounds[which], minlength=extent.rounds) for which in (enters, ~enters)
+    )
+    return extent.initial + np.cumsum(come - gone)
+
+
+def _row(rows: EventRows, at: int, name: str | None = None) -> str:
+    """Describe a row of an events table for an error message."""
+    name = EVENT_NAMES[rows.events[at]] if name is None else name
+    group = "" if rows.groups[at] == NO_GROUP else f", group={rows.groups[at]}"
+    return f"row round={rows.rounds[at]}, node={rows.nodes[at]}, event={shown(name)}{group}"
+
+
+def _why_dead(last: tuple[int, int] | None, extent: Extent) -> str:
+    """Explain why a node is not alive, given code and round of its last event, with a remedy."""
+    if last is None:
+        start = f"alive at the start are nodes 0 to {extent.initial - 1}"
+        return f"the node was never there ({start}); let it arrive before"
+    since = f"since its {EVENT_NAMES[last[0]]} in round {last[1]}"
+    return f"the node is not alive {since}; let it arrive or recover before"
+
+
+def _move_later(at: int) -> str:
+    return f"only one is possible in a round: move the later one to round {at + 1}"
+
+
+# --- node events
+
+
+def first_impossible(rows: EventRows, extent: Extent) -> Fault | None:
     """Return the first impossible node event (by round, then node), or None.
 
     A live node can leave or fail.  A dead node can arrive and, if it was alive before, recover: it
     keeps its nodeId and its last leaf set even after an announced departure.  A node has at most
-    one event in a round.
-
-    Parameters
-    ----------
-    rows : EventRows
-        All events of the nodes, accepted by :func:`first_bad_cell`.  Group events are ignored.
-
-    Returns
-    -------
-    tuple of (int, int, str) or None
-        The round, the node, and the fault in words.
+    one event in a round.  `rows` are all events of the nodes; group events are ignored.
     """
     rows = rows.take(rows.of_node)
     if not len(rows):
@@ -102,12 +123,17 @@ def first_impossible(rows: EventRows, extent: Extent) -> tuple[int, int, str] | 
     if not len(bad):
         return None
     at = int(bad[np.lexsort((~twice[bad], nodes[bad], rounds[bad]))[0]])
-    before = int(previous[at]) if has_previous[at] else None
     if twice[at]:
-        what = _two_events(rows, int(previous[at]), at)
+        what = _two_events(rows, at - 1, at)
     else:
-        reason = _why_not(rows, before, bool(alive[at]), bool(known[at]), extent)
-        what = f"{row_in_words(rows, at)} is impossible: {reason}"
+        last = (int(events[at - 1]), int(rounds[at - 1])) if has_previous[at] else None
+        reason = _why_dead(last, extent)
+        if alive[at]:
+            since = "from the start"
+            if last is not None:
+                since = f"since its {EVENT_NAMES[last[0]]} in round {last[1]}"
+            reason = f"the node is alive {since}; let it leave or fail before"
+        what = f"{_row(rows, at)} is impossible: {reason}"
     return int(rounds[at]), int(nodes[at]), what
 
 
@@ -116,38 +142,117 @@ def _two_events(rows: EventRows, one: int, other: int) -> str:
     first, second = (EVENT_NAMES[code] for code in codes)
     remedy = "keep one"
     if ALIVE_AFTER[codes[0]] != ALIVE_AFTER[codes[1]]:
-        remedy = (
-            f"only one is possible in a round: move the later one to round {rows.rounds[one] + 1}"
-        )
+        remedy = _move_later(rows.rounds[one])
     both = f"round={rows.rounds[one]}, node={rows.nodes[one]} has two events, {first} and {second}"
     return f"{both}; {remedy}"
 
 
-def _why_not(rows: EventRows, before: int | None, alive: bool, known: bool, extent: Extent) -> str:
-    """Explain why a node cannot have an event, given its previous event, with a remedy."""
-    if not known:
-        start = f"alive at the start are nodes 0 to {extent.initial - 1}"
-        return f"the node was never there ({start}); let it arrive before"
-    since = "from the start"
-    if before is not None:
-        since = f"since its {EVENT_NAMES[rows.events[before]]} in round {rows.rounds[before]}"
-    if alive:
-        return f"the node is alive {since}; let it leave or fail before"
-    return f"the node is not alive {since}; let it arrive or recover before"
+# --- group events
 
 
-def live_after(rows: EventRows, extent: Extent) -> np.ndarray:
-    """Return the number of live nodes after each round: int64, shape (R,); events are possible."""
-    rows = rows.take(rows.of_node)
-    enters = ALIVE_AFTER[rows.events]
-    come, gone = (
-        np.bincount(rows.rounds[which], minlength=extent.rounds) for which in (enters, ~enters)
-    )
-    return extent.initial + np.cumsum(come - gone)
+def first_impossible_in_groups(
+    rows: EventRows, extent: Extent, access: AccessLists, starts: EventRows | None = None
+) -> Fault | None:
+    """Return the first impossible group event (by round, node, group), or None.
+
+    An event is possible if its node is alive after the node events of the round; the node has each
+    kind of event at most once per round and group; and it does not join and quit in the same round.
+    A node that joins must not be a member; if the access list refuses it, it must not have tried
+    before in this life.  A node that quits must be a member.
+
+    `rows` are all events of the nodes, whose node events are possible.  `starts` are joins and
+    creations of round 0 that are not in the table; those of nodes that are not alive after that
+    round are ignored.
+    """
+    lifetimes = Lifetimes(rows, extent)
+    rows = rows.take(~rows.of_node)
+    is_start = np.zeros(len(rows), dtype=bool)
+    if starts is not None:
+        starts = starts.take(lifetimes.at(starts.nodes, 0)[0])
+        is_start = np.r_[is_start, np.ones(len(starts), dtype=bool)]
+        rows = EventRows.join(rows, starts)
+    if not len(rows):
+        return None
+    # of equal rows, an event of the start comes before one of the table
+    order = np.lexsort((~is_start, rows.events, rows.rounds, rows.nodes, rows.groups))
+    rows, is_start = rows.take(order), is_start[order]
+    alive, life = lifetimes.at(rows.nodes, rows.rounds)
+    is_twice = _same_as_before(rows.groups, rows.nodes, rows.rounds, rows.events)
+    faults = _MembershipFaults(rows, life, access)
+    bad = np.flatnonzero(~alive | is_twice | faults.both | faults.wrong)
+    if not len(bad):
+        return None
+    first = np.lexsort((rows.groups[bad], rows.nodes[bad], rows.rounds[bad]))[0]
+    at = int(bad[first])
+    number, node = int(rows.rounds[at]), int(rows.nodes[at])
+    if not alive[at]:
+        reason = _why_dead(lifetimes.last_event(node, number), extent)
+        what = f"{_row(rows, at)} is impossible: {reason}"
+    elif is_twice[at]:
+        what = _twice(rows, at, bool(is_start[at - 1]))
+    else:
+        what = faults.in_words(at, is_start)
+    return number, node, what
 
 
-def row_in_words(rows: EventRows, at: int, name: str | None = None) -> str:
-    """Describe a row of an events table for an error message."""
-    name = EVENT_NAMES[rows.events[at]] if name is None else name
-    group = "" if rows.groups[at] == NO_GROUP else f", group={rows.groups[at]}"
-    return f"row round={rows.rounds[at]}, node={rows.nodes[at]}, event={shown(name)}{group}"
+def _same_as_before(*columns: np.ndarray) -> np.ndarray:
+    """Return True for rows that are equal to the previous row in all columns."""
+    same = np.zeros(len(columns[0]), dtype=bool)
+    same[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
+    return same
+
+
+class _MembershipFaults:
+    """Joins of members and quits of non-members; rows are by group, node, round, event.
+
+    `both` and `wrong` mark rows of nodes that join and quit in a round, and other faults.
+    """
+
+    def __init__(self, rows: EventRows, life: np.ndarray, access: AccessLists) -> None:
+        self._rows = rows
+        places = np.flatnonzero((rows.events == JOIN) | (rows.events == QUIT))
+        few = rows.take(places)
+        has_previous = _same_as_before(few.groups, few.nodes, life[places])
+        before = np.arange(len(few)) - has_previous
+        joined = has_previous & (few.events[before] == JOIN)
+        may_join = access.permits(MAY_JOIN, few.groups, few.nodes)
+        self.both, self.wrong = np.zeros((2, len(rows)), dtype=bool)
+        self.both[places] = _same_as_before(few.groups, few.nodes, few.rounds)
+        self.wrong[places] = np.where(few.events == QUIT, ~(joined & may_join), joined)
+        self._previous = np.full(len(rows), -1)
+        self._previous[places[has_previous]] = places[before[has_previous]]
+        self._may_join = np.ones(len(rows), dtype=bool)
+        self._may_join[places] = may_join
+
+    def in_words(self, at: int, is_start: np.ndarray) -> str:
+        """Describe the fault of an impossible row."""
+        rows = self._rows
+        if self.both[at]:
+            both = f"{_place(rows, at)} has two events, join and quit"
+            return f"{both}; {_move_later(rows.rounds[at])}"
+        row = f"{_row(rows, at)} is impossible"
+        previous = int(self._previous[at])
+        if rows.events[at] == QUIT and not self._may_join[at]:
+            return f"{row}: the access list does not let the node join"
+        if rows.events[at] == QUIT:
+            since = "" if previous < 0 else f" since its quit in round {rows.rounds[previous]}"
+            return f"{row}: the node is no member{since}; let it join before"
+        when, since = "at the start", "from the start"
+        if not is_start[previous]:
+            when = f"in round {rows.rounds[previous]}"
+            since = f"since its join {when}"
+        if not self._may_join[at]:
+            return f"{row}: the access list does not let the node join, which it tried {when}"
+        return f"{row}: the node is a member {since}; let it quit before"
+
+
+def _place(rows: EventRows, at: int) -> str:
+    return f"round={rows.rounds[at]}, node={rows.nodes[at]}, group={rows.groups[at]}"
+
+
+def _twice(rows: EventRows, at: int, at_the_start: bool) -> str:
+    if at_the_start:
+        done = "joins it" if rows.events[at] == JOIN else "creates it"
+        return f"{_row(rows, at)} is superfluous: the node {done} at the start"
+    name = EVENT_NAMES[rows.events[at]]
+    return f"{_place(rows, at)} has the event {name} twice; keep one"

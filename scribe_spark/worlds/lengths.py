@@ -7,7 +7,6 @@ docs/rules.md, "Rounds".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from scribe_spark.config.rounds import MOST_PUBLISHED
@@ -37,11 +36,6 @@ def round_seconds(config: WorldConfig) -> float:
 
     Without `round_seconds`, it is the longest round of the config's systems, or `NOMINAL_SECONDS`
     if the config names no system.
-
-    Raises
-    ------
-    InputError
-        A system is unknown or does not support worlds.
     """
     given = config.world.round_seconds
     if given is not None:
@@ -62,10 +56,7 @@ def _own_seconds(system: System, config: WorldConfig) -> float | None:
 def own_rounds(config: WorldConfig) -> dict[str, OwnRounds]:
     """Return the own rounds of each system of a config's world that sets their length.
 
-    Raises
-    ------
-    InputError
-        A round of the world is shorter than an own round, or contains too many of them.
+    A world's round may not be shorter than an own round, nor contain too many of them.
     """
     seconds, found = round_seconds(config), {}
     world_us = _microseconds(seconds)
@@ -89,39 +80,26 @@ def own_rounds(config: WorldConfig) -> dict[str, OwnRounds]:
 
 def rounds_in_words(config: WorldConfig) -> str:
     """Describe the contents of a round of a config's world."""
-    return "; ".join(_words(config))
-
-
-def _words(config: WorldConfig) -> Iterator[str]:
-    of_systems = living_systems(config.trees.systems)
-    own = own_rounds(config)
-    with_it = ["Pastry", *(["Scribe"] if config.scribe.has_groups else [])]
-    with_it += [system.label for system in of_systems if system.name not in own]
-    names = ", ".join(with_it[:-1]) + " and " + with_it[-1] if with_it[1:] else with_it[0]
-    yield f"{round_seconds(config):g} s: one round of {names}"
-    for system in of_systems:
-        if system.name in own:
-            one = own[system.name]
-            rounds, left = divmod(one.world_us, one.own_us)
-            nearest = rounds + (2 * left >= one.own_us)
-            counted = f"{'about ' if left else ''}{nearest:,} round{'s' if nearest > 1 else ''}"
-            yield f"{counted} of {system.label}, each of {one.own_us / _MICROSECONDS:g} s"
+    own, labels = own_rounds(config), ["Pastry", *(["Scribe"] if config.scribe.has_groups else [])]
+    parts: list[str] = []
+    for system in living_systems(config.trees.systems):
+        if system.name not in own:
+            labels.append(system.label)
+            continue
+        one = own[system.name]
+        rounds, left = divmod(one.world_us, one.own_us)
+        nearest = rounds + (2 * left >= one.own_us)
+        counted = f"{'about ' if left else ''}{nearest:,} round{'s' if nearest > 1 else ''}"
+        parts.append(f"{counted} of {system.label}, each of {one.own_us / _MICROSECONDS:g} s")
+    names = " and ".join(filter(None, [", ".join(labels[:-1]), labels[-1]]))
+    return "; ".join([f"{round_seconds(config):g} s: one round of {names}", *parts])
 
 
 # --- parameters of generators
 
 
-def lifetime(config: WorldConfig) -> float:
-    """Return the mean lifetime of nodes, in rounds."""
-    return _mean_rounds(config, "lifetime")
-
-
-def membership(config: WorldConfig) -> float:
-    """Return the mean time after which a member quits, in rounds."""
-    return _mean_rounds(config, "membership")
-
-
-def _mean_rounds(config: WorldConfig, name: str) -> float:
+def mean_rounds(config: WorldConfig, name: str) -> float:
+    """Return the mean ``lifetime`` of nodes or the mean ``membership`` of members, in rounds."""
     seconds = getattr(config.world, f"{name}_seconds")
     if seconds is None:
         return float(getattr(config.world, name))
@@ -133,12 +111,15 @@ def _mean_rounds(config: WorldConfig, name: str) -> float:
 
 def event_round(config: WorldConfig) -> int:
     """Return the round of a generator's event."""
-    seconds = config.world.event_seconds
+    seconds, at, rounds = config.world.event_seconds, config.world.event_round, config.world.rounds
+    there = f"rounds are 0 to {rounds - 1}"
     if seconds is None:
-        return config.world.event_round
-    at, rounds = _microseconds(seconds) // _microseconds(round_seconds(config)), config.world.rounds
+        if at >= rounds:
+            raise InputError("event_round", at, f"is not a round; {there}")
+        return at
+    at = _microseconds(seconds) // _microseconds(round_seconds(config))
     if at >= rounds:
-        remedy = f"is in round {at:,}, after the last one; rounds are 0 to {rounds - 1}"
+        remedy = f"is in round {at:,}, after the last one; {there}"
         raise InputError("event_seconds", seconds, remedy)
     return at
 

@@ -23,7 +23,7 @@ from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.measures.formulas import PACKET_NUMBERS
 from scribe_spark.measures.packets_on_links import PacketsOnLinks, packets_of
 from scribe_spark.pastry.arrivals.observer import TRAFFIC
-from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.pastry.arrivals.wave import Environment, NodeProgram
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay.size import Size
@@ -62,13 +62,8 @@ LINKS_MEASURED = "measured links"
 class LinkStress:
     """The rounds in which link stress is measured, and the size of the network.
 
-    Attributes
-    ----------
-    period : int
-        Link stress is measured in the last of every `period` rounds; 0 for never.
-    core_links : int
-        The number of directed links between routers.
-    routers : int
+    Link stress is measured in the last of every `period` rounds (0: never); `core_links` is the
+    number of directed links between routers.
     """
 
     period: int
@@ -80,20 +75,11 @@ class LinkStress:
         return self.period > 0 and (number + 1) % self.period == 0
 
     def measures(self, counted: Counted, names: Iterable[str], nodes: int) -> dict[str, float]:
-        """Return the values of measures after a round.
+        """Return the values of measures after a round, from counts of links by packets.
 
         For each name there are ``link_stress.NAME.mean`` over the paper's link slots (left out if
         there are fewer slots than links), ``mean_existing`` over all directed links (with the LAN
-        links of all nodes that are or were alive), and ``max``.
-
-        Parameters
-        ----------
-        counted : Counted
-            The counts of links by their number of packets, see :mod:`.packets_on_links`.
-        names : iterable of str
-            The names that are counted separately.
-        nodes : int
-            The number of nodes that are or were alive.
+        links of all `nodes` that are or were alive), and ``max``.
         """
         size = Size(nodes, self.routers, self.core_links)
         found: dict[str, float] = {}
@@ -105,16 +91,27 @@ class LinkStress:
         return found
 
 
+def recorded_messages(
+    given: Environment, tables: Tables, keeps: bool
+) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield kind, senders and receivers of the messages that a bucket has recorded.
+
+    Without `keeps`, they are deleted.
+    """
+    for table in [name for name in tables if name.startswith(f"{TRAFFIC} ")]:
+        columns = tables[table]
+        if not keeps:
+            del tables[table]
+        # each table is of one kind
+        yield given.observer.kinds[columns["kind"][0]], columns["sender"], columns["to"]
+
+
 @dataclass(frozen=True)
 class MeasureLinks(NodeProgram):
     """Count the links that a round's messages use: the table :data:`LINKS_MEASURED`.
 
-    Attributes
-    ----------
-    names : mapping of str to tuple of str
-        The kinds of messages that are counted under each name.
-    keeps_messages : bool
-        True if senders and receivers stay in the bucket; otherwise they are deleted.
+    `names` are the kinds of messages that are counted under each name; see `recorded_messages` for
+    `keeps_messages`.
     """
 
     names: Mapping[str, tuple[str, ...]]
@@ -123,29 +120,18 @@ class MeasureLinks(NodeProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
         given, counts = self.given, Counts()
-        router = given.facts.ring.router
         packets = PacketsOnLinks(given.kernel, given.bounds)
         if not superstep:
-            for name, sender, to in self._messages(tables):
-                packets.carry(name, router, sender, to)
+            ends: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in self.names}
+            for kind, *pair in recorded_messages(given, tables, self.keeps_messages):
+                for name in [name for name, some in self.names.items() if kind in some]:
+                    ends[name].append((pair[0], pair[1]))
+            for name, parts in ends.items():
+                if parts:
+                    sender, to = (np.concatenate(part) for part in zip(*parts, strict=True))
+                    packets.carry(name, given.facts.ring.router, sender, to)
         for _, name, links in packets.receive(inbox):
             counts.add(packets_of(name), links["packets"])
         if columns := counts.columns():
             tables[f"{LINKS_MEASURED} {superstep}"] = columns
         return packets.outbox()
-
-    def _messages(self, tables: Tables) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """Yield name, senders and receivers of the messages of the bucket's nodes."""
-        kinds = self.given.observer.kinds
-        ends: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in self.names}
-        for table in [name for name in tables if name.startswith(f"{TRAFFIC} ")]:
-            columns = tables[table]
-            kind = kinds[columns["kind"][0]]  # each table is of one kind
-            for name in [name for name, some in self.names.items() if kind in some]:
-                ends[name].append((columns["sender"], columns["to"]))
-            if not self.keeps_messages:
-                del tables[table]
-        for name, parts in ends.items():
-            if parts:
-                sender, to = (np.concatenate(part) for part in zip(*parts, strict=True))
-                yield name, sender, to

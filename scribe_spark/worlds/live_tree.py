@@ -33,25 +33,19 @@ from scribe_spark.reference_tree.live import (
 from scribe_spark.reference_tree.reconfiguration import COMPUTING, Reconfigure
 from scribe_spark.reference_tree.rings import PASTRY
 
-#: The prefix of the measures' names.
-PREFIX = "reference_tree."
-
 #: All measures of a round with their units; see :func:`live_tree_measures`.
 LIVE_TREE_MEASURES: dict[str, str] = {
-    f"{PREFIX}{name}": unit
-    for name, unit in (
-        ("hosts", "hosts"),
-        ("links.removed", "links"),
-        ("links.created", "links"),
-        ("parent_lookups", "messages"),
-        ("child_lookups", "messages"),
-        ("notices", "messages"),
-        ("rounds", "rounds"),
-        ("degree.largest", "neighbours"),
-        ("depth.largest", "hops"),
-        ("depth.mean", "hops"),
-        ("faults", "trees"),
-    )
+    "reference_tree.hosts": "hosts",
+    "reference_tree.links.removed": "links",
+    "reference_tree.links.created": "links",
+    "reference_tree.parent_lookups": "messages",
+    "reference_tree.child_lookups": "messages",
+    "reference_tree.notices": "messages",
+    "reference_tree.rounds": "rounds",
+    "reference_tree.degree.largest": "neighbours",
+    "reference_tree.depth.largest": "hops",
+    "reference_tree.depth.mean": "hops",
+    "reference_tree.faults": "trees",
 }
 
 
@@ -59,12 +53,8 @@ LIVE_TREE_MEASURES: dict[str, str] = {
 class LiveTree:
     """The parameters of a world's reference tree.
 
-    Attributes
-    ----------
-    children : int
-        The maximal number of children of a key.
-    assignment : str
-        The assignment of keys to hosts: ``chord`` or ``pastry``.
+    `children` is the maximal number of children of a key; `assignment` assigns keys to hosts:
+    ``chord`` or ``pastry``.
     """
 
     children: int = 2
@@ -90,12 +80,7 @@ def live_tree_measures(kept: LiveTree, player: Player) -> dict[str, float]:
     each link once.  ``parent_lookups``, ``child_lookups``, ``notices``, ``rounds``: of the
     reconfiguration.  ``degree.largest``, ``depth.largest``, ``depth.mean``: of the resulting tree.
     ``faults``: 1 if the result is not a tree of all live nodes, or differs from the tree computed
-    from scratch, else 0.  Names begin with :data:`PREFIX`.
-
-    Parameters
-    ----------
-    player : Player
-        A player whose buckets have the tree before the events, see :func:`find_live_tree`.
+    from scratch, else 0.  The buckets have the tree before the events (:func:`find_live_tree`).
     """
     hosts, number = kept.hosts(player), 1
     # (FindParents computes the tree from scratch, for the comparison)
@@ -126,4 +111,4 @@ def live_tree_measures(kept: LiveTree, player: Player) -> dict[str, float]:
         "depth.mean": (depth - unreached) / found["live"],  # hosts without a root have depth -1
         "faults": found["roots"] != 1 or unreached > 0 or found["different"] > 0,
     }
-    return {f"{PREFIX}{name}": float(value) for name, value in values.items()}
+    return {f"reference_tree.{name}": float(value) for name, value in values.items()}

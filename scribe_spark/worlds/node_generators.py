@@ -1,133 +1,100 @@
 """Generators of one-time node events: mass failure, adjacent nodes, roots, flash crowd.
 
-Churn is in :mod:`.churn`, group events are in :mod:`.group_events` and other modules, and
-:mod:`.registry` lists all generators.  Failing nodes are drawn among the nodes that are alive
-before the round and have no event in it by an earlier generator.
+Failing nodes are drawn among the nodes that are alive before the round of the event
+(`lengths.event_round`) and have no event in it by an earlier generator.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
-from pyspark.sql import DataFrame
 
 from scribe_spark import draws
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.closeness import Keys, distances
-from scribe_spark.worlds.lifetimes import Lifetimes
+from scribe_spark.worlds.lengths import event_round
 from scribe_spark.worlds.rows import ARRIVE, FAIL, EventRows, Extent
+from scribe_spark.worlds.setting import Setting
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import WorldConfig
 
 
 def share_of(nodes: int, share: float) -> int:
-    """Return a share of a number of nodes, rounded down, computed in exact decimals.
-
-    Raises
-    ------
-    InputError
-        The share is less than one node.
-    """
+    """Return a share of a number of nodes, rounded down, computed in exact decimals."""
     count = int(nodes * Fraction(str(share)))
     if count < 1:
         raise InputError("share", share, f"is less than one node of {nodes}; give more")
     return count
 
 
-def mass_failure(
-    extent: Extent, at: int, share: float, seed: int, before: EventRows | None = None
-) -> EventRows:
-    """Let a share of the live nodes, drawn uniformly, fail in round `at`.
+def flash_crowd(config: WorldConfig, extent: Extent) -> EventRows:
+    """Let all nodes that are not alive at the start arrive.
 
-    Parameters
-    ----------
-    before : EventRows, optional
-        The events of earlier generators.
-
-    Raises
-    ------
-    InputError
-        The round does not exist, or the share is less than one node.
+    These are the nodes with the largest numbers; that is no restriction, because nodeIds and
+    routers are drawn independently for each node.
     """
-    refuse_no_round(at, extent)
-    live = _untouched(before, extent, at)
-    size = share_of(len(live), share)
-    failing = draws.distinct_below(len(live), size, seed, "mass failure", at)
+    late = np.arange(extent.initial, extent.nodes)
+    return EventRows.at_once(event_round(config), late, ARRIVE)
+
+
+def mass_failure(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
+    """Let a share of the live nodes, drawn uniformly, fail."""
+    at = event_round(config)
+    live = setting.lifetimes.untouched(at)
+    size = share_of(len(live), config.world.share)
+    failing = draws.distinct_below(len(live), size, config.seed, "mass failure", at)
     return EventRows.at_once(at, live[failing], FAIL)
 
 
-def adjacent_failure(
-    extent: Extent,
-    at: int,
-    count: int,
-    nodes: DataFrame | None,
-    seed: int,
-    before: EventRows | None = None,
-) -> EventRows:
-    """Let a random live node and its successors on the ring fail in round `at`.
+def adjacent_failure(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
+    """Let a random live node and its successors on the ring fail.
 
     If l/2 nodes fail together, one side of their neighbours' leaf sets is dead, and the ring may
     stay broken there.  If l/2 - 1 fail, it can be repaired.
-
-    Parameters
-    ----------
-    count : int
-        The number of failing nodes, in clockwise order around the ring.
-    nodes : DataFrame
-        `schemas.NODES`.
-    before : EventRows, optional
-        The events of earlier generators.
-
-    Raises
-    ------
-    InputError
-        The round does not exist, or no node would stay alive.
     """
-    refuse_no_round(at, extent)
-    live = _untouched(before, extent, at)
-    refuse_none_left("adjacent", count, len(live))
-    raw = draws.stream(seed, "adjacent failure", at)
+    at, count = event_round(config), _adjacent(config)
+    live = setting.lifetimes.untouched(at)
+    _refuse_none_left("adjacent", count, len(live))
+    raw = draws.stream(config.seed, "adjacent failure", at)
     first = live[int(draws.whole_numbers(raw, len(live), 1)[0])]
-    assert nodes is not None
-    ring = node_ring(nodes)
-    on_ring = ring.node[np.isin(ring.node, live)]
+    on_ring = setting.ring.node[np.isin(setting.ring.node, live)]
     begin = int(np.flatnonzero(on_ring == first)[0])
     return EventRows.at_once(at, np.roll(on_ring, -begin)[:count], FAIL)
 
 
-def root_failure(
-    extent: Extent,
-    at: int,
-    keys: Keys,
-    holders: int,
-    nodes: DataFrame,
-    before: EventRows | None = None,
-) -> EventRows:
-    """Let the live nodes nearest to some groupIds fail in round `at`.
+def check_adjacent(config: WorldConfig, extent: Extent) -> None:
+    """Refuse a round that does not exist, and a number of nodes that leaves no live node."""
+    event_round(config)
+    _refuse_none_left("adjacent", _adjacent(config), extent.initial)
 
-    Parameters
-    ----------
-    keys : Keys
-        The groupIds.
-    holders : int
-        The number of failing nodes for each groupId: 1 is the root; with the number of replicas,
-        all copies of the group's state are lost.
-    nodes : DataFrame
-        `schemas.NODES`.
-    before : EventRows, optional
-        The events of earlier generators.
 
-    Raises
-    ------
-    InputError
-        The round does not exist, or no node would stay alive.
+def _adjacent(config: WorldConfig) -> int:
+    return config.world.adjacent or config.overlay.leaf_set // 2
+
+
+def root_failure(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
+    """Let the live nodes nearest to the groupIds of the largest groups fail.
+
+    `holders` is the number of failing nodes for each groupId: 1 is the root; with the number of
+    replicas, all copies of the group's state are lost.
     """
-    refuse_no_round(at, extent)
-    ring = node_ring(nodes)
-    live = np.flatnonzero(np.isin(ring.node, _untouched(before, extent, at)))
-    refuse_none_left("holders", holders, len(live))
+    at, holders = event_round(config), config.world.holders
+    largest = setting.known_groups.largest(extent.initial)[: config.world.roots]
+    keys, ring = setting.keys(config).take(largest), setting.ring
+    live = np.flatnonzero(np.isin(ring.node, setting.lifetimes.untouched(at)))
+    _refuse_none_left("holders", holders, len(live))
     return EventRows.at_once(at, distinct(ring.node[_nearest(ring, live, keys, holders)]), FAIL)
+
+
+def check_roots(config: WorldConfig, extent: Extent) -> None:
+    """Refuse a round that does not exist, and a number of nodes that leaves no live node."""
+    event_round(config)
+    _refuse_none_left("holders", config.world.holders, extent.initial)
 
 
 def _nearest(ring: Ring, live: np.ndarray, keys: Keys, count: int) -> np.ndarray:
@@ -145,50 +112,6 @@ def _nearest(ring: Ring, live: np.ndarray, keys: Keys, count: int) -> np.ndarray
     return np.take_along_axis(far.position, order, axis=1)
 
 
-def node_ring(nodes: DataFrame) -> Ring:
-    """Return nodes (`schemas.NODES`) as a ring on the driver, sorted by nodeId."""
-    rows = nodes.select("id_hi", "id_lo", "node", "router").toArrow()
-    hi, lo, node, router = (rows.column(name).to_numpy() for name in rows.column_names)
-    return Ring(hi.view(np.uint64), lo.view(np.uint64), node, router).in_order()
-
-
-def flash_crowd(extent: Extent, at: int) -> EventRows:
-    """Let all nodes that are not alive at the start arrive in round `at`.
-
-    These are the nodes with the largest numbers; that is no restriction, because nodeIds and
-    routers are drawn independently for each node.
-
-    Raises
-    ------
-    InputError
-        The round does not exist.
-    """
-    refuse_no_round(at, extent)
-    return EventRows.at_once(at, np.arange(extent.initial, extent.nodes), ARRIVE)
-
-
-def _untouched(before: EventRows | None, extent: Extent, at: int) -> np.ndarray:
-    """Return the nodes that are alive before round `at` and have no event in it, ascending."""
-    return Lifetimes(EventRows.none() if before is None else before, extent).untouched(at)
-
-
-def refuse_none_left(field: str, failing: int, live: int) -> None:
-    """Refuse a number of failing nodes that leaves no live node.
-
-    Raises
-    ------
-    InputError
-    """
+def _refuse_none_left(field: str, failing: int, live: int) -> None:
     if failing >= live:
         raise InputError(field, failing, f"leaves none of {live} nodes alive; give less")
-
-
-def refuse_no_round(at: int, extent: Extent) -> None:
-    """Refuse an `event_round` that does not exist.
-
-    Raises
-    ------
-    InputError
-    """
-    if at >= extent.rounds:
-        raise InputError("event_round", at, f"is not a round; rounds are 0 to {extent.rounds - 1}")

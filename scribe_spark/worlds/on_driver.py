@@ -8,7 +8,8 @@ G. Malewicz et al.: Pregel: a system for large-scale graph processing, SIGMOD 20
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +21,6 @@ from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.errors import InputError
-from scribe_spark.pastry.closeness import Keys
-from scribe_spark.pastry.events import ImpossibleRound
 from scribe_spark.pastry.lookups import Lookups, try_routes
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.scribe.events import JOINING, QUITTING
@@ -30,9 +28,10 @@ from scribe_spark.worlds.played import (
     EventsByRound,
     Played,
     RoundLeft,
-    event_columns,
-    is_round,
+    are_rounds,
+    event_rows,
     lookup_table,
+    lookups_of,
 )
 from scribe_spark.worlds.world_state import Protocols, WorldState
 
@@ -40,8 +39,8 @@ from scribe_spark.worlds.world_state import Protocols, WorldState
 #: not collected on the driver.
 MANY = 2**16
 
-#: The kinds of events of which a round may have many.
-_MEMBERSHIPS = ("join", "quit")
+#: The kinds of events of which a round may have many -> the messages to their nodes.
+_MEMBERSHIPS = {"join": JOINING, "quit": QUITTING}
 
 
 class OnDriver:
@@ -62,10 +61,10 @@ class OnDriver:
         self, rows: DataFrame, ring: BucketRing, protocols: Protocols, number: int
     ) -> None:
         self._ring, self._protocols, self._next = ring, protocols, number
-        tables = BucketTables(ring.layout, rows)
-        tables.settle()
-        self._tables = tables
-        self._state = WorldState.of_engine(OnSpark(tables), ring.facts, ring.bounds, protocols)
+        self._tables = BucketTables(ring.layout, rows)
+        self._tables.settle()
+        engine = OnSpark(self._tables)
+        self._state = WorldState.of_engine(engine, ring.facts, ring.bounds, protocols)
 
     @property
     def rows(self) -> DataFrame:
@@ -83,42 +82,29 @@ class OnDriver:
         *,
         messages: bool = False,
     ) -> list[RoundLeft]:
-        """Play rounds until a time limit; see `InTasks.play`.
-
-        Parameters
-        ----------
-        tell : callable, optional
-            Called after each round with its number and its results.
-        """
+        """Play rounds until a time limit; see `InTasks.play`."""
         started = time.monotonic()
         many: dict[int, DataFrame] = {}
         if self._protocols.groups is not None and not self._protocols.systems.systems:
-            many = _many_memberships(events)
-        rows = add(_without(events, many))
-        by_round = EventsByRound(rows.select(*event_columns(rows)).toArrow())
-        done: list[RoundLeft] = []
-        for number in rounds:
-            before = time.monotonic()
-            memberships = self._messages(many[number]) if number in many else None
-            try:
-                played = self._state.play(number, by_round.take(number), messages, memberships)
-            except ImpossibleRound as impossible:
-                if done:  # the impossible round is refused when it is the first one
-                    break
-                raise InputError(
-                    "round", number, f"cannot be played: {impossible.what}"
-                ) from impossible
-            now = time.monotonic()
-            measures = {name: float(value) for name, value in played.measures.items()}
-            told = Played(measures, now - before, self._tables.costs)
-            lookups = lookup_table(played.result.lookups, self._state.ring.node)
-            done.append(RoundLeft(told, played.of_groups, lookups, played.outcomes))
+            events, many = _many_memberships(events)
+        by_round = EventsByRound(event_rows(add(events)).toArrow())
+        left: list[RoundLeft] = []
+
+        def memberships(number: int) -> DataFrame | None:
+            return self._messages(many[number]) if number in many else None
+
+        for number, done, played in self._state.play_rounds(
+            rounds, by_round, time.monotonic(), messages, memberships
+        ):
+            lookups = lookup_table(done.result.lookups, self._state.ring.node)
+            told = replace(played, costs=self._tables.costs)
+            left.append(RoundLeft(told, done.tables, lookups, done.outcomes))
             self._next = number + 1
             if tell is not None:
                 tell(number, told)
-            if now - started >= seconds:
+            if time.monotonic() - started >= seconds:
                 break
-        return done
+        return left
 
     def _messages(self, memberships: DataFrame) -> DataFrame:
         """Return joins and quits as messages to their nodes: `ROWS`; lazy."""
@@ -130,35 +116,29 @@ class OnDriver:
 
         joins, quits = (
             self._ring.messages(memberships.where(F.col("event") == event), kind, "node", columns)
-            for event, kind in (("join", JOINING), ("quit", QUITTING))
+            for event, kind in _MEMBERSHIPS.items()
         )
         return joins.unionByName(quits)
 
     def route(self, messages: pa.Table) -> DataFrame:
         """Route messages through the current tables; see `InTasks.route`."""
-        node, hi, lo = (messages.column(name).to_numpy() for name in messages.column_names)
-        keys = Keys(hi.view(np.uint64), lo.view(np.uint64))
+        node, keys = lookups_of(messages)
         found = try_routes(self._state.player, Lookups(self._ring.facts.positions(node), keys))
         table = lookup_table(found, self._state.ring.node)
         return local_frame(self._ring.layout.spark, table)
 
     def release(self) -> None:
         """Free the tables on the executors."""
-        self._state.release()
+        self._state.player.release()
 
 
-def _many_memberships(events: DataFrame) -> dict[int, DataFrame]:
-    """Return joins and quits of rounds with many, without collecting them on the driver."""
-    changes = events.where(F.col("event").isin(*_MEMBERSHIPS))
-    counts = changes.groupBy("round").count().where(F.col("count") > MANY).toArrow()
-    return {
-        number: changes.where(is_round(number)).select("node", "event", "group")
-        for number in counts.column("round").to_pylist()
-    }
-
-
-def _without(events: DataFrame, rounds: Iterable[int]) -> DataFrame:
-    """Return events without the joins and quits of some rounds."""
-    for number in rounds:
-        events = events.where(~(is_round(number) & F.col("event").isin(*_MEMBERSHIPS)))
-    return events
+def _many_memberships(events: DataFrame) -> tuple[DataFrame, dict[int, DataFrame]]:
+    """Take the joins and quits of rounds with many from events, without collecting them."""
+    is_change = F.col("event").isin(*_MEMBERSHIPS)
+    counts = events.where(is_change).groupBy("round").count().where(F.col("count") > MANY)
+    many: dict[int, DataFrame] = {}
+    for number in counts.toArrow().column("round").to_pylist():
+        is_here = is_change & are_rounds(number, number)
+        many[number] = events.where(is_here).select("node", "event", "group")
+        events = events.where(~is_here)
+    return events, many

@@ -1,4 +1,4 @@
-"""The results of a round on the driver."""
+"""The events and the results of rounds on the driver."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import DecimalType
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.engine import Columns
 from scribe_spark.engine.on_spark import Costs
 from scribe_spark.engine.packing import take
+from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.lookups import LookupResults
 
 
@@ -44,65 +45,45 @@ def _no_lookups() -> pa.Table:
     return to_arrow_schema(schemas.LOOKUPS).empty_table()
 
 
-@dataclass(frozen=True)
+@dataclass
 class RoundLeft:
-    """The results of a round except the tables of buckets.
+    """The results of a round on the driver: measures, and `PlayedRound` without those of Pastry.
 
     Attributes
     ----------
     played : Played
-    of_groups : mapping of str to pyarrow.Table
-        See `PlayedRound`.
+    tables : mapping of str to pyarrow.Table
     lookups : pyarrow.Table
         `schemas.LOOKUPS`.
     outcomes : Columns
-        See `PlayedRound`.
     """
 
     played: Played
-    of_groups: Mapping[str, pa.Table] = field(default_factory=dict)
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
     lookups: pa.Table = field(default_factory=_no_lookups)
     outcomes: Columns = field(default_factory=dict)
-
-
-def is_round(number: int) -> Column:
-    """Return a column that is True for rows of a round."""
-    # a DECIMAL, because Spark would write an integer into generated code, anew for each job
-    return F.col("round").cast(_ROUND) == F.lit(Decimal(number))
-
-
-def are_rounds(rounds: range) -> Column:
-    """Return a column that is True for rows of a range of rounds."""
-    first, last = (F.lit(Decimal(number)) for number in (rounds[0], rounds[-1]))
-    return F.col("round").cast(_ROUND).between(first, last)
 
 
 _ROUND = DecimalType(20, 0)
 
 
-#: The schema of events.
-EVENT = StructType(
-    [
-        StructField("round", LongType()),
-        StructField("node", LongType()),
-        StructField("event", StringType()),
-        StructField("group", LongType()),
-    ]
-)
+def are_rounds(first: int, last: int) -> Column:
+    """Return a column that is True for rows of the rounds `first` to `last`."""
+    # DECIMALs, because Spark would write integers into generated code, anew for each job
+    return F.col("round").cast(_ROUND).between(F.lit(Decimal(first)), F.lit(Decimal(last)))
 
 
-def event_columns(events: DataFrame) -> list[Column]:
-    """Return the columns of :data:`EVENT`; the given events may lack the column `group`."""
-    return [
-        (F.col(one.name) if one.name in events.columns else F.lit(None))
-        .cast(one.dataType)
-        .alias(one.name)
-        for one in EVENT
-    ]
+def event_rows(events: DataFrame) -> DataFrame:
+    """Return events as `schemas.WORLD_EVENTS`; the given events may lack the column `group`."""
+    if "group" not in events.columns:
+        events = events.withColumn("group", F.lit(None))
+    return events.select(
+        *(F.col(one.name).cast(one.dataType).alias(one.name) for one in schemas.WORLD_EVENTS)
+    )
 
 
 class EventsByRound:
-    """The events of several rounds, of a table with the columns of :data:`EVENT`."""
+    """The events of several rounds, of a table `schemas.WORLD_EVENTS`."""
 
     def __init__(self, given: pa.Table) -> None:
         rounds = given.column("round").to_numpy()
@@ -132,6 +113,12 @@ class EventsByRound:
 _NO_EVENTS = {name: whole_numbers() for name in ("node", "event", "group")}
 
 
+def lookups_of(messages: pa.Table) -> tuple[np.ndarray, Keys]:
+    """Return the nodes and keys of messages ``node, key_hi, key_lo``."""
+    node, hi, lo = (messages.column(name).to_numpy() for name in messages.column_names)
+    return node, Keys(hi.view(np.uint64), lo.view(np.uint64))
+
+
 def lookup_table(found: LookupResults, number: np.ndarray) -> pa.Table:
     """Return `schemas.LOOKUPS`; `number` has the number of the node at each position."""
     columns = {
@@ -139,9 +126,6 @@ def lookup_table(found: LookupResults, number: np.ndarray) -> pa.Table:
         "key_hi": found.keys.hi.view(np.int64),
         "key_lo": found.keys.lo.view(np.int64),
         "at": number[found.at],
-        "delivered": found.delivered,
-        "right": found.right,
-        "hops": found.hops,
-        "lost": found.lost,
+        **{name: getattr(found, name) for name in ("delivered", "right", "hops", "lost")},
     }
     return pa.Table.from_pydict(columns, schema=to_arrow_schema(schemas.LOOKUPS))

@@ -25,9 +25,9 @@ from scribe_spark.engine.program import AT
 from scribe_spark.measures.counts import Counted, Counts
 from scribe_spark.measures.message_sizes import size_of_control
 from scribe_spark.measures.parts import NodeParts, count_in_parts, rows_of_parts
-from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.schemas import ROUNDS_BY_PART
+from scribe_spark.worlds.link_stress import recorded_messages
 
 #: The table of counts that :class:`MeasureBytes` leaves; see `Counts`.
 BYTES_MEASURED = "measured bytes"
@@ -57,11 +57,8 @@ def bytes_of_kinds(
 ) -> dict[str, tuple[str, int]]:
     """Return kind of message -> (``payload`` or ``control``, size of a message in bytes).
 
-    Parameters
-    ----------
-    size, other : int
-        The size in bytes of a publication, and of a control message whose size the protocol does
-        not define.
+    `size` is the size of a publication, `other` that of a control message whose size the protocol
+    does not define.
     """
     of = {kind: ("payload", size) for kind in payload}
     return of | {kind: ("control", size_of_control(kind, other)) for kind in control}
@@ -71,14 +68,8 @@ def bytes_of_kinds(
 class MeasureBytes(NodeProgram):
     """A program: count a bucket's live nodes by their bytes, in the table :data:`BYTES_MEASURED`.
 
-    Attributes
-    ----------
-    sizes : mapping of str to (str, int)
-        The result of :func:`bytes_of_kinds`; other kinds have no bytes.
-    parts : tuple of NodeParts
-        The parts (classes, regions) whose nodes are also counted separately.
-    keeps_messages : bool
-        True if senders and receivers stay in the bucket; otherwise they are deleted.
+    `sizes` is a result of :func:`bytes_of_kinds`; other kinds have no bytes.  The nodes of `parts`
+    (classes, regions) are also counted separately.  See `recorded_messages` for `keeps_messages`.
     """
 
     sizes: Mapping[str, tuple[str, int]]
@@ -99,25 +90,19 @@ class MeasureBytes(NodeProgram):
 
     def _bytes(self, tables: Tables) -> Iterator[Columns]:
         """Yield the bytes of the messages that the bucket has recorded, by node."""
-        kinds, names = self.given.observer.kinds, list(_COUNTED)
         found: dict[str, np.ndarray] = {}
-        for table in [name for name in tables if name.startswith(f"{TRAFFIC} ")]:
-            columns = tables[table]
-            of, size = self.sizes.get(kinds[columns["kind"][0]], ("", 0))
-            if not self.keeps_messages:
-                del tables[table]
-            away = columns["sender"] != columns["to"]
-            for name, end in ((f"{of}_up", "sender"), (f"{of}_down", "to")):
+        for kind, sender, to in recorded_messages(self.given, tables, self.keeps_messages):
+            of, size = self.sizes.get(kind, ("", 0))
+            for name, end in ((f"{of}_up", sender), (f"{of}_down", to)):
                 if size:
-                    sums = np.bincount(columns[end][away], minlength=len(self.given.facts.ring))
+                    nodes = len(self.given.facts.ring)
+                    sums = np.bincount(end[sender != to], minlength=nodes)
                     found[name] = found.get(name, 0) + sums * size
+        names = list(_COUNTED)
         for name, of_node in found.items():
             node = np.flatnonzero(of_node)
-            yield {
-                AT: node,
-                "of": np.full(len(node), names.index(name)),
-                "bytes": of_node[node],
-            }
+            of_name = np.full(len(node), names.index(name))
+            yield {AT: node, "of": of_name, "bytes": of_node[node]}
 
     def _count(self, bucket: int, tables: Tables, came: Columns) -> None:
         first, last = self.bounds[bucket : bucket + 2].tolist()

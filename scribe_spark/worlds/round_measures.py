@@ -13,6 +13,7 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.core import u128
+from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.ring import Ring
@@ -84,11 +85,6 @@ class MeasureNodes(NodeProgram):
     those that are live nodes.  ``possible``: cells for which a live node exists.  ``compared``:
     cells of drawn nodes with a live entry; ``delay`` and ``nearest``: the sums of their delays, see
     :func:`cell_delays`.  ``changed``: nodes whose leaf set has changed.
-
-    Attributes
-    ----------
-    number : int
-        The number of the round.
     """
 
     number: int
@@ -134,13 +130,6 @@ def round_measures(live: int, result: RoundResult, measured: Columns) -> dict[st
     ``lookups.right``: their number and shares.  ``lookups.hops``: mean over delivered ones.
     ``lookups.lost``: lost transmissions per lookup.  ``hops.N``: the share of delivered lookups
     with N hops.  ``messages.KIND``, ``messages.lost KIND``.
-
-    Parameters
-    ----------
-    live : int
-        The number of live nodes.
-    measured : Columns
-        The tables :data:`MEASURED` of all buckets.
     """
     sums = {name: int(column.sum()) for name, column in measured.items()}
     filled, alive = sums["filled"], sums["alive"]
@@ -193,10 +182,7 @@ def count_entries(states: States, is_alive: IsAlive, some: np.ndarray) -> tuple[
 def right_leaf_sets(states: States, live: np.ndarray, some: np.ndarray) -> int:
     """Count the live nodes among `some` with exactly the leaf set of the live ring.
 
-    Parameters
-    ----------
-    live, some : ndarray of int64
-        Positions, ascending; `some` are adjacent among the live nodes.
+    Both are ascending positions; `some` are adjacent among the live nodes.
     """
     first, last = _span(live, some)
     places = ring_leaves(np.arange(first, last), states.half, len(live))
@@ -209,20 +195,11 @@ def cell_delays(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the delay to each live entry of some nodes, and to the nearest possible entry.
 
-    Parameters
-    ----------
-    live : ndarray of int64
-        The positions of all live nodes, ascending.
-    nodes : ndarray of int64
-        The positions of live nodes whose tables are in `states`.
-
-    Returns
-    -------
-    known, nearest : ndarray of int64
-        The delay in microseconds from the node's router to the router of its entry, and to the
-        nearest router of a live node that fits the cell.
+    Delays are in microseconds, from the node's router to the router of its entry, and to the
+    nearest router of a live node that fits the cell.  `live` are the ascending positions of all
+    live nodes; the tables of `nodes` are in `states`.
     """
-    known, nearest = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    known, nearest = [whole_numbers()], [whole_numbers()]
     if not len(nodes):
         return known[0], nearest[0]
     ring = states.known.take(live)
@@ -247,23 +224,10 @@ def cell_delays(
 def _cells_of(
     ring: Ring, place: int, b: int, rows: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the cells of a node's routing table for which nodes exist, and these nodes.
+    """Return the cells of a node's routing table for which nodes exist: row, column, begin, end.
 
-    The nodes that fit a cell are adjacent on the ring.
-
-    Parameters
-    ----------
-    ring : Ring
-        The nodes, sorted by nodeId.
-    place : int
-        The index of the node in `ring`.
-    rows : int
-        The number of rows of the routing table.
-
-    Returns
-    -------
-    row, column, begin, end : ndarray of int64
-        The cells, sorted; the nodes that fit a cell have the indices `begin` to `end` - 1.
+    The nodes that fit a cell are adjacent on the ring: they have the indices `begin` to `end` - 1.
+    `place` is the index of the node; `rows` is the number of rows of the table.
     """
     found = [np.empty((4, 0), dtype=np.int64)]
     first, last = 0, len(ring)  # the nodes that share `row` digits with the node
@@ -285,14 +249,8 @@ def cells_with_nodes(live: Ring, b: int, first: int = 0, last: int | None = None
     """Count the cells of all routing tables for which a live node exists.
 
     A node that shares its first `row` digits with other nodes has a possible cell in that row for
-    each other next digit that occurs among them.
-
-    Parameters
-    ----------
-    live : Ring
-        The live nodes, sorted by nodeId.
-    first, last : int, optional
-        Count the tables of these nodes only.
+    each other next digit that occurs among them.  Only the tables of the nodes with the indices
+    `first` to `last` - 1 are counted.
     """
     last = len(live) if last is None else last
     if len(live) < 2 or first >= last:

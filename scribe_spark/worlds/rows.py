@@ -1,12 +1,13 @@
-"""Events as arrays, for the numpy kernels of checks and generators."""
+"""Events as arrays, and the lifetimes that they give nodes, for checks and generators."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NO_GROUP, Rows
+from scribe_spark.core.arrays import NO_GROUP, Rows, whole_numbers, without
 
 #: The names of events in a table, node events first; the code of an event is its index here.
 EVENT_NAMES = ("arrive", "leave", "fail", "recover", "create", "join", "quit", "publish")
@@ -23,14 +24,8 @@ ALIVE_AFTER = np.array([True, False, False, True])
 class Extent:
     """The numbers of nodes and rounds that a table of events must fit.
 
-    Attributes
-    ----------
-    nodes : int
-        N, the number of nodes; they are numbered from 0.
-    rounds : int
-        R, the number of rounds; they are numbered from 0.
-    initial : int
-        Nodes 0 to `initial` - 1 are alive at the start; the others have not arrived yet.
+    Nodes and rounds are numbered from 0.  Nodes 0 to `initial` - 1 are alive at the start; the
+    others have not arrived yet.
     """
 
     nodes: int
@@ -62,17 +57,8 @@ class EventRows(Rows):
             object.__setattr__(self, "groups", none)
 
     @classmethod
-    def at_once(cls, at: int, nodes: np.ndarray, event: int) -> EventRows:
-        """Return one event for each node, in round `at`."""
-        return cls.of_groups(at, nodes, event, NO_GROUP)
-
-    @classmethod
     def of_groups(
-        cls,
-        rounds: np.ndarray | int,
-        nodes: np.ndarray,
-        event: int,
-        groups: np.ndarray | int,
+        cls, rounds: np.ndarray | int, nodes: np.ndarray, event: int, groups: np.ndarray | int
     ) -> EventRows:
         """Return one event for each node and its group; scalars are broadcast."""
         return cls(
@@ -83,9 +69,14 @@ class EventRows(Rows):
         )
 
     @classmethod
+    def at_once(cls, at: int, nodes: np.ndarray, event: int) -> EventRows:
+        """Return a node event for each node, in round `at`."""
+        return cls.of_groups(at, nodes, event, NO_GROUP)
+
+    @classmethod
     def none(cls) -> EventRows:
         """Return no rows."""
-        return cls.at_once(0, np.empty(0, dtype=np.int64), FAIL)
+        return cls.at_once(0, whole_numbers(), FAIL)
 
     @property
     def of_node(self) -> np.ndarray:
@@ -99,3 +90,77 @@ def event_codes(names: np.ndarray) -> np.ndarray:
     for code, name in enumerate(EVENT_NAMES):
         codes[names == name] = code
     return codes
+
+
+class Lifetimes:
+    """The lifetimes of all nodes, from possible events; group events are ignored."""
+
+    def __init__(self, rows: EventRows, extent: Extent) -> None:
+        rows = rows.take(rows.of_node)
+        self._extent = extent
+        key = self._keys(rows.nodes, rows.rounds)
+        order = np.argsort(key, kind="stable")
+        self._key, self._rows = key[order], rows.take(order)
+
+    def at(self, nodes: np.ndarray, rounds: np.ndarray | int) -> tuple[np.ndarray, np.ndarray]:
+        """Return whether nodes are alive after the events of rounds, and in which life.
+
+        Two results for a node have the same life if the node has no event between them.
+        """
+        after = np.searchsorted(self._key, self._keys(nodes, rounds), side="right")
+        has_row = self._is_of(after - 1, nodes)
+        life = np.where(has_row, after - 1, -1)
+        alive = nodes < self._extent.initial
+        alive[has_row] = ALIVE_AFTER[self._rows.events[life[has_row]]]
+        return alive, life
+
+    def last_event(self, node: int, at: int) -> tuple[int, int] | None:
+        """Return code and round of a node's last event up to a round; None if there is none."""
+        life = self.at(np.array([node]), at)[1][0]
+        return None if life < 0 else (int(self._rows.events[life]), int(self._rows.rounds[life]))
+
+    def ends(self, nodes: np.ndarray, rounds: np.ndarray) -> np.ndarray:
+        """Return the rounds in which nodes alive after `rounds` die: int64; R if they do not."""
+        after = np.searchsorted(self._key, self._keys(nodes, rounds), side="right")
+        found = self._is_of(after, nodes)
+        ends = np.full(len(nodes), self._extent.rounds, dtype=np.int64)
+        ends[found] = self._rows.rounds[after[found]]
+        return ends
+
+    def live(self, at: int) -> np.ndarray:
+        """Return the nodes alive after the events of a round, ascending; round -1 is the start."""
+        alive = np.arange(self._extent.nodes) < self._extent.initial
+        self._play(alive, self._rows.rounds <= at)
+        return np.flatnonzero(alive)
+
+    def untouched(self, at: int) -> np.ndarray:
+        """Return the nodes that are alive before a round and have no event in it, ascending."""
+        return without(self.live(at - 1), self._rows.nodes[self._rows.rounds == at])
+
+    def by_round(self) -> Iterator[np.ndarray]:
+        """Yield an array that marks the live nodes after each round: bool, shape (N,).
+
+        The same array is changed and yielded again.
+        """
+        alive = np.arange(self._extent.nodes) < self._extent.initial
+        order = np.argsort(self._rows.rounds, kind="stable")
+        ends = np.searchsorted(self._rows.rounds[order], np.arange(self._extent.rounds), "right")
+        begin = 0
+        for end in ends:
+            self._play(alive, order[begin:end])
+            begin = end
+            yield alive
+
+    def _play(self, alive: np.ndarray, which: np.ndarray) -> None:
+        """Apply events; a node's rows are sorted by round, and numpy writes in order."""
+        alive[self._rows.nodes[which]] = ALIVE_AFTER[self._rows.events[which]]
+
+    def _keys(self, nodes: np.ndarray, rounds: np.ndarray | int) -> np.ndarray:
+        return nodes * np.int64(self._extent.rounds) + rounds
+
+    def _is_of(self, places: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        """Return True if the row at a position exists and belongs to the node."""
+        there = (places >= 0) & (places < len(self._rows))
+        found = np.zeros(len(nodes), dtype=bool)
+        found[there] = self._rows.nodes[places[there]] == nodes[there]
+        return found

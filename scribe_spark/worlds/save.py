@@ -6,7 +6,6 @@ Rows refer to nodes by ring position, so they are valid only with the nodes of t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -24,60 +23,31 @@ from scribe_spark.scribe.state import PREFIX
 from scribe_spark.worlds.live_systems import OF_SYSTEM
 
 #: Tables of a bucket: the lives of its nodes; the round of each node's last arrival or recovery
-#: (``round``); and the header.
+#: (``round``); and the header: the number of buckets, the number of the next round, the version.
 LIVES, INCARNATIONS, HEADER = "lives", "incarnations", "world"
 
 #: The version of the saved tables; other versions are refused.
 VERSION = 2
 
 
-@dataclass(frozen=True)
-class WorldHeader:
-    """The header of a saved world.
-
-    Attributes
-    ----------
-    buckets : int
-        B, the number of buckets.
-    round : int
-        The number of the next round.
-    version : int
-    """
-
-    buckets: int
-    round: int
-    version: int = VERSION
-
-    def columns(self) -> dict[str, np.ndarray]:
-        """Return the table :data:`HEADER`."""
-        return {name: np.array([value]) for name, value in vars(self).items()}
-
-
-def read_header(rows: DataFrame) -> WorldHeader:
-    """Read the header of saved rows (`ROWS`)."""
+def read_header(rows: DataFrame) -> tuple[int, int]:
+    """Read the number of buckets and the number of the next round from saved rows (`ROWS`)."""
     first = rows.where((F.col("name") == HEADER) & (F.col("bucket") == 0) & F.col("table"))
     (row,) = read_rows(first.select(ROWS.names).toArrow().to_batches())
-    return WorldHeader(**{name: int(column[0]) for name, column in row.read().items()})
+    header = row.read()
+    return int(header["buckets"][0]), int(header["round"][0])
 
 
 def lives_tables(
     bounds: np.ndarray, bucket: int, lives: Lives, incarnation: np.ndarray, number: int
 ) -> dict[str, Columns]:
-    """Return the tables of a bucket that the player does not hold.
-
-    Parameters
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-    lives, incarnation
-        The values for all nodes.
-    number : int
-        The number of the next round.
-    """
+    """Return the tables of a bucket that the player does not hold, before round `number`."""
     own = slice(bounds[bucket], bounds[bucket + 1])
+    header = {"buckets": len(bounds) - 1, "round": number, "version": VERSION}
     return {
         LIVES: {name: array[own] for name, array in lives.arrays().items()},
         INCARNATIONS: {"round": incarnation[own]},
-        HEADER: WorldHeader(len(bounds) - 1, number).columns(),
+        HEADER: {name: np.array([value]) for name, value in header.items()},
     }
 
 
@@ -101,14 +71,7 @@ def read_lives(rows: DataFrame) -> Lives:
 def refuse_other_buckets(buckets: int, before: int, otherwise: str = "") -> None:
     """Refuse a number of buckets other than that of the saved world.
 
-    Parameters
-    ----------
-    otherwise : str
-        Another remedy, for the error message.
-
-    Raises
-    ------
-    InputError
+    `otherwise` is another remedy, for the error message.
     """
     if buckets != before:
         remedy = f"differs from the saved world; give {before}{otherwise}"

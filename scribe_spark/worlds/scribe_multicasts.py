@@ -55,10 +55,7 @@ def system_of(measure: str) -> str:
 class ScribeTables:
     """Scribe's tables of a round, as `measures.multicasts.MulticastTables`.
 
-    Attributes
-    ----------
-    from_root : bool
-        True if multicasts start at roots, False if at their sources.
+    Multicasts start at roots if `from_root`, else at their sources.
     """
 
     from_root: bool
@@ -68,13 +65,7 @@ class ScribeTables:
     by_hops: bool = False
 
     def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
-        """Return the first publication of each group that a root accepted.
-
-        Parameters
-        ----------
-        tables : mapping of str to Columns
-            Contains the table `OUTCOMES`.
-        """
+        """Return the first publication of each group that a root accepted, from `OUTCOMES`."""
         taken = Sent.of_buckets(tables.get(OUTCOMES, {})).taken()
         group, first = np.unique(taken.group, return_index=True)
         firsts = taken.take(first)
@@ -83,21 +74,13 @@ class ScribeTables:
         return Multicasts(group, firsts.publication, firsts.source, firsts.hops, firsts.delay_us)
 
     def begun(self, outcomes: Columns) -> Begun:
-        """Return all publications that roots accepted in the round.
-
-        Parameters
-        ----------
-        outcomes : Columns
-            The table `OUTCOMES`.
-        """
+        """Return all publications that roots accepted in the round, from the table `OUTCOMES`."""
         taken = Sent.of_buckets(outcomes).taken()
+        of = taken.group, taken.publication
         if self.from_root:
             zero = np.zeros(len(taken), dtype=np.int64)
-            return Begun(taken.group, taken.publication, taken.root, taken.root, zero, zero)
-        return Begun(
-            *(taken.group, taken.publication, taken.source, taken.root),
-            *(taken.hops, taken.delay_us),
-        )
+            return Begun(*of, taken.root, taken.root, zero, zero)
+        return Begun(*of, taken.source, taken.root, taken.hops, taken.delay_us)
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
         """See `MulticastTables`."""
@@ -127,14 +110,7 @@ def multicast_columns(
     """Return columns of a round's multicasts for the views ``tree_edges`` and ``deliveries``.
 
     The views have the schemas of runs (`schemas.WRITTEN`); the result covers the nodes of the given
-    tables.
-
-    Parameters
-    ----------
-    tables : mapping of str to Columns
-        The tables of these nodes that `ScribeTables` reads.
-    outcomes : Columns
-        The table `OUTCOMES`.
+    tables.  `outcomes` is the table `OUTCOMES`.
     """
     scribe = ScribeTables(measured.source == "root")
     multicasts = scribe.multicasts({OUTCOMES: outcomes})

@@ -1,16 +1,36 @@
-"""The input of a generator: earlier events, groups and nodes."""
+"""The input of a generator: earlier events, lifetimes, groups, memberships and nodes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+import numpy as np
 from pyspark.sql import DataFrame
 
-from scribe_spark.worlds.groups import WorldGroups
-from scribe_spark.worlds.lifetimes import Lifetimes
-from scribe_spark.worlds.memberships import Memberships
-from scribe_spark.worlds.rows import EventRows, Extent
+from scribe_spark.core.arrays import Rows
+from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.closeness import Keys
+from scribe_spark.worlds.access import MAY_JOIN
+from scribe_spark.worlds.groups import WorldGroups, group_keys
+from scribe_spark.worlds.rows import JOIN, QUIT, EventRows, Extent, Lifetimes
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import WorldConfig
+
+
+@dataclass(frozen=True)
+class Memberships(Rows):
+    """J memberships, sorted by group, node and round: int64 arrays of shape (J,).
+
+    A node is a member in the rounds `begins` to `ends` - 1.
+    """
+
+    groups: np.ndarray
+    nodes: np.ndarray
+    begins: np.ndarray
+    ends: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,5 +67,38 @@ class Setting:
 
     @cached_property
     def memberships(self) -> Memberships:
-        """The memberships by the events so far."""
-        return Memberships.of(self.rows, self.lifetimes, self.extent, self.known_groups.access)
+        """The memberships by the events so far; a join that the access list refuses makes none."""
+        rows = self.rows.take((self.rows.events == JOIN) | (self.rows.events == QUIT))
+        rows = rows.take(self.known_groups.access.permits(MAY_JOIN, rows.groups, rows.nodes))
+        rows = rows.take(np.lexsort((rows.rounds, rows.nodes, rows.groups)))
+        following = np.full(len(rows), self.extent.rounds, dtype=np.int64)
+        same = (rows.groups[1:] == rows.groups[:-1]) & (rows.nodes[1:] == rows.nodes[:-1])
+        following[:-1][same] = rows.rounds[1:][same]
+        ends = np.minimum(following, self.lifetimes.ends(rows.nodes, rows.rounds))
+        made = Memberships(rows.groups, rows.nodes, rows.rounds, ends)
+        return made.take(rows.events == JOIN)
+
+    @cached_property
+    def ring(self) -> Ring:
+        """All nodes, sorted by nodeId; an error without nodeIds."""
+        return node_ring(self._known_nodes)
+
+    def keys(self, config: WorldConfig) -> Keys:
+        """Return the groupIds, sorted by the groups' numbers."""
+        found = group_keys(self._known_nodes, self.known_groups, config, self.extent)
+        rows = found.select("group", "key_hi", "key_lo").toArrow().sort_by("group")
+        halves = (rows.column(name).to_numpy() for name in ("key_hi", "key_lo"))
+        return Keys(*(half.view(np.uint64) for half in halves))
+
+    @property
+    def _known_nodes(self) -> DataFrame:
+        if self.nodes is None:
+            raise ValueError("nodeIds are not known without Spark")
+        return self.nodes
+
+
+def node_ring(nodes: DataFrame) -> Ring:
+    """Return nodes (`schemas.NODES`) as a ring on the driver, sorted by nodeId."""
+    rows = nodes.select("id_hi", "id_lo", "node", "router").toArrow()
+    hi, lo, node, router = (rows.column(name).to_numpy() for name in rows.column_names)
+    return Ring(hi.view(np.uint64), lo.view(np.uint64), node, router).in_order()

@@ -30,12 +30,7 @@ _OVERLAYS = ("perfect", "arrivals")
 
 
 def check_start(overlay: str) -> None:
-    """Refuse a kind of overlay with which no world can start.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a kind of overlay with which no world can start."""
     if overlay not in _OVERLAYS:
         remedy = f"cannot start a world; give one of {listed(_OVERLAYS)}"
         raise InputError("overlay", overlay, remedy)
@@ -59,12 +54,7 @@ def start_rows(
 ) -> DataFrame:
     """Return the rows of a world before its first round, materialised: `ROWS`.
 
-    Parameters
-    ----------
-    initial : int
-        The number of live nodes: those with the smallest numbers.
-    overlay : str
-        ``perfect`` or ``arrivals``.
+    `initial` is the number of live nodes: those with the smallest numbers.
     """
     known, kernel = ring.facts.ring, underlay.kernel
     live, entered = np.flatnonzero(known.node < initial), np.zeros(1, dtype=np.int64)

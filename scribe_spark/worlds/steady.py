@@ -26,17 +26,8 @@ def steady_from(
 
     The steady state begins at the first value from which the mean of `window` values differs by
     less than `tolerance` (relative) from the mean of all later values; there must be at least
-    `window` later values.
-
-    Parameters
-    ----------
-    values : sequence of float
-        A value for each round; NaN for rounds without the measure, which are ignored.
-
-    Returns
-    -------
-    int or None
-        None if the values do not settle.
+    `window` later values.  The result is None if the values do not settle.  NaN, for rounds without
+    the measure, is ignored.
 
     Examples
     --------

@@ -58,12 +58,8 @@ def measures_by_round(rounds: pd.DataFrame) -> pd.DataFrame:
     """Return a table with a row for each round and a column for each measure.
 
     If a round has no value of a measure, the value is 0 for counts, and for the shares of lookups
-    by hops if any lookup was delivered; otherwise it is NaN.
-
-    Parameters
-    ----------
-    rounds : DataFrame
-        `schemas.ROUNDS` of one world.
+    by hops if any lookup was delivered; otherwise it is NaN.  `rounds` is `schemas.ROUNDS` of one
+    world.
     """
     table = rounds.pivot(index="round", columns="measure", values="value").sort_index()
     # a round has no row for a count of 0
@@ -80,10 +76,7 @@ def measures_by_round(rounds: pd.DataFrame) -> pd.DataFrame:
 def totals_by_number(rounds: pd.DataFrame, measure: str) -> dict[int, float]:
     """Return N -> the sum of ``MEASURE.N`` over all rounds, for example ``scribe.repaired.N``.
 
-    Parameters
-    ----------
-    rounds : DataFrame
-        The result of :func:`measures_by_round`.
+    `rounds` is the result of :func:`measures_by_round`.
     """
     begins = f"{measure}."
     ends = {name.removeprefix(begins): name for name in rounds if name.startswith(begins)}
@@ -92,20 +85,12 @@ def totals_by_number(rounds: pd.DataFrame, measure: str) -> dict[int, float]:
 
 
 def summarise(rounds: pd.DataFrame) -> dict[str, float | None]:
-    """Return statistics of each measure over the rounds of a world.
+    """Return statistics of each measure over the rounds (:func:`measures_by_round`) of a world.
 
-    Parameters
-    ----------
-    rounds : DataFrame
-        The result of :func:`measures_by_round`.
-
-    Returns
-    -------
-    dict
-        ``MEASURE``: the mean over the rounds that have it.  ``MEASURE.first``, ``MEASURE.last``:
-        the values of the first and last round, or None.  ``MEASURE.least``, ``MEASURE.most``:
-        minimum and maximum.  ``MEASURE.steady``: the mean from the start of the steady state
-        (`steady.steady_from`), if the measure settles.
+    ``MEASURE``: the mean over the rounds that have it.  ``MEASURE.first``, ``MEASURE.last``: the
+    values of the first and last round, or None.  ``MEASURE.least``, ``MEASURE.most``: minimum and
+    maximum.  ``MEASURE.steady``: the mean from the start of the steady state
+    (`steady.steady_from`), if the measure settles.
     """
     found: dict[str, float | None] = {}
     for measure, line in rounds.items():

@@ -44,19 +44,7 @@ _AT_ONCE = 10_000
 
 @dataclass(frozen=True)
 class Bucket:
-    """The data of a bucket that a view can read.
-
-    Attributes
-    ----------
-    tables : Tables
-    first, last : int
-        The ring position of the bucket's first node, and of the next bucket's first node.
-    ring : Ring
-        All nodes.
-    kernel : Kernel
-        The kernel of the underlay.
-    groups : Groups or None
-    """
+    """The data of a bucket that a view can read; its nodes are those from `first` to `last` - 1."""
 
     tables: Tables
     first: int
@@ -83,16 +71,10 @@ class Bucket:
 
 @dataclass(frozen=True)
 class View:
-    """A table that users read.
+    """A table that users read: ``rows(bucket)`` yields columns for `Names.batch`, or batches.
 
-    Attributes
-    ----------
-    tables : tuple of str
-        The tables of a bucket that it needs; a name that ends with a space selects all tables with
-        that prefix.
-    schema : StructType
-    rows : callable
-        ``rows(bucket)`` yields columns for `Names.batch`, or batches of the schema.
+    `tables` are the tables of a bucket that it needs; a name that ends with a space selects all
+    tables with that prefix.
     """
 
     tables: tuple[str, ...]
@@ -185,10 +167,7 @@ def _new_leaf_sets(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
 def messages_view(kinds: tuple[str, ...]) -> View:
     """Return the view `schemas.MESSAGES` of a round that has kept its messages.
 
-    Parameters
-    ----------
-    kinds : tuple of str
-        All kinds of messages that are counted.
+    `kinds` are all kinds of messages that are counted.
     """
 
     def rows(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
@@ -199,13 +178,7 @@ def messages_view(kinds: tuple[str, ...]) -> View:
 
 
 def live_knowledge_view(lives: Lives) -> View:
-    """Return the view `schemas.KNOWLEDGE`: tables of live nodes without dead nodes.
-
-    Parameters
-    ----------
-    lives : Lives
-        The lives of all nodes.
-    """
+    """Return the view `schemas.KNOWLEDGE`: tables of live nodes without dead nodes."""
 
     def rows(bucket: Bucket) -> Iterator[pa.RecordBatch]:
         schema = to_arrow_schema(schemas.KNOWLEDGE)
@@ -232,13 +205,7 @@ def _children(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
 def multicasts_view(
     measures: MulticastMeasures, outcomes: Columns, name: str, schema: StructType
 ) -> View:
-    """Return the view ``tree_edges`` or ``deliveries`` of a round's multicasts.
-
-    Parameters
-    ----------
-    outcomes : Columns
-        The table `OUTCOMES` of the round.
-    """
+    """Return the view ``tree_edges`` or ``deliveries`` of a round with these `OUTCOMES`."""
 
     def rows(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
         of = bucket.tables, outcomes, bucket.ring, bucket.kernel

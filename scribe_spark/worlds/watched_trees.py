@@ -41,13 +41,7 @@ MOST_NODES = 64
 
 
 def watched_groups(groups: WorldGroups, initial: int) -> np.ndarray:
-    """Return the numbers of the groups whose trees are watched, ascending.
-
-    Parameters
-    ----------
-    initial : int
-        The number of nodes that are alive at the start.
-    """
+    """Return the numbers of the groups whose trees are watched, ascending."""
     apart = np.abs(groups.sizes(initial) - MEMBERS)
     return np.sort(groups.numbers[np.argsort(apart, kind="stable")[:WATCHED]])
 
@@ -71,11 +65,6 @@ class Tree(Rows):
     root: np.ndarray
     orphan: np.ndarray
 
-    @property
-    def inner(self) -> np.ndarray:
-        """True for nodes that are parents: bool, shape (n,)."""
-        return np.isin(self.node, self.parent)
-
 
 #: The tables of the watched trees: entries (``group, node, parent, member, root``), and the edges
 #: in children tables (``group, parent, child``), with indices of groups and positions of nodes.
@@ -86,10 +75,7 @@ TREES_SEEN = _ENTRIES, _EDGES = "scribe watched entries", "scribe watched edges"
 class SeeTrees(RoundProgram):
     """Record what a bucket's nodes know about watched trees: the tables :data:`TREES_SEEN`.
 
-    Attributes
-    ----------
-    watched : ndarray of int64
-        The indices of the groups.
+    `watched` are the indices of the groups.
     """
 
     watched: np.ndarray
@@ -119,12 +105,7 @@ def watched_rows(state: ScribeState, watched: np.ndarray) -> dict[str, dict[str,
 def trees_of(taken: Mapping[str, Columns], watched: np.ndarray, size: int) -> dict[int, Tree]:
     """Return the watched trees by the index of the group; dead nodes are left out.
 
-    Parameters
-    ----------
-    taken : mapping of str to Columns
-        The tables :data:`TREES_SEEN` of all buckets.
-    size : int
-        K, the number of nodes.
+    `taken` has the tables :data:`TREES_SEEN` of all buckets; `size` is the number of nodes.
     """
     entries, edges = taken.get(_ENTRIES, _NO_ENTRIES), taken.get(_EDGES, _NO_EDGES)
     order = np.lexsort((entries["node"], entries["group"]))
@@ -155,21 +136,13 @@ def tree_rows(
 ) -> pa.Table:
     """Return the rows of the watched trees after a round: `schemas.WATCHED_TREES`.
 
-    Parameters
-    ----------
-    number : int
-        The number of the round.
-    before, after : mapping of int to Tree
-        The watched trees before and after the round, by the index of the group.
-    known : Ring
-        All K nodes.
-    alive : ndarray of bool, shape (K,)
-        True for nodes that are alive after the round.
+    Trees before and after the round are by the index of the group; `alive` (bool, shape (K,)) marks
+    the nodes that are alive after it.
     """
     parts = []
     for group, old in before.items():
         new, died = after[group], ~alive[old.node]
-        struck = bool((died & old.inner).any())
+        struck = bool((died & np.isin(old.node, old.parent)).any())
         if max(len(old.node), len(new.node)) > MOST_NODES:
             continue
         if struck:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -16,10 +15,9 @@ from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelism
-from scribe_spark.runtime.task_reports import receive_reports
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds import views
-from scribe_spark.worlds.in_tasks import UNHEARD, InTasks
+from scribe_spark.worlds.in_tasks import InTasks
 from scribe_spark.worlds.live_groups import LEFT_BY_ROUNDS
 from scribe_spark.worlds.on_driver import OnDriver
 from scribe_spark.worlds.operations import Operations
@@ -56,9 +54,9 @@ class World:
         The routes between routers.
     protocols : Protocols
         The protocols that each round plays.
-    engine : str
+    engine : str, optional
         ``tasks``: Spark tasks that keep their buckets for many rounds; ``jobs``: a Spark job for
-        each superstep.
+        each superstep.  By default ``tasks`` for one bucket.
 
     Attributes
     ----------
@@ -90,7 +88,7 @@ class World:
         events: DataFrame,
         underlay: Underlay,
         protocols: Protocols,
-        engine: str,
+        engine: str | None = None,
     ) -> None:
         self.number, self._most = number, _FIRST_ROUNDS
         self.publications = self.watched_trees = self.extra_joins = pd.DataFrame()
@@ -103,6 +101,8 @@ class World:
         groups = protocols.groups
         self._groups = None if groups is None else groups.groups(ring.facts.ring)
         self._driver: InTasks | OnDriver
+        if engine is None:
+            engine = "tasks" if len(ring.bounds) == 2 else "jobs"
         if engine == "tasks":
             self._driver = InTasks(rows, ring, protocols)
         else:
@@ -134,7 +134,7 @@ class World:
         buckets : int
             The number of buckets with which the state was saved.
         engine : str, optional
-            ``tasks`` or ``jobs``, as in :class:`World`; by default ``tasks`` for one bucket.
+            See :class:`World`.
 
         Raises
         ------
@@ -142,11 +142,10 @@ class World:
             The state was saved with another number of buckets.
         """
         with describe_jobs(nodes.sparkSession, "start of the world"):
-            header = read_header(rows)
-            refuse_other_buckets(buckets, header.buckets)
+            saved_with, number = read_header(rows)
+            refuse_other_buckets(buckets, saved_with)
             ring = ring_of_world(nodes, buckets, underlay.kernel)
-            played = engine or _engine_of(buckets)
-            return cls(rows, ring, header.round, events, underlay, protocols, played)
+            return cls(rows, ring, number, events, underlay, protocols, engine)
 
     @classmethod
     def start(
@@ -182,7 +181,7 @@ class World:
         with describe_jobs(nodes.sparkSession, "start of the world"):
             ring = ring_of_world(nodes, buckets, underlay.kernel)
             rows = start_rows(ring, initial, overlay, protocols.rules, protocols.seed, underlay)
-            return cls(rows, ring, 0, events, underlay, protocols, engine or _engine_of(buckets))
+            return cls(rows, ring, 0, events, underlay, protocols, engine)
 
     def step(self, *, messages: bool = False) -> dict[str, float]:
         """Play the next round and return its measures, by name.
@@ -246,22 +245,12 @@ class World:
         messages: bool = False,
     ) -> list[Played]:
         """Play rounds until a number of seconds has passed."""
-        events, driver = self._events.where(are_rounds(rounds)), self._driver
+        events = self._events.where(are_rounds(rounds[0], rounds[-1]))
         add = partial(self.scribe.added_to, number=rounds[0])
-        if isinstance(driver, OnDriver):
-            done = driver.play(rounds, events, add, seconds, tell, messages=messages)
-        elif tell is None:
-            done = driver.play(rounds, events, add, seconds, messages=messages)
-        else:
-            teller = _Teller(tell, rounds)
-            with receive_reports(self._events.sparkSession, teller.take) as address:
-                limit = min(seconds, UNHEARD) if address is None else seconds
-                done = driver.play(rounds, events, add, limit, address)
-            for number, left in zip(rounds, done, strict=False):
-                teller.tell(number, left.played)
+        done = self._driver.play(rounds, events, add, seconds, tell, messages=messages)
         self._last, self._keeps_messages = done[-1], messages
         for name in _OF_ROUNDS:
-            found = [left.of_groups[name] for left in done if name in left.of_groups]
+            found = [left.tables[name] for left in done if name in left.tables]
             setattr(self, name, pa.concat_tables(found).to_pandas() if found else pd.DataFrame())
         self.number += len(done)
         return [left.played for left in done]
@@ -411,25 +400,3 @@ class World:
         """Free the memory of the world's nodes; the world cannot be used afterwards."""
         self._driver.release()
         self._ring.release()
-
-
-def _engine_of(buckets: int) -> str:
-    """Return the default engine of a world."""
-    return "tasks" if buckets == 1 else "jobs"
-
-
-class _Teller:
-    """Reports each round once, even if a repeated task reports it twice."""
-
-    def __init__(self, tell: Callable[[int, Played], None], rounds: range) -> None:
-        self._tell, self._next = tell, rounds[0]
-
-    def take(self, report: dict[str, Any]) -> None:
-        """Receive the report of a task."""
-        self.tell(report["round"], Played(report["measures"], report["seconds"]))
-
-    def tell(self, number: int, played: Played) -> None:
-        """Report a round that was not reported before."""
-        if number == self._next:
-            self._next += 1
-            self._tell(number, played)

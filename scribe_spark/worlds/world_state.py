@@ -9,8 +9,9 @@ JSAC 2002, Sections II and III; docs/rules.md, "Scribe in worlds".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,14 +25,16 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
 from scribe_spark.engine.program import Forget
 from scribe_spark.engine.ring import Ring
+from scribe_spark.errors import InputError
 from scribe_spark.pastry.arrivals.observer import TRAFFIC, Observer
 from scribe_spark.pastry.arrivals.wave import Environment
-from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.events import Events, ImpossibleRound
 from scribe_spark.pastry.lives import Lives
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult, play_round, see_round
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
-from scribe_spark.scribe.events import PlayEvents
+from scribe_spark.scribe.end_of_round import OUTCOMES
+from scribe_spark.scribe.events import GroupEvents, PlayEvents
 from scribe_spark.scribe.program import GroupRound as RoundOfGroups
 from scribe_spark.scribe.rejoin import EXTRA_JOINS
 from scribe_spark.scribe.round import COUNTS, play_groups
@@ -39,15 +42,10 @@ from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.scribe.state import table_of
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.group_measures import control_messages
-from scribe_spark.worlds.live_groups import (
-    MEASURE_TABLES,
-    GroupRound,
-    LiveGroups,
-    refuse_unknown,
-    split_events,
-)
+from scribe_spark.worlds.live_groups import MEASURE_TABLES, LiveGroups, split_events
 from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.live_tree import LiveTree, find_live_tree, live_tree_measures
+from scribe_spark.worlds.played import EventsByRound, Played
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 from scribe_spark.worlds.save import HEADER, INCARNATIONS, LIVES, lives_rows, lives_tables
 from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, trees_of
@@ -60,22 +58,8 @@ if TYPE_CHECKING:
 class Protocols:
     """The protocols and parameters of a world's rounds, the same in each.
 
-    Attributes
-    ----------
-    rules : OverlayConfig
-        The rules of arrivals.
-    world : RoundsConfig
-        The number of lookups per round, and the rules of detection, repair and maintenance.
-    seed : int
-        The seed of random draws.
-    kernel : Kernel
-        The kernel of the underlay.
-    live_tree : LiveTree, optional
-        The reference tree over the live nodes.
-    groups : LiveGroups, optional
-        The groups of the world.
-    systems : LiveSystems
-        The systems beside Scribe, in a world with groups.
+    `rules` are those of arrivals; `world` has the number of lookups per round, and the rules of
+    detection, repair and maintenance; `systems` need a world with groups.
     """
 
     rules: OverlayConfig
@@ -101,34 +85,29 @@ class PlayedRound:
     result : RoundResult
         The results of Pastry: messages and lookups.
     measures : dict of str to float
-    of_groups : dict of str to pyarrow.Table
-        The tables `LEFT_BY_ROUNDS`, see `GroupRound`; empty without groups.
+    tables : dict of str to pyarrow.Table
+        The tables `LEFT_BY_ROUNDS`, and ``publications_of_systems``; empty without groups.
     outcomes : Columns
-        See `GroupRound`.
+        The table `OUTCOMES` of all buckets: the round's publications with their fates.
     """
 
     result: RoundResult
     measures: dict[str, float]
-    of_groups: dict[str, pa.Table]
+    tables: dict[str, pa.Table] = field(default_factory=dict)
     outcomes: Columns = field(default_factory=dict)
 
 
 class WorldState:
     """The nodes of a world on a player, with their groups.
 
-    Parameters
-    ----------
-    player : Player
-    protocols : Protocols
-    incarnation : ndarray of int64, shape (K,)
-        The round of each node's last arrival or recovery; rounds change it.
+    `incarnation` is the round of each node's last arrival or recovery; rounds change it.
     """
 
     def __init__(self, player: Player, protocols: Protocols, incarnation: np.ndarray) -> None:
-        self.player, self._protocols = player, protocols
-        self._incarnation = _Incarnation(player, incarnation)
+        self.player, self._protocols, self._incarnation = player, protocols, incarnation
         self._groups = None if protocols.groups is None else protocols.groups.groups(self.ring)
         self._before: Mapping[int, Tree] | None = None
+        self._shared: SharedInFiles | None = None
 
     @classmethod
     def of_engine(
@@ -151,6 +130,32 @@ class WorldState:
         """All nodes: past, present and future ones."""
         return self.player.given.facts.ring
 
+    def play_rounds(
+        self,
+        rounds: range,
+        events: EventsByRound,
+        started: float,
+        keeps_messages: bool = False,
+        memberships: Callable[[int], DataFrame | None] | None = None,
+    ) -> Iterator[tuple[int, PlayedRound, Played]]:
+        """Yield the number and the results of rounds, up to one that is impossible.
+
+        The first round is measured from `started` (`time.monotonic`), and refused if it is
+        impossible; ``memberships(number)`` returns the argument of :meth:`play`.
+        """
+        for number in rounds:
+            more = None if memberships is None else memberships(number)
+            try:
+                done = self.play(number, events.take(number), keeps_messages, more)
+            except ImpossibleRound as impossible:  # raised before anything is played
+                if number == rounds[0]:
+                    words = f"cannot be played: {impossible.what}"
+                    raise InputError("round", number, words) from None
+                return
+            measures = {name: float(value) for name, value in done.measures.items()}
+            yield number, done, Played(measures, time.monotonic() - started)
+            started = time.monotonic()
+
     def play(
         self,
         number: int,
@@ -158,70 +163,53 @@ class WorldState:
         keeps_messages: bool = False,
         memberships: DataFrame | None = None,
     ) -> PlayedRound:
-        """Play a round.
+        """Play a round; nothing is played if an event is impossible (`ImpossibleRound`).
 
         Parameters
         ----------
         events : mapping of str to ndarray
-            ``node, event, group``: all events of the round except `memberships`; `group` applies to
-            group events.
+            ``node, event, group``: all events of the round except `memberships`.
         keeps_messages : bool
             True if senders and receivers of all messages stay in the buckets until the next round.
         memberships : DataFrame, optional
             Checked joins and quits as messages to their nodes (`ROWS`), for a player on Spark; they
             are not collected on the driver.
-
-        Raises
-        ------
-        ImpossibleRound
-            An event is impossible, or no node is left; then nothing has been played.
         """
-        player, protocols, of_groups = self.player, self._protocols, None
+        player, tree, live = self.player, self._protocols.live_tree, self._protocols.groups
         player.begin_round(number)
         if player.has(f"{TRAFFIC} 0"):
             player.play(Forget(player.given.bounds, _is_traffic))
-        if protocols.live_tree is not None:
-            find_live_tree(protocols.live_tree, player)
-        if protocols.groups is None:
+        if tree is not None:
+            find_live_tree(tree, player)
+        if live is None:
             of_nodes = Events.of(self.ring, events["node"], events["event"])
-            result, measures = play_overlay(
-                player, number, of_nodes, protocols.world.lookups, (), keeps_messages
-            )
+            lookups = self._protocols.world.lookups
+            played = play_overlay(player, number, of_nodes, lookups, (), keeps_messages)
+            done = PlayedRound(*played)
         else:
-            of_groups = self._play_groups(
-                protocols.groups, number, events, keeps_messages, memberships
-            )
-            result, measures = of_groups.overlay, of_groups.measures
-        if protocols.live_tree is not None:
-            measures |= live_tree_measures(protocols.live_tree, player)
-        if of_groups is None:
-            return PlayedRound(result, measures, {})
-        left = of_groups.tables()
-        if protocols.systems.systems:
-            of_systems, due, by_part = self._play_systems(number, events)
-            control = control_messages(measures, protocols.systems.seconds)
-            # drop a baseline's numbers beside Scribe if the baseline is also played as a system
-            alone = protocols.systems.systems.keys()
-            measures = {n: v for n, v in measures.items() if n.partition(".")[0] not in alone}
-            measures |= of_systems | {"scribe.control": control}
-            left["publications_of_systems"] = due
-            left["by_part"] = pa.concat_tables([left["by_part"], by_part])
-        return PlayedRound(result, measures, left, of_groups.outcomes)
+            assert self._groups is not None
+            split = split_events(number, events, self.ring, self._groups)
+            done = self._play_groups(live, number, *split, keeps_messages, memberships)
+        if tree is not None:
+            done.measures.update(live_tree_measures(tree, player))
+        if live is None or not self._protocols.systems.systems:
+            return done
+        return self._play_systems(live, number, *split, done)
 
     def _play_groups(
         self,
         live: LiveGroups,
         number: int,
-        events: Mapping[str, np.ndarray],
+        events: Events,
+        group_events: GroupEvents,
         keeps_messages: bool,
         memberships: DataFrame | None,
-    ) -> GroupRound:
+    ) -> PlayedRound:
         """Play a round of Pastry and Scribe."""
-        player, groups, known = self.player, self._groups, self.ring
+        player, groups = self.player, self._groups
         assert groups is not None
-        refuse_unknown(number, events, known, groups)
-        of_nodes, of_groups = split_events(events, known, groups)
-        round = self._incarnation.of(live.round(number, groups, self._incarnation.rounds))
+        of_round = vars(live.round(number, groups, self._incarnation))
+        round = _SharedRound(**of_round, share=self._share_incarnation)
         before = self._trees(live, round)
         traffic = keeps_messages or live.links is not None or live.link_stress.is_measured(number)
         player.observe(traffic=traffic)
@@ -230,16 +218,14 @@ class WorldState:
             assert isinstance(player.engine, OnSpark)
             player.engine.send_first(PlayEvents, memberships)
         lookups, is_last = self._protocols.world.lookups, number == live.rounds - 1
-        of_overlay, taken = play_groups(
-            *(player, round, of_nodes, of_groups, lookups, tally, is_last),
+        result, taken = play_groups(
+            *(player, round, events, group_events, lookups, tally, is_last),
             measures=partial(live.programs, keeps_messages=keeps_messages),
             tables=(*COUNTS, EXTRA_JOINS, *MEASURE_TABLES),
             play_clock=live.play_clock,
         )
-        kernel = self._protocols.kernel
-        seen = live.see(number, of_overlay, taken, groups, known, player.lives, kernel, before)
-        self._before = seen.trees
-        return seen
+        measures, tables, self._before = live.see(result, taken, groups, player, before)
+        return PlayedRound(result, measures, tables, taken.get(OUTCOMES, {}))
 
     def _trees(self, live: LiveGroups, round: RoundOfGroups) -> Mapping[int, Tree]:
         """Return the watched trees as they are now."""
@@ -253,53 +239,38 @@ class WorldState:
         return trees_of(taken, watched, len(self.ring))
 
     def _play_systems(
-        self, number: int, events: Mapping[str, np.ndarray]
-    ) -> tuple[dict[str, float], pa.Table, pa.Table]:
-        """Play a round of the systems beside Scribe."""
+        self, live: LiveGroups, number: int, events: Events, group_events: GroupEvents,
+        done: PlayedRound,
+    ) -> PlayedRound:  # fmt: skip
+        """Play a round of the systems beside Scribe; return all results of the round."""
         assert self._groups is not None
-        of_nodes, of_groups = split_events(events, self.ring, self._groups)
-        return self._protocols.systems.play(
-            *(self.player, number, of_nodes, of_groups, self._groups, self._incarnation.rounds)
-        )
-
-    def rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Return the tables that the player does not hold, for all buckets: `ROWS`.
-
-        Parameters
-        ----------
-        number : int
-            The number of the next round.
-        """
-        player = self.player
-        return lives_rows(player.given.bounds, player.lives, self._incarnation.rounds, number)
+        systems, of = self._protocols.systems, (number, events, group_events, self._groups)
+        of_systems, due, by_part = systems.play(live, self.player, *of, self._incarnation)
+        control = control_messages(done.measures, systems.seconds)
+        # drop a baseline's numbers beside Scribe if the baseline is also played as a system
+        alone = systems.systems.keys()
+        kept = {n: v for n, v in done.measures.items() if n.partition(".")[0] not in alone}
+        measures = kept | of_systems | {"scribe.control": control}
+        by_part = pa.concat_tables([done.tables["by_part"], by_part])
+        tables = done.tables | {"publications_of_systems": due, "by_part": by_part}
+        return replace(done, measures=measures, tables=tables)
 
     def tables(self, number: int, bucket: int) -> dict[str, Columns]:
-        """Return the tables of a bucket that the player does not hold, as in :meth:`rows`."""
+        """Return the tables of a bucket that the player does not hold, before round `number`."""
         bounds, lives = self.player.given.bounds, self.player.lives
-        return lives_tables(bounds, bucket, lives, self._incarnation.rounds, number)
+        return lives_tables(bounds, bucket, lives, self._incarnation, number)
 
-    def release(self) -> None:
-        """Free the player's tables."""
-        self.player.release()
+    def rows(self, number: int) -> Iterator[pa.RecordBatch]:
+        """Return these tables of all buckets: `ROWS`."""
+        bounds, lives = self.player.given.bounds, self.player.lives
+        return lives_rows(bounds, lives, self._incarnation, number)
 
-
-class _Incarnation:
-    """The round of each node's last arrival or recovery, shared with programs."""
-
-    def __init__(self, player: Player, rounds: np.ndarray) -> None:
-        self.rounds, self._player = rounds, player
-        self._shared: SharedInFiles | None = None
-
-    def of(self, round: RoundOfGroups) -> _SharedRound:
-        """Return a round whose incarnations are shared."""
-        return _SharedRound(**vars(round), share=self._share)
-
-    def _share(self) -> SharedInFiles:
-        """Write the rounds to a file that tasks map into memory, if they have changed."""
-        engine, before = self._player.engine, self._shared
+    def _share_incarnation(self) -> SharedInFiles:
+        """Write the incarnations to a file that tasks map into memory, if they have changed."""
+        engine, before = self.player.engine, self._shared
         assert isinstance(engine, OnSpark)
-        if before is None or not np.array_equal(before["round"], self.rounds):
-            self._shared = engine.share(round=self.rounds)
+        if before is None or not np.array_equal(before["round"], self._incarnation):
+            self._shared = engine.share(round=self._incarnation)
             if before is not None:
                 engine.free(before)
         assert self._shared is not None
@@ -334,14 +305,7 @@ def play_overlay(
 ) -> tuple[RoundResult, dict[str, float]]:
     """Play a round of an overlay without groups; return its result and measures.
 
-    Parameters
-    ----------
-    lookups : int
-        The number of lookups to draw.
-    tables : tuple of str
-        See `see_round`.
-    keeps_messages : bool
-        True if senders and receivers of messages stay in the buckets.
+    `lookups` is the number of lookups to draw; see `see_round` for `tables`.
     """
     player.observe(traffic=keeps_messages)
     made = play_round(player, number, events, lookups)

@@ -104,7 +104,7 @@ def test_nodes_of_a_world_choose_their_groups():
     for more, nodes in ({}, 30), ({"generator": "churn"}, 40):
         config = WorldConfig(**given, **more)
         found = world_groups(config, Extent(40, 5, 30))
-        pairs = set(zip(*(column.tolist() for column in found.members.pairs), strict=True))
+        pairs = set(zip(*(column.tolist() for column in found.members), strict=True))
         wanted = in_groups(RunConfig(nodes=40, custody=3, classes=CLASSES, seed=7), 9, 3)
         assert pairs == {(group, node) for group, node in wanted if node < nodes}
         sizes = Counter(group for group, node in wanted if node < 30)

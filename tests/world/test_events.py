@@ -20,8 +20,8 @@ from scribe_spark.worlds import (
     Extent,
     check_events,
     read_events,
-    remote_events,
 )
+from scribe_spark.worlds import events as events_module
 from scribe_spark.worlds.events import check_rows, events_frame, events_table
 from scribe_spark.worlds.legality import first_impossible, live_after
 from scribe_spark.worlds.rows import ARRIVE, FAIL, LEAVE, RECOVER
@@ -229,7 +229,7 @@ def test_events_become_a_table(spark, table):
 
 @pytest.mark.parametrize("local", [True, False])
 def test_a_good_table_is_read(spark, monkeypatch, table, local):
-    monkeypatch.setattr(remote_events, "is_local", lambda path: local)
+    monkeypatch.setattr(events_module, "is_local", lambda path: local)
     given = read_events(spark, table(GOOD), EXTENT)
     assert given.schema == schemas.EVENTS
     assert sorted(map(tuple, given.collect())) == [(*row, None) for row in FRAME]
@@ -240,7 +240,7 @@ REMOTE = ["unknown event", "no node", "no round", "two events", "fails dead", "n
 
 @pytest.mark.parametrize("name", REMOTE)
 def test_what_only_spark_can_reach_is_refused_with_the_same_words(spark, monkeypatch, table, name):
-    monkeypatch.setattr(remote_events, "is_local", lambda path: False)
+    monkeypatch.setattr(events_module, "is_local", lambda path: False)
     path = table([*GOOD, BAD[name][0]])
     with pytest.raises(InputError) as error:
         read_events(spark, path, EXTENT)
@@ -248,7 +248,7 @@ def test_what_only_spark_can_reach_is_refused_with_the_same_words(spark, monkeyp
 
 
 def test_what_only_spark_can_reach_and_lacks_values_or_empties_the_ring(spark, monkeypatch, table):
-    monkeypatch.setattr(remote_events, "is_local", lambda path: False)
+    monkeypatch.setattr(events_module, "is_local", lambda path: False)
     for lines, says in (
         ([*GOOD, "1,1,"], "row round=1, node=1, event=None lacks a value of the right type"),
         ([*GOOD, "x,1,fail"], "row round=None, node=1, event='fail' lacks a value"),

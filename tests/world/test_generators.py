@@ -22,6 +22,7 @@ from scribe_spark.worlds import (
     EventRows,
     Extent,
     Generator,
+    Setting,
     check_world,
     extent_of,
     generators,
@@ -29,11 +30,10 @@ from scribe_spark.worlds import (
     unregister_generator,
     world_events,
 )
-from scribe_spark.worlds.churn import churn
+from scribe_spark.worlds.churn import Weibull, churn
 from scribe_spark.worlds.events import check_rows, events_frame
 from scribe_spark.worlds.legality import live_after
-from scribe_spark.worlds.lifetime_distributions import Lifetimes
-from scribe_spark.worlds.node_generators import mass_failure, share_of
+from scribe_spark.worlds.node_generators import share_of
 from scribe_spark.worlds.rows import ARRIVE, FAIL, LEAVE, RECOVER
 
 DATA = Path(__file__).parents[2] / "data"
@@ -51,7 +51,8 @@ seeds = st.integers(-(2**63), 2**63 - 1)
 def rows_of(config: WorldConfig) -> EventRows:
     """What the config's generator makes, checked as a run does it."""
     check_world(config)
-    return generators()[config.world.generator].generate(config, extent_of(config))
+    setting = Setting(EventRows.none(), extent_of(config))
+    return generators()[config.world.generator].events(config, setting)
 
 
 def digest(rows: EventRows) -> str:
@@ -104,9 +105,11 @@ def test_shares_are_exact(nodes, share, count):
 
 
 def test_a_mass_failure_depends_on_seed_and_round():
-    extent = Extent(nodes=1000, rounds=5, initial=900)
+    config = WorldConfig(nodes=1000, rounds=5, initial=900, generator="mass-failure")
     failing = {
-        tuple(mass_failure(extent, at, 0.1, seed).nodes) for at in range(5) for seed in range(5)
+        tuple(rows_of(config.replace(event_round=at, seed=seed)).nodes)
+        for at in range(5)
+        for seed in range(5)
     }
     assert len(failing) == 25
     assert all(len(nodes) == 90 and max(nodes) < 900 for nodes in failing)
@@ -157,10 +160,10 @@ def walked(rows: EventRows, waiting: list[int], replacement: int) -> None:
 def test_churn_keeps_the_population(initial, waiting, rounds, mean, shape, replacement, seed):
     extent = Extent(initial + waiting, rounds, initial)
     try:
-        rows = churn(extent, Lifetimes(mean, shape), replacement, seed)
+        rows = churn(extent, Weibull(mean, shape), replacement, seed)
     except InputError:  # too few are waiting; as many as there are places suffice
         extent = Extent(2 * initial, rounds, initial)
-        rows = churn(extent, Lifetimes(mean, shape), replacement, seed)
+        rows = churn(extent, Weibull(mean, shape), replacement, seed)
     check_rows(rows, extent, "generator", "churn")
     assert set(live_after(rows, extent)) == {initial}
     walked(rows, list(range(initial, extent.nodes)), replacement)
@@ -171,7 +174,7 @@ def test_churn_keeps_the_population(initial, waiting, rounds, mean, shape, repla
 )
 def test_as_many_nodes_fail_in_the_first_rounds_as_in_any_other(shape, mean):
     extent = Extent(nodes=40_000, rounds=60, initial=20_000)
-    rows = churn(extent, Lifetimes(mean, shape), ARRIVE, seed=1)
+    rows = churn(extent, Weibull(mean, shape), ARRIVE, seed=1)
     failing = np.bincount(rows.rounds[rows.events == FAIL], minlength=60)
     expected = extent.initial / mean
     # nodes that have just come live a round at least: a little less where lifetimes are short
@@ -182,7 +185,7 @@ def test_as_many_nodes_fail_in_the_first_rounds_as_in_any_other(shape, mean):
 def test_lifetimes_have_the_mean_and_the_distribution():
     uniform = (np.arange(200_000) + 0.5) / 200_000
     for shape in (0.5, 1.0, 2.0):
-        lifetimes = Lifetimes(30.0, shape)
+        lifetimes = Weibull(30.0, shape)
         lived = lifetimes.lifetimes(uniform)
         assert lived.mean() == pytest.approx(30, rel=0.01)
         # the distribution of Weibull, at its scale
@@ -190,13 +193,13 @@ def test_lifetimes_have_the_mean_and_the_distribution():
         # the mean remaining lifetime of a renewal process: E[X^2] / (2 E[X])
         second = (lived**2).mean() / (2 * lived.mean())
         assert lifetimes.remaining(uniform).mean() == pytest.approx(second, rel=0.02)
-    exponential = Lifetimes(30.0)
+    exponential = Weibull(30.0)
     np.testing.assert_allclose(exponential.remaining(uniform), exponential.lifetimes(uniform))
 
 
 def test_failed_nodes_come_back_by_either_event():
     for replacement in (ARRIVE, RECOVER):
-        rows = churn(Extent(60, 100, 50), Lifetimes(20.0), replacement, seed=3)
+        rows = churn(Extent(60, 100, 50), Weibull(20.0), replacement, seed=3)
         back = rows.nodes[rows.events == replacement]
         assert len(back) > len(set(back.tolist()))
         assert LEAVE not in rows.events
@@ -258,6 +261,10 @@ REFUSALS = {
         {"generator": "mass-failure", "nodes": 9},
         "share = 0.1: is less than one node of 9; give more",
     ),
+    "all adjacent nodes": (
+        {"generator": "adjacent-failure", "nodes": 8},
+        "adjacent = 8: leaves none of 8 nodes alive; give less",
+    ),
     "nobody arrives": (
         {"generator": "flash-crowd", "nodes": 9},
         "share = 0.1: is less than one node of 9; give more",
@@ -291,14 +298,6 @@ def test_a_local_table_is_checked_without_spark(tmp_path):
     assert "event='arrive' is impossible: the node is alive from the start" in refusal(**given)
     check_world(WorldConfig(**given, initial=3))
     assert extent_of(WorldConfig(**given)) == Extent(nodes=4, rounds=20, initial=4)
-
-
-def test_all_adjacent_nodes_are_refused_before_spark_is_asked():
-    config = WorldConfig(nodes=8, generator="adjacent-failure")
-    generator = generators()["adjacent-failure"]
-    with pytest.raises(InputError) as refused:
-        generator.generate(config, extent_of(config), None)
-    assert str(refused.value) == "adjacent = 8: leaves none of 8 nodes alive; give less"
 
 
 def test_ready_worlds_are_possible_and_as_their_comments_say():

@@ -21,14 +21,14 @@ from scribe_spark.worlds import (
     check_events,
     check_world,
     read_events,
-    remote_events,
     world_groups,
 )
+from scribe_spark.worlds import events as events_module
 from scribe_spark.worlds.access import RIGHTS, AccessLists
-from scribe_spark.worlds.combined import start_of
 from scribe_spark.worlds.events import check_rows
-from scribe_spark.worlds.group_legality import first_impossible_in_groups
-from scribe_spark.worlds.groups import GivenMembers, WorldGroups
+from scribe_spark.worlds.groups import WorldGroups
+from scribe_spark.worlds.legality import first_impossible_in_groups
+from scribe_spark.worlds.made_events import start_of
 from scribe_spark.worlds.rows import JOIN
 
 #: Nodes 0 to 3 of five are alive at the start; group 1 has members 0 and 1, group 2 has none yet.
@@ -291,7 +291,7 @@ def test_worlds_of_the_oracle_are_possible(seed):
     columns = np.array(lists, dtype=np.int64).reshape(-1, 3).T
     access = AccessLists(columns[0], columns[1], columns[2].astype(np.int8))
     none = np.empty(0, dtype=np.int64)
-    groups = WorldGroups(np.array(sorted(world.groups)), GivenMembers((none, none)), access)
+    groups = WorldGroups(np.array(sorted(world.groups)), lambda: (none, none), access)
     rows = as_rows([(*event, None) if len(event) == 3 else event for event in world.events])
     check_rows(rows, extent, "events", "oracle", groups=groups)
     joins = rows.take(rows.events == JOIN)
@@ -310,7 +310,7 @@ def test_what_only_spark_can_reach_is_read_and_refused_with_the_same_words(
     extent = Extent(5, 10, 4)
     expected = read_events(spark, config.world.events, extent, start(config))
     assert expected.schema == schemas.EVENTS
-    monkeypatch.setattr(remote_events, "is_local", lambda path: False)
+    monkeypatch.setattr(events_module, "is_local", lambda path: False)
     found = read_events(spark, config.world.events, extent, start(config))
     assert found.schema == schemas.EVENTS
     rows = [sorted(map(str, table.collect())) for table in (expected, found)]

@@ -19,8 +19,8 @@ from scribe_spark.pastry.nodes import draw_nodes
 from scribe_spark.runtime.blocks import release
 from scribe_spark.scribe.groups import draw_members, make_groups
 from scribe_spark.worlds import check_world, extent_of, group_keys, world_events, world_groups
-from scribe_spark.worlds.combined import generated
 from scribe_spark.worlds.groups import rejoins
+from scribe_spark.worlds.made_events import generated
 from scribe_spark.worlds.rows import (
     ALIVE_AFTER,
     CREATE,
@@ -102,7 +102,7 @@ def test_a_node_that_comes_back_joins_its_groups_again(replacement):
                 returns += joins[node] > 0
         if at == 0:
             start = world_groups(config, extent_of(config))
-            had = Counter(start.members.pairs[1].tolist())
+            had = Counter(start.members[1].tolist())
     assert returns > 10
     assert not rejoins(config.replace(rejoin=False))
     assert all(not of(now, JOIN) for at, now in Walk(config.replace(rejoin=False)) if at)
@@ -300,7 +300,7 @@ def test_members_creators_and_groupids_are_those_of_a_run(spark, nodes):
     members = draw_members(spark, run).frame
     groups = world_groups(config, extent_of(config))
     expected = sorted(map(tuple, members.collect()))
-    pairs = [column.tolist() for column in groups.members.pairs]
+    pairs = [column.tolist() for column in groups.members]
     assert list(zip(*pairs, strict=True)) == expected
     names = ["group", "key_hi", "key_lo", "creator"]
     rows = make_groups(members, nodes, run).select(names).collect()

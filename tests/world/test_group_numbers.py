@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from scribe_spark import experiments
+from scribe_spark import experiments, schemas
 from scribe_spark.can.cans import Placement, zones_of_groups
 from scribe_spark.can.space import Space
 from scribe_spark.config import RunConfig, WorldConfig
@@ -22,8 +22,8 @@ from scribe_spark.experiments import Simulation, network_of
 from scribe_spark.experiments.handed_over import deliveries
 from scribe_spark.pastry.events import ImpossibleRound
 from scribe_spark.worlds import Extent, check_events
-from scribe_spark.worlds.live_groups import refuse_unknown, split_events
-from scribe_spark.worlds.played import EVENT, EventsByRound
+from scribe_spark.worlds.live_groups import split_events
+from scribe_spark.worlds.played import EventsByRound
 
 SLOW = pytest.mark.slow
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
@@ -121,17 +121,18 @@ def test_events_are_those_of_nodes_or_of_groups_by_their_names():
     known = Ring(none, none, np.arange(3), np.arange(3))
     groups = SimpleNamespace(number=np.array([-1, 2]))
     columns = {"node": [0, 1, 2], "event": ["fail", "join", "join"], "group": [None, -1, 2]}
-    given = pa.Table.from_pydict({"round": [0, 0, 0], **columns}, to_arrow_schema(EVENT))
+    given = pa.Table.from_pydict(
+        {"round": [0, 0, 0], **columns}, to_arrow_schema(schemas.WORLD_EVENTS)
+    )
     by_round = EventsByRound(given)
     events = by_round.take(0)
     assert not any(len(column) for column in by_round.take(0).values())
-    refuse_unknown(0, events, known, groups)
-    of_nodes, of_groups = split_events(events, known, groups)
+    of_nodes, of_groups = split_events(0, events, known, groups)
     assert of_nodes.fail.tolist() == [0]
     assert [part.tolist() for part in of_groups.join] == [[0, 1], [1, 2]]
     lacking = {**events, "group": np.array([NO_GROUP, NO_GROUP, 2])}
     with pytest.raises(ImpossibleRound, match="an event of a group has no group"):
-        refuse_unknown(0, lacking, known, groups)
+        split_events(0, lacking, known, groups)
 
 
 def test_a_crowd_may_join_any_group_that_has_a_number():

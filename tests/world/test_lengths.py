@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from itertools import pairwise
 
 import numpy as np
@@ -95,6 +96,12 @@ def test_a_round_that_does_not_fit_its_systems_is_refused(given, line):
     assert str(refused.value).startswith(line)
 
 
+lifetime, membership = (
+    functools.partial(lengths.mean_rounds, name=name) for name in ("lifetime", "membership")
+)
+event_round, publish_rate = lengths.event_round, lengths.publish_rate
+
+
 def test_times_in_seconds_are_rounds_of_the_world():
     seconds = {
         **{"lifetime_seconds": 1800.0, "membership_seconds": 45.0},
@@ -103,8 +110,7 @@ def test_times_in_seconds_are_rounds_of_the_world():
 
     def told(**given):
         config = WorldConfig(**GROUPS, **given)
-        times = lengths.lifetime, lengths.membership, lengths.event_round, lengths.publish_rate
-        return [time(config) for time in times]
+        return [time(config) for time in (lifetime, membership, event_round, publish_rate)]
 
     assert told(**seconds) == [60.0, 1.5, 2, 0.5]
     assert told(**seconds, round_seconds=10.0) == [180.0, 4.5, 8, 1 / 6]
@@ -116,27 +122,27 @@ def test_times_in_seconds_are_rounds_of_the_world():
     [
         (
             {"lifetime_seconds": 29.0},
-            lengths.lifetime,
+            lifetime,
             "lifetime_seconds = 29.0: must be at least a round, 30 s",
         ),
         (
             {"membership_seconds": 1.0},
-            lengths.membership,
+            membership,
             "membership_seconds = 1.0: must be at least a round, 30 s",
         ),
         (
             {"event_seconds": 600.0},
-            lengths.event_round,
+            event_round,
             "event_seconds = 600.0: is in round 20, after the last one; rounds are 0 to 19",
         ),
         (
             {"publish_seconds": 10.0, "publishers": 2},
-            lengths.publish_rate,
+            publish_rate,
             "publish_seconds = 10.0: is more than 2 in a round; give at least 15",
         ),
         (
             {"publish_seconds": 0.001},
-            lengths.publish_rate,
+            publish_rate,
             "publish_seconds = 0.001: is more than 1000 in a round; give at least 0.03",
         ),
     ],

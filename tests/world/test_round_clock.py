@@ -30,7 +30,7 @@ from scribe_spark.node_classes import NodeClasses
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.sources import Sent
 from scribe_spark.topology.hosts import NO_HOSTS
-from scribe_spark.worlds.live_systems import LiveSystems
+from scribe_spark.worlds.live_groups import LiveGroups
 
 ROUNDS, LAN_US = 4, 1_000
 SYSTEMS = ("scribe", "gossipsub", "sparse", "bayeux", "flooding", "can", "naive_unicast")
@@ -247,20 +247,20 @@ def test_gossipsub_in_rounds_is_an_event_queue(monkeypatch: pytest.MonkeyPatch) 
     """Copies to dead peers take the uplink; a source that does not subscribe sends to its peers."""
     told: list[tuple[np.ndarray, ...]] = []
     tables: list[dict] = []
-    publish, play_clock = gossipsub_round.publish_in_round, LiveSystems._play_clock
+    publish, replay = gossipsub_round.publish_in_round, LiveGroups.replay
 
     def publishing(player, topics, messages, new, now) -> None:
         fanout = player.gather(FANOUT).get(FANOUT, {"message": new[:0], "peer": new[:0]})
         told.append((new, messages.topic[new], messages.source[new], fanout))
         publish(player, topics, messages, new, now)
 
-    def playing(self, buckets, given, done) -> None:
-        if buckets._prefix == "sparse/":
-            tables.append(buckets.gather(DELIVERED, MESH, CONNECTIONS))
-        play_clock(self, buckets, given, done)
+    def replaying(self, player, *of_copies) -> None:
+        if getattr(player, "_prefix", "") == "sparse/":
+            tables.append(player.gather(DELIVERED, MESH, CONNECTIONS))
+        replay(self, player, *of_copies)
 
     monkeypatch.setattr(gossipsub_round, "publish_in_round", publishing)
-    monkeypatch.setattr(LiveSystems, "_play_clock", playing)
+    monkeypatch.setattr(LiveGroups, "replay", replaying)
     compared = dead = guests = 0
     for seed in range(8):
         links = links_of(**SLOW, uplink=INTERLEAVED)

@@ -9,7 +9,7 @@ from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.world import Snapshot
 
 from scribe_spark.worlds.access import AccessLists
-from scribe_spark.worlds.groups import GivenMembers, WorldGroups
+from scribe_spark.worlds.groups import WorldGroups
 from scribe_spark.worlds.watched_trees import (
     MOST_NODES,
     WATCHED,
@@ -123,13 +123,11 @@ def test_small_groups_are_watched():
     numbers, late = np.array(list(sizes)), np.arange(90, 110)  # 20 of group 40 come later
     groups = np.r_[np.repeat(numbers, list(sizes.values())), np.full(len(late), 40)]
     nodes = np.concatenate([*map(np.arange, sizes.values()), late])
-    members = WorldGroups(numbers, GivenMembers((groups, nodes)), AccessLists.open())
+    members = WorldGroups(numbers, lambda: (groups, nodes), AccessLists.open())
     watched = [3, 7, 8, 20, 21, 22, 31]
     assert watched_groups(members, 90).tolist() == [*watched, 40]
     assert watched_groups(members, 110).tolist() == sorted([*watched, 9])
     assert len(watched) + 1 == WATCHED
     of_two = groups < 6
-    few = WorldGroups(
-        numbers[:2], GivenMembers((groups[of_two], nodes[of_two])), AccessLists.open()
-    )
+    few = WorldGroups(numbers[:2], lambda: (groups[of_two], nodes[of_two]), AccessLists.open())
     assert watched_groups(few, 90).tolist() == [3, 5]

@@ -1,0 +1,345 @@
+"""Generators of group events: a crowd, members that return or churn, publications.
+
+*Group churn*: members quit after random times and are replaced, so that groups keep their size.  A
+member that quits or dies is replaced in the same round by a live non-member, drawn uniformly among
+the nodes that the access list allows.  If there is no such node, it is replaced as soon as there is
+one.
+
+*Publications*: a source publishes at most once per round and group.  Access lists are ignored here;
+the group refuses sources that are not on its list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scribe_spark import draws
+from scribe_spark.core.arrays import (
+    NONE,
+    Rows,
+    distinct,
+    expand,
+    find_sorted,
+    whole_numbers,
+    without,
+)
+from scribe_spark.errors import InputError
+from scribe_spark.pastry.closeness import roots
+from scribe_spark.worlds.access import MAY_JOIN, groups_are
+from scribe_spark.worlds.churn import MOST_EVENTS, Weibull, refuse_many_events
+from scribe_spark.worlds.lengths import event_round, mean_rounds, publish_rate
+from scribe_spark.worlds.rows import ALIVE_AFTER, JOIN, PUBLISH, QUIT, EventRows, Extent
+from scribe_spark.worlds.setting import Setting
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import WorldConfig
+
+#: The number of random tries to fill a vacancy before all candidates are listed.
+_TRIES = 8
+
+#: The possible sources in a round: the nodes; the number of each group's sources; and the index of
+#: its first source; int64 arrays, the last two of shape (G,).
+_Sources = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+#: ``pool(round, alive)`` returns the possible sources.
+_Pool = Callable[[int, np.ndarray], _Sources]
+
+
+# --- members
+
+
+def group_crowd(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
+    """Let randomly drawn non-members join one group in the round of the event.
+
+    The draw ignores the access list; the group refuses nodes that are not on it.  By default the
+    group is the smallest one at the start (of equal ones, that with the largest number), and all
+    live nodes that are not members join.
+    """
+    groups, rows, at = setting.known_groups, setting.rows, event_round(config)
+    group, count = config.world.crowd_group, config.world.crowd
+    if group is None:
+        group = int(groups.numbers[groups.largest(extent.initial)[-1]])
+    if group not in groups.numbers:
+        raise InputError("crowd_group", group, f"is not a group; {groups_are(groups.numbers)}")
+    tried = rows.take((rows.events == JOIN) & (rows.groups == group) & (rows.rounds <= at))
+    _, life = setting.lifetimes.at(tried.nodes, tried.rounds)
+    still = life == setting.lifetimes.at(tried.nodes, at)[1]
+    others = without(setting.lifetimes.live(at), tried.nodes[still])
+    count = len(others) if count is None else count
+    if not 0 < count <= len(others):
+        remedy = (
+            f"is more than the {len(others)} live nodes outside group {group} in round "
+            f"{at}; give less, or another crowd_group"
+        )
+        raise InputError("crowd", count, remedy)
+    drawn = others[draws.distinct_below(len(others), count, config.seed, "group crowd", group)]
+    return EventRows.of_groups(at, drawn, JOIN, group)
+
+
+def joined_again(setting: Setting) -> EventRows:
+    """Let nodes that arrive or recover join the groups that they joined before, in that round.
+
+    Members at the start that are not alive at the start join when they arrive.  A node that has
+    quit a group does not join it again automatically.
+    """
+    rows, groups, extent = setting.rows, setting.known_groups, setting.extent
+    of_start, nodes = groups.members
+    at_start = EventRows.of_groups(0, nodes, JOIN, of_start)
+    later = rows.take((rows.events == JOIN) & (rows.rounds > 0))
+    joins = EventRows.join(at_start, later)
+    joins = joins.take(~_have_quit(joins, rows))
+    enters = rows.take(rows.of_node)
+    enters = enters.take(ALIVE_AFTER[enters.events])
+    key = np.sort(enters.nodes * np.int64(extent.rounds) + enters.rounds)
+    first = np.searchsorted(key, joins.nodes * np.int64(extent.rounds) + joins.rounds, "right")
+    last = np.searchsorted(key, (joins.nodes + 1) * np.int64(extent.rounds))
+    count = int((last - first).sum())
+    if count > MOST_EVENTS:
+        remedy = (
+            f"makes {count:,} joins of nodes that come back, more than {MOST_EVENTS:,}; "
+            "give fewer members, or no rejoin"
+        )
+        raise InputError("rejoin", True, remedy)
+    of, row = expand(first, last)
+    return EventRows.of_groups(key[row] % extent.rounds, joins.nodes[of], JOIN, joins.groups[of])
+
+
+def _have_quit(joins: EventRows, rows: EventRows) -> np.ndarray:
+    """Return True for joins whose node quits the group in some round."""
+    quits = rows.take(rows.events == QUIT)
+    numbers = distinct(quits.groups)
+    place = find_sorted(numbers, joins.groups)
+    gone = np.isin(
+        place * 2**31 + joins.nodes, find_sorted(numbers, quits.groups) * 2**31 + quits.nodes
+    )
+    return gone & (place != NONE)
+
+
+# --- group churn
+
+
+def group_churn(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
+    """Return the quits and joins of all rounds, for the members given by earlier events.
+
+    Members stay for times with an exponential distribution.  A member quits in the round that
+    contains the end, or in the next round if it joined in that round.
+    """
+    times = Weibull(mean_rounds(config, "membership"))
+    expected = 2 * len(setting.memberships) * extent.rounds / times.mean
+    refuse_many_events("membership", times.mean, expected)
+    churn = _Churn(setting, times, config.seed)
+    for at, alive in enumerate(setting.lifetimes.by_round()):
+        churn.play(at, alive)
+    return EventRows.join(EventRows.none(), *churn.events)
+
+
+@dataclass(frozen=True)
+class _Pairs(Rows):
+    """Groups (by index) and nodes, with the times at which the members quit."""
+
+    places: np.ndarray
+    nodes: np.ndarray
+    ends: np.ndarray
+
+    @property
+    def keys(self) -> np.ndarray:
+        return self.places * 2**31 + self.nodes
+
+
+class _Churn:
+    """The members after the rounds played so far, and the events of these rounds."""
+
+    def __init__(self, setting: Setting, times: Weibull, seed: int) -> None:
+        self._groups, self._given = setting.known_groups, setting.memberships
+        self._times, self._seed = times, seed
+        self._given_places = np.searchsorted(self._groups.numbers, self._given.groups)
+        self._members = _Pairs(whole_numbers(), whole_numbers(), np.empty(0))
+        self._wanted = np.zeros(len(self._groups.numbers), dtype=np.int64)
+        listed = self._groups.access.listed(MAY_JOIN)
+        self._is_listed = np.isin(self._groups.numbers, listed)
+        self.events: list[EventRows] = []
+
+    def play(self, at: int, alive: np.ndarray) -> None:
+        """Play one round; `alive` marks the live nodes after the round's node events."""
+        members = self._members.take(alive[self._members.nodes])
+        going = members.ends < at + 1
+        quits, members = members.take(going), members.take(~going)
+        joined = self._given.begins == at
+        new = self._pairs(self._given_places[joined], self._given.nodes[joined], at)
+        self._wanted += np.bincount(new.places, minlength=len(self._wanted))
+        members = _Pairs.join(members, new)
+        missing = self._wanted - np.bincount(members.places, minlength=len(self._wanted))
+        later = self._given.begins > at
+        reserved = self._given_places[later] * 2**31 + self._given.nodes[later]
+        taken = np.concatenate([members.keys, quits.keys, reserved])
+        places, nodes = self._drawn(missing, np.flatnonzero(alive), distinct(taken), at)
+        replacing = self._pairs(places, nodes, at)
+        self._members = _Pairs.join(members, replacing)
+        for event, pairs in ((QUIT, quits), (JOIN, replacing)):
+            numbers = self._groups.numbers[pairs.places]
+            self.events.append(EventRows.of_groups(at, pairs.nodes, event, numbers))
+
+    def _pairs(self, places: np.ndarray, nodes: np.ndarray, at: int) -> _Pairs:
+        """Return new members of a round; each stays for at least one round."""
+        raw = draws.bits_np(self._seed, "membership times", at, self._groups.numbers[places], nodes)
+        uniform = (raw >> np.uint64(11)) * 2.0**-53
+        return _Pairs(places, nodes, at + np.maximum(1.0, self._times.lifetimes(uniform)))
+
+    def _drawn(
+        self, missing: np.ndarray, live: np.ndarray, taken: np.ndarray, at: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw the nodes that fill the vacancies `missing` (G,); return indices of groups, and
+        nodes.  `taken` has the sorted keys of pairs that are not allowed.
+        """
+        found = [np.empty(0, dtype=np.int64)]
+        numbers = self._groups.numbers
+        sizes = np.bincount(taken // 2**31, minlength=len(missing))
+        listed = np.where(self._is_listed | (2 * sizes > len(live)), missing, 0)
+        places = np.repeat(np.arange(len(missing)), missing - listed)
+        slots = np.arange(len(places))
+        for again in range(_TRIES):
+            if not len(places):
+                break
+            raw = draws.bits_np(self._seed, "group churn", at, numbers[places], slots, again)
+            keys = places * 2**31 + live[(raw % np.uint64(len(live))).astype(np.int64)]
+            takes = np.zeros(len(keys), dtype=bool)
+            takes[np.unique(keys, return_index=True)[1]] = True
+            takes &= (find_sorted(taken, keys) == NONE) & ~np.isin(keys, np.concatenate(found))
+            found.append(keys[takes])
+            places, slots = places[~takes], slots[~takes]
+        listed += np.bincount(places, minlength=len(missing))
+        taken = np.sort(np.concatenate([taken, *found]))
+        for place in np.flatnonzero(listed):
+            found.append(self._listed(int(place), int(listed[place]), live, taken, at))
+        keys = np.sort(np.concatenate(found))
+        return keys // 2**31, keys % 2**31
+
+    def _listed(
+        self, place: int, count: int, live: np.ndarray, taken: np.ndarray, at: int
+    ) -> np.ndarray:
+        """Return the keys of nodes that join a group with few candidates."""
+        number = int(self._groups.numbers[place])
+        if self._is_listed[place]:
+            live = np.intersect1d(live, self._groups.access.permitted(MAY_JOIN, number))
+        keys = place * 2**31 + live
+        keys = keys[find_sorted(taken, keys) == NONE]
+        raw = draws.bits_np(self._seed, "group churn of few", at, number, keys % 2**31)
+        return keys[np.argsort(raw, kind="stable")[:count]]
+
+
+# --- publications
+
+
+def publications(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
+    """Return the publications of all rounds.
+
+    After r rounds a group has had floor(r * rate + u) publications, where u is drawn in [0, 1) for
+    each group.  So with a rate below 1, groups publish in different rounds.  The sources of a group
+    take turns if their number is limited; otherwise the first source of a round is drawn.
+    """
+    numbers, seed = setting.known_groups.numbers, config.seed
+    rate, publishers = publish_rate(config), config.world.publishers
+    pool = _POOLS[config.world.publish_source](setting, config)
+    refuse_many_events("publish_rate", rate, rate * len(numbers) * extent.rounds, "publications")
+    offset = (draws.bits_np(seed, "publication offset", numbers) >> np.uint64(11)) * 2.0**-53
+    made = [EventRows.none()]
+    for at, alive in enumerate(setting.lifetimes.by_round()):
+        before, after = (np.floor(r * rate + offset).astype(np.int64) for r in (at, at + 1))
+        sources, counts, begins = pool(at, alive)
+        due = np.minimum(after - before, counts)
+        first = before
+        if not publishers:
+            raw = draws.bits_np(seed, "publication source", at, numbers)
+            first = (raw >> np.uint64(1)).astype(np.int64)
+        place, nth = expand(np.zeros_like(due), due)
+        column = (first[place] % counts[place] + nth) % counts[place]
+        chosen = sources[begins[place] + column]
+        made.append(EventRows.of_groups(at, chosen, PUBLISH, numbers[place]))
+    return EventRows.join(*made)
+
+
+def from_roots(config: WorldConfig) -> bool:
+    """Return True if roots publish, so that events depend on nodeIds."""
+    return config.world.publish_source == "root"
+
+
+def _member_sources(setting: Setting, config: WorldConfig) -> _Pool:
+    """Return a pool of members.
+
+    With `publishers`, a group has the first of its members of the round in a fixed random order of
+    (group, node), so that a source that leaves is replaced.
+    """
+    numbers, members = setting.known_groups.numbers, setting.memberships
+    publishers = config.world.publishers
+    place = np.searchsorted(numbers, members.groups)
+    drawn = draws.bits_np(config.seed, "publisher", members.groups, members.nodes)
+    order = np.lexsort((members.nodes, drawn if publishers else members.nodes, place))
+    members, place = members.take(order), place[order]
+
+    def pool(at: int, alive: np.ndarray) -> _Sources:
+        there = (members.begins <= at) & (at < members.ends)  # members are alive
+        return _first_of_each(place[there], members.nodes[there], len(numbers), publishers)
+
+    return pool
+
+
+def _any_sources(setting: Setting, config: WorldConfig) -> _Pool:
+    """Return a pool of live nodes.
+
+    With `publishers`, a group has the first live nodes of a list that is drawn for the group.
+    """
+    numbers, publishers = setting.known_groups.numbers, config.world.publishers
+
+    def everybody(at: int, alive: np.ndarray) -> _Sources:
+        live = np.flatnonzero(alive)
+        return live, np.full(len(numbers), len(live)), np.zeros(len(numbers), dtype=np.int64)
+
+    def pool(at: int, alive: np.ndarray) -> _Sources:
+        wanted = min(publishers, int(np.count_nonzero(alive)))
+        length = 2 * wanted + 8
+        while True:
+            place, nodes = _drawn_lists(numbers, length, setting.extent.nodes, config.seed)
+            place, nodes = place[alive[nodes]], nodes[alive[nodes]]
+            found = _first_of_each(place, nodes, len(numbers), wanted)
+            if (found[1] == wanted).all():
+                return found
+            length *= 2
+
+    return pool if publishers else everybody
+
+
+def _root_sources(setting: Setting, config: WorldConfig) -> _Pool:
+    """Return a pool with the root of each group: the live node closest to the groupId."""
+    ring, keys = setting.ring, setting.keys(config)
+    place = np.arange(len(keys))
+
+    def pool(at: int, alive: np.ndarray) -> _Sources:
+        live = np.flatnonzero(alive[ring.node])
+        return ring.node[roots(ring, live, keys)], np.ones_like(place), place
+
+    return pool
+
+
+_POOLS = {"member": _member_sources, "any": _any_sources, "root": _root_sources}
+
+
+def _first_of_each(place: np.ndarray, nodes: np.ndarray, groups: int, most: int) -> _Sources:
+    """Return the first `most` nodes of each group (0: all) from rows sorted by group."""
+    counts = np.bincount(place, minlength=groups)
+    begins = np.cumsum(counts) - counts
+    return nodes, np.minimum(counts, most) if most else counts, begins
+
+
+def _drawn_lists(
+    numbers: np.ndarray, length: int, nodes: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes drawn for each group, without repetitions, by group and order of draws."""
+    raw = draws.bits_np(seed, "publisher", numbers[:, None], np.arange(length))
+    drawn = (raw % np.uint64(nodes)).astype(np.int64).ravel()
+    place = np.repeat(np.arange(len(numbers)), length)
+    first = np.sort(np.unique(place * 2**31 + drawn, return_index=True)[1])
+    return place[first], drawn[first]
