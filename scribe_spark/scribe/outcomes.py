@@ -86,13 +86,7 @@ DUE, LEFT, ORPHANS, OVERLOADED = "scribe due", "scribe left", "scribe orphans", 
 
 @dataclass(frozen=True)
 class EndOfRound(RoundProgram):
-    """Record the outcomes of the round: deliveries, publications, orphans, overloaded nodes.
-
-    Attributes
-    ----------
-    is_last : bool
-        True in the last round of a world.
-    """
+    """Record the outcomes of the round: deliveries, publications, orphans, overloaded nodes."""
 
     is_last: bool
     writes = (
@@ -137,12 +131,8 @@ def note_deliveries(
 ) -> None:
     """Record a round's publications, the members that missed them, and late deliveries.
 
-    Parameters
-    ----------
-    got : (ndarray, ndarray, ndarray)
-        Group, publication and node of the round's deliveries.
-    again : (ndarray, ndarray)
-        Group and publication of each duplicate delivery.
+    `got` has group, publication and node of the round's deliveries; `again` has group and
+    publication of each duplicate delivery.
     """
     state, number, size = scribe.state, scribe.number, scribe.state.size
     is_new = sent.publication >> SOURCE_BITS == number
@@ -208,14 +198,8 @@ def publications_due(
 ) -> PublicationResults:
     """Return and remove the outcomes of the publications whose deadline is this round.
 
-    Only members among the nodes of this state are counted.
-
-    Parameters
-    ----------
-    deadline : int
-        The deadline in rounds after the publication.
-    everything : bool
-        If True (at the end of a world), all open publications are due.
+    Only members among the nodes of this state are counted. The deadline is in rounds after the
+    publication. With `everything` (at the end of a world), all open publications are due.
     """
     results = [PublicationResults()]
     first = state.publications.publication >> SOURCE_BITS
