@@ -58,18 +58,9 @@ _SHED, _TABLE = "shed", "children table"
 
 @dataclass(frozen=True)
 class Drops:
-    """The m dropped children, with the siblings whose names each child receives.
+    """The dropped children: rows of the columns of `choose_drops`, in the order of drops.
 
-    The children of one node are in the order in which the node drops them.
-
-    Attributes
-    ----------
-    child : ndarray of int64, shape (m,)
-        The row of each dropped child in the columns of :func:`choose_drops`.
-    offsets : ndarray of int64, shape (m + 1,)
-        The siblings of child i are ``sibling[offsets[i]:offsets[i + 1]]``.
-    sibling : ndarray of int64
-        The rows of the siblings, without the child itself, sorted by node number.
+    The siblings of child i are the rows ``sibling[offsets[i]:offsets[i + 1]]``, by node number.
     """
 
     child: np.ndarray
@@ -83,12 +74,8 @@ class Drops:
 def choose_drops(columns: Mapping[str, np.ndarray], rules: LiveTreesConfig) -> Drops:
     """Choose the children that overloaded nodes drop, one child after the other.
 
-    Parameters
-    ----------
-    columns : mapping of str to ndarray of int64
-        ``group, parent, child, delay_us, limit, draw``: all children tables of the overloaded
-        nodes; `delay_us` is the delay between parent and child, `limit` the parent's limit.  An
-        optional column ``stays`` (bool) marks children that must not be dropped.
+    The columns are those of `tables_of`: all children tables of the overloaded nodes. An optional
+    column ``stays`` marks children that must not be dropped.
     """
     delay, draw = columns["delay_us"], columns["draw"]
     rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.shed_child]
@@ -145,22 +132,9 @@ def _drops_of_node(
 
 
 def choose_siblings(asking: np.ndarray, total_us: np.ndarray) -> np.ndarray:
-    """Choose for each dropped child the sibling with the smallest combined delay.
+    """Return for each dropped child the index of the sibling with the smallest combined delay.
 
-    Among siblings with equal delays, the first one is chosen.
-
-    Parameters
-    ----------
-    asking : ndarray of int64, ascending
-        The dropped child that measured each sibling.
-    total_us : ndarray of int64
-        The delay between the child and the sibling plus the delay between the sibling and the
-        parent, in microseconds.
-
-    Returns
-    -------
-    ndarray of int64
-        For each child that occurs in `asking`, the index of the chosen sibling.
+    `asking` is ascending. Of siblings with equal delays, the first one is chosen.
     """
     order = np.lexsort((total_us, asking))
     return order[run_starts(asking[order])]
@@ -189,10 +163,7 @@ def overloaded(scribe: Scribe) -> np.ndarray:
 
 
 class RemoveBottlenecks(DirectJoins):
-    """Overloaded nodes drop children, which send JOINs to siblings.
-
-    The program is played after the round's JOINs, and repeated until no node drops a child.
-    """
+    """Overloaded nodes drop children, which send JOINs to siblings, until no node drops."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
@@ -206,7 +177,7 @@ class RemoveBottlenecks(DirectJoins):
 
 
 def _drops_before(tables: Tables) -> np.ndarray:
-    """Return the edges that were dropped earlier in this round."""
+    """Return the edges that were dropped earlier in this round, once for each drop."""
     drops = tables.pop(DROPS, None)
     if drops is not None:
         append(tables, DROPS_BEFORE, drops)
@@ -216,13 +187,7 @@ def _drops_before(tables: Tables) -> np.ndarray:
 def tables_of(
     scribe: Scribe, nodes: np.ndarray, before: np.ndarray
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return all edges to children of some nodes, and the columns of :func:`choose_drops`.
-
-    Parameters
-    ----------
-    before : ndarray of int64
-        The edges that were dropped earlier in this round, once for each drop.
-    """
+    """Return all edges to children of some nodes, and the columns of :func:`choose_drops`."""
     limits = scribe.limits
     assert limits is not None
     asked = np.zeros(scribe.state.size, dtype=bool)
@@ -250,11 +215,6 @@ def _drop(scribe: Scribe, before: np.ndarray) -> None:
     """Let overloaded nodes drop children, and send these their children tables.
 
     A child that was dropped :data:`MOST_DROPS` times and has come back stays for this round.
-
-    Parameters
-    ----------
-    before : ndarray of int64
-        The edges that were dropped earlier in this round, once for each drop.
     """
     over = overloaded(scribe)
     if not len(over):
@@ -327,10 +287,7 @@ def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
 
 
 def _tops(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
-    """Return the last node of the path to the root that each node knows, or NONE.
-
-    The value is NONE if the node knows no path, or if the last node is the node itself.
-    """
+    """Return the last node of each node's known path to the root, or NONE without another node."""
     if scribe.roots is not None:
         return scribe.roots[scribe.state.entries.key[rows] // scribe.state.size]
     path = paths_above(scribe, rows)

@@ -28,14 +28,8 @@ GOODBYE, HANDED_ON = "tree goodbye", "state handed on"
 def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
     """Departing nodes send a LEAVE to each parent and a goodbye to each child.
 
-    The departing nodes count as dead, so messages that they send to each other are lost.
-
-    Parameters
-    ----------
-    gone : Gone
-        The state of all nodes that died in this round.
-    departing : ndarray of int64
-        The nodes among them that announce their departure.
+    `gone` has the state of all nodes that died in this round. The departing nodes count as dead, so
+    messages that they send to each other are lost.
     """
     state, entries = scribe.state, gone.entries
     saying = np.zeros(state.size, dtype=bool)

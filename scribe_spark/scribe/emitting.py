@@ -38,13 +38,7 @@ _CONTENTS, _AFAR = "contents", "from another bucket"
 class Emitter:
     """Makes the upcalls of a bucket's nodes in a superstep, and sends the resulting messages.
 
-    Parameters
-    ----------
-    scribe : Scribe
-        The Scribe nodes of the bucket; they have an application.
-    tables : Tables
-    kind : str
-        The kind of the messages to children: ``payload`` or ``retransmission``.
+    The kind of the messages to children is ``payload`` or ``retransmission``.
     """
 
     def __init__(self, scribe: Scribe, tables: Tables, kind: str) -> None:
@@ -120,13 +114,7 @@ class Emitter:
         keep_deliveries(scribe, got.with_messages(publication[member]))
 
     def _emit(self, pair: np.ndarray, emitted: Emitted, came: Payloads | None = None) -> None:
-        """Collect the messages that the application sends to children of nodes.
-
-        Parameters
-        ----------
-        came : Payloads, optional
-            The message that each node of `pair` is handling.
-        """
+        """Collect messages to children; `came` has the message that each node handles."""
         new = self.messages.add(emitted.messages, emitted.contents)
         call, child, which = (emitted.payloads[name] for name in ("call", "child", "message"))
         message, ends = np.r_[new, -1][which], self.scribe.split(pair[call])

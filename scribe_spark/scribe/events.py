@@ -36,13 +36,9 @@ def _none() -> _Pairs:
 
 @dataclass(frozen=True)
 class GroupEvents:
-    """The group events of one round, as indices of groups and ring positions of nodes.
+    """The (group, node) of each event of a round, as indices of groups and ring positions of nodes.
 
-    The nodes are alive after Pastry's events.  For each kind, a (group, node) occurs at most once.
-
-    Attributes
-    ----------
-    create, join, quit, publish : (ndarray of int64, ndarray of int64)
+    The nodes are alive after Pastry's events. For each kind, a pair occurs at most once.
     """
 
     create: _Pairs = field(default_factory=_none)
@@ -81,14 +77,8 @@ _REFUSED, _OF_MEMBERS = "scribe refused events", ("join", "quit")
 class PlayEvents(RoundProgram):
     """Clear the tables of dead nodes, send goodbyes, and mark members that join or quit.
 
-    Pastry's events were played before; CREATEs and publications follow later in the round.
-
-    Attributes
-    ----------
-    events : Events
-        The node events, played by Pastry.
-    group_events : GroupEvents
-        The group events; joins and quits may instead be sent to their nodes as messages.
+    Pastry has played the node events before; CREATEs and publications follow later in the round.
+    Joins and quits may also come as messages.
     """
 
     events: Events
@@ -158,12 +148,8 @@ def _remember_repairs(scribe: Scribe, came: Columns) -> None:
     under = row >= 0
     under[under] = scribe.state.entries.parent[row[under]] == node[under]
     scribe.note(FAILURES, node=distinct(node[under]))
-    old = scribe.state.repairs
-    scribe.state.repairs = Repairs(
-        np.r_[old.died, np.full(under.sum(), scribe.number)],
-        np.r_[old.node, node[under]],
-        np.r_[old.pair, scribe.key(group, child)[under]],
-    )
+    new = Repairs(np.full(len(node), scribe.number), node, scribe.key(group, child)).take(under)
+    scribe.state.repairs = Repairs.join(scribe.state.repairs, new)
 
 
 def _own(scribe: Scribe, pairs: _Pairs) -> _Pairs:
@@ -186,16 +172,9 @@ def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvent
 def check_group_events(
     player: Player, round: GroupRound, events: Events, group_events: GroupEvents
 ) -> None:
-    """Refuse impossible group events before anything is played.
+    """Refuse impossible group events (ImpossibleRound) before anything is played.
 
-    Parameters
-    ----------
-    events : Events
-        Pastry's events; the nodes of group events must be alive after them.
-
-    Raises
-    ------
-    ImpossibleRound
+    The nodes of group events must be alive after Pastry's events.
     """
     ring = player.given.facts.ring
     alive = player.lives.alive.copy()
@@ -224,12 +203,7 @@ def _refuse(round: GroupRound, ring: Ring, kind: str, group: np.ndarray, node: n
 
 @dataclass(frozen=True)
 class _CheckMembers(RoundProgram):
-    """Record joins of members (or of nodes that wait for a refusal), and quits of non-members.
-
-    Attributes
-    ----------
-    events : GroupEvents
-    """
+    """Record joins of members (or of nodes that wait for a refusal), and quits of non-members."""
 
     events: GroupEvents
 

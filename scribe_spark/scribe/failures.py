@@ -24,18 +24,7 @@ from scribe_spark.runtime.blocks import read_partition
 
 
 def costs_of_rejoining(edges: DataFrame) -> DataFrame:
-    """Sum the costs of a failure of each (group, node), by the depth of the node.
-
-    Parameters
-    ----------
-    edges : DataFrame
-        The edges of the trees: ``group, parent, child``.
-
-    Returns
-    -------
-    DataFrame
-        The schema is `multicast.FAILURES`.
-    """
+    """Sum the costs of a failure of each (group, node), by the depth of the node: `FAILURES`."""
     whole = edges.select("group", "parent", "child").repartition("group")
     sums = [F.sum(name).alias(name) for name in ("failures", "links", "acting", "messages")]
     return whole.mapInArrow(_rejoin, FAILURES).groupBy("depth").agg(*sums)

@@ -37,13 +37,8 @@ def forward(
 ) -> None:
     """Forward JOINs at nodes on their way to the groupId (Figure 3, line 1).
 
-    Parameters
-    ----------
-    at : ndarray of int64
-        The node where each JOIN is.
-    route : callable
-        ``route(pairs)`` sends the JOINs of nodes that enter the tree, given as sorted keys (group,
-        node).
+    ``route(pairs)`` sends the JOINs of nodes that enter the tree, given as sorted keys (group,
+    node).
     """
     pair = scribe.key(joins.group, at)
     new = distinct(pair[~scribe.state.entries.has(pair)])  # (3) if !(msg.group in groups)
@@ -99,17 +94,8 @@ def take_answers(scribe: Scribe, answers: Columns) -> None:
 def deliver_multicast(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the children that messages are sent to (Figure 4, lines 5 and 6).
 
-    The caller handles lines 7 and 8.
-
-    Parameters
-    ----------
-    pair : ndarray of int64
-        The key of (group, node) at which each message is.
-
-    Returns
-    -------
-    message, row : ndarray of int64
-        The index of the message in `pair`, and the row of `ChildrenTable` with the child.
+    The result is, for each child, the index of its message in `pair` and the row of
+    `ChildrenTable`. The caller handles lines 7 and 8.
     """
     children = scribe.state.children.key
     first = np.searchsorted(children, pair * scribe.state.size)
@@ -120,15 +106,9 @@ def deliver_multicast(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.
 def deliver_leave(
     scribe: Scribe, group: np.ndarray, node: np.ndarray, source: np.ndarray, number: np.ndarray
 ) -> None:
-    """Drop children that send a LEAVE (Figure 4, line 9).
+    """Drop children that send a LEAVE (Figure 4, line 9), unless it is older than their last JOIN.
 
-    `leave._leave_up` implements lines 10 and 11.  A LEAVE that is older than the child's last JOIN
-    is ignored.
-
-    Parameters
-    ----------
-    group, node, source, number : ndarray of int64
-        The group, the receiver, the sender, and the sender's join number.
+    `leave._leave_up` implements lines 10 and 11.
     """
     children = scribe.state.children
     row = children.find(scribe.key(scribe.key(group, node), source))

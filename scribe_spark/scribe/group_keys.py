@@ -56,13 +56,8 @@ class Groups:
     ) -> Groups:
         """Build the table of groups that are given in any order.
 
-        Parameters
-        ----------
-        known : Ring
-            All nodes of the world, sorted by nodeId.
-        lists : mapping of str to (ndarray, ndarray, ndarray), optional
-            For an operation: the numbers of the groups that have a list, and the groups and nodes
-            on the lists, by number.  A list may be empty.
+        `lists` has for an operation the numbers of the groups that have a list, perhaps an empty
+        one, and the groups and nodes on the lists, by number.
         """
         order = np.argsort(number)
         number, size = number[order], len(known)

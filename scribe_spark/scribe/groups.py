@@ -56,17 +56,8 @@ def drawn_members(nodes: int, size: int, seed: int, group: int) -> np.ndarray:
 class _Custody:
     """Each node is a member of a given number of groups; picklable, without pydantic.
 
-    A node joins the groups with the smallest values of draw(``custody``, node, group).
-
-    Attributes
-    ----------
-    classes : NodeClasses
-    groups : int
-        The number of groups, which are numbered from 1.
-    usual : int
-        The number of groups per node, for nodes whose class does not set it.
-    nodes, at_once : int
-        The number of nodes, and the number of nodes in a chunk.
+    A node joins the groups with the smallest values of draw(``custody``, node, group). `usual` is
+    the number of groups of a node whose class does not set it.
     """
 
     classes: NodeClasses
@@ -109,14 +100,7 @@ _DRAWS_AT_ONCE = 2**21
 
 
 def custody_members(config: Any, section: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the groups and nodes of all memberships, sorted by group and node: int64.
-
-    Parameters
-    ----------
-    config : RunConfig or WorldConfig
-    section : GroupsConfig or ScribeConfig
-        The section of the config that describes the groups.
-    """
+    """Return the groups and nodes of all memberships, sorted by group and node: int64."""
     custody = _Custody.of(config, section)
     chunks = [custody.chunk(start) for start in custody.starts().tolist()]
     group, node = (np.concatenate(columns) for columns in zip(*chunks, strict=True))

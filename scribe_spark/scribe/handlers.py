@@ -21,15 +21,7 @@ CHANGED = "scribe changed"
 
 
 def calls_of(scribe: Scribe, pair: np.ndarray, row: np.ndarray) -> Calls:
-    """Return what the application may see of tree nodes, for an upcall.
-
-    Parameters
-    ----------
-    pair : ndarray of int64
-        The keys of (group, node), each once.
-    row : ndarray of int64
-        The rows of the nodes in `Entries`.
-    """
+    """Return what the application may see of tree nodes (rows of `Entries`), for an upcall."""
     entries, children, copies = scribe.state.entries, scribe.state.children, scribe.state.copies
     group, node = scribe.split(pair)
     root = entries.root[row]

@@ -36,17 +36,10 @@ JOINS, REPAIRING = "scribe joins", "scribe repairing"
 
 @dataclass(frozen=True)
 class Requests(Rows):
-    """JOINs that are being routed.
+    """JOINs that are being routed, at the nodes `at`.
 
-    Attributes
-    ----------
-    joins : Joins
-    at : ndarray of int64, shape (m,)
-        The node where each JOIN is.
-    path : ndarray of int64, shape (m, longest path)
-        The nodes that each JOIN visited, padded with NONE; no columns in a settled round.
-    repairs : ndarray of bool, shape (m,)
-        True for repair JOINs.
+    `path` has the nodes that each JOIN visited, padded with NONE; no columns in a settled round.
+    `repairs` marks repair JOINs.
     """
 
     joins: Joins
@@ -114,14 +107,9 @@ def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
 
 
 def own_joins(scribe: Scribe, pair: np.ndarray, which: np.ndarray, joins: Joins) -> Joins:
-    """Return the JOINs of nodes that enter the tree because another node's JOIN visits them.
+    """Return the JOINs of nodes that enter the tree because other nodes' JOINs visit them.
 
-    Parameters
-    ----------
-    pair : ndarray of int64
-        The keys of (group, node), ascending.
-    which : ndarray of int64
-        For each of `joins`, the index in `pair` of the node that it visits.
+    Each of `joins` visits the node ``pair[which]``; `pair` is ascending.
     """
     own = Joins.of(*scribe.split(pair), scribe.number, cause("forwarder"))
     if scribe.best_effort:
@@ -141,12 +129,7 @@ def remember(scribe: Scribe, joins: Joins) -> None:
 def onward(scribe: Scribe, moving: Requests) -> tuple[Requests, np.ndarray]:
     """Route JOINs one hop; JOINs that end without an answer are dropped.
 
-    Returns
-    -------
-    Requests
-        The JOINs that travel on.
-    delivered : ndarray of bool
-        True for each given JOIN that Pastry delivers at its current node.
+    Return the JOINs that travel on, and True for each given JOIN that Pastry delivers where it is.
     """
     to = scribe.hop("JOIN", moving.at, moving.joins.group)
     delivered = to == moving.at

@@ -60,13 +60,7 @@ def grow_lazily(player: Player, round: GroupRound) -> None:
 
 
 def rank_at_node(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
-    """Return each row's rank, from 0, among the rows with equal `at`.
-
-    Parameters
-    ----------
-    at, *order : ndarray, shape (m,)
-        Rows are ranked by the arrays in `order`; the first is the most significant.
-    """
+    """Return each row's rank among the rows with equal `at`; the first of `order` counts most."""
     rows = np.lexsort((*order[::-1], at))
     rank = np.empty(len(at), dtype=np.int64)
     rank[rows] = index_in_run(at[rows])
@@ -124,13 +118,7 @@ def _draw_waves(scribe: Scribe, came: Columns) -> None:
 
 @dataclass(frozen=True)
 class AskTree(RoundProgram):
-    """Route the JOINs of a wave to the first tree node; the tree is as earlier waves left it.
-
-    Attributes
-    ----------
-    wave : int
-        The number of the wave, from 0.
-    """
+    """Route the JOINs of a wave to the first tree node; the tree is as earlier waves left it."""
 
     wave: int = 0
     writes = ("entries",)
@@ -234,13 +222,7 @@ def _answer(scribe: Scribe, asked: Columns) -> None:
 
 
 def _adopt(scribe: Scribe, came: Columns, sent: np.ndarray) -> None:
-    """Nodes adopt children, and send a JOIN unless they have sent one in this wave.
-
-    Parameters
-    ----------
-    sent : ndarray of int64
-        The keys of (group, node) of the wave's JOINs.
-    """
+    """Nodes adopt children, and send a JOIN unless they have `sent` one in this wave."""
     entries, number = scribe.state.entries, scribe.ring.node
     pair = scribe.key(came["group"], came[AT])
     order = np.lexsort((number[came["above"]], pair))

@@ -17,7 +17,7 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.duplicates import SOURCE
 from scribe_spark.scribe.scribe import Scribe
-from scribe_spark.scribe.state import ChildrenTable, Copies, Entries, Unacknowledged, cause
+from scribe_spark.scribe.state import ChildrenTable, Copies, Entries, cause
 
 #: The message to the parent: ``group, source, number`` (the join number).
 LEAVE = "LEAVE"
@@ -121,14 +121,14 @@ DIED_WITH_SOURCE = "scribe died with source"
 
 def _forget_kept(scribe: Scribe, dead: np.ndarray) -> None:
     """Remove the publications that dead sources kept, and record them."""
-    group, publication = scribe.state.kept.group, scribe.state.kept.publication
-    lost = dead[scribe.ring.positions(publication & SOURCE)]
-    scribe.note(DIED_WITH_SOURCE, group=group[lost], publication=publication[lost])
-    scribe.state.kept = Unacknowledged(group[~lost], publication[~lost])
+    kept = scribe.state.kept
+    lost = dead[scribe.ring.positions(kept.publication & SOURCE)]
+    scribe.note(DIED_WITH_SOURCE, **kept.take(lost).to_columns())
+    scribe.state.kept = kept.take(~lost)
 
 
 def _taken(table: _Table, which: np.ndarray) -> _Table:
     """Remove the marked rows from a table and return them."""
-    taken = type(table)(table.key[which], *[getattr(table, n)[which] for n in table.columns()])
+    taken = table.take(which)
     table.keep(~which)
     return taken

@@ -9,14 +9,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ChildLimits:
-    """The maximal number of children of each node, summed over all groups.
+    """The maximal number of children of each node, summed over all groups, by node number.
 
-    Attributes
-    ----------
-    limit : int
-        The limit of nodes without a limit of their own; a node with more children is overloaded.
-    capacities : ndarray of int64, optional
-        The limit of each node, by node number.
+    Nodes have the same limit without `capacities`; a node with more children is overloaded.
     """
 
     limit: int

@@ -40,16 +40,8 @@ class AtNodes(SortedTable):
 class Remembering(Application):
     """An application with memory; new rows have NONE in all columns.
 
-    Parameters
-    ----------
-    nodes : int
-        The number of nodes.
-    at_nodes : AtNodes
-        An empty table.
-    at_edges : SortedTable
-        An empty table by (group, node, child).
-    buffer : int
-        The capacity of each node's ring buffer, in messages.
+    `at_nodes` and `at_edges`, a table by (group, node, child), are empty. The ring buffer of each
+    node keeps `buffer` messages.
     """
 
     def __init__(

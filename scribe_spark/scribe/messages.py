@@ -22,14 +22,8 @@ _OWN = ("number", "start", "floor", "since")
 class MessageStore:
     """Messages by index, with their contents.
 
-    Attributes
-    ----------
-    number, start, floor, since : ndarray of int64
-        See `upcalls.Emitted`; `start` and `since` are NOTHING if unset, `floor` is -1 if unset.
-    lengths, offsets : ndarray of int64
-        The number of contents of each message, and the index of its first content in the two arrays
-        below.
-    numbers, publications : ndarray of int64
+    `start` and `since` are NOTHING if unset, `floor` is -1 if unset. Message i has ``lengths[i]``
+    contents, which begin at ``offsets[i]`` in the last two arrays.
     """
 
     number: np.ndarray = field(default_factory=whole_numbers)
@@ -90,13 +84,7 @@ class MessageStore:
         return self.add(messages, of)
 
     def add_received(self, messages: Columns, contents: Columns | None) -> np.ndarray:
-        """Add messages of other buckets, identified by ``origin, message``; return their indices.
-
-        Parameters
-        ----------
-        contents : Columns
-            The contents of the messages, in order: ``origin, message, number, publication``.
-        """
+        """Add messages of other buckets, known by ``origin, message``; return their indices."""
         if contents is None:
             nothing = np.empty(0, dtype=np.int64)
             columns = ("origin", "message", "number", "publication")
@@ -113,9 +101,6 @@ class MessageStore:
         return self.add(own, inside)[which]
 
     def contents(self, index: np.ndarray) -> Columns:
-        """Return the contents of messages: ``call, number, publication``.
-
-        The column ``call`` has positions in `index`.
-        """
+        """Return ``call, number, publication`` of contents; calls are positions in `index`."""
         call, at = expand(self.offsets[index], self.offsets[index + 1])
         return {"call": call, "number": self.numbers[at], "publication": self.publications[at]}

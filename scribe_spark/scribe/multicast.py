@@ -30,16 +30,10 @@ OF_THE_LAST_ROUND = DELIVERIES, PAYLOADS
 
 @dataclass(frozen=True)
 class Payloads(Rows):
-    """m messages on tree edges; arrays of shape (m,).
+    """Messages on tree edges; a root that sends itself a message is both sender and receiver.
 
-    Attributes
-    ----------
-    message : ndarray of int64
-        The index of the message; without an application, the publication.
-    group, sender, node : ndarray of int64
-        Sender and receiver; they are equal if a root sends itself a message.
-    hops, delay_us : ndarray of int64
-        Hops and delay since the source; the delay is recorded only if `Scribe.timed`.
+    Without an application, `message` is the publication. `hops` and `delay_us` count from the
+    source; the delay is recorded only if `Scribe.timed`.
     """
 
     message: np.ndarray
@@ -70,10 +64,7 @@ class Payloads(Rows):
 def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payloads, Payloads]:
     """Deliver payloads at nodes and forward them to the children: one hop.
 
-    Returns
-    -------
-    got, sent, refused : Payloads
-        Payloads delivered to members, payloads sent to children, and payloads that nodes refused.
+    Return the payloads delivered to members, those sent to children, and those that nodes refused.
     """
     entries, children = scribe.state.entries, scribe.state.children
     takes, row = accepted(scribe, payloads)
@@ -100,12 +91,7 @@ def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payl
 def accepted(scribe: Scribe, payloads: Payloads) -> tuple[np.ndarray, np.ndarray]:
     """Nodes accept messages from their parents, roots from themselves, and refuse others.
 
-    Returns
-    -------
-    takes : ndarray of bool
-        True for each accepted message.
-    row : ndarray of int64
-        For each accepted message, the row of its node in `Entries`.
+    Return which messages are accepted, and for each of these the row of its node in `Entries`.
     """
     entries = scribe.state.entries
     row = scribe.entry(payloads.group, payloads.node)

@@ -37,19 +37,10 @@ from scribe_spark.scribe.state import AcceptedLate
 def out_of_order(
     scribe: Scribe, sent: Sent, got: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """Find the deliveries of a round that are out of order; update the state for later rounds.
+    """Return which deliveries of a round are out of order; update the state for later rounds.
 
-    Parameters
-    ----------
-    sent : Sent
-        The round's publications; the members that missed them have been recorded.
-    got : (ndarray, ndarray, ndarray)
-        Group, publication and node of the round's deliveries, in order of arrival.
-
-    Returns
-    -------
-    ndarray of bool
-        True for each delivery that is out of order.
+    `got` has group, publication and node of the round's deliveries, in order of arrival. The
+    members that missed publications have been recorded.
     """
     group, name, node = got
     if scribe.best_effort:
@@ -114,12 +105,9 @@ def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
 
 def _remember_resent(scribe: Scribe, taken: Sent) -> None:
     """Record the publications of earlier rounds that roots accepted in this round."""
-    old, again = scribe.state.resent, taken.publication >> SOURCE_BITS < scribe.number
-    scribe.state.resent = AcceptedLate(
-        np.r_[old.group, taken.group[again]],
-        np.r_[old.publication, taken.publication[again]],
-        np.r_[old.taken, np.full(again.sum(), scribe.number)],
-    )
+    late = taken.take(taken.publication >> SOURCE_BITS < scribe.number)
+    new = AcceptedLate(late.group, late.publication, np.full(len(late), scribe.number))
+    scribe.state.resent = AcceptedLate.join(scribe.state.resent, new)
 
 
 def _forget_resent(scribe: Scribe) -> None:
@@ -127,7 +115,7 @@ def _forget_resent(scribe: Scribe) -> None:
     state, old = scribe.state, scribe.state.resent
     kept = old.publication == state.newest[old.group]
     kept |= np.isin(old.group, state.lacking.key // state.size)
-    state.resent = AcceptedLate(old.group[kept], old.publication[kept], old.taken[kept])
+    state.resent = old.take(kept)
 
 
 def _forget_former_members(scribe: Scribe) -> None:

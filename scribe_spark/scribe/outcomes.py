@@ -20,6 +20,7 @@ from scribe_spark.core.arrays import (
     run_starts,
     whole_numbers,
 )
+from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.scribe.bottleneck import overloaded
 from scribe_spark.scribe.duplicates import AGAIN, SOURCE, SOURCE_BITS, keep_got, pending_keys
@@ -33,6 +34,8 @@ from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.sources import FATES, Sent
 from scribe_spark.scribe.state import Publications, ScribeState, Undelivered
+
+_ROWS_AT_ONCE = 2**17
 
 
 @dataclass(frozen=True)
@@ -86,13 +89,7 @@ DUE, LEFT, ORPHANS, OVERLOADED = "scribe due", "scribe left", "scribe orphans", 
 
 @dataclass(frozen=True)
 class EndOfRound(RoundProgram):
-    """Record the outcomes of the round: deliveries, publications, orphans, overloaded nodes.
-
-    Attributes
-    ----------
-    is_last : bool
-        True in the last round of a world.
-    """
+    """Record the outcomes of the round: deliveries, publications, orphans, overloaded nodes."""
 
     is_last: bool
     writes = (
@@ -137,12 +134,8 @@ def note_deliveries(
 ) -> None:
     """Record a round's publications, the members that missed them, and late deliveries.
 
-    Parameters
-    ----------
-    got : (ndarray, ndarray, ndarray)
-        Group, publication and node of the round's deliveries.
-    again : (ndarray, ndarray)
-        Group and publication of each duplicate delivery.
+    `got` has group, publication and node of the round's deliveries; `again` has group and
+    publication of each duplicate delivery.
     """
     state, number, size = scribe.state, scribe.number, scribe.state.size
     is_new = sent.publication >> SOURCE_BITS == number
@@ -154,33 +147,49 @@ def note_deliveries(
     # number the publications whose deadline has not passed
     keys = pending_keys(scribe, state.publications.group, state.publications.publication)
     order = np.argsort(keys)
-    delivered = find_sorted(keys[order], pending_keys(scribe, got[0], got[1]))
+    keys = keys[order]
+    delivered = _places(scribe, keys, got[0], got[1])
     known = delivered >= 0
-    delivered, node = delivered[known], got[2][known]
     # 1. publications of this round with fewer deliveries than members
     entries, missing = state.entries, state.missing
-    of_group = entries.key[entries.member] // size
-    members = np.bincount(of_group, minlength=len(scribe.groups))
-    mine = find_sorted(keys[order], pending_keys(scribe, group, publication))
-    short = np.bincount(delivered, minlength=len(keys))[mine] < members[group]
-    asks = len(missing.group) or short.any()
-    pairs = np.sort(delivered * size + node) if asks else delivered[:0]
+    members = np.bincount(entries.key[entries.member] // size, minlength=len(scribe.groups))
+    mine = _places(scribe, keys, group, publication)
+    short = np.bincount(delivered[known], minlength=len(keys))[mine] < members[group]
+    pairs = whole_numbers()
+    if len(missing.group) or short.any():
+        pairs = key_of([delivered[known], got[2][known]], size)
+        pairs.sort()
+    del delivered, known
     # 2. late deliveries, duplicates
-    at = find_sorted(keys[order], pending_keys(scribe, missing.group, missing.publication))
-    is_late = (find_sorted(pairs, at * size + missing.node) >= 0) & (missing.late < 0)
+    at = _places(scribe, keys, missing.group, missing.publication)
+    is_late = (find_sorted(pairs, key_of([at, missing.node], size)) >= 0) & (missing.late < 0)
     missing.late[is_late] = number
-    twice = find_sorted(keys[order], pending_keys(scribe, *again))
-    np.add.at(state.publications.duplicates, order[twice[twice >= 0]], 1)
+    twice = _places(scribe, keys, *again)
+    state.publications.duplicates[order] += np.bincount(twice[twice >= 0], minlength=len(keys))
+    del at, is_late, twice
     # 3. members that missed a publication of this round
     mine, group, publication = mine[short], group[short], publication[short]
     first = np.searchsorted(entries.key, group * size)
     which, row = expand(first, np.searchsorted(entries.key, (group + 1) * size))
-    which, node = which[entries.member[row]], entries.key[row[entries.member[row]]] % size
-    without = find_sorted(pairs, mine[which] * size + node) < 0
+    is_member = entries.member[row]
+    which, node = which[is_member], entries.key[row[is_member]] % size
+    del row, is_member
+    without = find_sorted(pairs, key_of([mine[which], node], size)) < 0
     which, node = which[without], node[without]
     none = np.full(len(which), -1)
     without_it = Undelivered(group[which], publication[which], node, none)
     state.missing = Undelivered.join(missing, without_it)
+
+
+def _places(
+    scribe: Scribe, keys: np.ndarray, group: np.ndarray, publication: np.ndarray
+) -> np.ndarray:
+    """Return the places of publications among sorted `keys`, NONE for other publications: int32."""
+    places = np.empty(len(group), dtype=np.int32)
+    for start in range(0, len(group), _ROWS_AT_ONCE):  # millions of rows, few bytes at a time
+        some = slice(start, start + _ROWS_AT_ONCE)
+        places[some] = find_sorted(keys, pending_keys(scribe, group[some], publication[some]))
+    return places
 
 
 def _note_fates(scribe: Scribe, again: Sent) -> None:
@@ -208,14 +217,8 @@ def publications_due(
 ) -> PublicationResults:
     """Return and remove the outcomes of the publications whose deadline is this round.
 
-    Only members among the nodes of this state are counted.
-
-    Parameters
-    ----------
-    deadline : int
-        The deadline in rounds after the publication.
-    everything : bool
-        If True (at the end of a world), all open publications are due.
+    Only members among the nodes of this state are counted. The deadline is in rounds after the
+    publication. With `everything` (at the end of a world), all open publications are due.
     """
     results = [PublicationResults()]
     first = state.publications.publication >> SOURCE_BITS

@@ -60,13 +60,7 @@ class Refresh(RoundProgram):
 
 @dataclass(frozen=True)
 class LeaveTrees(RoundProgram):
-    """Entries expire, silent parents are suspected, nodes leave trees; CREATEs are routed.
-
-    Attributes
-    ----------
-    group, creator : ndarray of int64
-        The groups and the senders of the round's CREATEs.
-    """
+    """Entries expire, silent parents are suspected, nodes leave trees; CREATEs are routed."""
 
     group: np.ndarray
     creator: np.ndarray

@@ -91,13 +91,7 @@ def send_to(
     parent: np.ndarray | int = NONE,
     turn: np.ndarray | int = NONE,
 ) -> None:
-    """Send JOINs to known nodes without routing.
-
-    Parameters
-    ----------
-    parent, turn : ndarray of int64 or int
-        The same columns as in :data:`DROPPED`, for dropped children.
-    """
+    """Send JOINs to known nodes; for dropped children with the columns of :data:`DROPPED`."""
     arrives = scribe.send("JOIN", joins.source, to)
     dropped = {"parent": parent, "turn": turn}
     columns = {name: np.broadcast_to(one, len(to)) for name, one in dropped.items()}
@@ -169,13 +163,8 @@ def _note_refusals(scribe: Scribe, came: Columns) -> None:
 class _Reroute(RoundProgram):
     """Route refused JOINs on randomised routes to the first tree nodes, and up the tree.
 
-    A JOIN that meets its own source on the way up is refused again.  The trees do not change
+    A JOIN that meets its own source on the way up is refused again. The trees do not change
     meanwhile.
-
-    Attributes
-    ----------
-    attempt : int
-        The number of the attempt, from 0.
     """
 
     attempt: int = 0

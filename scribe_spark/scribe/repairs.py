@@ -116,4 +116,4 @@ def _forget(scribe: Scribe, came: Columns) -> None:
     waits = np.sort(waits[came["waits"]])
     kept = find_sorted(waits, _deaths(scribe, repairs)) > NONE
     kept &= scribe.state.entries.has(repairs.pair)
-    scribe.state.repairs = Repairs(repairs.died[kept], repairs.node[kept], repairs.pair[kept])
+    scribe.state.repairs = repairs.take(kept)

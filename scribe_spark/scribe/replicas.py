@@ -29,14 +29,7 @@ _STATE = ("epoch", "version", "creator", "value")
 
 @dataclass(frozen=True)
 class SentStates(Rows):
-    """m group states in messages between nodes; arrays of shape (m,).
-
-    Attributes
-    ----------
-    group, sender, to : ndarray of int64
-    epoch, version, creator, value, root, incarnation : ndarray of int64
-        See `Copies`.
-    """
+    """Group states in messages between nodes; the last columns are those of `Copies`."""
 
     group: np.ndarray
     sender: np.ndarray
@@ -133,12 +126,7 @@ def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None
 def replicate(scribe: Scribe, pair: np.ndarray) -> None:
     """Roots send their states to the k - 1 nearest leaves that have not acknowledged it.
 
-    A root knows only from acknowledgements which state a leaf has.
-
-    Parameters
-    ----------
-    pair : ndarray of int64
-        The sorted keys of (group, root).
+    A root, in the sorted keys `pair`, knows only from acknowledgements which state a leaf has.
     """
     own, leaf = _nearest_leaves(scribe, pair)
     needs = ~_has_taken(scribe, own, leaf)
@@ -229,14 +217,9 @@ def root_is_gone(scribe: Scribe) -> np.ndarray:
 def drop_far_copies(scribe: Scribe, passed_on: np.ndarray) -> None:
     """Nodes that know k nodes nearer to the groupId drop their copy, once that is safe.
 
-    The node tells the root of its copy.  If nobody answers, the root has died, perhaps without
-    handing its state over, and the node keeps the copy.  If the root is not in the node's leaf set
-    any more, the node keeps the copy until it has passed it on.
-
-    Parameters
-    ----------
-    passed_on : ndarray of int64
-        The keys of (group, node) whose copies reached live nodes in this round.
+    The node tells the root of its copy. If nobody answers, the root has died, perhaps without
+    handing its state over, and the node keeps the copy. If the root is not in the node's leaf set
+    any more, the node keeps the copy until it has passed it on to a live node (`passed_on`).
     """
     copies = scribe.state.copies
     group, node = scribe.split(copies.key)

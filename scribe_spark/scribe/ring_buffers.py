@@ -33,20 +33,10 @@ class HasRings(Protocol):
 
 
 class SharedRings:
-    """The ring buffers of a table; `rows` are row indices of the table.
+    """The ring buffers of a table, with B = `size` slots each; `rows` are row indices of the table.
 
-    Parameters
-    ----------
-    size : int
-        B, the number of slots of a ring.
-    table : HasRings
-        A table whose rings are all empty.
-
-    Attributes
-    ----------
-    tops : ndarray of int64, shape (n,)
-        The largest number in each ring.  The last ring, which index NONE selects, stays empty.
-    names : ndarray of int64, shape (n, B)
+    The column ``ring`` of the table has the index of the ring of each row, NONE for an empty one.
+    `tops` has the largest number in each ring. The last ring, which NONE selects, stays empty.
     """
 
     def __init__(self, size: int, table: HasRings) -> None:
@@ -88,14 +78,9 @@ class SharedRings:
         step: int,
         where: np.ndarray | Literal[True] = True,
     ) -> np.ndarray:
-        """Count the consecutive numbers, from `number` on, that rows have.
+        """Count the consecutive numbers, from `number` up (`step` 1) or down (-1), that rows have.
 
-        Parameters
-        ----------
-        step : int
-            1 counts upwards, -1 downwards.
-        where : ndarray of bool, optional
-            The rows to count; the count of the others is 0.
+        The count of rows outside of `where` is 0.
         """
         count = np.zeros(len(rows), dtype=np.int64)
         some = np.flatnonzero(np.broadcast_to(where, len(rows)))

@@ -104,16 +104,11 @@ class Failover(RoundProgram):
 
 
 def become_root(scribe: Scribe, pair: np.ndarray) -> None:
-    """Make nodes with a group's state its roots.
+    """Make nodes with a group's state, each pair once, its roots; skip those that are roots.
 
-    A node that is in the tree sends its parent a LEAVE.  If the node has sent a JOIN before, a
+    A node that is in the tree sends its parent a LEAVE. If the node has sent a JOIN before, a
     repair JOIN is delivered at the node itself: no child is added, but joinHandler is called with
     it.
-
-    Parameters
-    ----------
-    pair : ndarray of int64
-        The keys of (group, node), each once; nodes that are roots already are skipped.
     """
     entries, copies = scribe.state.entries, scribe.state.copies
     pair = pair[~scribe.is_root(*scribe.split(pair))]

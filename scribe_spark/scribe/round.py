@@ -60,15 +60,6 @@ Measures = Callable[[Environment, GroupRound], Sequence[Program]]
 
 @dataclass(frozen=True)
 class _Steps:
-    """The programs of a round of groups.
-
-    Attributes
-    ----------
-    player : Player
-    round : GroupRound
-    events : GroupEvents
-    """
-
     player: Player
     round: GroupRound
     events: GroupEvents
@@ -155,32 +146,12 @@ def play_groups(
     tables: tuple[str, ...] = ROWS,
     play_clock: Callable[[Player], None] | None = None,
 ) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:
-    """Play a round with groups; return its result and the tables taken from the buckets.
+    """Play a round with groups; return its result and the named tables, taken from the buckets.
 
-    Parameters
-    ----------
-    player : Player
-        Its buckets keep the state of groups in tables whose names begin with `state.PREFIX`.
-    round : GroupRound
-        The parameters of the round; its incarnations are updated.
-    lookups : Lookups or int
-        See Pastry's round; lookups are played after the publications.
-    tally : Tally
-        The counter of messages.
-    is_last : bool
-        True in the last round of a world.
-    measures : callable
-        See :data:`Measures`.
-    tables : tuple of str
-        The names of the tables to return, tables of measures included.  All other tables of the
-        round are deleted, unless they are read until the next round.
-    play_clock : callable, optional
-        Called after the programs of the round; it may change the times of deliveries.
-
-    Raises
-    ------
-    ImpossibleRound
-        An event is impossible, or no node is left.
+    All other tables of the round are deleted, unless they are read until the next round. Lookups
+    are played after the publications; `play_clock`, called last, may change the times of
+    deliveries. The incarnations in `round` are updated. An impossible event, or an overlay without
+    nodes, raises ImpossibleRound.
     """
     number, was_alive = round.number, player.lives.alive.copy()
     # events; impossible ones are refused before anything is played

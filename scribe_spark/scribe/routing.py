@@ -22,7 +22,7 @@ class Routing:
     """A kind of routed messages, and the name of the table with their ends.
 
     The messages have a column ``group`` and carry the ``hops`` and ``delay_us`` of their route (the
-    delay only if delays are recorded).  The table has the messages with the last node (``at``),
+    delay only if delays are recorded). The table has the messages with the last node (``at``),
     ``delivered`` and ``circled``, see `route_to_edge`.
     """
 

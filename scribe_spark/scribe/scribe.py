@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,21 +13,17 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT
-from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.observer import Between, Observer
+from scribe_spark.pastry.arrivals.observer import Between
+from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.next_hop import Met, hop
 from scribe_spark.pastry.randomised import randomised_hop
 from scribe_spark.pastry.route import count_hop
-from scribe_spark.pastry.states import IsAlive, States
-from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.limits import ChildLimits
+from scribe_spark.pastry.states import States
 from scribe_spark.scribe.state import NOTHING, ScribeState
 from scribe_spark.scribe.upcalls import Application
-from scribe_spark.underlay.protocol import Kernel
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config.scribe import ScribeConfig
-    from scribe_spark.config.trees import LiveTreesConfig
+    from scribe_spark.scribe.program import GroupRound
 
 #: The table with counts of refused messages; its ``kind`` is an index of `REFUSED_KINDS`.
 REFUSED = "scribe refused"
@@ -91,102 +86,39 @@ class Joins(Rows):
 
     def with_extra(self, extra: np.ndarray) -> Joins:
         """Return the JOINs with other added data."""
-        return Joins(self.group, self.source, self.number, self.cause, extra)
+        return replace(self, extra=extra)
 
 
-#: ``rule(at, key_hi, key_lo)`` returns the next hop of messages to keys.
-Rule = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-
-
-@dataclass
 class Scribe:
     """The Scribe software of the nodes of a bucket, while they play a superstep.
 
-    Attributes
-    ----------
-    ring : Ring
-        All nodes.
-    find_states : callable
-        Returns the leaf sets and routing tables of the bucket's nodes.
-    is_alive : callable
-        ``is_alive(nodes)`` returns True for live nodes.
-    kernel : Kernel
-        The kernel of the underlay.
-    groups : Groups
-    rules : ScribeConfig
-    trees : LiveTreesConfig
-        The variants of the trees, and the rule that selects a child to drop.
-    state : ScribeState
-    number : int
-        The number of the round.
-    make_application : callable, optional
-        Returns the application of these nodes; None for best-effort delivery.
-    observer : Observer, optional
-        Counts messages in `tables`; None if messages are not counted, as in runs.
-    tables : Tables
-        The tables of the bucket.
-    bounds : ndarray of int64, shape (B + 1,)
-        The first position of each bucket; the last value is the number of nodes.
-    bucket : int
-    seed : int
-        The seed of random draws.
-    limits : ChildLimits, optional
-        The limits of children, for the bottleneck remover and lazy growth.
-    rule : callable, optional
-        A routing rule of another overlay than Pastry.
-    settled : bool
-        True if no node arrives, leaves or fails and all tables are right, as in a run.  Then no
-        JOIN visits a node twice or closes a cycle, and these checks are skipped.
-    roots : ndarray of int64, shape (G,), optional
-        The root of each group in a settled round: the end of every path to the root.
-    timed : bool
-        True if payloads carry the delay since the source.
-    lan_us : int
-        The delay of a node's LAN link, each way, in microseconds.
-    sent : dict of str to list of Columns
-        The messages sent in this superstep, by kind.
-    notes : dict of str to list of Columns
-        New rows of tables to which programs only append.
+    `sent` has the messages of this superstep by kind, and `notes` the new rows of tables to which
+    programs only append.
     """
 
-    ring: Ring
-    find_states: Callable[[], States]
-    is_alive: IsAlive
-    kernel: Kernel
-    groups: Groups
-    rules: ScribeConfig
-    trees: LiveTreesConfig
-    state: ScribeState
-    number: int
-    make_application: Callable[[], Application] | None = None
-    observer: Observer | None = None
-    tables: Tables = field(default_factory=Tables)
-    bounds: np.ndarray = field(default_factory=whole_numbers)
-    bucket: int = 0
-    seed: int = 0
-    limits: ChildLimits | None = None
-    rule: Rule | None = None
-    settled: bool = False
-    roots: np.ndarray | None = None
-    timed: bool = False
-    lan_us: int = 0
-    sent: dict[str, list[Columns]] = field(default_factory=dict)
-    notes: dict[str, list[Columns]] = field(default_factory=dict)
+    def __init__(
+        self,
+        given: Environment,
+        round: GroupRound,
+        bucket: int,
+        tables: Tables,
+        state: ScribeState,
+    ) -> None:
+        self.given, self.round, self.tables, self.state = given, round, tables, state
+        self.first, self.last = map(int, given.bounds[bucket : bucket + 2])
+        self.ring, self.bounds, self.seed = given.facts.ring, given.bounds, given.seed
+        self.is_alive, self.kernel = given.is_alive, given.kernel
+        self.observer = None if round.settled else given.observer
+        self.number, self.groups, self.settled = round.number, round.groups, round.settled
+        self.rules, self.trees, self.roots = round.rules, round.trees, round.roots
+        self.limits, self.timed, self.lan_us = round.limits, round.timed, round.lan_us
+        self.sent: dict[str, list[Columns]] = {}
+        self.notes: dict[str, list[Columns]] = {}
 
     @property
     def acknowledged(self) -> bool:
         """True if sources keep publications until a root has acknowledged them."""
-        return self.make_application is not None and self.application.acknowledged
-
-    @functools.cached_property
-    def first(self) -> int:
-        """The ring position of the bucket's first node."""
-        return int(self.bounds[self.bucket])
-
-    @functools.cached_property
-    def last(self) -> int:
-        """The ring position of the next bucket's first node."""
-        return int(self.bounds[self.bucket + 1])
+        return not self.best_effort and self.application.acknowledged
 
     def is_own(self, node: np.ndarray) -> np.ndarray:
         """Return True for nodes in the bucket."""
@@ -195,18 +127,18 @@ class Scribe:
     @property
     def best_effort(self) -> bool:
         """True if there is no application."""
-        return self.make_application is None
+        return self.round.applications is None
 
     @functools.cached_property
     def application(self) -> Application:
         """The application of these nodes."""
-        assert self.make_application is not None
-        return self.make_application()
+        assert self.round.applications is not None
+        return self.round.applications.of(self.tables)
 
     @functools.cached_property
     def states(self) -> States:
         """The leaf sets and routing tables of these nodes."""
-        return self.find_states()
+        return States.of_tables(self.ring, self.first, self.tables)
 
     # ---- keys
 
@@ -289,16 +221,13 @@ class Scribe:
     def hop(self, kind: str, at: np.ndarray, group: np.ndarray) -> np.ndarray:
         """Return the next hop of messages to groupIds, by Pastry's current tables.
 
-        Returns
-        -------
-        ndarray of int64
-            The next nodes; a message at its last node gets that node, one without a candidate NONE.
+        A message at its last node gets that node, one without a candidate NONE.
         """
         if not len(at):
             return at
         keys = self.groups.keys.take(group)
-        if self.rule is not None:
-            return self.rule(at, keys.hi, keys.lo)
+        if self.round.rule is not None:
+            return self.round.rule(self.first, self.tables, at, keys.hi, keys.lo)
         onward, met = hop(self.states, self.is_alive, at, keys)
         self._count_hops(kind, at, onward, met)
         return onward
@@ -306,13 +235,7 @@ class Scribe:
     def randomised_hop(
         self, kind: str, at: np.ndarray, group: np.ndarray, *drawn_by: np.ndarray
     ) -> np.ndarray:
-        """Return the next hop as :meth:`hop` does, with randomised routing.
-
-        Parameters
-        ----------
-        *drawn_by : ndarray of int64
-            The keys of the random draws.
-        """
+        """Return the next hop as :meth:`hop` does, with randomised routing (keys of draws)."""
         if not len(at):
             return at
         keys = self.groups.keys.take(group)

@@ -39,15 +39,7 @@ if TYPE_CHECKING:  # not on executors
 def settled_given(
     facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, seed: int = 0
 ) -> Environment:
-    """Return the environment of a settled round; called on the driver.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel of the underlay.
-    seed : int
-        The seed of random draws.
-    """
+    """Return the environment of a settled round; called on the driver."""
     from scribe_spark.config import OverlayConfig  # not on executors
 
     nobody_arrives = OverlayConfig().for_tasks()
@@ -71,23 +63,8 @@ def settled_round(
 ) -> GroupRound:
     """Return the parameters of a settled round; called on the driver.
 
-    Parameters
-    ----------
-    number : ndarray of int64, shape (G,)
-        The numbers of the groups, ascending.
-    key_hi, key_lo : ndarray of uint64, shape (G,)
-        The upper and lower halves of the groupIds.
-    size : int
-        The number of nodes.
-    rule : NextHop
-        The routing rule of the overlay.
-    lan_us : int
-        The delay of a node's LAN link, each way, in microseconds.
-
-    Raises
-    ------
-    InputError
-        There are too many groups for this number of nodes.
+    The numbers of the groups are ascending, the halves of their keys uint64. Too many groups for
+    the number of nodes raise InputError.
     """
     from scribe_spark.config import TreesConfig  # not on executors
 
@@ -99,25 +76,14 @@ def settled_round(
 
 
 def grow_trees(player: Player, round: GroupRound, creator: np.ndarray, events: GroupEvents) -> None:
-    """Create all groups, and let their members join.
+    """Create all groups at the creators' positions, and let their members join.
 
-    Parameters
-    ----------
-    creator : ndarray of int64, shape (G,)
-        The ring position of the creator of each group.
-    events : GroupEvents
-        The joins; they may instead be sent to nodes as messages (`events.JOINING`).
+    The joins may instead be sent to nodes as messages (`events.JOINING`).
     """
     created = replace(events, create=(np.arange(len(round.groups)), creator))
     play_in_turn(player, growing(player, round, Events(), created))
 
 
 def publish(player: Player, round: GroupRound, group: np.ndarray, source: np.ndarray) -> None:
-    """Let the source of each given group multicast one message.
-
-    Parameters
-    ----------
-    group, source : ndarray of int64
-        The indices of the groups and the ring positions of their sources.
-    """
+    """Let the sources (ring positions) of the given groups multicast one message each."""
     play_in_turn(player, publishing(player, round, group, source))

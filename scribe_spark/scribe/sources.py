@@ -91,14 +91,9 @@ class Sent(Rows):
 class FindRoots(RoundProgram):
     """Send MULTICASTs to the roots: those of this round, and those that sources kept.
 
-    First, each message goes to the address that its source has cached.  Messages that do not reach
-    a root are then routed: from the source if the address did not answer, otherwise from the node
-    that turned out not to be the root.  Roots do not change during the program.
-
-    Attributes
-    ----------
-    group, source : ndarray of int64
-        The groups and the sources of this round's publications.
+    First, each message goes to the address that its source has cached. Messages that do not reach a
+    root are then routed: from the source if the address did not answer, otherwise from the node
+    that turned out not to be the root. Roots do not change during the program.
     """
 
     group: np.ndarray
@@ -302,15 +297,13 @@ def finish_publications(scribe: Scribe, tables: Tables) -> Columns:
     sent = tables.pop(SENT, None)
     parts = [] if sent is None else [dict(sent)]
     if scribe.acknowledged:
-        kept = np.empty(0, dtype=np.int64)
         if sent is not None:
             fate = sent["fate"].copy()
             young = (sent["publication"] >> SOURCE_BITS) + scribe.rules.deadline > scribe.number
             fate[young & (fate == _NO_ROOT)] = _KEPT
-            kept = np.flatnonzero(fate == _KEPT)
             parts = [{**sent, "fate": fate}]
-            scribe.state.kept = Unacknowledged(sent["group"][kept], sent["publication"][kept])
-        elif len(scribe.state.kept.group):
+            scribe.state.kept = Unacknowledged.from_columns(sent).take(fate == _KEPT)
+        elif len(scribe.state.kept):
             scribe.state.kept = Unacknowledged()
     if DIED_WITH_SOURCE in tables:
         died = tables[DIED_WITH_SOURCE]

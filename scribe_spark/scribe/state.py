@@ -8,7 +8,7 @@ child``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -48,48 +48,24 @@ _FLAGS = ("member", "root", "tried", "moved", "heeded")
 class Entries(SortedTable):
     """The knowledge of a tree node about the group, by (group, node).
 
-    A node without a parent that is not the root *waits*: it sends a JOIN in every round.
-
-    Attributes
-    ----------
-    entered : ndarray of int64
-        The round in which the node entered the tree.
-    cause : ndarray of int8
-        The cause of the node's next JOIN, an index of :data:`CAUSES`.
-    member : ndarray of bool
-    joined : ndarray of int64
-        The round in which the node became a member.
-    root : ndarray of bool
-    parent : ndarray of int64
-    number : ndarray of int64
-        The join number: the round of the node's last JOIN.
-    heard : ndarray of int64
-        The last round in which the node heard from its parent.
-    tried : ndarray of bool
-        True if the node has sent a JOIN since it entered the tree.
-    extra : ndarray of int64
-        The data that the application added to this round's JOIN, or :data:`NOTHING`.
-    path : ndarray of int32
-        The row of `ScribeState.paths` with the nodes above, as the parent told last, or NONE.
-    moved : ndarray of bool
-        True if the path has changed since the children were told.
-    heeded : ndarray of bool
-        True if the node heard from its parent in this round, by a heartbeat or a payload.
+    A node without a parent that is not the root *waits*: it sends a JOIN in every round.  The value
+    of `path` is the row of `ScribeState.paths` with the nodes above, as the parent told last, and
+    `extra` is the data that the application added to this round's JOIN, or :data:`NOTHING`.
     """
 
-    entered: np.ndarray = field(default_factory=whole_numbers)
-    cause: np.ndarray = field(default_factory=codes)
+    entered: np.ndarray = field(default_factory=whole_numbers)  # round in which it entered the tree
+    cause: np.ndarray = field(default_factory=codes)  # of its next JOIN, see CAUSES
     member: np.ndarray = field(default_factory=flags)
-    joined: np.ndarray = field(default_factory=whole_numbers)
+    joined: np.ndarray = field(default_factory=whole_numbers)  # round in which it became a member
     root: np.ndarray = field(default_factory=flags)
     parent: np.ndarray = field(default_factory=whole_numbers)
-    number: np.ndarray = field(default_factory=whole_numbers)
-    heard: np.ndarray = field(default_factory=whole_numbers)
-    tried: np.ndarray = field(default_factory=flags)
+    number: np.ndarray = field(default_factory=whole_numbers)  # round of its last JOIN
+    heard: np.ndarray = field(default_factory=whole_numbers)  # last round it heard its parent
+    tried: np.ndarray = field(default_factory=flags)  # has sent a JOIN since it entered the tree
     extra: np.ndarray = field(default_factory=whole_numbers)
     path: np.ndarray = field(default_factory=_rows)
-    moved: np.ndarray = field(default_factory=flags)
-    heeded: np.ndarray = field(default_factory=flags)
+    moved: np.ndarray = field(default_factory=flags)  # the path changed since children were told
+    heeded: np.ndarray = field(default_factory=flags)  # heard its parent in this round
 
     def enter(self, keys: np.ndarray, number: int, why: str) -> None:
         """Add nodes to trees (Figure 3, line 4)."""
@@ -104,39 +80,22 @@ class Entries(SortedTable):
 
 @dataclass
 class ChildrenTable(SortedTable):
-    """The children tables; by (group, node, child).
+    """The children tables; by (group, node, child)."""
 
-    Attributes
-    ----------
-    number : ndarray of int64
-        The child's join number.
-    refreshed : ndarray of int64
-        The round of the child's JOIN or last refresh.
-    got_payload : ndarray of bool
-        True if a payload was sent to the child in this round.
-    """
-
-    number: np.ndarray = field(default_factory=whole_numbers)
-    refreshed: np.ndarray = field(default_factory=whole_numbers)
-    got_payload: np.ndarray = field(default_factory=flags)
+    number: np.ndarray = field(default_factory=whole_numbers)  # the child's join number
+    refreshed: np.ndarray = field(default_factory=whole_numbers)  # round of its JOIN or refresh
+    got_payload: np.ndarray = field(default_factory=flags)  # a payload was sent in this round
 
 
 @dataclass
 class Copies(SortedTable):
     """The copies of group states at roots and replicas; by (group, node).
 
-    Of two copies, the one with the greater (epoch, version) is newer.
-
-    Attributes
-    ----------
-    epoch, version : ndarray of int64
-        The round in which the group was created; the number of changes of its state since.
-    creator : ndarray of int64
-    value : ndarray of int64
-        The index in `ScribeState.values` of what the application stores, or NONE.
-    root, incarnation : ndarray of int64
-        The node that the owner of the copy considers the root, and the round of that node's last
-        arrival or recovery.
+    Of two copies, the one with the greater (epoch, version) is newer.  An epoch is the round in
+    which the group was created, a version the number of changes of its state since.  `value` is the
+    index in `ScribeState.values` of what the application stores, or NONE.  `root` is the node that
+    the owner of the copy considers the root, `incarnation` the round of that node's last arrival or
+    recovery.
     """
 
     epoch: np.ndarray = field(default_factory=whole_numbers)
@@ -151,12 +110,7 @@ class Copies(SortedTable):
 class Replicas(SortedTable):
     """The states that roots know to be at their replicas; by (group, root, leaf).
 
-    Attributes
-    ----------
-    epoch, version : ndarray of int64
-        The version of the state at the leaf, see `Copies`.
-    incarnation : ndarray of int64
-        The round of the leaf's last arrival or recovery.
+    `incarnation` is the round of the leaf's last arrival or recovery; for the rest see `Copies`.
     """
 
     epoch: np.ndarray = field(default_factory=whole_numbers)
@@ -172,15 +126,8 @@ class Addresses(SortedTable):
 
 
 @dataclass(frozen=True)
-class Unacknowledged:
-    """Publications that sources send again until a root acknowledges them.
-
-    Attributes
-    ----------
-    group : ndarray of int64
-    publication : ndarray of int64
-        See `Publications`.
-    """
+class Unacknowledged(Rows):
+    """Publications that sources send again until a root acknowledges them."""
 
     group: np.ndarray = field(default_factory=whole_numbers)
     publication: np.ndarray = field(default_factory=whole_numbers)
@@ -194,7 +141,7 @@ class DeadRoots(SortedTable):
 
 
 @dataclass(frozen=True)
-class Repairs:
+class Repairs(Rows):
     """Children of dead nodes that no root has reached again; `pair` is the key (group, child)."""
 
     died: np.ndarray = field(default_factory=whole_numbers)
@@ -206,15 +153,8 @@ class Repairs:
 class Publications(Rows):
     """Publications whose deadline has not passed.
 
-    Attributes
-    ----------
-    group : ndarray of int64
-    publication : ndarray of int64
-        The id: ``round << 32 | number of the source``.
-    fate : ndarray of int8
-        An index of `sources.FATES`.
-    duplicates : ndarray of int64
-        The number of duplicate deliveries to members.
+    The id of a publication is ``round << 32 | number of the source``; its fate is an index of
+    `sources.FATES`, and `duplicates` counts duplicate deliveries to members.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -225,16 +165,7 @@ class Publications(Rows):
 
 @dataclass(frozen=True)
 class Undelivered(Rows):
-    """Members that did not receive a publication in its round.
-
-    Attributes
-    ----------
-    group, publication : ndarray of int64
-        See `Publications`.
-    node : ndarray of int64
-    late : ndarray of int64
-        The later round in which the member received it, or NONE.
-    """
+    """Members that did not receive a publication in its round, but perhaps `late`, or NONE."""
 
     group: np.ndarray = field(default_factory=whole_numbers)
     publication: np.ndarray = field(default_factory=whole_numbers)
@@ -243,16 +174,8 @@ class Undelivered(Rows):
 
 
 @dataclass(frozen=True)
-class AcceptedLate:
-    """Publications that a root accepted in a later round than that of publication.
-
-    Attributes
-    ----------
-    group, publication : ndarray of int64
-        See `Publications`.
-    taken : ndarray of int64
-        The round in which a root accepted the publication.
-    """
+class AcceptedLate(Rows):
+    """Publications that a root accepted in a later round (`taken`) than that of publication."""
 
     group: np.ndarray = field(default_factory=whole_numbers)
     publication: np.ndarray = field(default_factory=whole_numbers)
@@ -263,10 +186,7 @@ class AcceptedLate:
 class Behind(SortedTable):
     """Members that have not received the newest publication of their group; by (group, node).
 
-    Attributes
-    ----------
-    newest : ndarray of int64
-        The newest publication that the member has received since its join, or NONE.
+    `newest` is the newest publication that the member has received since its join, or NONE.
     """
 
     newest: np.ndarray = field(default_factory=whole_numbers)
@@ -282,15 +202,7 @@ class Received(SortedTable):
 
 @dataclass
 class Values:
-    """The values that an application stores in group states: lists of numbers, concatenated.
-
-    Attributes
-    ----------
-    lengths : ndarray of int64, shape (v,)
-        The length of each list.
-    numbers : ndarray of int64
-        The numbers of all lists.
-    """
+    """Lists of numbers that an application stores in group states, concatenated."""
 
     lengths: np.ndarray = field(default_factory=whole_numbers)
     numbers: np.ndarray = field(default_factory=whole_numbers)
@@ -322,12 +234,7 @@ class Values:
 class Paths:
     """Paths to the root, as nodes were told: the nodes from the parent to the root, then NONE.
 
-    Nodes that were told the same path share a row.
-
-    Attributes
-    ----------
-    nodes : ndarray of int32, shape (p, longest)
-        A row for each of the p paths.
+    Nodes that were told the same path share a row of `nodes`: int32, shape (p, longest).
     """
 
     nodes: np.ndarray = field(default_factory=lambda: np.empty((0, 0), dtype=np.int32))
@@ -354,25 +261,11 @@ class Paths:
 class ScribeState:
     """The state of some nodes about all groups; kernels write to it.
 
-    Attributes
-    ----------
-    size : int
-        K, the number of nodes.
-    incarnation : ndarray of int64, shape (K,)
-        The round of each node's last arrival or recovery, or NEVER; all nodes know it.
-    kept : Unacknowledged
-    replicas : Replicas
-    paths : Paths
-    unknown_members : SortedTable
-        The nodes, as (group, node), that sent a JOIN without the required credentials, and that
-        nobody has refused yet.
-    created : ndarray of bool, shape (G,)
-        True for each group that was ever created.
-    values : Values
-    newest : ndarray of int64, shape (G,)
-        The newest publication of each group that a root has accepted, or NONE; see `order`.
-    dead_roots, repairs, publications, missing, resent, lacking, got
-        Used by the measures only, like `newest`.
+    `incarnation` has the round of the last arrival or recovery of each of the `size` nodes, or
+    NEVER; all nodes know it.  `created` marks the groups that were ever created.  `unknown_members`
+    has the nodes, as (group, node), that sent a JOIN without the required credentials, and that
+    nobody has refused yet.  `newest` has the newest publication of each group that a root has
+    accepted, or NONE; see `order`.  Only the measures use it, like the parts from `dead_roots` on.
     """
 
     size: int
@@ -399,21 +292,26 @@ class ScribeState:
 
 # --- tables of a bucket
 
+#: The parts of a `ScribeState` with their types; None is an array with a value per group.
+PARTS: dict[str, Any] = {
+    one.name: None if one.default_factory is MISSING else one.default_factory
+    for one in fields(ScribeState)
+    if one.name not in ("size", "incarnation")
+}
+
+#: The prefix of the names of Scribe's tables.
+PREFIX = "scribe "
+
+
+def table_of(part: str) -> str:
+    """Return the name of the bucket's table that stores a part of `ScribeState`."""
+    return f"{PREFIX}{part.replace('_', ' ')}"
+
 
 class BucketState(ScribeState):
     """A `ScribeState` whose parts are read from the tables of a bucket on first use.
 
-    Parameters
-    ----------
-    tables : Tables
-    writes : iterable of str
-        The parts that the caller may write; all others are read-only.
-    size : int
-        K, the number of nodes.
-    incarnation : ndarray of int64, shape (K,)
-        See `ScribeState`.
-    groups : int
-        G, the number of groups.
+    The parts in `writes` are writable.
     """
 
     def __init__(
@@ -436,24 +334,21 @@ class BucketState(ScribeState):
 
     def _read(self, name: str) -> Any:
         kind, table = PARTS[name], table_of(name)
+        if kind is Values:
+            parts = [self._lent(name, f"{table} {part}") for part in ("lengths", "numbers")]
+            return Values(*[part["value"] for part in parts if part is not None])
+        columns = self._lent(name, table)
         if kind is None:  # an array of all groups
-            if table in self._tables:
-                return self._lend(name, self._tables[table])["value"]
-            if name == "created":
-                return np.zeros(self._groups, dtype=bool)
-            return np.full(self._groups, NONE, dtype=np.int64)
-        if issubclass(kind, Values):
-            tables = [f"{table} {part}" for part in ("lengths", "numbers")]
-            if tables[0] not in self._tables:
-                return kind()
-            return kind(*(self._lend(name, self._tables[one])["value"] for one in tables))
-        if table not in self._tables:
+            if columns is not None:
+                return columns["value"]
+            return np.full(self._groups, False if name == "created" else NONE)
+        if columns is None:
             return kind()
-        columns = self._lend(name, self._tables[table])
         return kind().borrow(columns) if issubclass(kind, SortedTable) else kind(**columns)
 
-    def _lend(self, name: str, columns: Columns) -> Columns:
-        return Lent(columns, name in self._writes)
+    def _lent(self, name: str, table: str) -> Columns | None:
+        tables = self._tables
+        return Lent(tables[table], name in self._writes) if table in tables else None
 
     def put_back(self) -> None:
         """Store the writable parts that were read in the tables of the bucket."""
@@ -478,34 +373,3 @@ class BucketState(ScribeState):
             self._tables[table] = columns
         elif table in self._tables:
             del self._tables[table]
-
-
-def table_of(part: str) -> str:
-    """Return the name of the bucket's table that stores a part of `ScribeState`."""
-    return f"{PREFIX}{part.replace('_', ' ')}"
-
-
-#: The prefix of the names of Scribe's tables.
-PREFIX = "scribe "
-
-#: The parts of a `ScribeState` with their types; None is an array with a value per group.
-PARTS: dict[str, type | None] = {
-    "created": None,
-    "newest": None,
-    "entries": Entries,
-    "children": ChildrenTable,
-    "copies": Copies,
-    "replicas": Replicas,
-    "paths": Paths,
-    "addresses": Addresses,
-    "kept": Unacknowledged,
-    "unknown_members": SortedTable,
-    "values": Values,
-    "dead_roots": DeadRoots,
-    "repairs": Repairs,
-    "publications": Publications,
-    "missing": Undelivered,
-    "resent": AcceptedLate,
-    "lacking": Behind,
-    "got": Received,
-}

@@ -30,15 +30,7 @@ from scribe_spark.scribe.sources import FindRoots
 def growing(
     player: Player, round: GroupRound, events: Events, of_groups: GroupEvents
 ) -> list[Program | IfRows]:
-    """Return the programs from the events of a round to its JOINs.
-
-    Parameters
-    ----------
-    events : Events
-        The node events of the round, already played by Pastry.
-    of_groups : GroupEvents
-        The group events; joins may instead be sent to nodes as messages (`events.JOINING`).
-    """
+    """Return the programs from the events of a round, already played by Pastry, to its JOINs."""
     given = player.given
     # 1. events
     steps: list[Program | IfRows] = [PlayEvents(given, round, events, of_groups)]
@@ -54,13 +46,7 @@ def growing(
 def publishing(
     player: Player, round: GroupRound, group: np.ndarray, source: np.ndarray
 ) -> list[Program | IfRows]:
-    """Return the programs that route publications to the roots and multicast them.
-
-    Parameters
-    ----------
-    group, source : ndarray of int64
-        The indices of the groups and the ring positions of the sources.
-    """
+    """Return the programs that route publications to the roots and multicast them."""
     given = player.given
     steps: list[Program | IfRows] = [FindRoots(given, round, group, source)]
     if not round.settled:

@@ -61,15 +61,8 @@ _ROOT, _PARENT, _CHILD = "root", "parent", "child"
 class Trees:
     """The trees of a settled round, distributed over the buckets of the ring.
 
-    Attributes
-    ----------
-    overlay : Overlay
-    player : Player
-        The player on Spark, which holds the tables.
-    round : GroupRound
-    in_tasks : bool
-        True if the programs of a phase run in one job whose tasks keep their buckets; otherwise
-        each superstep is a job.
+    With `in_tasks`, the programs of a phase run in one job whose tasks keep their buckets;
+    otherwise each superstep is a job.
     """
 
     overlay: Overlay
@@ -83,10 +76,7 @@ class Trees:
     ) -> Trees:
         """Return trees that consist of the given tables alone.
 
-        Parameters
-        ----------
-        groups : pyarrow.Table
-            ``group, key_hi, key_lo``, sorted by group.
+        The groups are ``group, key_hi, key_lo``, sorted by group.
         """
         number, hi, lo = (groups.column(name).to_numpy() for name in ("group", "key_hi", "key_lo"))
         ring, underlay = overlay.ring, overlay.underlay
@@ -102,15 +92,7 @@ class Trees:
         return self.player.engine
 
     def play(self, orchestrate: Callable[[Player, GroupRound], None], called: str) -> None:
-        """Run an orchestrator, which plays programs of the round.
-
-        Parameters
-        ----------
-        orchestrate : callable
-            ``orchestrate(player, round)``; picklable.
-        called : str
-            The name of the job, if there is one.
-        """
+        """Run a picklable ``orchestrate(player, round)``, which plays programs of the round."""
         round, given = self.round, self.player.given
         if not self.in_tasks:
             orchestrate(self.player, round)
@@ -129,16 +111,8 @@ class Trees:
     def fork(self, called: str, round: GroupRound, *, seed: int = 0, routes: bool = True) -> Trees:
         """Return a copy of these trees that programs can change without changing these.
 
-        Parameters
-        ----------
-        called : str
-            The prefix of the job names.
-        round : GroupRound
-            The parameters that programs on the copy use.
-        seed : int
-            The seed of random draws.
-        routes : bool
-            True if programs on the copy route messages.
+        The names of the copy's jobs begin with `called`. Programs on the copy route messages if
+        `routes`.
         """
         engine = self.engine.fork(called, constant=routes)
         player = Player(engine, replace(self.player.given, seed=seed))

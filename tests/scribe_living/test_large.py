@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ from scribe_spark.config import WorldConfig
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.scribe.events import GroupEvents
+from scribe_spark.scribe.outcomes import note_deliveries
+from scribe_spark.scribe.sources import Sent
 from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups, group_measures
 
 FAIL, ROUNDS = 2, 8
@@ -83,6 +87,25 @@ def test_every_live_member_is_reached_again_when_a_quarter_fails(reliable: bool)
             assert due.lost[~lost_groups].sum() == 0
     together = np.concatenate(got)
     assert len(np.unique(together, axis=0)) == len(together), "nothing is delivered twice"
+
+
+@pytest.mark.parametrize("missed", [0, 1])
+def test_a_delivery_is_noted_in_few_bytes(missed: int) -> None:
+    """Without chunks and small integers, 33 and 74 bytes are needed."""
+    nodes = 2**19
+    known, state, zero = large_ring(nodes), empty_state(nodes, 1), np.zeros(1, dtype=np.int64)
+    state.entries.enter(np.arange(nodes), 0, "own")
+    state.entries.member[:], state.entries.joined[:] = True, 0
+    rules = SimpleNamespace(deadline=5)
+    scribe = SimpleNamespace(ring=known, state=state, groups=[0], number=0, rules=rules)
+    node = np.arange(nodes - missed)[::-1].copy()
+    got = np.zeros_like(node), np.zeros_like(node), node
+    tracemalloc.start()
+    note_deliveries(scribe, Sent(*[zero] * 7), got, (zero[:0], zero[:0]))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak / nodes < (25, 55)[missed]
+    assert state.missing.node.tolist() == [nodes - 1][:missed]
 
 
 @dataclass(frozen=True)

@@ -87,13 +87,7 @@ class CountOverloaded(RoundProgram):
 
 
 def _begin(context: VariantContext, name: str, limits: ChildLimits | None = None) -> Trees:
-    """Return a copy of Scribe's own trees, on which a variant plays.
-
-    Parameters
-    ----------
-    limits : ChildLimits, optional
-        The limits of children, if the variant has any.
-    """
+    """Return a copy of Scribe's own trees, on which a variant plays."""
     trees = context.trees
     assert trees is not None, "in a run that is played in rounds variants grow in worlds"
     listed = context.groups.select("group", "root").toArrow().sort_by("group")
@@ -114,23 +108,14 @@ def _count_overloaded(trees: Trees) -> int:
 class SharedLimits(ChildLimits):
     """Limits of children whose per-node values are in arrays that tasks map into memory.
 
-    Attributes
-    ----------
-    names : tuple of str
-        The names of the shared arrays: the node numbers, ascending, and their limits.
+    The arrays with `names` have the node numbers, ascending, and their limits.
     """
 
     names: tuple[str, ...] = ()
 
     @classmethod
     def shared(cls, limit: int, capacities: DataFrame | None) -> SharedLimits:
-        """Return the limits of a run, as a context manager that deletes the arrays.
-
-        Parameters
-        ----------
-        capacities : DataFrame or None
-            ``node, limit``: the limit of each node.
-        """
+        """Return the limits of a run, as a context manager that deletes the arrays."""
         names = tuple[str, ...]()
         if capacities is not None:
             own = capacities.select("node", "limit").toArrow().sort_by("node")
