@@ -30,24 +30,12 @@ def member_pairs(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pair the members of each group at random; return the distances that their routes travel.
 
-    Parameters
-    ----------
-    members : pyarrow.Table
-        ``group, node``.
-    edges : pyarrow.Table
-        ``group, parent, child, parent_router, child_router``: a tree for each group.  Members
-        outside of the tree are ignored.
-    delays : ndarray of int64
-        The delay of each edge, in microseconds.
-    seed : int
+    `edges` (``group, parent, child, parent_router, child_router``) is a tree for each group;
+    `delays` are those of the edges in microseconds.  Members outside of the tree are ignored, and
+    one member of an odd number.
 
-    Returns
-    -------
-    a_router, b_router : ndarray of int64
-        The routers of the two members of each pair.
-    travelled_us : ndarray of int64
-        The sum of the two members' distances to the node where their routes meet, in microseconds.
-        If the number of members is odd, one is ignored.
+    The result is the routers of both members of each pair, and the sum of the two members'
+    distances to the node where their routes meet, in microseconds.
     """
     if not len(members):
         return whole_numbers(), whole_numbers(), whole_numbers()

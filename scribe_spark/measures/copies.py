@@ -156,19 +156,12 @@ def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """The numbers of payload copies of a system.
-
-    Attributes
-    ----------
-    copies : int
-    duplicates : int
-        The number of copies that are not the first copy at their receiver.
-    of_receipts : Histogram
-        The number of receivers' first copies, by the number of duplicates that follow.
-    """
+    """The numbers of payload copies of a system."""
 
     copies: int
+    #: The number of copies that are not the first copy at their receiver.
     duplicates: int
+    #: The number of receivers' first copies, by the number of duplicates that follow.
     of_receipts: Histogram
 
 

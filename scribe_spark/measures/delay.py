@@ -34,17 +34,9 @@ from scribe_spark.systems import baseline
 
 
 def first_copies(deliveries: DataFrame) -> DataFrame:
-    """Keep the first copy at each member, for systems that send several copies.
+    """Keep the first copy at each member: the least delay, then the fewest hops.
 
-    Parameters
-    ----------
-    deliveries : DataFrame
-        ``group, node, hops, delay_us``: a row for each copy that reaches a member.
-
-    Returns
-    -------
-    DataFrame
-        The same columns, one row for each (group, node): the least delay, then the fewest hops.
+    The columns are ``group, node, hops, delay_us``.
     """
     first = F.min(F.struct("delay_us", "hops")).alias("first")
     return (
@@ -55,17 +47,7 @@ def first_copies(deliveries: DataFrame) -> DataFrame:
 
 
 def group_delay(deliveries: Table, groups: Table, buckets: int = 1) -> Batches:
-    """Return RAD and RMD of every group with a delivery, per system: `schemas.GROUP_DELAY`; lazy.
-
-    Parameters
-    ----------
-    deliveries : DataFrame or Batches
-        `schemas.DELIVERIES`.
-    groups : DataFrame or Batches
-        ``group, size``.
-    buckets : int
-        The number of buckets in which it is computed.
-    """
+    """Return RAD and RMD of every group with a delivery, per system: `schemas.GROUP_DELAY`; lazy."""
     base = baseline().name
 
     def spent(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -118,18 +100,8 @@ def group_penalties(
 ) -> dict[str, dict[str, float]]:
     """Return RAD and RMD of one group, and RDP over its members, per system.
 
-    RDP is given as mean, median and the shares below 1, 2.25 and 4.
-
-    Parameters
-    ----------
-    deliveries : DataFrame or Batches
-        `schemas.DELIVERIES`.
-    group : int
-        The group's number.
-    systems : list of str
-        The systems to compare; a system that reaches no member is left out.
-    buckets : int
-        The number of buckets in which it is computed.
+    RDP is given as mean, median and the shares below 1, 2.25 and 4.  A system that reaches no
+    member is left out.
     """
     base, names = baseline().name, ["system", "group", "node", "delay_ms"]
     keys = ["node"]

@@ -25,13 +25,7 @@ _COLUMNS = ["figure", "system", "measure", "value", "count"]
 def values_of(
     run: RunTables, table: str, column: str, among: Callable[[System], bool] | None = None
 ) -> Batches:
-    """Return a column of a run's table as the values of a distribution.
-
-    Parameters
-    ----------
-    among : callable, optional
-        Returns True for systems to include; by default all systems.
-    """
+    """Return a column of a run's table as the values of a distribution."""
     rows = run.batches(table, ["system", column])
     if among is not None:
         rows = rows.among("system", [system.name for system in run.systems if among(system)])
@@ -66,20 +60,9 @@ def distributions(
 ) -> pd.DataFrame:
     """Count the values of every distribution of a run, in one Spark job.
 
-    Parameters
-    ----------
-    run : RunTables
-        Contains the tables ``node_stress``, ``link_stress`` and ``group_delay``.
-    measures : iterable of Measure
-    figure_of : callable
-        ``figure_of(figure, measure, system)``: the number of the figure that shows a system's
-        measure in this run; `figure` is its usual number.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``figure, system, measure, value, count``, sorted by all columns.  For Figure 6, the value
-        is the rank and the count the size.
+    The columns are ``figure, system, measure, value, count``, sorted.  For Figure 6, the value is
+    the rank and the count the size.  ``figure_of(figure, measure, system)`` returns the figure that
+    shows a system's measure in this run.
     """
     figures: dict[str, str] = {}
     in_spark, counted = [], []
@@ -104,13 +87,7 @@ def distributions(
 
 
 def read_histograms(spread: pd.DataFrame) -> dict[tuple[str, str], Histogram]:
-    """Return the histogram of each (system, measure).
-
-    Parameters
-    ----------
-    spread : pandas.DataFrame
-        ``system, measure, value, count``.
-    """
+    """Return the histogram of each (system, measure) of ``system, measure, value, count``."""
     return {
         (system, measure): histogram_of_rows(rows)
         for (system, measure), rows in spread.groupby(["system", "measure"])
@@ -134,19 +111,7 @@ def histogram_metrics(
     numbers: Iterable[str],
     histogram: Callable[[Found, str], Histogram | None] | None = None,
 ) -> tuple[Metric, ...]:
-    """Return the metrics ``MEASURE.mean``, ``.median``, ``.p95`` and ``.max``.
-
-    Parameters
-    ----------
-    what : str
-        The words for the definition: what a value is, and over which things.
-    systems : callable
-        Returns True for systems with these metrics.
-    numbers : iterable of str
-        The names of the metrics to return, out of these four.
-    histogram : callable, optional
-        ``histogram(found, system)``; by default the histogram of the distribution `measure`.
-    """
+    """Return the metrics ``MEASURE.mean``, ``.median``, ``.p95`` and ``.max``."""
 
     def own(found: Found, system: str) -> Histogram | None:
         return found.histograms.get((system, measure))

@@ -22,20 +22,12 @@ RDP_BOUNDS = {"below_2_25": 2.25, "below_4": 4, "below_1": 1}
 
 
 def rad(total: Any, reached: Any, base_total: Any, base_reached: Any) -> Any:
-    """Return RAD, the ratio of the mean delays of a group; takes Spark columns or arrays.
-
-    Parameters
-    ----------
-    total, reached
-        The sum of the members' delays, and the number of these members.
-    base_total, base_reached
-        The same values for IP multicast.
-    """
+    """Return RAD, the ratio of mean delays, from sums of delays and numbers of members."""
     return (total / reached) / (base_total / base_reached)
 
 
 def rmd(most: Any, base_most: Any) -> Any:
-    """Return RMD, the ratio of the maximal delays of a group; takes Spark columns or arrays."""
+    """Return RMD, the ratio of the maximal delays of a group."""
     return most / base_most
 
 
@@ -43,23 +35,12 @@ def rdp_ratios(delay_us: np.ndarray, base_us: np.ndarray) -> np.ndarray:
     """Return the RDP of members in units of 1e-9: int64, shape (m,).
 
     With integers, the mean does not depend on the order of rows.
-
-    Parameters
-    ----------
-    delay_us, base_us : ndarray of int64, shape (m,)
-        The delay of each member, and its delay by IP multicast.
     """
     return whole_shares(np.rint(delay_us / base_us * 10**9))
 
 
 def whole_shares(shares: np.ndarray) -> np.ndarray:
-    """Convert ratios in units of 1e-9, already rounded, to int64.
-
-    Raises
-    ------
-    RunError
-        A ratio is above 9.2e9 and does not fit.
-    """
+    """Convert ratios in units of 1e-9, already rounded, to int64."""
     if shares.max(initial=0.0) >= 2.0**63:
         ratio = f"{shares.max() / 1e9:.3g}"
         raise RunError(f"a delay is {ratio} times the delay by IP multicast; increase lan_delay_ms")
@@ -67,13 +48,7 @@ def whole_shares(shares: np.ndarray) -> np.ndarray:
 
 
 def ratio_numbers(ratio: np.ndarray) -> dict[str, float]:
-    """Return mean, median and the shares below the bounds of :data:`RDP_BOUNDS`.
-
-    Parameters
-    ----------
-    ratio : ndarray of int64, shape (m,)
-        Ratios in units of 1e-9; m > 0.
-    """
+    """Return mean, median and the shares below :data:`RDP_BOUNDS` of ratios in units of 1e-9."""
     found = {"mean": _sum(ratio) / len(ratio) / 1e9, "median": float(np.median(ratio)) / 1e9}
     below = {
         name: np.count_nonzero(ratio < int(bound * 10**9)) / len(ratio)
@@ -95,20 +70,13 @@ def histogram_of(values: np.ndarray) -> Histogram:
 
 @dataclass(frozen=True)
 class PacketNumber:
-    """A statistic of the packets on directed links.
-
-    Attributes
-    ----------
-    unit : str
-    definition : str
-        The definition; ``{what}`` stands for the kind of packets.
-    of : callable
-        ``of(packets, size)`` returns the statistic or None.  ``packets`` is the histogram of the
-        packets on each directed link that has any; ``size`` has the number of directed links.
-    """
+    """A statistic of the packets on directed links."""
 
     unit: str
+    #: The definition; ``{what}`` stands for the kind of packets.
     definition: str
+    #: ``of(packets, size)`` returns the statistic or None.  ``packets`` is the histogram of the
+    #: packets on each directed link that has any; ``size`` has the number of directed links.
     of: Callable[[Histogram, Size], float | None]
 
 

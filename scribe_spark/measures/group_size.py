@@ -21,20 +21,10 @@ ALL_SYSTEMS = "all"
 
 
 def rank_groups(groups: DataFrame) -> pd.DataFrame:
-    """Rank groups by size, the largest first; ties go to the smaller group number.
+    """Rank groups by size, the largest first: ``group, size, rank``, sorted by rank (from 1).
 
-    If members are drawn, a group's number is its rank; a user's table of members may have any
-    numbers.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        ``group, size``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``group, size, rank``, sorted by rank, which begins with 1.
+    Ties go to the smaller group number.  If members are drawn, a group's number is its rank; a
+    user's table of members may have any numbers.
     """
     table: pd.DataFrame = groups.select("group", "size").toPandas()
     table = table.sort_values(["size", "group"], ascending=[False, True], ignore_index=True)

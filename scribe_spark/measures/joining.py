@@ -32,23 +32,8 @@ def join_stress(
     """Count packets per directed link while all members join, additional JOINs included.
 
     Joining puts the packets of a multicast on the links in the opposite direction.  An additional
-    JOIN is counted on the route from the node that received it, as for a tree edge.
-
-    Parameters
-    ----------
-    extra : DataFrame
-        `schemas.EXTRA_JOINS`.
-    links : DataFrame
-        `schemas.LINK_STRESS`.
-    joins_after : mapping of str to str
-        For each system, the system whose trees it starts from.
-    buckets : int
-        The number of buckets in which it is counted.
-
-    Returns
-    -------
-    DataFrame
-        `schemas.LINK_STRESS`: a row for each link of each system that sent additional JOINs.
+    JOIN is counted on the route from the node that received it, as for a tree edge.  `joins_after`
+    has the system whose trees each system starts from.
     """
     sent = extra.withColumn("merged", F.lit(False))
     added = link_stress(count_stress(sent, underlay, buckets)).frame

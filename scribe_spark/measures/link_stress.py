@@ -35,19 +35,7 @@ def packet_metrics(
     systems: Callable[[System], bool],
     histogram: Callable[[Found, str], Histogram | None] | None = None,
 ) -> tuple[Metric, ...]:
-    """Return the five metrics of packets per directed link, over slots and existing links.
-
-    Parameters
-    ----------
-    measure : str
-        The name of the distribution with the packets of every link that has packets.
-    what : str
-        The words for the definition: what the packets are.
-    systems : callable
-        Returns True for systems with these metrics.
-    histogram : callable, optional
-        ``histogram(found, system)``; by default the histogram of the distribution.
-    """
+    """Return the five metrics of packets per directed link, over slots and existing links."""
 
     def own(found: Found, system: str) -> Histogram | None:
         return found.histograms.get((system, measure))

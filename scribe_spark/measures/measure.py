@@ -84,13 +84,7 @@ class RunTables:
     def batches(
         self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]] | None = None
     ) -> Batches:
-        """Return columns of a table, for kernels.
-
-        Parameters
-        ----------
-        among : mapping of str to sequence, optional
-            Column -> values: only rows with one of the values are returned.
-        """
+        """Return columns of a table, for kernels; `among` (column -> values) selects rows."""
         from scribe_spark.runtime.batches import Batches
 
         if self.read is not None:

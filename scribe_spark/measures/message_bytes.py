@@ -36,13 +36,8 @@ _COUNTS = ("payload_up", "payload_down", "control_up", "control_down")
 def node_bytes(run: RunTables, kept: DataFrame | None = None) -> DataFrame:
     """Return the bytes of every node and system, zeros included: `schemas.BYTES`; lazy.
 
-    Parameters
-    ----------
-    run : RunTables
-        Contains `link_stress` and a config with the size of publications; with a schedule, also
-        `link_bytes`.
-    kept : DataFrame, optional
-        With a schedule: the `link_stress` of one copy on each tree edge.
+    With a schedule, `kept` is the `link_stress` of one copy on each tree edge, and the run has
+    `link_bytes`.
     """
     assert run.config is not None
     config = run.config.bandwidth
