@@ -8,8 +8,7 @@ JSAC 2002, Section IV.B (RAD, RMD, RDP), IV.C (node stress), IV.D (link stress).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,48 +67,56 @@ def histogram_of(values: np.ndarray) -> Histogram:
     return Histogram(*np.unique(np.asarray(values, dtype=float), return_counts=True))
 
 
-@dataclass(frozen=True)
-class PacketNumber:
-    """A statistic of the packets on directed links."""
+class Statistic(NamedTuple):
+    """A number of a histogram; ``{what}`` in its definition stands for the values."""
 
     unit: str
-    #: The definition; ``{what}`` stands for the kind of packets.
     definition: str
-    #: ``of(packets, size)`` returns the statistic or None.  ``packets`` is the histogram of the
-    #: packets on each directed link that has any; ``size`` has the number of directed links.
     of: Callable[[Histogram, Size], float | None]
 
 
-def _per_slot(
-    number: Callable[[Histogram, int], float | None],
-) -> Callable[[Histogram, Size], float | None]:
+def statistics(unit: str, *names: str) -> dict[str, Statistic]:
+    """Return statistics over the counted values: ``mean``, ``median``, ``p95`` or ``max``."""
+    return {name: _STATISTICS[name]._replace(unit=unit) for name in names}
+
+
+_STATISTICS = {
+    "mean": Statistic("", "Mean {what}.", lambda values, _: values.mean()),
+    "median": Statistic("", "Median {what}.", lambda values, _: values.median()),
+    "p95": Statistic(
+        *("", "The 95th percentile (nearest rank) of {what}."),
+        lambda values, _: values.nearest_rank(95),
+    ),
+    "max": Statistic("", "Maximum {what}.", lambda values, _: values.max),
+}
+
+
+def _over_slots(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
+    """Return a statistic over the paper's slots, so that it includes links without packets."""
+
     def of(packets: Histogram, size: Size) -> float | None:
         return number(packets, size.paper_slots) if size.has_slot_for_each_link else None
 
-    return of
+    slots = "the paper's link slots: core links and 100 LAN slots a router, in both directions"
+    none = "none where there are fewer slots than links"
+    return Statistic("per slot", f"{words} {{what}}, over {slots}; {none}.", of)
 
 
-_SLOTS = "the paper's link slots: core links and 100 LAN slots a router, in both directions"
-_NONE = "none where there are fewer slots than links"
-_REAL = "over all directed links, those without a packet included"
+def _over_links(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
+    """Return a statistic over all directed links, so that it includes links without packets."""
 
-#: Statistics of the packets on links, by name.
-PACKET_NUMBERS: dict[str, PacketNumber] = {
-    "mean": PacketNumber(
-        "per slot", f"Mean {{what}}, over {_SLOTS}; {_NONE}.", _per_slot(Histogram.mean)
-    ),
-    "median": PacketNumber(
-        "per slot", f"Median {{what}}, over {_SLOTS}; {_NONE}.", _per_slot(Histogram.median)
-    ),
-    "mean_existing": PacketNumber(
-        "per link",
-        f"Mean {{what}}, {_REAL}.",
-        lambda packets, size: packets.mean(size.existing_links),
-    ),
-    "median_existing": PacketNumber(
-        "per link",
-        f"Median {{what}}, {_REAL}.",
-        lambda packets, size: packets.median(size.existing_links),
-    ),
-    "max": PacketNumber("per link", "Maximum {what}.", lambda packets, size: packets.max),
+    def of(packets: Histogram, size: Size) -> float | None:
+        return number(packets, size.existing_links)
+
+    links = "over all directed links, those without a packet included"
+    return Statistic("per link", f"{words} {{what}}, {links}.", of)
+
+
+#: Statistics of the packets on links, by name, from the links that have packets.
+PACKET_NUMBERS: dict[str, Statistic] = {
+    "mean": _over_slots("Mean", Histogram.mean),
+    "median": _over_slots("Median", Histogram.median),
+    "mean_existing": _over_links("Mean", Histogram.mean),
+    "median_existing": _over_links("Median", Histogram.median),
+    **statistics("per link", "max"),
 }

@@ -117,6 +117,21 @@ class Found:
 Value = Callable[..., float | None]
 
 
+def collected(measure: str, name: str) -> Value:
+    """Return the function of a metric that `collect` of a measure has computed under a name.
+
+    The results of metrics of systems are mappings by system.
+    """
+
+    def value(found: Found, *system: str) -> float | None:
+        result = found.collected.get(measure, {})
+        for key in system:
+            result = result.get(key, {})
+        return result.get(name)
+
+    return value
+
+
 @dataclass(frozen=True)
 class Metric:
     """One number of ``metrics.json``, or one number for each system.
