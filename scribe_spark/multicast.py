@@ -141,14 +141,7 @@ class Multicast:
     scheduled: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse tables that no run can measure, before any work is done.
-
-        Raises
-        ------
-        InputError
-            There are neither trees nor copies, or both; or a table is of a wrong type, or lacks a
-            column, or has one of a wrong type.
-        """
+        """Refuse tables that no run can measure, before any work is done."""
         if not self.scheduled and (self.tree_edges is None) == (self.copies is None):
             raise refuse(self.system, "must hand over either tree_edges or copies")
         for name in _COLUMNS:
@@ -253,21 +246,10 @@ def refuse(system: str, fault: str) -> InputError:
 
 
 def conformed(system: str, name: str, table: Table, columns: str) -> Table:
-    """Return a table of a system with exactly some columns, in their types, without a Spark job.
+    """Return a table of a system with exactly the given columns, without a Spark job.
 
-    Parameters
-    ----------
-    system, name : str
-        The system and its table, for the message.
-    table : DataFrame or Batches
-        The table.
-    columns : str
-        Names and types, as in :data:`EDGES`.
-
-    Raises
-    ------
-    InputError
-        A column is missing or doubled, or has a wrong type.
+    `columns` are names and types, as in :data:`EDGES`.  A column that is missing or doubled, or has
+    a wrong type, is refused.
     """
     wanted = dict(column.split() for column in columns.split(", "))
     found = [(field.name, field.dataType.simpleString()) for field in table.schema.fields]
@@ -318,12 +300,8 @@ def _down_tree(edges: pa.Table) -> pa.Table:
 def failure_sums(depth: np.ndarray, *costs: np.ndarray) -> pa.RecordBatch:
     """Return the costs of failures, summed by the depth of the failed node: :data:`FAILURES`.
 
-    Parameters
-    ----------
-    depth : ndarray of int64, shape (K,)
-        The depth of each node, which fails alone.
-    *costs : ndarray of int64, shape (K,)
-        The numbers of links removed or created, of acting nodes, and of messages.
+    Each node fails alone; `costs` are the numbers of links removed or created, of acting nodes, and
+    of messages.
     """
     found, of = np.unique(depth, return_inverse=True)
     columns = [found, np.bincount(of)]

@@ -202,13 +202,7 @@ class System:
         return callable(self.clock) or self.clock == _HOPS
 
     def live(self, config: Any) -> SystemOnBuckets:
-        """Return the object that plays the system in a world; a user's object is checked.
-
-        Raises
-        ------
-        InputError
-            Worlds cannot have the system, or the result of :attr:`world` is not such an object.
-        """
+        """Return the object that plays the system in a world; a user's object is checked."""
         from scribe_spark.living_checks import CheckedSystem
 
         if self.world is None:
@@ -535,18 +529,8 @@ def all_systems() -> tuple[System, ...]:
 def systems_of_run(variants: Iterable[str] = (), systems: Iterable[str] = ()) -> tuple[System, ...]:
     """Return the systems of a run, in the order of :func:`all_systems`.
 
-    Parameters
-    ----------
-    variants : iterable of str
-        The setting `variants`: systems in addition to the others.
-    systems : iterable of str
-        The setting `systems`: all systems of the run but the baseline, which every run has; empty:
-        the default systems.
-
-    Raises
-    ------
-    InputError
-        There is no such system.
+    The setting `variants` adds systems.  The setting `systems` has all systems of the run but the
+    baseline, which every run has; empty, it means the default systems.
     """
     added, named = tuple(variants), tuple(systems)
     check_systems(added, named)
@@ -561,13 +545,7 @@ def systems_of_run(variants: Iterable[str] = (), systems: Iterable[str] = ()) ->
 
 
 def check_systems(variants: Iterable[str], systems: Iterable[str] = ()) -> None:
-    """Refuse names of unknown systems.
-
-    Raises
-    ------
-    InputError
-        A name is unknown; the message has the nearest known one.
-    """
+    """Refuse names of unknown systems; the message has the nearest known one."""
     from scribe_spark.config.trees import PLAIN
 
     variant_names = [system.variant for system in _SYSTEMS.values() if system.variant is not None]
@@ -619,18 +597,7 @@ def described(field: FieldRecord) -> str:
 
 
 def living_systems(names: Iterable[str]) -> tuple[System, ...]:
-    """Return the systems of a world besides Scribe, in the order of :func:`all_systems`.
-
-    Parameters
-    ----------
-    names : iterable of str
-        The setting `systems`; it may contain ``scribe``.
-
-    Raises
-    ------
-    InputError
-        There is no such system, or worlds cannot have it.
-    """
+    """Return the systems of a world besides Scribe, in the order of :func:`all_systems`."""
     asked, living = tuple(names), living_choices()
     _refuse_unknown("systems", asked, _SYSTEMS, living)
     for name in asked:

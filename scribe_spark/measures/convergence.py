@@ -18,7 +18,7 @@ import pyarrow as pa
 from scribe_spark import draws
 from scribe_spark.core.arrays import depths, distinct, find_sorted, index_in_run, whole_numbers
 from scribe_spark.measures.group_size import rank_groups
-from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
+from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, collected
 from scribe_spark.schemas import MICROSECONDS
 
 #: About how many members are paired: those of the smallest groups.
@@ -30,24 +30,12 @@ def member_pairs(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pair the members of each group at random; return the distances that their routes travel.
 
-    Parameters
-    ----------
-    members : pyarrow.Table
-        ``group, node``.
-    edges : pyarrow.Table
-        ``group, parent, child, parent_router, child_router``: a tree for each group.  Members
-        outside of the tree are ignored.
-    delays : ndarray of int64
-        The delay of each edge, in microseconds.
-    seed : int
+    `edges` (``group, parent, child, parent_router, child_router``) is a tree for each group;
+    `delays` are those of the edges in microseconds.  Members outside of the tree are ignored, and
+    one member of an odd number.
 
-    Returns
-    -------
-    a_router, b_router : ndarray of int64
-        The routers of the two members of each pair.
-    travelled_us : ndarray of int64
-        The sum of the two members' distances to the node where their routes meet, in microseconds.
-        If the number of members is odd, one is ignored.
+    The result is the routers of both members of each pair, and the sum of the two members'
+    distances to the node where their routes meet, in microseconds.
     """
     if not len(members):
         return whole_numbers(), whole_numbers(), whole_numbers()
@@ -130,13 +118,9 @@ def _collect(run: RunTables) -> dict[str, float | None]:
 _EDGE = ("group", "parent", "child", "parent_router", "child_router")
 
 
-def _collected(name: str):
-    return lambda found: found.collected.get("convergence", {}).get(name)
-
-
 def _ratio(found: Found) -> float | None:
-    travelled, between = (_collected(name)(found) for name in ("travelled", "between"))
-    return travelled / between if between else None
+    travelled, between = (collected("convergence", n)(found) for n in ("travelled", "between"))
+    return travelled / between if travelled is not None and between else None
 
 
 CONVERGENCE = Measure(
@@ -150,14 +134,14 @@ CONVERGENCE = Measure(
             "II.A",
             "Mean distance that each of two members' JOINs travels before their routes meet, over "
             "drawn pairs of members of the smallest groups.",
-            _collected("travelled"),
+            collected("convergence", "travelled"),
         ),
         Metric(
             "pastry.convergence.between",
             "ms",
             "II.A",
             "Mean distance between the two members of these pairs.",
-            _collected("between"),
+            collected("convergence", "between"),
         ),
         Metric(
             "pastry.convergence.ratio",

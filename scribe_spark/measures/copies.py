@@ -7,7 +7,6 @@ node is its children.  Other systems report their copies, control messages and s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -17,15 +16,22 @@ from pyspark.sql import functions as F
 
 from scribe_spark.engine.exchange import add_rows, count_in_buckets, send
 from scribe_spark.engine.packing import Columns
-from scribe_spark.measures.distributions import histogram_metrics, values_of
+from scribe_spark.measures.distributions import (
+    Histograms,
+    column_of,
+    histogram_metrics,
+    number_of,
+    own,
+)
+from scribe_spark.measures.formulas import PACKET_NUMBERS, statistics
 from scribe_spark.measures.histogram import Histogram, add_counts
-from scribe_spark.measures.link_stress import packet_metrics
 from scribe_spark.measures.measure import (
     Distribution,
     Found,
     Measure,
     Metric,
     RunTables,
+    collected,
     forwards,
     keeps_children,
 )
@@ -154,25 +160,7 @@ def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
 # --- duplicates
 
 
-@dataclass(frozen=True)
-class Duplicates:
-    """The numbers of payload copies of a system.
-
-    Attributes
-    ----------
-    copies : int
-    duplicates : int
-        The number of copies that are not the first copy at their receiver.
-    of_receipts : Histogram
-        The number of receivers' first copies, by the number of duplicates that follow.
-    """
-
-    copies: int
-    duplicates: int
-    of_receipts: Histogram
-
-
-def _collect_duplicates(run: RunTables) -> dict[str, Duplicates]:
+def _collect_duplicates(run: RunTables) -> dict[str, dict[str, float | None]]:
     """Count the copies that reach each node of each group; one Spark job."""
     if "copies" not in run:
         return {}
@@ -207,66 +195,36 @@ def _collect_duplicates(run: RunTables) -> dict[str, Duplicates]:
 _SUMS, _COUNTS = "sums of", "counts of"
 
 
-def _added(tables: Mapping[str, Columns], system: str) -> Duplicates:
+def _added(tables: Mapping[str, Columns], system: str) -> dict[str, float | None]:
     sums, counts = tables[f"{_SUMS} {system}"], tables[f"{_COUNTS} {system}"]
     copies, first = (int(sums[name].sum()) for name in ("copies", "first"))
-    return Duplicates(copies, copies - first, add_counts(counts["value"], counts["count"]))
+    of_receipts = add_counts(counts["value"], counts["count"])
+    return {
+        "duplicates": copies - first,
+        "duplicates.mean": (copies - first) / first if first else None,
+        "duplicates.p95": of_receipts.nearest_rank(95),
+        "duplicates.max": of_receipts.max,
+    }
 
 
-def _of_duplicates(
-    number: Callable[[Duplicates], float | None],
-) -> Callable[[Found, str], float | None]:
-    def value(found: Found, system: str) -> float | None:
-        duplicates = found.collected.get("duplicates", {}).get(system)
-        return None if duplicates is None else number(duplicates)
-
-    return value
-
-
-def _per_delivery(found: Duplicates) -> float | None:
-    first = found.copies - found.duplicates
-    return found.duplicates / first if first else None
-
+#: The definitions of the results of :func:`_added`.
+_DUPLICATES = {
+    "duplicates": "Copies that reach a node which has the message already, over all groups; only "
+    "of systems without trees.",
+    "duplicates.mean": "Duplicates / first copies.",
+    "duplicates.p95": "The 95th percentile (nearest rank) of the duplicates that reach a node "
+    "after its first copy of a message, over all first copies.",
+    "duplicates.max": "Maximum of the duplicates that reach a node after its first copy of a "
+    "message.",
+}
 
 DUPLICATES = Measure(
     "duplicates",
     collect=_collect_duplicates,
     early=True,
-    metrics=(
-        Metric(
-            "duplicates",
-            "copies",
-            _SECTION,
-            "Copies that reach a node which has the message already, over all groups; only of "
-            "systems without trees.",
-            _of_duplicates(lambda found: found.duplicates),
-            forwards,
-        ),
-        Metric(
-            "duplicates.mean",
-            "copies",
-            _SECTION,
-            "Duplicates / first copies.",
-            _of_duplicates(_per_delivery),
-            forwards,
-        ),
-        Metric(
-            "duplicates.p95",
-            "copies",
-            _SECTION,
-            "The 95th percentile (nearest rank) of the duplicates that reach a node after its "
-            "first copy of a message, over all first copies.",
-            _of_duplicates(lambda found: found.of_receipts.nearest_rank(95)),
-            forwards,
-        ),
-        Metric(
-            "duplicates.max",
-            "copies",
-            _SECTION,
-            "Maximum of the duplicates that reach a node after its first copy of a message.",
-            _of_duplicates(lambda found: found.of_receipts.max),
-            forwards,
-        ),
+    metrics=tuple(
+        Metric(name, "copies", _SECTION, definition, collected("duplicates", name), forwards)
+        for name, definition in _DUPLICATES.items()
     ),
 )
 
@@ -316,16 +274,14 @@ def _sends_control(system: System) -> bool:
     return system.control or system.joins_by_edges
 
 
-def _or_tree(
-    measure: str, tree_measure: str, is_read_off: Callable[[System], bool]
-) -> Callable[[Found, str], Histogram | None]:
+def _or_tree(measure: str, tree_measure: str, is_read_off: Callable[[System], bool]) -> Histograms:
     """Return a function for a measure's histogram; tree systems may use another measure's."""
 
     def histogram(found: Found, system: str) -> Histogram | None:
-        own, known = found.histograms.get((system, measure)), find_system(system)
-        if own is None and known is not None and is_read_off(known):
-            return found.histograms.get((system, tree_measure))
-        return own
+        reported, known = own(measure)(found, system), find_system(system)
+        if reported is None and known is not None and is_read_off(known):
+            return own(tree_measure)(found, system)
+        return reported
 
     return histogram
 
@@ -339,26 +295,16 @@ STATE = Measure(
     ),
     metrics=histogram_metrics(
         "state",
-        "entries",
         _SECTION,
         "entries that a node stores for all groups, over all nodes (in trees: children)",
         keeps_children,
-        ("mean", "max"),
+        statistics("entries", "mean", "max"),
         _or_tree("state", "children_entries", _keeps_children_only),
     ),
 )
 
 
-def _control_packets(run: RunTables) -> Batches | None:
-    return values_of(run, "control_stress", "packets") if "control_stress" in run else None
-
-
 _CONTROL_STRESS = _or_tree("control_stress", "link_stress", _joins_by_edges)
-
-
-def _sum_of_packets(found: Found, system: str) -> float | None:
-    packets = _CONTROL_STRESS(found, system)
-    return None if packets is None else packets.sum
 
 
 CONTROL = Measure(
@@ -367,23 +313,23 @@ CONTROL = Measure(
         Distribution(
             "join_messages", _SECTION, lambda run: _by_node(run, "control", "receiver", "messages")
         ),
-        Distribution("control_stress", _SECTION, _control_packets),
+        Distribution("control_stress", _SECTION, column_of("control_stress", "packets")),
     ),
     metrics=(
         *histogram_metrics(
             "join_messages",
-            "messages",
             _SECTION,
             "control messages that a node receives while members join, over all nodes",
             _sends_control,
-            ("mean", "max"),
+            statistics("messages", "mean", "max"),
             _or_tree("join_messages", "children_entries", _joins_by_edges),
         ),
-        *packet_metrics(
+        *histogram_metrics(
             "control_stress",
             _SECTION,
             "control packets on a directed link, while members join",
             _sends_control,
+            PACKET_NUMBERS,
             _CONTROL_STRESS,
         ),
         Metric(
@@ -391,7 +337,7 @@ CONTROL = Measure(
             "packets",
             _SECTION,
             "Packets of control messages on all links together, while members join.",
-            _sum_of_packets,
+            number_of(_CONTROL_STRESS, lambda packets, _: packets.sum),
             _sends_control,
         ),
     ),

@@ -41,13 +41,7 @@ class Counts:
 
 
 class Counted:
-    """The sums of the counts of all buckets.
-
-    Parameters
-    ----------
-    columns : Columns
-        The rows of all buckets' :meth:`Counts.columns`.
-    """
+    """The sums of the counts of all buckets, from the rows of :meth:`Counts.columns`."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns

@@ -23,10 +23,17 @@ from scribe_spark.core.keys import common_keys
 from scribe_spark.engine.exchange import count_in_buckets, gather, meet, send
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.delay_sums import add_delays, ratios_of_groups
-from scribe_spark.measures.distributions import histogram_metrics, values_of
-from scribe_spark.measures.formulas import RDP_BOUNDS, ratio_numbers, whole_shares
+from scribe_spark.measures.distributions import column_of, histogram_metrics
+from scribe_spark.measures.formulas import RDP_BOUNDS, ratio_numbers, statistics, whole_shares
 from scribe_spark.measures.group_size import group_of_rank_1
-from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables, forwards
+from scribe_spark.measures.measure import (
+    Distribution,
+    Measure,
+    Metric,
+    RunTables,
+    collected,
+    forwards,
+)
 from scribe_spark.measures.schedules import PUBLICATION, with_publication
 from scribe_spark.runtime.batches import Batches, Table, by_text
 from scribe_spark.schemas import GROUP_DELAY, MICROSECONDS, ROWS
@@ -34,17 +41,9 @@ from scribe_spark.systems import baseline
 
 
 def first_copies(deliveries: DataFrame) -> DataFrame:
-    """Keep the first copy at each member, for systems that send several copies.
+    """Keep the first copy at each member: the least delay, then the fewest hops.
 
-    Parameters
-    ----------
-    deliveries : DataFrame
-        ``group, node, hops, delay_us``: a row for each copy that reaches a member.
-
-    Returns
-    -------
-    DataFrame
-        The same columns, one row for each (group, node): the least delay, then the fewest hops.
+    The columns are ``group, node, hops, delay_us``.
     """
     first = F.min(F.struct("delay_us", "hops")).alias("first")
     return (
@@ -55,26 +54,12 @@ def first_copies(deliveries: DataFrame) -> DataFrame:
 
 
 def group_delay(deliveries: Table, groups: Table, buckets: int = 1) -> Batches:
-    """Return RAD and RMD of every group with a delivery, per system: `schemas.GROUP_DELAY`; lazy.
-
-    Parameters
-    ----------
-    deliveries : DataFrame or Batches
-        `schemas.DELIVERIES`.
-    groups : DataFrame or Batches
-        ``group, size``.
-    buckets : int
-        The number of buckets in which it is computed.
-    """
+    """Return RAD and RMD of every group with a delivery: `schemas.GROUP_DELAY`; lazy."""
     base = baseline().name
 
     def spent(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):
-            group, delay_ms = (batch.column(name).to_numpy() for name in ("group", "delay_ms"))
-            # integers, so that sums do not depend on the order of rows
-            delay_us = np.rint(delay_ms * MICROSECONDS).astype(np.int64)
-            one = np.ones(len(group), dtype=np.int64)
-            sums = add_delays({"group": group, "total": delay_us, "most": delay_us, "reached": one})
+            sums = _delay_sums(*(batch.column(n).to_numpy() for n in ("group", "delay_ms")))
             yield from send(buckets, system, sums["group"], sums)
 
     def sizes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -118,18 +103,8 @@ def group_penalties(
 ) -> dict[str, dict[str, float]]:
     """Return RAD and RMD of one group, and RDP over its members, per system.
 
-    RDP is given as mean, median and the shares below 1, 2.25 and 4.
-
-    Parameters
-    ----------
-    deliveries : DataFrame or Batches
-        `schemas.DELIVERIES`.
-    group : int
-        The group's number.
-    systems : list of str
-        The systems to compare; a system that reaches no member is left out.
-    buckets : int
-        The number of buckets in which it is computed.
+    RDP is given as mean, median and the shares below 1, 2.25 and 4.  A system that reaches no
+    member is left out.
     """
     base, names = baseline().name, ["system", "group", "node", "delay_ms"]
     keys = ["node"]
@@ -146,7 +121,8 @@ def group_penalties(
 
     def compared(come: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
         for system in sorted(come):
-            yield _SUMS + system, _delay_sums(come[system])
+            delay_ms = come[system]["delay_ms"]
+            yield _SUMS + system, _delay_sums(np.zeros(len(delay_ms), dtype=np.int64), delay_ms)
             if system in systems and base in come:
                 yield _RATIOS + system, {"ratio": _ratios(come[system], come[base])}
 
@@ -154,31 +130,24 @@ def group_penalties(
     rows = count_in_buckets(sent, buckets, compared)
     if _SUMS + base not in rows:
         return {}
-    return {
-        system: {
-            **_rad_and_rmd(rows[_SUMS + system], rows[_SUMS + base]),
-            **ratio_numbers(rows[_RATIOS + system]["ratio"]),
-        }
-        for system in systems
-        if len(rows.get(_RATIOS + system, {}).get("ratio", ()))
-    }
+    found, theirs = {}, add_delays(rows[_SUMS + base])
+    for system in systems:
+        ratio = rows.get(_RATIOS + system, {}).get("ratio")
+        if ratio is not None and len(ratio):
+            means = ratios_of_groups(add_delays(rows[_SUMS + system]), theirs)
+            numbers = {name: float(values[0]) for name, values in means.items()}
+            found[system] = numbers | ratio_numbers(ratio)
+    return found
 
 
 #: The prefixes of the tables that buckets return; a system's name follows.
 _SUMS, _RATIOS = "sums of ", "ratios of "
 
 
-def _delay_sums(columns: Columns) -> dict[str, np.ndarray]:
-    """Sum the delays of a bucket's members, in whole microseconds."""
-    delay_us = np.rint(columns["delay_ms"] * MICROSECONDS).astype(np.int64)
-    group, one = np.zeros(len(delay_us), dtype=np.int64), np.ones(len(delay_us), dtype=np.int64)
+def _delay_sums(group: np.ndarray, delay_ms: np.ndarray) -> dict[str, np.ndarray]:
+    """Sum delays by group, in whole microseconds, so that the order of rows does not matter."""
+    delay_us, one = np.rint(delay_ms * MICROSECONDS).astype(np.int64), np.ones_like(group)
     return add_delays({"group": group, "total": delay_us, "most": delay_us, "reached": one})
-
-
-def _rad_and_rmd(mine: Columns, theirs: Columns) -> dict[str, float]:
-    """Return RAD and RMD from the sums of buckets."""
-    found = ratios_of_groups(add_delays(mine), add_delays(theirs))
-    return {name: float(values[0]) for name, values in found.items()}
 
 
 def _ratios(mine: Columns, theirs: Columns) -> np.ndarray:
@@ -213,84 +182,51 @@ def _collect(run: RunTables) -> dict[str, dict[str, float]]:
     return group_penalties(deliveries, largest, forwarding, run.buckets)
 
 
-def _rad(run: RunTables) -> Batches:
-    return values_of(run, "group_delay", "rad", forwards)
-
-
-def _rmd(run: RunTables) -> Batches:
-    return values_of(run, "group_delay", "rmd", forwards)
-
-
-def _depth(run: RunTables) -> Batches:
-    return values_of(run, "deliveries", "hops", forwards)
-
-
 def _of_largest(name: str, unit: str, figure: str, definition: str, found_as: str) -> Metric:
     """Return a metric of the largest group (rank 1)."""
-
-    def value(found: Found, system: str) -> float | None:
-        return found.collected.get("delay", {}).get(system, {}).get(found_as)
-
-    return Metric(name, unit, figure, definition, value, forwards)
+    return Metric(name, unit, figure, definition, collected("delay", found_as), forwards)
 
 
-def _largest(name: str, ratio: str) -> Metric:
-    definition = f"{name.upper()} of the largest group ({ratio}): the median is of small groups."
-    return _of_largest(f"{name}.largest", "x", "7", definition, name)
-
-
-def _rdp_metric(name: str, unit: str, what: str) -> Metric:
-    definition = f"{what} RDP (delay / delay by IP multicast) over the members of the largest group"
-    return _of_largest(f"rdp.{name}", unit, "IV.B", f"{definition}.", name)
-
-
-def _rdp_metrics() -> tuple[Metric, ...]:
+def _ratio_metrics(name: str, delay: str) -> tuple[Metric, ...]:
+    """Return the metrics of RAD or RMD, the ratio of the mean or the greatest delay of members."""
+    ratio = f"{delay} / that by IP multicast"
+    of_groups = f"{name.upper()} of a group ({ratio}), over the groups"
+    of_largest = f"{name.upper()} of the largest group ({ratio}): the median is of small groups."
     return (
-        _rdp_metric("mean", "x", "Mean"),
-        _rdp_metric("median", "x", "Median"),
-        *(
-            _rdp_metric(name, "of members", f"Share below {bound} of the")
-            for name, bound in RDP_BOUNDS.items()
-        ),
+        *histogram_metrics(name, "7", of_groups, forwards, statistics("x", "median", "max")),
+        _of_largest(f"{name}.largest", "x", "7", of_largest, name),
     )
 
+
+_RDP_METRICS = {
+    "mean": ("x", "Mean"),
+    "median": ("x", "Median"),
+    **{name: ("of members", f"Share below {bound} of the") for name, bound in RDP_BOUNDS.items()},
+}
+_RDP = "RDP (delay / delay by IP multicast) over the members of the largest group"
 
 DELAY = Measure(
     "delay",
     collect=_collect,
     early=True,
     distributions=(
-        Distribution("rad", "7", _rad),
-        Distribution("rmd", "7", _rmd),
-        Distribution("depth", "III", _depth),
+        Distribution("rad", "7", column_of("group_delay", "rad", forwards)),
+        Distribution("rmd", "7", column_of("group_delay", "rmd", forwards)),
+        Distribution("depth", "III", column_of("deliveries", "hops", forwards)),
     ),
     metrics=(
-        *histogram_metrics(
-            "rad",
-            "x",
-            "7",
-            "RAD of a group (mean delay of its members / that by IP multicast), over the groups",
-            forwards,
-            ("median", "max"),
+        *_ratio_metrics("rad", "mean delay of its members"),
+        *_ratio_metrics("rmd", "greatest delay of a member"),
+        *(
+            _of_largest(f"rdp.{name}", unit, "IV.B", f"{words} {_RDP}.", name)
+            for name, (unit, words) in _RDP_METRICS.items()
         ),
-        _largest("rad", "mean delay of its members / that by IP multicast"),
-        *histogram_metrics(
-            "rmd",
-            "x",
-            "7",
-            "RMD of a group (greatest delay of a member / that by IP multicast), over the groups",
-            forwards,
-            ("median", "max"),
-        ),
-        _largest("rmd", "greatest delay of a member / that by IP multicast"),
-        *_rdp_metrics(),
         *histogram_metrics(
             "depth",
-            "hops",
             "III",
             "number of hops from the root to a member, over all members of all groups",
             forwards,
-            ("mean", "max"),
+            statistics("hops", "mean", "max"),
         ),
     ),
 )

@@ -19,11 +19,6 @@ def add_delays(columns: Columns) -> dict[str, np.ndarray]:
 
     A bucket sums its deliveries, and the same function sums the results of buckets.
 
-    Parameters
-    ----------
-    columns : Columns
-        ``group``, and any number of int64 columns: delays in microseconds, or counts of members.
-
     Examples
     --------
     >>> delay_us, one = np.array([3, 5, 4]), np.ones(3, dtype=np.int64)
@@ -45,12 +40,6 @@ def add_delays(columns: Columns) -> dict[str, np.ndarray]:
 
 
 def ratios_of_groups(sums: Columns, base: Columns) -> dict[str, np.ndarray]:
-    """Return ``rad`` and ``rmd`` of groups from the sums of their members' delays.
-
-    Parameters
-    ----------
-    sums, base : Columns
-        ``total, most, reached`` for a system and for IP multicast; equal rows are the same group.
-    """
+    """Return RAD and RMD from ``total, most, reached`` of a system and of IP multicast."""
     means = (of[name] for of in (sums, base) for name in ("total", "reached"))
     return {"rad": rad(*means), "rmd": rmd(sums["most"], base["most"])}

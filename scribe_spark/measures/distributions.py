@@ -5,44 +5,53 @@ Spark counts them, and the driver makes figures and metrics from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from scribe_spark.measures.formulas import Statistic
 from scribe_spark.measures.histogram import Histogram, histogram_of_rows
-from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
+from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, Size, Value
 from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
 from scribe_spark.systems import System
 
 _COUNTED = "system string, measure string, value double, count bigint"
 
+#: The value of the column `system` for measures that do not depend on the system.
+ALL_SYSTEMS = "all"
+
 #: The columns of the table `distributions`, in order.
 _COLUMNS = ["figure", "system", "measure", "value", "count"]
 
 
-def values_of(
-    run: RunTables, table: str, column: str, among: Callable[[System], bool] | None = None
-) -> Batches:
-    """Return a column of a run's table as the values of a distribution.
+def column_of(
+    table: str, column: str, among: Callable[[System], bool] | None = None
+) -> Callable[[RunTables], Batches | None]:
+    """Return the function of a distribution of a table's column, in all systems or in `among`.
 
-    Parameters
-    ----------
-    among : callable, optional
-        Returns True for systems to include; by default all systems.
+    A run without the table has no such values.
     """
-    rows = run.batches(table, ["system", column])
-    if among is not None:
-        rows = rows.among("system", [system.name for system in run.systems if among(system)])
-    return values_in(rows, column)
+
+    def values(run: RunTables) -> Batches | None:
+        if table not in run:
+            return None
+        rows = run.batches(table, ["system", column])
+        if among is not None:
+            rows = rows.among("system", [system.name for system in run.systems if among(system)])
+        return values_in(rows, column)
+
+    return values
 
 
-def values_in(table: Batches, column: str) -> Batches:
-    """Return a column of a table as the values of a distribution: ``system, value``."""
+def values_in(table: Batches, column: str, times: int = 1) -> Batches:
+    """Return a column of a table, multiplied, as the values of a distribution."""
 
     def values(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        return {"system": batch.column("system"), "value": batch.column(column).cast(pa.float64())}
+        value = batch.column(column).cast(pa.float64())
+        return {"system": batch.column("system"), "value": pc.multiply(value, float(times))}
 
     return table.each(values, "system string, value double")
 
@@ -66,20 +75,9 @@ def distributions(
 ) -> pd.DataFrame:
     """Count the values of every distribution of a run, in one Spark job.
 
-    Parameters
-    ----------
-    run : RunTables
-        Contains the tables ``node_stress``, ``link_stress`` and ``group_delay``.
-    measures : iterable of Measure
-    figure_of : callable
-        ``figure_of(figure, measure, system)``: the number of the figure that shows a system's
-        measure in this run; `figure` is its usual number.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``figure, system, measure, value, count``, sorted by all columns.  For Figure 6, the value
-        is the rank and the count the size.
+    The columns are ``figure, system, measure, value, count``, sorted.  For Figure 6, the value is
+    the rank and the count the size.  ``figure_of(figure, measure, system)`` returns the figure that
+    shows a system's measure in this run.
     """
     figures: dict[str, str] = {}
     in_spark, counted = [], []
@@ -104,61 +102,55 @@ def distributions(
 
 
 def read_histograms(spread: pd.DataFrame) -> dict[tuple[str, str], Histogram]:
-    """Return the histogram of each (system, measure).
-
-    Parameters
-    ----------
-    spread : pandas.DataFrame
-        ``system, measure, value, count``.
-    """
+    """Return the histogram of each (system, measure) of ``system, measure, value, count``."""
     return {
         (system, measure): histogram_of_rows(rows)
         for (system, measure), rows in spread.groupby(["system", "measure"])
     }
 
 
-_NUMBERS: dict[str, tuple[str, Callable[[Histogram], float | None]]] = {
-    "mean": ("Mean", Histogram.mean),
-    "median": ("Median", Histogram.median),
-    "p95": ("The 95th percentile (nearest rank) of", lambda histogram: histogram.nearest_rank(95)),
-    "max": ("Maximum", lambda histogram: histogram.max),
-}
+# --- metrics of histograms
+
+#: The function that returns a histogram, by system.
+Histograms = Callable[[Found, str], Histogram | None]
+
+
+def own(measure: str) -> Histograms:
+    """Return the function that returns the histogram of a distribution."""
+    return lambda found, system: found.histograms.get((system, measure))
+
+
+def number_of(histogram: Histograms, number: Callable[[Histogram, Size], float | None]) -> Value:
+    """Return the function of a metric that is a number of a histogram, if there is one."""
+
+    def value(found: Found, system: str = ALL_SYSTEMS) -> float | None:
+        values = histogram(found, system)
+        return None if values is None else number(values, found.size)
+
+    return value
 
 
 def histogram_metrics(
     measure: str,
-    unit: str,
     figure: str,
     what: str,
     systems: Callable[[System], bool],
-    numbers: Iterable[str],
-    histogram: Callable[[Found, str], Histogram | None] | None = None,
+    numbers: Mapping[str, Statistic],
+    histogram: Histograms | None = None,
 ) -> tuple[Metric, ...]:
-    """Return the metrics ``MEASURE.mean``, ``.median``, ``.p95`` and ``.max``.
+    """Return the metrics ``MEASURE.NUMBER`` of a distribution, or of another `histogram`.
 
-    Parameters
-    ----------
-    what : str
-        The words for the definition: what a value is, and over which things.
-    systems : callable
-        Returns True for systems with these metrics.
-    numbers : iterable of str
-        The names of the metrics to return, out of these four.
-    histogram : callable, optional
-        ``histogram(found, system)``; by default the histogram of the distribution `measure`.
+    `what` are the words for definitions: what a value is, and over which things.
     """
-
-    def own(found: Found, system: str) -> Histogram | None:
-        return found.histograms.get((system, measure))
-
-    def of(number: Callable[[Histogram], float | None]):
-        def value(found: Found, system: str) -> float | None:
-            values = (histogram or own)(found, system)
-            return None if values is None else number(values)
-
-        return value
-
+    values = histogram or own(measure)
     return tuple(
-        Metric(f"{measure}.{name}", unit, figure, f"{words} {what}.", of(number), systems)
-        for name, (words, number) in ((name, _NUMBERS[name]) for name in numbers)
+        Metric(
+            f"{measure}.{name}",
+            number.unit,
+            figure,
+            number.definition.format(what=what),
+            number_of(values, number.of),
+            systems,
+        )
+        for name, number in numbers.items()
     )

@@ -8,8 +8,7 @@ JSAC 2002, Section IV.B (RAD, RMD, RDP), IV.C (node stress), IV.D (link stress).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,20 +21,12 @@ RDP_BOUNDS = {"below_2_25": 2.25, "below_4": 4, "below_1": 1}
 
 
 def rad(total: Any, reached: Any, base_total: Any, base_reached: Any) -> Any:
-    """Return RAD, the ratio of the mean delays of a group; takes Spark columns or arrays.
-
-    Parameters
-    ----------
-    total, reached
-        The sum of the members' delays, and the number of these members.
-    base_total, base_reached
-        The same values for IP multicast.
-    """
+    """Return RAD, the ratio of mean delays, from sums of delays and numbers of members."""
     return (total / reached) / (base_total / base_reached)
 
 
 def rmd(most: Any, base_most: Any) -> Any:
-    """Return RMD, the ratio of the maximal delays of a group; takes Spark columns or arrays."""
+    """Return RMD, the ratio of the maximal delays of a group."""
     return most / base_most
 
 
@@ -43,23 +34,12 @@ def rdp_ratios(delay_us: np.ndarray, base_us: np.ndarray) -> np.ndarray:
     """Return the RDP of members in units of 1e-9: int64, shape (m,).
 
     With integers, the mean does not depend on the order of rows.
-
-    Parameters
-    ----------
-    delay_us, base_us : ndarray of int64, shape (m,)
-        The delay of each member, and its delay by IP multicast.
     """
     return whole_shares(np.rint(delay_us / base_us * 10**9))
 
 
 def whole_shares(shares: np.ndarray) -> np.ndarray:
-    """Convert ratios in units of 1e-9, already rounded, to int64.
-
-    Raises
-    ------
-    RunError
-        A ratio is above 9.2e9 and does not fit.
-    """
+    """Convert ratios in units of 1e-9, already rounded, to int64."""
     if shares.max(initial=0.0) >= 2.0**63:
         ratio = f"{shares.max() / 1e9:.3g}"
         raise RunError(f"a delay is {ratio} times the delay by IP multicast; increase lan_delay_ms")
@@ -67,13 +47,7 @@ def whole_shares(shares: np.ndarray) -> np.ndarray:
 
 
 def ratio_numbers(ratio: np.ndarray) -> dict[str, float]:
-    """Return mean, median and the shares below the bounds of :data:`RDP_BOUNDS`.
-
-    Parameters
-    ----------
-    ratio : ndarray of int64, shape (m,)
-        Ratios in units of 1e-9; m > 0.
-    """
+    """Return mean, median and the shares below :data:`RDP_BOUNDS` of ratios in units of 1e-9."""
     found = {"mean": _sum(ratio) / len(ratio) / 1e9, "median": float(np.median(ratio)) / 1e9}
     below = {
         name: np.count_nonzero(ratio < int(bound * 10**9)) / len(ratio)
@@ -93,55 +67,56 @@ def histogram_of(values: np.ndarray) -> Histogram:
     return Histogram(*np.unique(np.asarray(values, dtype=float), return_counts=True))
 
 
-@dataclass(frozen=True)
-class PacketNumber:
-    """A statistic of the packets on directed links.
-
-    Attributes
-    ----------
-    unit : str
-    definition : str
-        The definition; ``{what}`` stands for the kind of packets.
-    of : callable
-        ``of(packets, size)`` returns the statistic or None.  ``packets`` is the histogram of the
-        packets on each directed link that has any; ``size`` has the number of directed links.
-    """
+class Statistic(NamedTuple):
+    """A number of a histogram; ``{what}`` in its definition stands for the values."""
 
     unit: str
     definition: str
     of: Callable[[Histogram, Size], float | None]
 
 
-def _per_slot(
-    number: Callable[[Histogram, int], float | None],
-) -> Callable[[Histogram, Size], float | None]:
+def statistics(unit: str, *names: str) -> dict[str, Statistic]:
+    """Return statistics over the counted values: ``mean``, ``median``, ``p95`` or ``max``."""
+    return {name: _STATISTICS[name]._replace(unit=unit) for name in names}
+
+
+_STATISTICS = {
+    "mean": Statistic("", "Mean {what}.", lambda values, _: values.mean()),
+    "median": Statistic("", "Median {what}.", lambda values, _: values.median()),
+    "p95": Statistic(
+        *("", "The 95th percentile (nearest rank) of {what}."),
+        lambda values, _: values.nearest_rank(95),
+    ),
+    "max": Statistic("", "Maximum {what}.", lambda values, _: values.max),
+}
+
+
+def _over_slots(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
+    """Return a statistic over the paper's slots, so that it includes links without packets."""
+
     def of(packets: Histogram, size: Size) -> float | None:
         return number(packets, size.paper_slots) if size.has_slot_for_each_link else None
 
-    return of
+    slots = "the paper's link slots: core links and 100 LAN slots a router, in both directions"
+    none = "none where there are fewer slots than links"
+    return Statistic("per slot", f"{words} {{what}}, over {slots}; {none}.", of)
 
 
-_SLOTS = "the paper's link slots: core links and 100 LAN slots a router, in both directions"
-_NONE = "none where there are fewer slots than links"
-_REAL = "over all directed links, those without a packet included"
+def _over_links(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
+    """Return a statistic over all directed links, so that it includes links without packets."""
 
-#: Statistics of the packets on links, by name.
-PACKET_NUMBERS: dict[str, PacketNumber] = {
-    "mean": PacketNumber(
-        "per slot", f"Mean {{what}}, over {_SLOTS}; {_NONE}.", _per_slot(Histogram.mean)
-    ),
-    "median": PacketNumber(
-        "per slot", f"Median {{what}}, over {_SLOTS}; {_NONE}.", _per_slot(Histogram.median)
-    ),
-    "mean_existing": PacketNumber(
-        "per link",
-        f"Mean {{what}}, {_REAL}.",
-        lambda packets, size: packets.mean(size.existing_links),
-    ),
-    "median_existing": PacketNumber(
-        "per link",
-        f"Median {{what}}, {_REAL}.",
-        lambda packets, size: packets.median(size.existing_links),
-    ),
-    "max": PacketNumber("per link", "Maximum {what}.", lambda packets, size: packets.max),
+    def of(packets: Histogram, size: Size) -> float | None:
+        return number(packets, size.existing_links)
+
+    links = "over all directed links, those without a packet included"
+    return Statistic("per link", f"{words} {{what}}, {links}.", of)
+
+
+#: Statistics of the packets on links, by name, from the links that have packets.
+PACKET_NUMBERS: dict[str, Statistic] = {
+    "mean": _over_slots("Mean", Histogram.mean),
+    "median": _over_slots("Median", Histogram.median),
+    "mean_existing": _over_links("Mean", Histogram.mean),
+    "median_existing": _over_links("Median", Histogram.median),
+    **statistics("per link", "max"),
 }

@@ -9,32 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.measures.histogram import Histogram
-from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables
-
-#: The value of the column `system` for measures that do not depend on the system.
-ALL_SYSTEMS = "all"
+from scribe_spark.measures.distributions import ALL_SYSTEMS, number_of, own
+from scribe_spark.measures.measure import Distribution, Measure, Metric, RunTables, Value
 
 
 def rank_groups(groups: DataFrame) -> pd.DataFrame:
-    """Rank groups by size, the largest first; ties go to the smaller group number.
+    """Rank groups by size, the largest first: ``group, size, rank``, sorted by rank (from 1).
 
-    If members are drawn, a group's number is its rank; a user's table of members may have any
-    numbers.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        ``group, size``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``group, size, rank``, sorted by rank, which begins with 1.
+    Ties go to the smaller group number.  If members are drawn, a group's number is its rank; a
+    user's table of members may have any numbers.
     """
     table: pd.DataFrame = groups.select("group", "size").toPandas()
     table = table.sort_values(["size", "group"], ascending=[False, True], ignore_index=True)
@@ -59,12 +47,8 @@ def _sizes(run: RunTables) -> pd.DataFrame:
     )
 
 
-def _of_sizes(number: Callable[[Histogram], float | None]) -> Callable[[Found], float | None]:
-    def value(found: Found) -> float | None:
-        ranks = found.histograms.get((ALL_SYSTEMS, "group_size"))
-        return None if ranks is None else number(ranks)
-
-    return value
+def _of_sizes(number: Callable[[np.ndarray], int]) -> Value:
+    return number_of(own("group_size"), lambda ranks, _: number(ranks.counts))
 
 
 GROUP_SIZE = Measure(
@@ -76,21 +60,21 @@ GROUP_SIZE = Measure(
             "members",
             "6",
             "Members of all groups, a node counted once for each of its groups.",
-            lambda found: _of_sizes(lambda ranks: ranks.counts.sum())(found) or 0,
+            lambda found: _of_sizes(np.sum)(found) or 0,
         ),
         Metric(
             "groups.size.max",
             "members",
             "6",
             "Members of the largest group.",
-            _of_sizes(lambda ranks: ranks.counts.max()),
+            _of_sizes(np.max),
         ),
         Metric(
             "groups.size.min",
             "members",
             "6",
             "Members of the smallest group.",
-            _of_sizes(lambda ranks: ranks.counts.min()),
+            _of_sizes(np.min),
         ),
     ),
 )

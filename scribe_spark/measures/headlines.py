@@ -32,14 +32,7 @@ _OF_ALL_WORLDS = (
 
 
 def is_headline(measure: str, world: bool = False) -> bool:
-    """Return True for headline measures.
-
-    Parameters
-    ----------
-    measure : str
-        The full name of the measure, for example ``scribe.rad.median``.
-    world : bool
-        True for a measure of a world's rounds, False for a measure of a run.
+    """Return True for headline measures of a run, or of a world's rounds.
 
     Examples
     --------

@@ -10,13 +10,7 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Histogram:
-    """The number of things (for example nodes or groups) with each value.
-
-    Attributes
-    ----------
-    values, counts : ndarray of float and int, shape (n,)
-        The values in ascending order, each once, and their counts.
-    """
+    """The number of things (for example nodes or groups) with each value, in ascending order."""
 
     values: np.ndarray = field(default_factory=lambda: np.empty(0))
     counts: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -88,10 +82,7 @@ class Histogram:
     def median(self, things: int | None = None) -> float | None:
         """Return the median; of an even number of values, the mean of the middle two.
 
-        Parameters
-        ----------
-        things : int, optional
-            The total number of things; those that are not counted have value 0.
+        Of `things` in total, those that are not counted have value 0.
 
         Examples
         --------

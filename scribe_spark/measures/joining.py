@@ -13,9 +13,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.measures.distributions import values_in
-from scribe_spark.measures.link_stress import packet_metrics
-from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables
+from scribe_spark.measures.distributions import histogram_metrics, values_in
+from scribe_spark.measures.formulas import PACKET_NUMBERS
+from scribe_spark.measures.measure import Distribution, Measure, Metric, RunTables, collected
 from scribe_spark.measures.stress import count_stress, link_stress
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import System
@@ -32,23 +32,8 @@ def join_stress(
     """Count packets per directed link while all members join, additional JOINs included.
 
     Joining puts the packets of a multicast on the links in the opposite direction.  An additional
-    JOIN is counted on the route from the node that received it, as for a tree edge.
-
-    Parameters
-    ----------
-    extra : DataFrame
-        `schemas.EXTRA_JOINS`.
-    links : DataFrame
-        `schemas.LINK_STRESS`.
-    joins_after : mapping of str to str
-        For each system, the system whose trees it starts from.
-    buckets : int
-        The number of buckets in which it is counted.
-
-    Returns
-    -------
-    DataFrame
-        `schemas.LINK_STRESS`: a row for each link of each system that sent additional JOINs.
+    JOIN is counted on the route from the node that received it, as for a tree edge.  `joins_after`
+    has the system whose trees each system starts from.
     """
     sent = extra.withColumn("merged", F.lit(False))
     added = link_stress(count_stress(sent, underlay, buckets)).frame
@@ -93,13 +78,6 @@ def _collect(run: RunTables) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _collected(name: str):
-    def value(found: Found, system: str) -> float | None:
-        return found.collected.get("joining", {}).get(system, {}).get(name)
-
-    return value
-
-
 def _packets(run: RunTables) -> Batches | None:
     if "extra_joins" not in run or run.underlay is None:
         return None
@@ -122,7 +100,7 @@ JOINING = Measure(
             "nodes",
             "IV.E",
             "Nodes that have more children than their limit at the end.",
-            _collected("overloaded"),
+            collected("joining", "overloaded"),
             has_limit,
             note="have more children than their limit",
         ),
@@ -131,7 +109,7 @@ JOINING = Measure(
             "messages",
             "IV.E",
             "JOINs of dropped children: to siblings, and after refusals.",
-            _collected("extra_joins"),
+            collected("joining", "extra_joins"),
             sends_more_joins,
             note="JOINs to siblings, and those that a refusal led to",
         ),
@@ -140,15 +118,16 @@ JOINING = Measure(
             "probes",
             "IV.E",
             "Probes / (JOINs of members and of dropped children).",
-            _collected("probes_per_join"),
+            collected("joining", "probes_per_join"),
             sends_more_joins,
             note="probes / (JOINs of members and of dropped children)",
         ),
-        *packet_metrics(
+        *histogram_metrics(
             "join_stress",
             "IV.E",
             "packets on a directed link, when every member joins",
             sends_more_joins,
+            PACKET_NUMBERS,
         ),
     ),
 )

@@ -46,17 +46,11 @@ _PUBLICATIONS, _COUNTS = "publications", "counts"
 
 @dataclass(frozen=True)
 class Latencies:
-    """The latencies of a system in one unit.
+    """The latencies of a system in one unit."""
 
-    Attributes
-    ----------
-    publications : Columns
-        The rows of `publication_latencies`, sorted by group.
-    counts : Histogram
-        The number of deliveries with each latency, in thousandths of the unit.
-    """
-
+    #: The rows of `publication_latencies`, sorted by group.
     publications: Columns
+    #: The number of deliveries with each latency, in thousandths of the unit.
     counts: Histogram
 
     @property
@@ -72,19 +66,11 @@ BySystem = Mapping[tuple[str, str], Latencies]
 def collect_latencies(
     deliveries: Batches, by_hops: Iterable[str] = (), buckets: int = 1
 ) -> dict[tuple[str, str], Latencies]:
-    """Collect the latencies of all systems, in one Spark job.
+    """Collect the latencies of all systems, in one Spark job; those of `by_hops` also in hops.
 
-    The expected receivers are those that IP multicast reaches: all members except the source.
-
-    Parameters
-    ----------
-    deliveries : Batches
-        ``system, group, hops, delay_ms``.  If there is a column ``publication``, latencies are
-        computed for each publication, and the column ``group`` of the result contains publications.
-    by_hops : iterable of str
-        The systems whose latencies are also given in hops.
-    buckets : int
-        The number of buckets that sort latencies.
+    The expected receivers are those that IP multicast reaches: all members except the source.  If
+    there is a column ``publication``, latencies are computed for each publication, and the column
+    ``group`` of the result contains publications.
     """
     message = PUBLICATION if PUBLICATION in deliveries.schema.names else "group"
     base, counted_in_hops = _name(baseline().name, MS), frozenset(by_hops)
@@ -132,12 +118,7 @@ def latency_rows(
 ) -> pa.Table:
     """Return `schemas.LATENCY` of one publication per group, or of a schedule's publications.
 
-    Parameters
-    ----------
-    publication : int
-        The number of the publication: 0 in a run, the round in a world.
-    published : ScheduledMessages, optional
-        The schedule.
+    The number of the one publication is 0 in a run, and the round in a world.
     """
     tables = []
     for (system, unit), latencies in found.items():

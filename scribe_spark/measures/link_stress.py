@@ -7,85 +7,27 @@ JSAC 2002, Section IV.D (Figure 10), IV.F (Figure 14).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from scribe_spark.measures.distributions import values_of
-from scribe_spark.measures.formulas import PACKET_NUMBERS, PacketNumber
-from scribe_spark.measures.histogram import Histogram
-from scribe_spark.measures.measure import (
-    Distribution,
-    Found,
-    Measure,
-    Metric,
-    RunTables,
-    every_system,
-)
-from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems import System
-
-
-def _packets(run: RunTables) -> Batches:
-    return values_of(run, "link_stress", "packets")
-
-
-def packet_metrics(
-    measure: str,
-    figure: str,
-    what: str,
-    systems: Callable[[System], bool],
-    histogram: Callable[[Found, str], Histogram | None] | None = None,
-) -> tuple[Metric, ...]:
-    """Return the five metrics of packets per directed link, over slots and existing links.
-
-    Parameters
-    ----------
-    measure : str
-        The name of the distribution with the packets of every link that has packets.
-    what : str
-        The words for the definition: what the packets are.
-    systems : callable
-        Returns True for systems with these metrics.
-    histogram : callable, optional
-        ``histogram(found, system)``; by default the histogram of the distribution.
-    """
-
-    def own(found: Found, system: str) -> Histogram | None:
-        return found.histograms.get((system, measure))
-
-    packets_of = own if histogram is None else histogram
-
-    def metric(name: str, number: PacketNumber) -> Metric:
-        def of(found: Found, system: str) -> float | None:
-            packets = packets_of(found, system)
-            return None if packets is None else number.of(packets, found.size)
-
-        definition = number.definition.format(what=what)
-        return Metric(f"{measure}.{name}", number.unit, figure, definition, of, systems)
-
-    return tuple(metric(name, number) for name, number in PACKET_NUMBERS.items())
-
-
-def _messages(found: Found, system: str) -> float | None:
-    packets = found.histograms.get((system, "link_stress"))
-    return None if packets is None else packets.sum
-
+from scribe_spark.measures.distributions import column_of, histogram_metrics, number_of, own
+from scribe_spark.measures.formulas import PACKET_NUMBERS
+from scribe_spark.measures.measure import Distribution, Measure, Metric, every_system
 
 LINK_STRESS = Measure(
     "link_stress",
-    distributions=(Distribution("link_stress", "10", _packets),),
+    distributions=(Distribution("link_stress", "10", column_of("link_stress", "packets")),),
     metrics=(
-        *packet_metrics(
+        *histogram_metrics(
             "link_stress",
             "10",
             "packets on a directed link, when each group gets one message",
             every_system,
+            PACKET_NUMBERS,
         ),
         Metric(
             "messages",
             "packets",
             "10",
             "Packets on all links together, when each group gets one message.",
-            _messages,
+            number_of(own("link_stress"), lambda packets, _: packets.sum),
             every_system,
         ),
         Metric(

@@ -84,13 +84,7 @@ class RunTables:
     def batches(
         self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]] | None = None
     ) -> Batches:
-        """Return columns of a table, for kernels.
-
-        Parameters
-        ----------
-        among : mapping of str to sequence, optional
-            Column -> values: only rows with one of the values are returned.
-        """
+        """Return columns of a table, for kernels; `among` (column -> values) selects rows."""
         from scribe_spark.runtime.batches import Batches
 
         if self.read is not None:
@@ -121,6 +115,21 @@ class Found:
 
 #: The function of a metric; it takes `Found`, and for a system's metric also the system's name.
 Value = Callable[..., float | None]
+
+
+def collected(measure: str, name: str) -> Value:
+    """Return the function of a metric that `collect` of a measure has computed under a name.
+
+    The results of metrics of systems are mappings by system.
+    """
+
+    def value(found: Found, *system: str) -> float | None:
+        result = found.collected.get(measure, {})
+        for key in system:
+            result = result.get(key, {})
+        return result.get(name)
+
+    return value
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,12 @@ from __future__ import annotations
 
 from functools import reduce
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.measures.distributions import histogram_metrics, values_of
-from scribe_spark.measures.measure import (
-    Distribution,
-    Found,
-    Measure,
-    Metric,
-    RunTables,
-    every_system,
-)
+from scribe_spark.measures.distributions import column_of, histogram_metrics, values_in
+from scribe_spark.measures.formulas import Statistic, statistics
+from scribe_spark.measures.measure import Distribution, Measure, RunTables, every_system
 from scribe_spark.measures.message_sizes import CONTROL_BYTES
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.runtime.batches import Batches
@@ -36,13 +28,8 @@ _COUNTS = ("payload_up", "payload_down", "control_up", "control_down")
 def node_bytes(run: RunTables, kept: DataFrame | None = None) -> DataFrame:
     """Return the bytes of every node and system, zeros included: `schemas.BYTES`; lazy.
 
-    Parameters
-    ----------
-    run : RunTables
-        Contains `link_stress` and a config with the size of publications; with a schedule, also
-        `link_bytes`.
-    kept : DataFrame, optional
-        With a schedule: the `link_stress` of one copy on each tree edge.
+    With a schedule, `kept` is the `link_stress` of one copy on each tree edge, and the run has
+    `link_bytes`.
     """
     assert run.config is not None
     config = run.config.bandwidth
@@ -91,13 +78,6 @@ def _bytes_of_kind(other: int) -> Column:
     return kinds.otherwise(other)
 
 
-def _values(column: str):
-    def values(run: RunTables) -> Batches | None:
-        return values_of(run, "bytes", column) if "bytes" in run else None
-
-    return values
-
-
 def _on_core_links(run: RunTables) -> Batches | None:
     """Return the payload bytes of core links that carry any."""
     if "bytes" not in run or run.config is None:
@@ -105,27 +85,15 @@ def _on_core_links(run: RunTables) -> Batches | None:
     size, table, column = run.config.bandwidth.size, "link_stress", "packets"
     if "link_bytes" in run:
         size, table, column = 1, "link_bytes", "bytes"
-
-    def values(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        packets = batch.column(column).to_numpy().astype(np.float64)
-        return {"system": batch.column("system"), "value": pa.array(packets * size)}
-
     rows = run.batches(table, ["system", "kind", column]).among("kind", [CORE])
-    return rows.each(values, "system string, value double")
+    return values_in(rows, column, size)
 
 
-def _core(number: str, words: str) -> Metric:
-    """Return a metric over all core links, including those without bytes."""
-
-    def value(found: Found, system: str) -> float | None:
-        carried = found.histograms.get((system, "core_bytes"))
-        if carried is None:
-            return None
-        return carried.max if number == "max" else carried.mean(found.size.core_links)
-
-    definition = f"{words} payload bytes of a directed core link, over all of them."
-    return Metric(f"core_bytes.{number}", "B", _SECTION, definition, value, every_system)
-
+#: Numbers over all core links, with those without bytes.
+_OF_CORE = {
+    "mean": Statistic("B", "Mean {what}.", lambda carried, size: carried.mean(size.core_links)),
+    "max": Statistic("B", "Greatest {what}.", lambda carried, _: carried.max),
+}
 
 _NODE_BYTES = {
     "bytes.up": ("payload_up", "payload bytes that a node sends, over all nodes"),
@@ -144,7 +112,7 @@ BYTES = Measure(
     used_when=lambda config: config.bandwidth.has_sizes,
     distributions=(
         *(
-            Distribution(name, _SECTION, _values(column))
+            Distribution(name, _SECTION, column_of("bytes", column))
             for name, (column, _) in _NODE_BYTES.items()
         ),
         Distribution("core_bytes", _SECTION, _on_core_links),
@@ -154,10 +122,15 @@ BYTES = Measure(
             metric
             for name, (_, what) in _NODE_BYTES.items()
             for metric in histogram_metrics(
-                name, "B", _SECTION, what, every_system, ("mean", "p95", "max")
+                name, _SECTION, what, every_system, statistics("B", "mean", "p95", "max")
             )
         ),
-        _core("mean", "Mean"),
-        _core("max", "Greatest"),
+        *histogram_metrics(
+            "core_bytes",
+            _SECTION,
+            "payload bytes of a directed core link, over all of them",
+            every_system,
+            _OF_CORE,
+        ),
     ),
 )

@@ -76,12 +76,7 @@ def all_measures() -> tuple[Measure, ...]:
 def measure_distributions(run: RunTables, replaced: Mapping[str, str]) -> pd.DataFrame:
     """Return the histograms behind the figures: `schemas.DISTRIBUTIONS`.
 
-    Parameters
-    ----------
-    run : RunTables
-    replaced : mapping of str to str
-        The figures that are replaced in this experiment, and their replacements
-        (:func:`~scribe_spark.measures.published.replaced_figures`).
+    `replaced` is the result of :func:`~scribe_spark.measures.published.replaced_figures`.
     """
 
     def figure_of(figure: str, measure: str, system: str) -> str:
@@ -91,14 +86,7 @@ def measure_distributions(run: RunTables, replaced: Mapping[str, str]) -> pd.Dat
 
 
 def collect(run: RunTables, early: bool) -> dict[str, Any]:
-    """Run the collect step of measures; return the result of each by the measure's name.
-
-    Parameters
-    ----------
-    run : RunTables
-    early : bool
-        If True, of the measures that are `early`; otherwise of the others.
-    """
+    """Run the collect step of the measures that are `early`, or of the others, by name."""
     found = {}
     for measure in all_measures():
         if measure.collect is not None and measure.early == early:
@@ -108,15 +96,7 @@ def collect(run: RunTables, early: bool) -> dict[str, Any]:
 
 
 def find(run: RunTables, collected: Mapping[str, Any], spread: pd.DataFrame) -> Found:
-    """Return the data from which metrics are computed.
-
-    Parameters
-    ----------
-    collected : mapping of str to Any
-        The results of :func:`collect` for all measures.
-    spread : pandas.DataFrame
-        The result of :func:`measure_distributions`.
-    """
+    """Return the data from which metrics are computed."""
     network = collected[NETWORK.name]
     size = Size(run.nodes, network["routers"], network["core_links"])
     return Found(size, run.b, read_histograms(spread), collected)
@@ -131,23 +111,8 @@ def metric_rows(
 ) -> list[dict[str, Any]]:
     """Return the rows of `metrics.json`: every metric of every measure.
 
-    Parameters
-    ----------
-    found : Found
-    systems : tuple of System
-        The systems of the run.
-    published : mapping of str to Published
-        The paper's values for this experiment, by the metric's name.
-    replaced : mapping of str to str
-        See :func:`measure_distributions`.
-    config : RunConfig, optional
-        The config of the run, which may decide the clock of a system's copies.
-
-    Returns
-    -------
-    list of dict
-        ``name, value, unit, clock, figure, paper, check, note, fitted``; the clock is None for
-        metrics of the run.
+    The columns are ``name, value, unit, clock, figure, paper, check, note, fitted``; the clock is
+    None for metrics of the run.
     """
     rows = []
     for metric, system in _metrics_of(systems, config):
@@ -171,13 +136,7 @@ def metric_rows(
 
 
 def metric_definitions(systems: tuple[System, ...] | None = None) -> dict[str, Metric]:
-    """Return every metric that a run may have, by name, in the order of `metrics.json`.
-
-    Parameters
-    ----------
-    systems : tuple of System, optional
-        By default all registered systems.
-    """
+    """Return every metric that a run may have, by name, in the order of `metrics.json`."""
     every = _metrics_of(all_systems() if systems is None else systems)
     return {
         metric.name if system is None else metric.name_of(system): metric

@@ -93,15 +93,7 @@ _BY_NAME: dict[str, dict[str, str]] = {
 def multicast_units(
     system: str, beside: tuple[str, ...] = (), by_hops: bool = False
 ) -> dict[str, str]:
-    """Return the unit of every measure of a system's multicasts.
-
-    Parameters
-    ----------
-    beside : tuple of str
-        Baseline systems for which only packets on links are counted.
-    by_hops : bool
-        True if the system uses the clock of hops.
-    """
+    """Return the unit of every measure of a system's multicasts, and of the baselines `beside`."""
     kinds = [*_BY_NAME.values()]
     if by_hops:
         kinds.append(_latency_units(IN_HOPS))
@@ -144,13 +136,7 @@ class MulticastTables(Protocol):
         ...
 
     def deliveries(self, tables: Mapping[str, Columns], size: int) -> Columns:
-        """Return deliveries to members among the bucket's nodes: `living.DELIVERED`.
-
-        Parameters
-        ----------
-        size : int
-            K, the number of nodes.
-        """
+        """Return deliveries to members among the bucket's nodes: `living.DELIVERED`."""
         ...
 
     def copies(self, tables: Mapping[str, Columns]) -> Columns:
@@ -162,30 +148,13 @@ class MulticastTables(Protocol):
 
         The result is None if nodes keep no children tables; then the copies that nodes send are
         counted instead.
-
-        Parameters
-        ----------
-        size : int
-            K, the number of nodes.
         """
         ...
 
 
 @dataclass(frozen=True)
 class SystemTables:
-    """The tables of a `SystemOnBuckets` as `MulticastTables`.
-
-    Attributes
-    ----------
-    system : str
-    of_round : Multicasts
-        The multicasts of the round.
-    member_table : str
-        The table whose column ``key`` has the keys (group, node) of members.
-    merged : bool
-    by_hops : bool
-    beside : tuple of str
-    """
+    """The tables of a `SystemOnBuckets` as `MulticastTables`."""
 
     system: str
     of_round: Multicasts
@@ -195,15 +164,13 @@ class SystemTables:
     beside: tuple[str, ...] = ()
 
     def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
-        """See `MulticastTables`."""
         return self.of_round
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
-        """See `MulticastTables`."""
         return tables.get(self.member_table, {}).get("key", whole_numbers())
 
     def deliveries(self, tables: Mapping[str, Columns], size: int) -> Columns:
-        """See `MulticastTables`; deliveries to forwarders that are no members are left out."""
+        """Return deliveries without those to forwarders that are no members."""
         came = tables.get(DELIVERED, {})
         if not came:
             return came
@@ -211,26 +178,16 @@ class SystemTables:
         return take(came, find_sorted(self.members(tables), place) >= 0)
 
     def copies(self, tables: Mapping[str, Columns]) -> Columns:
-        """See `MulticastTables`."""
         return tables.get(CARRIED, {})
 
     def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:
-        """See `MulticastTables`."""
         return None
 
 
 def other_members(
     multicasts: Multicasts, members: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return all members except the starts of multicasts: index of the multicast, node.
-
-    Parameters
-    ----------
-    members : ndarray of int64
-        The keys (group, node).
-    size : int
-        K, the number of nodes.
-    """
+    """Return all members (keys of group and node) except starts: index of the multicast, node."""
     group, node = np.divmod(members, size)
     of = find_sorted(multicasts.group, group)
     others = (of >= 0) & (multicasts.start[of] != node) if len(multicasts) else of >= 0
@@ -239,17 +196,11 @@ def other_members(
 
 @dataclass(frozen=True)
 class Reached(Rows):
-    """m deliveries to members other than the start; arrays of shape (m,).
+    """m deliveries to members other than the start; arrays of shape (m,)."""
 
-    Attributes
-    ----------
-    of : ndarray of int64
-        The index of the multicast.
-    node, hops, delay_us : ndarray of int64
-        The member, and the hops and delay since the start.
-    """
-
+    #: int64: the index of the multicast.
     of: np.ndarray
+    #: int64: the member, and the hops and delay since the start.
     node: np.ndarray
     hops: np.ndarray
     delay_us: np.ndarray
@@ -276,29 +227,19 @@ def copies_of(multicasts: Multicasts, copies: Columns) -> Columns:
 
 @dataclass(frozen=True)
 class MulticastMeasures:
-    """The selected measures of a world, and its network.
+    """The selected measures of a world, and its network."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Any of ``delay``, ``node_stress``, ``link_stress``; and ``bytes`` where publications have a
-        size.
-    core_links : int
-        The number of directed links between routers.
-    routers : int
-    lan_us : int
-        The delay of a node's LAN link, each way, in microseconds.
-    source : str
-        Where multicasts start, see `ScribeConfig`.
-    parts : tuple of NodeParts
-        The classes and regions by which delays and hops are counted, too.
-    """
-
+    #: Any of ``delay``, ``node_stress``, ``link_stress``; and ``bytes`` where publications have a
+    #: size.
     names: tuple[str, ...] = ()
+    #: The number of directed links between routers.
     core_links: int = 0
     routers: int = 0
+    #: The delay of a node's LAN link, each way, in microseconds.
     lan_us: int = 0
+    #: Where multicasts start, see `ScribeConfig`.
     source: str = "root"
+    #: The classes and regions by which delays and hops are counted, too.
     parts: tuple[NodeParts, ...] = ()
 
     @property
@@ -311,13 +252,8 @@ class MulticastMeasures:
     ) -> dict[str, float]:
         """Return the values of measures after a round, without those that have no value.
 
-        Parameters
-        ----------
-        taken : mapping of str to Columns
-            The tables :data:`MULTICASTS_MEASURED` of all buckets, and those that
-            `MulticastTables.multicasts` reads.
-        nodes : int
-            The number of nodes that are or were alive.
+        `taken` has the tables :data:`MULTICASTS_MEASURED` of all buckets and those of the system;
+        `nodes` is the number of nodes that are or were alive.
         """
         counted, multicasts = Counted(taken.get(_COUNTED, {})), of.multicasts(taken)
         found: dict[str, float | None] = {}
@@ -345,13 +281,7 @@ class MulticastMeasures:
         return {name: float(value) for name, value in found.items() if value is not None}
 
     def by_part(self, taken: Mapping[str, Columns], system: str) -> list[dict[str, Any]]:
-        """Return the rows of `schemas.BY_PART` of delays and hops.
-
-        Parameters
-        ----------
-        taken : mapping of str to Columns
-            As of :meth:`measures`.
-        """
+        """Return the rows of `schemas.BY_PART` of delays and hops."""
         counted = Counted(taken.get(_COUNTED, {}))
         return rows_of_parts(counted, self.parts, system, {"delay_ms": MICROSECONDS, "hops": 1})
 
@@ -380,19 +310,12 @@ _MEMBERS, _SENT, _CAME, _LATENCY, _EXPECTED = (
 
 @dataclass(frozen=True)
 class MeasureMulticasts(NodeProgram):
-    """Count the multicasts of a round: the tables :data:`MULTICASTS_MEASURED`.
-
-    Attributes
-    ----------
-    measured : MulticastMeasures
-    of : MulticastTables
-    """
+    """Count the multicasts of a round: the tables :data:`MULTICASTS_MEASURED`."""
 
     measured: MulticastMeasures
     of: MulticastTables
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         counts, names, outbox = Counts(), self.measured.names, dict[str, Columns]()
         packets = PacketsOnLinks(self.given.kernel, self.bounds)
         multicasts = self.of.multicasts(tables)
@@ -555,12 +478,8 @@ class MeasureMulticasts(NodeProgram):
     ) -> None:
         """Count nodes by the number of their children tables, and of all entries in them.
 
-        Parameters
-        ----------
-        place : ndarray of int64
-            The keys (group, node), which may occur several times.
-        entries : ndarray of int64
-            The number of entries of each key.
+        A key (group, node) in `place` may occur several times; it has a number of `entries` each
+        time.
         """
         first, last = self.bounds[bucket : bucket + 2].tolist()
         for name, places, values in (

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
+from scribe_spark.measures.measure import Measure, Metric, RunTables, collected
 from scribe_spark.schemas import MICROSECONDS
 
 
@@ -27,10 +27,6 @@ def _collect(run: RunTables) -> dict[str, Any]:
     }
 
 
-def _core_delay(found: Found) -> float | None:
-    return found.collected.get("network", {}).get("core_delay_ms")
-
-
 NETWORK = Measure(
     "network",
     collect=_collect,
@@ -41,7 +37,7 @@ NETWORK = Measure(
             "ms",
             "IV.A",
             "Mean delay of a directed link between two routers.",
-            _core_delay,
+            collected("network", "core_delay_ms"),
         ),
         Metric(
             "topology.core_links",

@@ -68,13 +68,7 @@ def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> pd.DataFrame:
 
 
 def measures_by_part(counted: pd.DataFrame) -> pa.Table:
-    """Return statistics of :data:`SPLIT` by system and part of the nodes: `schemas.BY_PART`.
-
-    Parameters
-    ----------
-    counted : DataFrame
-        The result of :func:`count_by_part`.
-    """
+    """Return statistics of :data:`SPLIT` by system and part, from :func:`count_by_part`."""
     found = [
         dict(zip(_KEYS, key, strict=True)) | numbers_of_values(histogram_of_rows(rows))
         for key, rows in counted.groupby(_KEYS, sort=True)
@@ -83,13 +77,7 @@ def measures_by_part(counted: pd.DataFrame) -> pa.Table:
 
 
 def latencies_by_part(counted: pd.DataFrame) -> pa.Table:
-    """Count deliveries to each part by latency in whole ms: `schemas.PART_LATENCIES`.
-
-    Parameters
-    ----------
-    counted : DataFrame
-        The result of :func:`count_by_part`.
-    """
+    """Count deliveries to each part by latency in whole ms, from :func:`count_by_part`."""
     delays = counted[counted["measure"] == "delay_ms"]
     # round to thousandths first: a sum of floats may give 5.000000001 ms instead of 5 ms
     whole = np.ceil(np.rint(delays["value"] * THOUSANDTHS) / THOUSANDTHS)

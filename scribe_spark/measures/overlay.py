@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
+from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, collected
 
 
 def _collect(run: RunTables) -> dict[str, Any]:
@@ -42,17 +42,13 @@ def _arrival_messages(run: RunTables) -> float | None:
 
 
 def _arrival_bound(found: Found) -> float | None:
-    if found.collected.get("overlay", {}).get("arrival_messages") is None:
+    if collected("overlay", "arrival_messages")(found) is None:
         return None
     return 3 * 2**found.b * math.log(found.size.nodes, 2**found.b)
 
 
 def _hops_bound(found: Found) -> float:
     return math.ceil(math.log(found.size.nodes, 2**found.b) - 1e-9)
-
-
-def _collected(name: str):
-    return lambda found: found.collected.get("overlay", {}).get(name)
 
 
 OVERLAY = Measure(
@@ -65,7 +61,7 @@ OVERLAY = Measure(
             "hops",
             "II",
             "Mean number of overlay hops of a CREATE, from the group's creator to its root.",
-            _collected("hops"),
+            collected("overlay", "hops"),
         ),
         Metric(
             "pastry.hops.bound",
@@ -80,21 +76,21 @@ OVERLAY = Measure(
             "x",
             "II.A",
             "Delay of all CREATE routes together / delay of the direct routes between their ends.",
-            _collected("stretch"),
+            collected("overlay", "stretch"),
         ),
         Metric(
             "pastry.table_entries.mean",
             "per node",
             "II",
             "Mean number of entries in a node's routing table.",
-            _collected("table_entries"),
+            collected("overlay", "table_entries"),
         ),
         Metric(
             "pastry.arrival_messages.mean",
             "messages",
             "II.B",
             "Messages of all arrivals (the table arrival_messages has their kinds) / nodes.",
-            _collected("arrival_messages"),
+            collected("overlay", "arrival_messages"),
         ),
         Metric(
             "pastry.arrival_messages.bound",

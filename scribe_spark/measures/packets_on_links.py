@@ -43,12 +43,7 @@ _ENDS = {UP: ("node",), DOWN: ("node",), CORE: ("src", "dst")}
 class PacketsOnLinks:
     """Puts the packets of a bucket on links, and sums them in a superstep.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel of the underlay.
-    bounds : ndarray of int64, shape (B + 1,)
-        The first position of each bucket; the last value is the number of nodes.
+    `bounds` has the first position of each bucket, and the number of nodes.
     """
 
     def __init__(self, kernel: Kernel, bounds: np.ndarray) -> None:
@@ -73,12 +68,7 @@ class PacketsOnLinks:
     def carry(self, system: str, router: np.ndarray, sender: np.ndarray, to: np.ndarray) -> None:
         """Put messages on links; a message from a node to itself uses no link.
 
-        Parameters
-        ----------
-        router : ndarray of int64, shape (K,)
-            The index of each node's router.
-        sender, to : ndarray of int, shape (m,)
-            The positions of nodes.
+        `router` has the index of each node's router; `sender` and `to` are positions of nodes.
         """
         if not (away := sender != to).all():
             sender, to = sender[away], to[away]
@@ -96,12 +86,7 @@ class PacketsOnLinks:
     ) -> None:
         """Put one packet of each tree on the links of the merged routes from its source.
 
-        Parameters
-        ----------
-        router : ndarray of int64, shape (K,)
-            The index of each node's router.
-        tree, source, to : ndarray of int, shape (m,)
-            The tree, the position of its source, and the position of a receiver.
+        A row is a receiver of a tree; `router` has the index of each node's router.
         """
         self.put_on_lan(DOWN, system, to)
         each, row = np.unique(tree, return_index=True)
@@ -113,12 +98,9 @@ class PacketsOnLinks:
         self.put(TREES, system, tree, tree=tree, src=src, dst=dst)
 
     def receive(self, inbox: Inbox) -> Iterator[tuple[str, str, Columns]]:
-        """Turn packets on routes into packets on links; yield links whose packets arrived.
+        """Turn packets on routes into packets on links; yield kind, system and links.
 
-        Yields
-        ------
-        kind, system, columns
-            `UP`, `DOWN` or `CORE`, the system, and the links that carry packets, each once.
+        The links that a bucket yields carry packets, and occur once.
         """
         for name in sorted(inbox):
             kind, _, system = name.partition(": ")

@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NodeParts:
-    """The classes or the regions of nodes.
-
-    Attributes
-    ----------
-    by : str
-        Either ``class`` or ``region``.
-    names : tuple of str
-    """
+    """The classes or the regions of nodes; `by` is either ``class`` or ``region``."""
 
     by: str
     names: tuple[str, ...]
@@ -61,14 +54,7 @@ class _Regions(NodeParts):
 
 
 def node_parts(config: Any, hosts: Hosts) -> tuple[NodeParts, ...]:
-    """Return the classes and the regions of nodes, if there are any.
-
-    Parameters
-    ----------
-    config : RunConfig or WorldConfig
-    hosts : Hosts
-        The hosts of the network.
-    """
+    """Return the classes and the regions of nodes, if there are any."""
     parts: list[NodeParts] = []
     classes = NodeClasses.of(config)
     if classes.names:
@@ -97,12 +83,9 @@ def numbers_of_values(found: Histogram) -> dict[str, Any]:
 def count_in_parts(
     counts: Counts, parts: Iterable[NodeParts], name: str, nodes: np.ndarray, values: np.ndarray
 ) -> None:
-    """Count things (such as deliveries) by their values, separately for the nodes of each part.
+    """Count things (such as deliveries) by value, separately for each part.
 
-    Parameters
-    ----------
-    nodes, values : ndarray of int64
-        The number of the node to which each thing belongs, and its value.
+    `nodes` are the numbers of the nodes to which the things belong.
     """
     for one in parts:
         part = one.of_nodes(nodes)
@@ -115,10 +98,7 @@ def rows_of_parts(
 ) -> list[dict[str, Any]]:
     """Return the counts of `count_in_parts` as rows of `schemas.BY_PART`.
 
-    Parameters
-    ----------
-    measures : mapping of str to int
-        The name of a measure -> the number by which its counted values are divided.
+    `measures` has the number by which the counted values of each measure are divided.
     """
     rows = []
     for one in parts:

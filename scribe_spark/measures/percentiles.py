@@ -57,17 +57,11 @@ def publication_latencies(
 ) -> dict[str, np.ndarray]:
     """Return statistics of each publication, sorted by group: int64 columns.
 
-    The columns are ``group, expected, reached, mean, p50, p90, p95, p99, max, t50, t90, t95, t99,
-    t100``, with times in thousandths; ``mean`` is rounded to the nearest integer.  ``tX`` is the
-    time until X % of the expected receivers have the publication, or `NEVER`.
-
-    Parameters
-    ----------
-    group, latency : ndarray of int64, shape (n,)
-        The group and the latency of each delivery, in any order.
-    groups, expected : ndarray of int64
-        The groups whose publication has an expected receiver, ascending, and the number of expected
-        receivers.
+    `group` and `latency` have a row for each delivery, in any order; `groups` (ascending) have
+    `expected` receivers.  The columns are ``group, expected, reached, mean, p50, p90, p95, p99,
+    max, t50, t90, t95, t99, t100``, with times in thousandths; ``mean`` is rounded to the nearest
+    integer.  ``tX`` is the time until X % of the expected receivers have the publication, or
+    `NEVER`.
 
     Examples
     --------
@@ -107,13 +101,7 @@ def add_expected(group: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, n
 
 
 def latency_numbers(latencies: Histogram) -> dict[str, float]:
-    """Return mean and percentiles over all deliveries, in ms or hops; empty without deliveries.
-
-    Parameters
-    ----------
-    latencies : Histogram
-        The counts of latencies in thousandths.
-    """
+    """Return mean and percentiles over deliveries in ms or hops, from counts in thousandths."""
     n = latencies.total
     if not n:
         return {}
@@ -128,11 +116,6 @@ def coverage_numbers(publications: Mapping[str, np.ndarray]) -> dict[str, float]
 
     A publication that never reaches a share counts as later than all others.  Percentiles at such
     publications are left out.
-
-    Parameters
-    ----------
-    publications : mapping of str to ndarray of int64
-        The columns ``t50`` to ``t100`` of :func:`publication_latencies`.
 
     Examples
     --------

@@ -39,52 +39,34 @@ _OF_TREES = {"limit", "capacities", "shed_group", "shed_child", "shed_table"}
 
 @dataclass(frozen=True)
 class Published:
-    """A published number, its independent check, and notes.
+    """A published number, its independent check, and notes."""
 
-    Attributes
-    ----------
-    paper : float or None
-        The published value.
-    check : str or None
-        The range of values in ten seeds of an independent simulation with perfect routing tables.
-    note : str or None
-        What the paper says about the number in words.
-    fitted : bool
-        True if parameters of the network were fitted to this number, so that agreement confirms
-        nothing.
-    """
-
+    #: The published value.
     paper: float | None = None
+    #: The range of values in ten seeds of an independent simulation with perfect routing tables.
     check: str | None = None
+    #: What the paper says about the number in words.
     note: str | None = None
+    #: True if parameters of the network were fitted to this number, so that agreement confirms
+    #: nothing.
     fitted: bool = False
 
 
 @dataclass(frozen=True)
 class _Section:
-    """The numbers of one section of the paper.
+    """The numbers of one section of the paper."""
 
-    Attributes
-    ----------
-    section : str
-        The number of the section.
-    configs : list of str
-        The experiments (`config.EXPERIMENTS`) to which the numbers apply.
-    values : mapping
-        The name of a metric -> the published number.
-    trees : bool
-        True if the numbers depend on the limit of children and on the rules for dropping children.
-    figures : mapping of str to str
-        A figure of the main experiment -> the figure with the same measure in this section.
-    figures_where : list of str
-        The fields that must agree with the experiment for a run to have its figures.
-    """
-
+    #: The number of the section.
     section: str
+    #: The experiments (`config.EXPERIMENTS`) to which the numbers apply.
     configs: list[str]
+    #: The name of a metric -> the published number.
     values: Mapping[str, Published]
+    #: True if the numbers depend on the limit of children and on the rules for dropping children.
     trees: bool = False
+    #: A figure of the main experiment -> the figure with the same measure in this section.
     figures: Mapping[str, str] = field(default_factory=dict)
+    #: The fields that must agree with the experiment for a run to have its figures.
     figures_where: list[str] = field(default_factory=list)
 
 
@@ -107,10 +89,7 @@ def _sections() -> tuple[_Section, ...]:
 def published(config: RunConfig) -> dict[str, Published]:
     """Return the paper's numbers for a run; empty unless the run is an experiment of the paper.
 
-    Returns
-    -------
-    dict of str to Published
-        Published numbers by metric; they may include systems that the run does not have.
+    Some numbers may be of systems that the run does not have.
     """
     found: dict[str, Published] = {}
     for section in _sections():
@@ -140,13 +119,7 @@ def replaced_figures(config: RunConfig) -> Mapping[str, str]:
 
 
 def main_figures() -> Mapping[str, str]:
-    """Return the figures that show a main figure's measure in another experiment.
-
-    Returns
-    -------
-    mapping of str to str
-        The number of the figure -> the number of the main experiment's figure.
-    """
+    """Return figures of other experiments -> the main experiment's figure of the same measure."""
     return {other: main for section in _sections() for main, other in section.figures.items()}
 
 

@@ -39,18 +39,7 @@ _POINT = ["experiment", "hosts", "bits", "children", "assignment"]
 
 
 def reference_tree_metrics(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return all numbers as rows of `metrics.json`.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        `schemas.REFERENCE_TREE`.
-
-    Returns
-    -------
-    list of dict
-        ``name, value, unit, paper, figure``, and ``check`` and ``note`` if available.
-    """
+    """Return all numbers of `schemas.REFERENCE_TREE` as rows of `metrics.json`."""
     found: list[dict[str, Any]] = []
     for key, point in rows.groupby(_POINT, sort=False):
         experiment, hosts, bits, children, assignment = key

@@ -17,14 +17,9 @@ PUBLICATION = "publication"
 
 @dataclass(frozen=True)
 class ScheduledMessages:
-    """Publications by their numbers.
+    """Publications by their numbers."""
 
-    Attributes
-    ----------
-    group, size : ndarray of int64
-        The group of each publication, and its size in bytes.
-    """
-
+    #: int64: the group of each publication, and its size in bytes.
     group: np.ndarray
     size: np.ndarray
 

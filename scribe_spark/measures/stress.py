@@ -55,16 +55,8 @@ def count_stress(
 ) -> DataFrame:
     """Count the load of nodes and links: `ROWS` for :func:`node_stress`, :func:`link_stress`; lazy.
 
-    Parameters
-    ----------
-    copies : DataFrame or Batches
-        :data:`EDGE_COLUMNS`, and optionally ``packets``.
-    buckets : int
-        The number of buckets; use as many as tasks run at once.
-    nodes : DataFrame or Batches, optional
-        ``node``: the nodes whose loads are counted, zeros included.
-    systems : iterable of str
-        The systems for which loads of nodes are counted.
+    `copies` has :data:`EDGE_COLUMNS`, and optionally ``packets``.  The loads of `nodes` are counted
+    for `systems`, zeros included.
     """
     kernel, bounds = underlay.kernel, np.arange(buckets + 1)
     counted = Batches.of(copies, EDGE_COLUMNS).then(_from_edges(kernel, bounds), ROWS)
@@ -80,11 +72,6 @@ def node_stress(counted: DataFrame) -> Batches:
     ``children_tables`` is the number of groups for which the node has a nonempty children table,
     ``children_entries`` the number of entries in all of them.  Both are 0 where routers duplicate
     packets.
-
-    Parameters
-    ----------
-    counted : DataFrame
-        The result of :func:`count_stress` with nodes and systems.
     """
 
     def rows(system: str, table: Columns) -> dict[str, Any]:
@@ -99,13 +86,7 @@ def node_stress(counted: DataFrame) -> Batches:
 
 
 def link_stress(counted: DataFrame) -> Batches:
-    """Return the packets of every directed link that has packets: `schemas.LINK_STRESS`.
-
-    Parameters
-    ----------
-    counted : DataFrame
-        The result of :func:`count_stress`.
-    """
+    """Return the packets of every directed link that has packets: `schemas.LINK_STRESS`."""
 
     def links(kind: str, src: str, dst: str) -> Callable[[str, Columns], dict[str, Any]]:
         def rows(system: str, table: Columns) -> dict[str, Any]:
@@ -133,13 +114,7 @@ def _repeated(text: str, n: int) -> pa.Array:
 
 
 def link_bytes(counted: DataFrame) -> Batches:
-    """Return the bytes of every directed link that carries any: `schemas.LINK_BYTES`.
-
-    Parameters
-    ----------
-    counted : DataFrame
-        The result of :func:`count_stress` for copies whose ``packets`` are bytes.
-    """
+    """Return `schemas.LINK_BYTES`, from counts of copies whose ``packets`` are bytes."""
 
     def rows(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -237,22 +212,13 @@ def _counted(
 
 @dataclass(frozen=True)
 class _CountStress:
-    """Sum the packets of each link, and count the children tables of each node.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    bounds : ndarray of int64, shape (B + 1,)
-    systems : tuple of str
-        The systems whose loads of nodes are counted.
-    """
+    """Sum the packets of each link, and count the children tables of each node."""
 
     kernel: Kernel
     bounds: np.ndarray
     systems: tuple[str, ...]
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         packets = PacketsOnLinks(self.kernel, self.bounds)
         for kind, system, links in packets.receive(inbox):
             if kind == CORE:

@@ -16,17 +16,8 @@ from scribe_spark.core.arrays import NONE, distinct
 def depths(parent: np.ndarray, here: np.ndarray) -> np.ndarray:
     """Return the number of links from each host up to the root of its tree.
 
-    Parameters
-    ----------
-    parent : ndarray of int64, shape (hosts,)
-        The parent of each host, `NONE` at a root.
-    here : ndarray of bool, shape (hosts,)
-        Whether each host is present.
-
-    Returns
-    -------
-    ndarray of int64, shape (hosts,)
-        -1 for a host whose ancestors do not lead to a root, and for an absent host.
+    The result is -1 for an absent host (not `here`), and for a host whose ancestors do not lead to
+    a root; `parent` is `NONE` at a root.
     """
     # an absent host is its own parent: a circle, therefore depth -1
     return arrays.depths(np.where(here, parent, np.arange(len(parent))), circles=True)
@@ -35,10 +26,7 @@ def depths(parent: np.ndarray, here: np.ndarray) -> np.ndarray:
 def links_changed(before: np.ndarray, after: np.ndarray) -> np.ndarray:
     """Return the links that exist in only one of two trees, as pairs of hosts: int64, shape (k, 2).
 
-    Parameters
-    ----------
-    before, after : ndarray of int64, shape (hosts,)
-        The parent of each host in the two trees; `NONE` for a root and for an absent host.
+    A tree is the parent of each host; `NONE` for a root and for an absent host.
     """
     child, hosts = np.flatnonzero(before != after), len(before)
     codes = []
@@ -55,22 +43,8 @@ def areas(
 ) -> np.ndarray:
     """Return on each ring the number of hosts in the smallest subtree that joins given hosts.
 
-    In the tree 1-2, 1-3, 3-4 the hosts 2 and 4 are joined by the subtree of the hosts 1 to 4.
-
-    Parameters
-    ----------
-    parent, depth : ndarray of int64, shape (hosts,)
-        The parent and the depth of each host.
-    ends : ndarray of int64
-        The hosts to join; a host may be listed several times.
-    ring_of : ndarray of int64, shape (hosts,)
-        The ring of each host.
-    rings : int
-        The number of rings.
-
-    Returns
-    -------
-    ndarray of int64, shape (rings,)
+    In the tree 1-2, 1-3, 3-4 the hosts 2 and 4 are joined by the subtree of the hosts 1 to 4.  A
+    host may occur several times in `ends`.
     """
     ends = distinct(ends)
     total = np.bincount(ring_of[ends], minlength=rings)

@@ -55,14 +55,8 @@ class CutRing(Protocol):
 def first_answers(hosts: HashTable, rings: Rings, own: np.ndarray, named: bool) -> Iterator[Found]:
     """Yield the places of a bucket's hosts, and messages with searches that continue elsewhere.
 
-    Parameters
-    ----------
-    rings : Rings
-        The keysets of the hosts that own keys of the bucket.
-    own : ndarray of int64
-        The positions of the bucket's hosts on the ring.
-    named : bool
-        Whether to yield the look-ups, too.
+    `own` has the hosts' positions; `rings` has all hosts that own keys of the bucket.  If `named`,
+    look-ups are among the results.
     """
     for rows in in_pieces(rings.rows_of(own)):
         yield from _places(hosts, rings, rows, named)

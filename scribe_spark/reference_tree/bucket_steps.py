@@ -35,21 +35,13 @@ _KEYSETS = "keysets"  # the name of a bucket's table
 
 @dataclass(frozen=True)
 class Search:
-    """A program: all hosts search for their parents and children.
-
-    Attributes
-    ----------
-    hosts : HashTable
-    name_lookups : bool
-        Whether the results have a row for each look-up.
-    """
+    """A program: all hosts search for their parents and children."""
 
     hosts: HashTable
     name_lookups: bool = False
 
     @property
     def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
         return self.hosts.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -83,10 +75,7 @@ class Searched:
     _supersteps: int
 
     def rows(self, schema: StructType, *names: str) -> DataFrame:
-        """Return the rows of result tables, by the names in `bucket_searches`.
-
-        Columns that a table does not have are NULL.
-        """
+        """Return the rows of result tables by name; columns that a table does not have are NULL."""
 
         def with_all_columns(columns: Columns) -> dict[str, Any]:
             return {**dict.fromkeys(schema.names, pa.nulls(len(columns["node"]))), **columns}
@@ -113,13 +102,6 @@ def search(
     """Play the searches of all hosts.
 
     The number of supersteps is the largest number of buckets that a search visits.
-
-    Parameters
-    ----------
-    nodes, tree, assignment, buckets
-        See :func:`.hash_table.table_of_hosts`.
-    name_lookups : bool
-        See :class:`Search`.
     """
     spark = nodes.sparkSession
     with describe_jobs(spark, "reference tree: hosts"):

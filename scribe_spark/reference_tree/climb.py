@@ -16,13 +16,7 @@ from scribe_spark.reference_tree.tree import ReferenceTree
 
 
 def climbs_from(rings: Rings, rows: np.ndarray, asker: np.ndarray) -> Climbs:
-    """Return is_new searches for the parents of the hosts in given rows of `rings`.
-
-    Parameters
-    ----------
-    asker : ndarray of int64
-        The number that identifies the host of each search.
-    """
+    """Return new searches for the parents of the hosts in given rows of `rings`."""
     return Climbs.of(asker, rings.ring_of(rows), rings.topmost[rows], rings.depth[rows])
 
 
@@ -31,17 +25,8 @@ def climb(
 ) -> tuple[Parents, Climbs]:
     """Look up the owners of ancestors, until a key is the topmost key of its owner.
 
-    Parameters
-    ----------
-    asked : list of Asked, optional
-        A list to which the look-ups are appended.
-
-    Returns
-    -------
-    Parents
-        The results of the searches that have ended.
-    Climbs
-        The searches whose next key has no known owner in `rings`.
+    The result is the parents of searches that have ended, and the searches whose next key has no
+    known owner in `rings`.  Look-ups are appended to `asked`.
     """
     n = len(searches)
     paths, _ = tree.paths(searches.topmost)

@@ -24,32 +24,20 @@ from scribe_spark.reference_tree.tree import ReferenceTree
 
 @dataclass(frozen=True)
 class Found:
-    """The children that searches have found, and the look-ups that they needed.
+    """The children that searches have found, and the look-ups that they needed."""
 
-    Attributes
-    ----------
-    asker, ring, child : ndarray of int64, shape (k,)
-        The host that searched, its ring, and the child that it found.
-    lookups : ndarray of int64, shape (n,)
-        The host that asked, one row for each look-up.
-    """
-
+    #: int64, shape (k,): the host that searched, its ring, and the child that it found.
     asker: np.ndarray
     ring: np.ndarray
     child: np.ndarray
+    #: int64, shape (n,): the host that asked, one row for each look-up.
     lookups: np.ndarray
 
 
 def branches_from(
     tree: ReferenceTree, rings: Rings, rows: np.ndarray, asker: np.ndarray
 ) -> Branches:
-    """Return new searches for the children of the hosts in given rows of `rings`.
-
-    Parameters
-    ----------
-    asker : ndarray of int64
-        The number that identifies the host of each search.
-    """
+    """Return new searches for the children of the hosts in given rows of `rings`."""
     first, last = rings.first[rows], rings.last[rows]
     subtree = topmost_keys(tree, first, last).subtree
     return Branches.of(asker, rings.ring_of(rows), first, last, subtree)
@@ -60,16 +48,8 @@ def explore(
 ) -> tuple[Found, Branches]:
     """Visit subtrees level by level, and look up the keys of their nodes.
 
-    Parameters
-    ----------
-    lookups : list of Asked, optional
-        A list to which the look-ups are appended.
-
-    Returns
-    -------
-    Found
-    Branches
-        The searches at a key that has no known owner in `rings`.
+    The second result is the searches at a key that has no known owner in `rings`.  Look-ups are
+    appended to `lookups`.
     """
     children: list[tuple] = []
     counts: list[tuple] = []
@@ -153,10 +133,7 @@ def _parts(
     unknown: tuple[Numbers, Numbers],
     below: bool,
 ) -> Branches:
-    """Return the searches of the subtrees on one side of each node.
-
-    Subtrees without keys of unknown owners are left out.
-    """
+    """Return the searches of the subtrees with unknown owners on one side of each node."""
     part = tree.part(branches.subtree, node, np.full(len(branches), below))
     rows = np.flatnonzero((part.last >= unknown[0]) & (part.first <= unknown[1]))
     branches, part = branches.take(rows), part[rows]

@@ -35,21 +35,9 @@ _SAMPLE, _PLACED = 4, 400_000
 def costs_of_reconfiguring(
     nodes: DataFrame, children: int, assignment: str, seed: int
 ) -> DataFrame:
-    """Measure how much it costs when a host of the tree over all nodes fails, by depth.
+    """Measure the costs of the failure of one host, by its depth in the tree over all nodes.
 
-    Parameters
-    ----------
-    nodes : DataFrame
-        ``id_hi, id_lo``.
-    children, assignment
-        See `reference_tree.places`.
-    seed : int
-        The seed of the run.
-
-    Returns
-    -------
-    DataFrame
-        `multicast.FAILURES`.
+    `nodes` has ``id_hi, id_lo``; the result is `multicast.FAILURES`.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -72,21 +60,10 @@ def failures_by_depth(
 ) -> np.ndarray:
     """Let single hosts of every depth fail, and count the actions of the other hosts.
 
-    Parameters
-    ----------
-    ids : Numbers, shape (n,)
-        The hosts' ids, ascending.
-    sample : int
-        The number of hosts of each depth that fail, drawn at random; fewer if the depth has fewer.
-    seed : int
-        The seed of the run.
-
-    Returns
-    -------
-    ndarray of int64, shape (k, 4)
-        A row for each failure: the depth of the failed host, the number of links removed or
-        created, the number of hosts that compute their neighbours anew, and the number of messages
-        (look-ups and notices).
+    For each failure, the result has the depth of the failed host, the number of links removed or
+    created, the number of hosts that compute their neighbours anew, and the number of messages
+    (look-ups and notices).  `ids` are ascending; of each depth, `sample` hosts fail, drawn at
+    random.
     """
     n = len(ids)
     every_host, ring_of = np.arange(n), np.zeros(n, dtype=np.int64)

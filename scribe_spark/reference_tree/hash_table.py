@@ -34,18 +34,7 @@ _HOSTS = 2**15
 
 @dataclass(frozen=True)
 class HashTable:
-    """The keysets of hosts, which are identified by their positions on the ring.
-
-    Attributes
-    ----------
-    facts : KnowsRing
-        All hosts, sorted by id.
-    bounds : ndarray of int64, shape (B + 1,)
-        See `engine.Program`.
-    tree : ReferenceTree
-    assignment : str
-        ``chord`` or ``pastry``.
-    """
+    """The keysets of hosts, which are identified by their positions on the ring."""
 
     facts: KnowsRing
     bounds: np.ndarray
@@ -73,10 +62,7 @@ class HashTable:
     def rings(self, bucket: int, live: np.ndarray | None = None) -> Rings:
         """Return the keysets of the hosts that own keys of a bucket, which must have hosts.
 
-        Parameters
-        ----------
-        live : ndarray of int64, optional
-            The positions of the hosts that are present, ascending; by default all hosts.
+        `live` has the ascending positions of the hosts that are present; by default all are.
         """
         known, count = self.facts.ring, int(self.bounds[-1])
         first, last = self.bounds[bucket : bucket + 2]
@@ -95,18 +81,7 @@ def table_of_hosts(
 ) -> tuple[Facts, HashTable]:
     """Return the distributed facts of hosts, and their hash table.  The caller releases the facts.
 
-    Parameters
-    ----------
-    nodes : DataFrame
-        ``node, id_hi, id_lo``.
-    buckets : int, optional
-        The number of buckets.
-
-    Raises
-    ------
-    InputError
-        The assignment is unknown, there are no hosts or more hosts than keys, or ids are equal or
-        too large.
+    `nodes` has ``node, id_hi, id_lo``.
     """
     check_assignment(assignment)
     router = F.lit(0).cast("bigint").alias("router")

@@ -50,16 +50,8 @@ def reconfigure(
 ) -> Reconfigured:
     """Play the rounds of a reconfiguration, until a round sends no notice.
 
-    Parameters
-    ----------
-    rings : Rings
-        The keysets after the event.
-    links : Links
-        The links before the event.
-    first : ndarray of int64
-        The hosts that compute their neighbours anew in round 0: see `first_to_compute`.
-    here : ndarray of bool, shape (hosts,)
-        Whether each host number is present after the event.
+    `rings` are the keysets after the event, `links` the links before it.  The hosts `first` compute
+    in round 0; `here` is true for hosts that are present after the event.
     """
     dht, tables = _OneBucket(tree, rings, here), Tables.of({LINKS: {"pair": links.pairs}})
     play(Reconfigure(dht, 0), [tables], {NOTICE: {AT: first}})
@@ -71,34 +63,20 @@ def reconfigure(
 
 @dataclass(frozen=True)
 class RingCosts:
-    """The costs of a reconfiguration on each ring.
+    """The costs of a reconfiguration on each ring."""
 
-    Attributes
-    ----------
-    rounds, hosts, computations, notices : ndarray of int64, shape (R,)
-        The number of rounds in which a host computed anew; of hosts that did; of such computations
-        (a host may compute in several rounds); of notices.
-    lookups : ndarray of int64, shape (R, 2)
-        The number of look-ups for parents, and for children.
-    """
-
+    #: int64, shape (R,): the number of rounds in which a host computed anew; of hosts that did; of
+    #: such computations (a host may compute in several rounds); of notices.
     rounds: np.ndarray
     hosts: np.ndarray
     computations: np.ndarray
     notices: np.ndarray
+    #: int64, shape (R, 2): the number of look-ups for parents, and for children.
     lookups: np.ndarray
 
 
 def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> RingCosts:
-    """Return the costs of reconfigurations on each ring.
-
-    Parameters
-    ----------
-    ring_of : ndarray of int64, shape (hosts,)
-        The ring of each host number.
-    rings : int
-        R, the number of rings.
-    """
+    """Return the costs of reconfigurations on each ring; `ring_of` has the ring of each host."""
     host, asker = done.computed["host"], done.lookups["host"]
     ring, number = ring_of[host], done.computed["round"]
 

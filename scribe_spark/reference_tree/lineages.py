@@ -26,22 +26,10 @@ _BATCH = 2**16
 
 
 def lineages(places: DataFrame, nodes: DataFrame) -> DataFrame:
-    """Return the ancestors of every host, from its parent to the root.
+    """Return the ancestors of every host and their routers: ``node, ancestors, routers``.
 
-    One task follows the parents of all hosts. (One superstep per level of the tree would be about
-    twenty jobs for 100,000 hosts.)
-
-    Parameters
-    ----------
-    places : DataFrame
-        ``node, parent``: each host and its parent, NULL for the root.  Other columns are ignored.
-    nodes : DataFrame
-        ``node, router``; other columns are ignored.
-
-    Returns
-    -------
-    DataFrame
-        ``node, ancestors, routers``: `routers` are the routers of the ancestors.
+    The ancestors begin with the parent and end with the root.  One task follows the parents of all
+    hosts.  (One superstep per level of the tree would be about twenty jobs for 100,000 hosts.)
     """
     routers = nodes.select("node", "router")
     placed = places.select("node", "parent").join(routers.hint("shuffle_hash"), "node", "inner")
@@ -70,21 +58,9 @@ def _follow(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def ways_up(above: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the ancestors of given nodes of a forest, each from its parent to the root.
 
-    With ``above = [-1, 0, 1]`` and ``some = [2, 1]``: offsets 0, 2, 3 and ancestors 1, 0, 0.
-
-    Parameters
-    ----------
-    above : ndarray of int64, shape (K,)
-        The index of each node's parent; negative for a root.
-    some : ndarray of int64, shape (M,)
-        Indices of the nodes.
-
-    Returns
-    -------
-    ndarray of int64, shape (M + 1,)
-        Offsets: the ancestors of node i are at ``offsets[i]`` to ``offsets[i + 1] - 1``.
-    ndarray of int64
-        The indices of the ancestors.
+    With ``above = [-1, 0, 1]`` and ``some = [2, 1]``, the result is offsets 0, 2, 3 and ancestors
+    1, 0, 0: those of node i are at ``offsets[i]`` to ``offsets[i + 1] - 1``.  A root has a negative
+    index in `above`.
     """
     steps: list[tuple[np.ndarray, np.ndarray]] = []
     row, at = np.arange(len(some)), above[some]
@@ -102,13 +78,7 @@ def ways_up(above: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def host_depths(places: DataFrame) -> DataFrame:
-    """Return ``node, depth``: each host's depth, which is the number of its ancestors.
-
-    Parameters
-    ----------
-    places : DataFrame
-        ``node, parent``.
-    """
+    """Return ``node, depth``: each host's depth, which is the number of its ancestors."""
     rows = places.select("node", "parent").repartition(1)
     return rows.mapInArrow(_count_ancestors, "node bigint, depth bigint")
 

@@ -11,17 +11,11 @@ from scribe_spark.core.arrays import NONE, expand
 
 @dataclass(frozen=True)
 class Links:
-    """Pairs of a host and one of its neighbours.
+    """Pairs of a host and one of its neighbours."""
 
-    Attributes
-    ----------
-    pairs : ndarray of int64, shape (n,), ascending
-        ``host * hosts + neighbour``.
-    hosts : int
-        The number of hosts on all rings; host numbers are less than this.
-    """
-
+    #: int64, shape (n,), ascending: ``host * hosts + neighbour``.
     pairs: np.ndarray
+    #: The number of hosts on all rings; host numbers are less than this.
     hosts: int
 
     @classmethod
@@ -47,14 +41,7 @@ class Links:
         return self.pairs % self.hosts
 
     def around(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the neighbours of given hosts.
-
-        Returns
-        -------
-        which : ndarray of int64
-            The index in `some` of the host of each neighbour.
-        neighbour : ndarray of int64
-        """
+        """Return the neighbours of given hosts: each one's index in `some`, and the neighbour."""
         which, row = expand(*self._rows(some))
         return which, self.pairs[row] % self.hosts
 

@@ -57,13 +57,7 @@ _LINK = "link"
 
 @dataclass(frozen=True)
 class LiveHosts(HashTable):
-    """The live nodes of a world as hosts of a hash table; implements `reconfiguration.Dht`.
-
-    Attributes
-    ----------
-    given : Environment
-        The facts of the round.
-    """
+    """The live nodes of a world as hosts of a hash table; implements `reconfiguration.Dht`."""
 
     given: Environment
 
@@ -73,7 +67,6 @@ class LiveHosts(HashTable):
         return cls(given.facts, given.bounds, tree, assignment, given)
 
     def is_here(self, host: np.ndarray) -> np.ndarray:
-        """See `Dht`."""
         return self.given.in_round.alive[host]
 
     def live(self, bucket: int) -> np.ndarray:
@@ -86,7 +79,6 @@ class LiveHosts(HashTable):
         return self.rings(bucket, self.given.in_round.live())
 
     def keysets(self, bucket: int, tables: Tables) -> Rings:
-        """See `Dht`."""
         return keysets_of_columns(tables[KEYSETS], self.range(bucket), self.tree.bits)
 
 
@@ -98,7 +90,6 @@ class _OfHosts:
 
     @property
     def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
         return self.hosts.bounds
 
     def is_empty(self, bucket: int) -> bool:
@@ -114,7 +105,6 @@ class AssignKeys(_OfHosts):
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if not superstep:
             if self.is_empty(bucket):
                 return {}
@@ -137,7 +127,6 @@ class FindParents(_OfHosts):
     """A program: all live hosts look up their parents, as if no tree existed."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if self.is_empty(bucket):
             return {}
         rings, no_host = self.hosts.keysets(bucket, tables), np.zeros(0, dtype=np.int64)
@@ -186,7 +175,6 @@ class KeepLinks(_OfHosts):
     """A program: store the links of the tree computed from nothing as the links that hosts know."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if not self.is_empty(bucket):
             host, neighbour, _ = _from_nothing(tables)
             links = Links.of(host, neighbour, int(self.bounds[-1]))
@@ -213,7 +201,6 @@ class MeasureTree(_OfHosts):
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if self.is_empty(bucket):
             return {}
         # 1. the links that hosts know, and the links of the tree computed from nothing
@@ -267,11 +254,8 @@ class MeasureTree(_OfHosts):
 def depths_of_fragments(fragments: Columns, crossings: Columns) -> tuple[int, int, int]:
     """Combine the fragments of all buckets (see `MeasureTree`) into the depths of the tree.
 
-    Returns
-    -------
-    tuple of int
-        The number of hosts that are a root or below one, the sum of their depths, and the largest
-        depth.
+    The result is the number of hosts that are a root or below one, the sum of their depths, and the
+    largest depth.
     """
     below: dict[int, list[tuple[int, int]]] = {}
     for top, other, depth in _rows(crossings, "top", "below", "depth"):

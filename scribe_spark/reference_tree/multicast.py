@@ -37,22 +37,7 @@ def copies(
     assignment: str = "pastry",
     progress: Progress | None = None,
 ) -> DataFrame:
-    """Return every copy of every group's message, sent over the one tree of all nodes.
-
-    Parameters
-    ----------
-    nodes : DataFrame
-        `schemas.NODES`.
-    groups, members, underlay
-        See :func:`copies_over`.
-    children, assignment, progress
-        See `reference_tree.places`.
-
-    Returns
-    -------
-    DataFrame
-        The columns of :func:`copies_over`, materialised.
-    """
+    """Return every copy of every group's message over the tree of all nodes, materialised."""
     ids = nodes.select("node", "id_hi", "id_lo")
     placed = places(ids, children=children, assignment=assignment, progress=progress)
     try:
@@ -69,25 +54,11 @@ def copies_over(
 
     The message travels from the group's source to the members, along the edges of the tree, up and
     down.  It takes no other edges: each host knows from the subscriptions which of its subtrees
-    have members.
+    have members.  `places` has ``node, parent`` of every host.
 
-    Parameters
-    ----------
-    places : DataFrame
-        ``node, parent`` of every host (`reference_tree.places`).
-    nodes : DataFrame
-        ``node, router``.
-    groups : DataFrame
-        ``group, source, source_router``.
-    members : DataFrame
-        ``group, node, router``.
-
-    Returns
-    -------
-    DataFrame
-        ``group, parent, child, parent_router, child_router, delay_us``: a copy, and the delay D
-        between its ends; ``hops`` and ``arrival_us``: the path from the source to the child;
-        ``is_member``: whether the child is a member.  The rows are not partitioned by any column.
+    The columns are ``group, parent, child, parent_router, child_router, delay_us``: a copy, and the
+    delay D between its ends; ``hops`` and ``arrival_us``: the path from the source to the child;
+    ``is_member``: whether the child is a member.
     """
     sources = groups.select(
         "group",

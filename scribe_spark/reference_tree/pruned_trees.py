@@ -22,26 +22,19 @@ from scribe_spark.core.arrays import numbered
 
 @dataclass(frozen=True)
 class Subscribers:
-    """Members and sources, each with its path up the tree.
+    """Members and sources, each with its path up the tree."""
 
-    Attributes
-    ----------
-    group, node, router : ndarray of int64, shape (M,)
-        The group, the host and its router.  A host has at most one row as a member and one as the
-        source of a group.
-    is_source : ndarray of bool, shape (M,)
-        True for the source of the group, False for a member.
-    offsets : ndarray of int64, shape (M + 1,)
-        The ancestors of row i are at ``offsets[i]`` to ``offsets[i + 1] - 1``.
-    ancestors, routers : ndarray of int64
-        The ancestors of all rows, each from its parent to the root, and their routers.
-    """
-
+    #: int64, shape (M,): the group, the host and its router.  A host has at most one row as a
+    #: member and one as the source of a group.
     group: np.ndarray
     node: np.ndarray
     router: np.ndarray
+    #: bool, shape (M,): true for the source of the group, false for a member.
     is_source: np.ndarray
+    #: int64, shape (M + 1,): the ancestors of row i are from ``offsets[i]`` up to
+    #: ``offsets[i + 1] - 1``.
     offsets: np.ndarray
+    #: int64: the ancestors of all rows, each from its parent to the root, and their routers.
     ancestors: np.ndarray
     routers: np.ndarray
 
@@ -65,19 +58,6 @@ class PrunedTrees:
     """The tree of each group: the hosts on the paths between its source and its members.
 
     Each pair (group, host) has an index.
-
-    Attributes
-    ----------
-    group, node, router : ndarray of int64, shape (K,)
-        The group, the host and its router; the deepest levels come first.
-    above : ndarray of int64, shape (K,)
-        The index of the parent in the same group. -1 at the top of the group's tree, which is the
-        lowest host that has the source and all members in its subtree.
-    is_member : ndarray of bool, shape (K,)
-    to_source : ndarray of bool, shape (K,)
-        Whether the source is in the host's subtree (or is the host).
-    levels : ndarray of int64, shape (L + 1,)
-        Level i from the bottom has the indices ``levels[i]`` to ``levels[i + 1] - 1``.
     """
 
     group: np.ndarray
@@ -135,11 +115,8 @@ class PrunedTrees:
     def from_source(self, leg: np.ndarray) -> np.ndarray:
         """Return for each host the sum over the path from the group's source to it.
 
-        Parameters
-        ----------
-        leg : ndarray of int64, shape (K,)
-            The summand of the edge between each host and its parent; ignored for hosts without a
-            parent.
+        `leg` has the summand of the edge between each host and its parent; it is ignored for hosts
+        without a parent.
         """
         total = np.zeros(len(self.node), dtype=np.int64)
         spans = [np.arange(*ends) for ends in zip(self.levels[:-1], self.levels[1:], strict=True)]

@@ -72,12 +72,6 @@ class Reconfigure:
     """A program for one round: send the notices of the round before, then compute.
 
     In round 0 the caller sends notices to the hosts that compute first.
-
-    Attributes
-    ----------
-    dht : Dht
-    number : int
-        The number of the round, from 0.
     """
 
     dht: Dht
@@ -85,11 +79,9 @@ class Reconfigure:
 
     @property
     def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
         return self.dht.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if self.number and not superstep:
             return self._compare(tables)
         if _NEIGHBOUR in inbox:
@@ -176,15 +168,7 @@ def first_to_compute(
     """Return the hosts that compute anew in round 0: int64, ascending.
 
     These are hosts that joined, neighbours of hosts that left, and hosts with a new topmost key.
-
-    Parameters
-    ----------
-    before, after : Rings
-        The keysets before and after the events, at least of all hosts that have links here.
-    links : Links
-        The links before the events.
-    is_here : callable
-        Returns whether hosts are present after the events.
+    `before` and `after` have at least the hosts with links here.
     """
     host = after.node
     there = before.have(host)
@@ -196,25 +180,17 @@ def first_to_compute(
 
 @dataclass(frozen=True)
 class Reconfigured:
-    """The results of a reconfiguration in a bucket.
+    """The results of a reconfiguration in a bucket."""
 
-    Attributes
-    ----------
-    before, new : Links
-        The links of the bucket's hosts before, and the links after of the hosts that have computed.
-    changing : ndarray of int64, ascending
-        The hosts that have computed, and the hosts that have left.
-    computed : Columns
-        ``host, round, notices``: a row for each computation.
-    lookups : Columns
-        ``host, up, down``: the number of look-ups of a host for its parent and for its children, in
-        searches that ended in this bucket.
-    """
-
+    #: The links of the bucket's hosts before, and the links after of the hosts that have computed.
     before: Links
     new: Links
+    #: int64, ascending: the hosts that have computed, and the hosts that have left.
     changing: np.ndarray
+    #: ``host, round, notices``: a row for each computation.
     computed: Columns
+    #: ``host, up, down``: the number of look-ups of a host for its parent and for its children, in
+    #: searches that ended in this bucket.
     lookups: Columns
 
     @classmethod

@@ -41,24 +41,11 @@ def repeat_events(
 ) -> Histograms:
     """Play connections, each followed by a disconnection, on rings of `hosts` hosts.
 
-    Parameters
-    ----------
-    hosts : int
-        The number of hosts on a ring before each connection.
-    pairs : int
-        The number of connections on each ring; there are as many disconnections.
-    rings : ndarray of int64, shape (R,)
-        The numbers of the repetitions.
-    seed : int
-
-    Returns
-    -------
-    Counter
-        Histograms of each kind of event.  After each event, for all hosts: ``degree`` and ``depth``
-        in the tree of hosts.  For each event: ``area`` and ``area_without`` (with and without the
-        host that joined or left), ``links`` (removed or created), ``hosts`` (that computed anew),
-        ``computations``, ``notices``, ``rounds``, ``parent_lookups``, ``child_lookups``, and
-        ``faults``: 1 if the links are no tree, or another tree than the one computed from nothing.
+    The result has histograms for each kind of event.  After each event, for all hosts: ``degree``
+    and ``depth`` in the tree of hosts.  For each event: ``area`` and ``area_without`` (with and
+    without the host that joined or left), ``links`` (removed or created), ``hosts`` (that computed
+    anew), ``computations``, ``notices``, ``rounds``, ``parent_lookups``, ``child_lookups``, and
+    ``faults``: 1 if the links are no tree, or another tree than the one computed from nothing.
     """
     world = _World.of(tree, assignment, hosts, pairs, rings, seed)
     found: Histograms = Counter()
@@ -70,32 +57,22 @@ def repeat_events(
 
 @dataclass
 class _World:
-    """The rings between two events.
-
-    Attributes
-    ----------
-    ids : Numbers, shape (R * slots,)
-        The id of the host in each slot; a ring has one slot more than hosts.
-    here : ndarray of bool, shape (R * slots,)
-        Whether the slot has a host.
-    rings : Rings
-        The hash table.
-    links : Links
-        The links that hosts know.
-    parent : ndarray of int64, shape (R * slots,)
-        The parent of the host in each slot.
-    raw : ndarray of uint64, shape (R, pairs, 4)
-        The random bits of each ring's events.
-    """
+    """The rings between two events."""
 
     tree: ReferenceTree
     assignment: str
     slots: int
+    #: shape (R * slots,): the id of the host in each slot; a ring has one slot more than hosts.
     ids: Numbers
+    #: bool, shape (R * slots,): whether the slot has a host.
     here: np.ndarray
+    #: The hash table.
     rings: Rings
+    #: The links that hosts know.
     links: Links
+    #: int64, shape (R * slots,): the parent of the host in each slot.
     parent: np.ndarray
+    #: uint64, shape (R, pairs, 4): the random bits of each ring's events.
     raw: np.ndarray
 
     @classmethod

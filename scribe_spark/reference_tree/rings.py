@@ -27,26 +27,15 @@ ASSIGNMENTS = CHORD, PASTRY = ("chord", "pastry")
 
 
 def check_assignment(assignment: str) -> None:
-    """Raise InputError for an unknown assignment of keys.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise InputError for an unknown assignment of keys."""
     if assignment not in ASSIGNMENTS:
         raise InputError("assignment", assignment, f"is unknown; give one of {listed(ASSIGNMENTS)}")
 
 
 def last_keys(tree: ReferenceTree, assignment: str, own: Numbers, following: Numbers) -> Numbers:
-    """Return the last key of each host.
+    """Return the last key of each host, from its id and the id of the next host clockwise.
 
-    Parameters
-    ----------
-    tree : ReferenceTree
-    assignment : str
-        One of :data:`ASSIGNMENTS`.
-    own, following : Numbers, shape (n,)
-        The ids of the hosts, and of the next hosts clockwise; both are equal for a single host.
+    Both ids are equal for a single host.
     """
     if assignment == CHORD:
         return own
@@ -69,31 +58,21 @@ def contains(first: Numbers, last: Numbers, key: Numbers) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Rings:
-    """The keysets of hosts, sorted by ring and last key.
+    """The keysets of hosts, sorted by ring and last key."""
 
-    Attributes
-    ----------
-    starts : ndarray of int64, shape (R + 1,)
-        The hosts of ring i have the rows ``starts[i]`` to ``starts[i + 1] - 1``.
-    beyond : ndarray of int64, shape (R,)
-        The row of the host that owns the keys after the last row's last key.
-    first, last, topmost : Numbers, shape (n,)
-        The first and the last key of each keyset, and its topmost key.
-    depth : ndarray of int64, shape (n,)
-        The depth of the topmost key.
-    node : ndarray of int64, shape (n,)
-        The numbers of the hosts.
-    answers : tuple of Numbers, optional
-        The first and the last key of the interval in which all owners are known; None for all keys.
-    """
-
+    #: int64, shape (R + 1,): the rows of ring i are from ``starts[i]`` up to ``starts[i + 1] - 1``.
     starts: np.ndarray
+    #: int64, shape (R,): the row of the host that owns the keys after the last row's last key.
     beyond: np.ndarray
+    #: shape (n,): the first and the last key of each keyset, and its topmost key.
     first: Numbers
     last: Numbers
     topmost: Numbers
+    #: int64, shape (n,): the depth of the topmost key.
     depth: np.ndarray
+    #: int64, shape (n,): the numbers of the hosts.
     node: np.ndarray
+    #: The first and the last key of the interval in which all owners are known; None for all keys.
     answers: tuple[Numbers, Numbers] | None = None
 
     @classmethod
@@ -106,19 +85,7 @@ class Rings:
         node: np.ndarray,
         rings: int,
     ) -> Rings:
-        """Return the keysets of all hosts on all rings.
-
-        Parameters
-        ----------
-        ids : Numbers, shape (n,)
-            The ids of the hosts, in any order, distinct on a ring.
-        ring : ndarray of int64, shape (n,)
-            The ring of each host, from 0.
-        node : ndarray of int64, shape (n,)
-            The number of each host.
-        rings : int
-            The number of rings.
-        """
+        """Return the keysets of all hosts on all rings; the hosts may be in any order."""
         order = lexsort(ids, ring)
         ids, ring, node = ids[order], ring[order], node[order]
         starts = np.searchsorted(ring, np.arange(rings + 1))
@@ -134,14 +101,9 @@ class Rings:
         return len(self.node)
 
     def within(self, first: Numbers, last: Numbers) -> Rings:
-        """Return only the hosts of one ring that own keys of an interval.
+        """Return only the hosts of one ring that own keys of an interval that does not wrap.
 
         The result answers for the keys of the interval only.
-
-        Parameters
-        ----------
-        first, last : Numbers
-            The interval, one key each; it does not wrap around 0.
         """
         inside = np.flatnonzero((self.last >= first) & (self.last <= last))
         # the owner of the last key also owns the keys after all other hosts' last keys
@@ -164,7 +126,7 @@ class Rings:
         return np.searchsorted(self.starts[1:-1], rows, side="right")
 
     def rows_of(self, node: np.ndarray) -> np.ndarray:
-        """Return the first row of each host, given by its number: int64.  The host must have one.
+        """Return the first row of each host, given by its number, which must have one: int64.
 
         The numbers must be dense, like positions on the ring: there is an array over their range.
         """
@@ -192,13 +154,9 @@ class Rings:
         return (self.answers[0] <= key) & (key <= self.answers[1])
 
     def owner(self, ring: np.ndarray, key: Numbers) -> np.ndarray:
-        """Return the row of each key's owner.
+        """Return the row of each key's owner: int64.
 
         The owner is the first host of the ring whose last key is not less than the key.
-
-        Returns
-        -------
-        ndarray of int64
         """
         low, high = self.starts[ring], self.starts[ring + 1]
         end = high

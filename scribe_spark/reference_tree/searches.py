@@ -18,27 +18,19 @@ from scribe_spark.reference_tree.tree import Subtrees
 
 @dataclass(frozen=True)
 class Climbs(Rows):
-    """Searches for parents, which climb from a topmost key towards the root.
+    """Searches for parents, which climb from a topmost key towards the root."""
 
-    Attributes
-    ----------
-    asker, ring : ndarray of int64, shape (n,)
-        The host that searches, and its ring.
-    topmost : Numbers
-        The topmost key of this host.
-    level : ndarray of int64
-        The depth of the next ancestor to look up; -1 for the search of the root, which has none.
-    above, below : ndarray of int64
-        The owner of the last looked-up ancestor that is greater than the topmost key, and of the
-        last that is smaller; `NONE` before there is one.  If the keyset of an earlier answer has
-        the next ancestor, its owner is one of these two, and no look-up is needed.
-    lookups : ndarray of int64
-    """
-
+    #: int64, shape (n,): the host that searches, and its ring.
     asker: np.ndarray
     ring: np.ndarray
+    #: The topmost key of this host.
     topmost: Numbers
+    #: int64: the depth of the next ancestor to look up; -1 for the search of the root, which has
+    #: none.
     level: np.ndarray
+    #: int64: the owner of the last looked-up ancestor that is greater than the topmost key, and of
+    #: the last that is smaller; `NONE` before there is one.  If the keyset of an earlier answer has
+    #: the next ancestor, its owner is one of these two, and no look-up is needed.
     above: np.ndarray
     below: np.ndarray
     lookups: np.ndarray
@@ -74,26 +66,18 @@ class Asked(Rows):
 
 @dataclass(frozen=True)
 class Branches(Rows):
-    """Searches for children, one row for each subtree that has to be visited.
+    """Searches for children, one row for each subtree that has to be visited."""
 
-    Attributes
-    ----------
-    asker, ring : ndarray of int64, shape (n,)
-        The host that searches, and its ring.
-    own_first, own_last : Numbers
-        The keyset of this host.
-    subtree : Subtrees
-    unknown_first, unknown_last : Numbers
-        The interval of the subtree's keys whose owners are not known.  The keys before and after it
-        are in the keysets of ancestors of the subtree that were looked up before.  If the interval
-        is empty, `unknown_first` is ``unknown_last + 1``.
-    """
-
+    #: int64, shape (n,): the host that searches, and its ring.
     asker: np.ndarray
     ring: np.ndarray
+    #: The keyset of this host.
     own_first: Numbers
     own_last: Numbers
     subtree: Subtrees
+    #: The interval of the subtree's keys whose owners are not known.  The keys before and after it
+    #: are in the keysets of ancestors of the subtree that were looked up before.  If the interval
+    #: is empty, `unknown_first` is ``unknown_last + 1``.
     unknown_first: Numbers
     unknown_last: Numbers
 

@@ -24,15 +24,7 @@ from scribe_spark.reference_tree.tree import ReferenceTree, Subtrees
 
 @dataclass(frozen=True)
 class Topmost:
-    """The topmost keys of intervals.
-
-    Attributes
-    ----------
-    key : Numbers, shape (n,)
-    depth : ndarray of int64, shape (n,)
-    subtree : Subtrees, shape (n,)
-        The subtrees whose nodes are these keys.
-    """
+    """The topmost keys of intervals, and the subtrees whose nodes are these keys."""
 
     key: Numbers
     depth: np.ndarray

@@ -37,18 +37,12 @@ BITS, MOST_CHILDREN = (4, 128), 2**20
 
 @dataclass(frozen=True)
 class Subtrees(Rows):
-    """Subtrees, one per row.
+    """Subtrees, one per row."""
 
-    Attributes
-    ----------
-    first, last : Numbers, shape (n,)
-        The interval of keys.
-    kind : ndarray of int8, shape (n,)
-        `PARENT_ABOVE`, `PARENT_BELOW` or `ENTIRE`.
-    """
-
+    #: shape (n,): the interval of keys.
     first: Numbers
     last: Numbers
+    #: int8, shape (n,): `PARENT_ABOVE`, `PARENT_BELOW` or `ENTIRE`.
     kind: np.ndarray
 
     def __getitem__(self, rows: np.ndarray | slice) -> Subtrees:
@@ -57,34 +51,22 @@ class Subtrees(Rows):
 
 @dataclass(frozen=True)
 class Part:
-    """The keys of a subtree on one side of its node, and the child subtrees that divide them.
+    """The keys of a subtree on one side of its node, and the child subtrees that divide them."""
 
-    Attributes
-    ----------
-    first : Numbers, shape (n,)
-        The first key of the part.
-    shares : ndarray of int64 or None
-        The number of child subtrees of the part; None where there is always one.
-    share, longer
-        The first `longer` child subtrees have ``share + 1`` keys, the others have `share` keys.
-    last : Numbers
-        The last key of the part.  An empty part may have any value; its methods must not be called.
-    kind : ndarray of int8
-        The kind of the child subtrees.
-    """
-
+    #: shape (n,): the first key of the part.
     first: Numbers
+    #: The last key of the part.  An empty part may have any value; its methods must not be called.
     last: Numbers
+    #: int64 or None: the number of child subtrees of the part; None where there is always one.
     shares: np.ndarray | None
+    #: The first `longer` child subtrees have ``share + 1`` keys, the others have `share` keys.
     share: Numbers
     longer: np.ndarray
+    #: int8: the kind of the child subtrees.
     kind: np.ndarray
 
     def index(self, key: Numbers) -> np.ndarray:
-        """Return the number of the child subtree that has each key, from 0: int64.
-
-        The keys must be in the part.
-        """
+        """Return the number from 0 of the child subtree that has each key of the part: int64."""
         if self.shares is None:
             return np.zeros(len(self.kind), dtype=np.int64)
         offset = key - self.first
@@ -199,13 +181,8 @@ class ReferenceTree:
     def paths(self, keys: Numbers) -> tuple[Numbers, np.ndarray]:
         """Return the keys on the path from the root to each key, and the key's depth.
 
-        Returns
-        -------
-        Numbers, shape (d * n,)
-            Level after level: the ancestor of row i at depth k is at index ``k * n + i``, and the
-            key itself is at its own depth.  Values at greater depths have no meaning.
-        ndarray of int64, shape (n,)
-            The depth of each key.
+        The path is level after level: the ancestor of row i at depth k is at index ``k * n + i``,
+        and the key itself is at its own depth.  Values at greater depths have no meaning.
         """
         n = len(keys)
         depth = np.zeros(n, dtype=np.int64)

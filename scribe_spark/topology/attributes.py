@@ -36,19 +36,7 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Elements:
-    """The nodes and edges of a file.
-
-    Attributes
-    ----------
-    nodes : list of (id, dict)
-        The id and the attributes of each node.
-    edges : list of (id, id, dict)
-        The ends and the attributes of each edge.
-    is_directed : bool
-        True if edges have a direction.
-    line_of : callable
-        ``line_of(node)`` or ``line_of(source, target)``: the line of the file, or None.
-    """
+    """The nodes and edges of a file."""
 
     nodes: list[tuple[Any, dict[str, Any]]]
     edges: list[tuple[Any, Any, dict[str, Any]]]
@@ -63,20 +51,7 @@ class Elements:
 
 
 def graph_of_elements(elements: Elements, source: str) -> Graph:
-    """Return the checked router graph of a file's elements.
-
-    Parameters
-    ----------
-    elements : Elements
-        The nodes and edges of the file.
-    source : str
-        The name of the file, for messages.
-
-    Raises
-    ------
-    InputError
-        An element lacks an attribute, or the graph cannot be simulated.
-    """
+    """Return the checked router graph of the elements of a file, which messages call `source`."""
     if not elements.nodes:
         raise InputError(FIELD, source, "has no nodes; needs at least one router")
     reader = _Reader(elements, source)
@@ -176,9 +151,7 @@ class _Reader:
         return list(km / KM_PER_MS)
 
     def own_us(self, loops: pd.DataFrame, ids: np.ndarray) -> np.ndarray | None:
-        """Return the delay between two nodes of a router, from self-loops; None without
-        self-loops.
-        """
+        """Return the delay between two nodes of a router, from self-loops; None without them."""
         if loops.empty or not any(self._has("latency", "delay_ms")):
             if len(loops):
                 self.notes.append(f"self-loops without a latency are left out: {len(loops):,}")
@@ -202,9 +175,7 @@ class _Reader:
     # --- places
 
     def places(self) -> np.ndarray | None:
-        """Return longitude and latitude of each node in the file's order; None if no
-        node has them.
-        """
+        """Return longitude and latitude of each node in order; None if no node has them."""
         nodes = self._elements.nodes
         found = np.full((len(nodes), 2), np.nan)
         for row, (name, values) in enumerate(nodes):
@@ -229,9 +200,7 @@ class _Reader:
         return degrees
 
     def _place_between(self, found: np.ndarray, unknown: np.ndarray) -> None:
-        """Place nodes without coordinates at the mean of their located neighbours, in several
-        steps.
-        """
+        """Place nodes without coordinates at the mean of their located neighbours, in steps."""
         at = {name: row for row, (name, _) in enumerate(self._elements.nodes)}
         ends = np.array([(at[a], at[b]) for a, b, _ in self._elements.edges], dtype=np.int64)
         ends = np.unique(np.concatenate([ends, ends[:, ::-1]]).reshape(-1, 2), axis=0)

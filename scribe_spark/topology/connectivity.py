@@ -33,19 +33,7 @@ def connected_probability(n: np.ndarray, p: float) -> np.ndarray:
     """Return the probability that graphs of n routers are connected if pairs are linked with `p`.
 
     It is exact for up to 300 routers.  For more, it is the probability that no router is isolated,
-    as if routers were isolated independently of each other.
-
-    Parameters
-    ----------
-    n : ndarray of int, shape (K,)
-        The number of routers of each graph.
-    p : float
-        The probability of a link.
-
-    Returns
-    -------
-    ndarray of float64, shape (K,)
-        At least 1e-15.
+    as if routers were isolated independently of each other.  It is at least 1e-15.
     """
     isolated = n * np.exp((n - 1) * math.log1p(-p)) if p < 1 else np.zeros(len(n))
     exact = _exact(p)[np.minimum(n, _EXACT)]
@@ -76,21 +64,9 @@ def _exact(p: float) -> np.ndarray:
 
 
 def check_connectable(sizes: np.ndarray, p: float, field: str) -> None:
-    """Refuse a probability with which the search for connected domains would take too long.
+    """Refuse a probability `p` > 0 with which the search for connected domains takes too long.
 
-    Parameters
-    ----------
-    sizes : ndarray of int, shape (K,)
-        The number of routers of each domain.
-    p : float
-        The probability of a link, above 0.
-    field : str
-        The name of the setting `p`, for the message.
-
-    Raises
-    ------
-    InputError
-        The search would take too long; the message names a sufficient probability.
+    The message names the setting `field`, and a sufficient probability.
     """
     if _draws(sizes, p) <= MOST_DRAWS:
         return

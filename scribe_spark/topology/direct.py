@@ -11,13 +11,7 @@ _FIELD = "routes"
 
 
 def direct(graph: Graph) -> Graph:
-    """Return the graph with links of equal weight, so that the route of a pair is its link.
-
-    Raises
-    ------
-    InputError
-        Two routers have no link.
-    """
+    """Return the graph with links of equal weight, so that the route of a pair is its link."""
     ids, edges = graph.vertices["id"], graph.edges
     lacking = len(ids) * (len(ids) - 1) - len(edges)
     if lacking:

@@ -40,13 +40,7 @@ _START = 2**16  # bytes
 
 
 def edge_list(path: str) -> Graph:
-    """Return the graph of a local list of links, with or without a header.
-
-    Raises
-    ------
-    InputError
-        The table is missing or malformed, or the graph cannot be simulated.
-    """
+    """Return the graph of a local list of links, with or without a header."""
     if _is_bare(path):
         return _bare_list(path)
     edges = read_table(path, FIELD, EDGE_COLUMNS, optional=("weight",))
@@ -54,13 +48,7 @@ def edge_list(path: str) -> Graph:
 
 
 def remote_edge_list(url: str, spark: SparkSession) -> Graph:
-    """Return the graph of an edge list that only Spark can reach.
-
-    Raises
-    ------
-    InputError
-        The table is missing or malformed, or the graph cannot be simulated.
-    """
+    """Return the graph of an edge list that only Spark can reach."""
     edges = collect_remote(spark, url, FIELD, EDGE_COLUMNS, optional=("weight",), most=MOST_ROWS)
     return graph_of_links(None, edges, url)
 

@@ -78,15 +78,11 @@ class Topology(GraphTables):
         return cls(frame(graph.vertices, _VERTICES), frame(graph.edges, _EDGES))
 
     def routers(self) -> DataFrame:
-        """Return the vertices in the columns of a run's table ``routers``: ``router, kind, domain,
-        x, y``.
-        """
+        """Return the vertices as a run's table ``routers``: ``router, kind, domain, x, y``."""
         return conform(self.vertices.withColumn("router", F.col("id")), ROUTERS)
 
     def links(self) -> DataFrame:
-        """Return the edges in the columns of a run's table ``links``: ``src, dst, delay_ms,
-        weight``.
-        """
+        """Return the edges as a run's table ``links``: ``src, dst, delay_ms, weight``."""
         return conform(self.edges, LINKS)
 
 
@@ -112,13 +108,7 @@ def from_frames(vertices: Any, edges: Any, source: str = "DataFrames") -> Graph:
 
 
 def from_given(given: GivenGraph) -> Graph:
-    """Return the checked graph of a config's `GivenGraph`.
-
-    Raises
-    ------
-    InputError
-        A column is missing, a value is bad, or the graph cannot be simulated.
-    """
+    """Return the checked graph of a config's `GivenGraph`."""
     source, vertices = given.source, given.vertices
     _check_numbered(given.edges, ("src", "dst"), f"{FIELD} edges", source)
     links = typed(

@@ -25,10 +25,7 @@ from scribe_spark.topology.connectivity import check_connectable
 class Scales:
     """The sides of the squares in which points are drawn, in grid units (1 unit = 1 ms).
 
-    Attributes
-    ----------
-    grid, transit, stub : int
-        G, S_T, S_S.  Squares never exceed the grid, which matters for tiny graphs only.
+    They are G, S_T, S_S.  Squares never exceed the grid, which matters for tiny graphs only.
     """
 
     grid: int
@@ -53,33 +50,9 @@ def geo(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a connected pure random graph on distinct uniform points of the grid [0, scale)^2.
 
-    Every pair is linked with probability `p`; points and links are all redrawn until the graph is
-    connected.
-
-    Parameters
-    ----------
-    n : int
-        The number of points.
-    scale : int
-        The side of the grid.
-    p : float
-        The probability of a link.
-    field : str
-        The name of the setting `p`, for the message.
-    rng : Generator
-        The stream of random bits.
-
-    Returns
-    -------
-    points : ndarray of int64, shape (n, 2)
-        The coordinates.
-    links : ndarray of int64, shape (links, 2)
-        The positions i < j of the ends.
-
-    Raises
-    ------
-    InputError
-        There are more points than grid cells, or :func:`check_connectable` refuses the probability.
+    Every pair is linked with probability `p`, the setting `field`; points and links are all redrawn
+    until the graph is connected.  The result is coordinates, int64, shape (n, 2), and links, shape
+    (links, 2): the positions i < j of the ends.
     """
     if n > scale * scale:
         raise InputError(field, p, f"cannot place {n} routers on {scale} x {scale} grid points")
@@ -118,9 +91,7 @@ def hop_diameter(n: int, links: np.ndarray) -> int | None:
 
 
 def _points(n: int, scale: int, rng: np.random.Philox) -> np.ndarray:
-    """Return `n` distinct uniform grid points: the first distinct ones of a stream, in
-    its order.
-    """
+    """Return the first `n` distinct grid points of a uniform stream, in its order."""
     drawn = rng.random_raw(n) % np.uint64(scale * scale)
     while len(cells := pd.unique(drawn)) < n:
         drawn = np.concatenate([drawn, rng.random_raw(n) % np.uint64(scale * scale)])

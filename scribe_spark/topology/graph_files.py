@@ -36,13 +36,7 @@ def is_graph_file(path: str) -> bool:
 
 
 def graph_file(path: str) -> Graph:
-    """Return the router graph of a local GML or GraphML file.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, an element lacks an attribute, or the graph cannot be simulated.
-    """
+    """Return the router graph of a local GML or GraphML file."""
     name = _format_of(path)
     assert name is not None
     parse, line_of = _FORMATS[name]

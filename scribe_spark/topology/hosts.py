@@ -11,31 +11,22 @@ from scribe_spark.node_classes import NodeClasses, NodeRates
 
 @dataclass(frozen=True, eq=False)
 class Hosts:
-    """The nodes at each router, in the order of router ids; None for unknown properties.
+    """The nodes at each router, in the order of router ids; None for unknown properties."""
 
-    Attributes
-    ----------
-    shares : ndarray of float64 or None
-        The share of all nodes at each router (their sum is 1); None: equal shares.
-    own_us : ndarray of int64 or None
-        The delay between two nodes of the same router, in addition to their LAN links, in
-        microseconds; None: 0.
-    up, down : ndarray of int64 or None
-        The rates of each node at a router in bits per second; 0: unlimited.
-    regions : tuple of str
-        The names of regions; empty if the network has none.
-    region : ndarray of int64 or None
-        The index of each router's region.
-    places : ndarray of int32 or None
-        The index of each node's router, by the number of the node; None: routers are drawn.
-    """
-
+    #: float64 or None: the share of all nodes at each router (their sum is 1); None: equal shares.
     shares: np.ndarray | None = None
+    #: int64 or None: the delay between two nodes of the same router, in addition to their LAN
+    #: links, in microseconds; None: 0.
     own_us: np.ndarray | None = None
+    #: int64 or None: the rates of each node at a router in bits per second; 0: unlimited.
     up: np.ndarray | None = None
     down: np.ndarray | None = None
+    #: The names of regions; empty if the network has none.
     regions: tuple[str, ...] = ()
+    #: int64 or None: the index of each router's region.
     region: np.ndarray | None = None
+    #: int32 or None: the index of each node's router, by the number of the node; None: routers are
+    #: drawn.
     places: np.ndarray | None = None
 
     def least_rates(self) -> list[int]:
@@ -55,14 +46,8 @@ class Hosts:
     ) -> NodeRates:
         """Return the rates of nodes: from the class, else from the settings, else from the router.
 
-        Parameters
-        ----------
-        classes : sequence of NodeClass
-            The classes of nodes.
-        nodes, routers : ndarray of int64
-            The numbers of nodes, and the index of each node's router.
-        up, down, validation_us : int
-            The settings for all nodes; 0: the network's file decides, if it has rates.
+        `routers` has the index of each node's router.  The settings `up` and `down` are bits per
+        second, or 0 if the network's file decides.
         """
         ups, downs = (
             rate if rate or of_routers is None else of_routers[routers]

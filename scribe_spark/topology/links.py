@@ -67,8 +67,8 @@ def both_ways(edges: pd.DataFrame) -> pd.DataFrame:
     """Return one row per direction of each link, ascending by (src, dst).
 
     Of parallel links, only the one with the least weight, then the least delay, is kept.  A link
-    with one direction gets its reverse with the same delay and weight; a link with both keeps
-    both.  Delays are rounded to the microsecond, weights to a millionth.
+    with one direction gets its reverse with the same delay and weight; a link with both keeps both.
+    Delays are rounded to the microsecond, weights to a millionth.
     """
     rounded = edges.assign(
         delay_ms=edges["delay_ms"].round(DELAY_DECIMALS),

@@ -16,21 +16,7 @@ _COLUMNS: dict[str, Kind] = {"node": "int", "router": "int"}
 
 
 def place_nodes(graph: Graph, path: str, nodes: int) -> Graph:
-    """Return a graph whose nodes are at the routers of a table ``node, router``.
-
-    Parameters
-    ----------
-    path : str
-        A CSV or Parquet file with a row for each node.
-    nodes : int
-        N, the number of overlay nodes.
-
-    Raises
-    ------
-    InputError
-        The file is not on this machine; a node is unknown, missing or twice in the table; a router
-        is not in the network.
-    """
+    """Return a graph whose N nodes are at the routers of a table ``node, router``."""
     if not is_local(path):
         raise InputError(_FIELD, path, "is not on this machine; copy the file to a local path")
     frame = read_table(path, _FIELD, _COLUMNS)

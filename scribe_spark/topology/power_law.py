@@ -29,20 +29,9 @@ HOP_MS = 1.0
 def generate(routers: int, links: int, seed: int) -> Graph:
     """Return a connected graph that grows router by router, each linked to earlier ones.
 
-    Parameters
-    ----------
-    routers : int
-        R, at least 1.
-    links : int
-        Undirected links, at least R - 1, spread evenly over the routers that bring them.  Of
-        several links between two routers one is kept, so there are a few fewer.
-    seed : int
-        The seed of the draws.
-
-    Returns
-    -------
-    Graph
-        Routers ``0 .. R - 1`` in order of age; every link has weight 1 and delay :data:`HOP_MS`.
+    The undirected links, at least R - 1, are spread evenly over the routers that bring them.  Of
+    several links between two routers one is kept, so there are a few fewer.  Routers ``0 .. R - 1``
+    are in order of age; every link has weight 1 and delay :data:`HOP_MS`.
     """
     brought = np.diff(np.arange(routers) * links // max(1, routers - 1))
     newer = np.repeat(np.arange(1, routers), brought)

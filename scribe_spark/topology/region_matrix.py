@@ -46,20 +46,14 @@ SHIPPED = ("azure", "continents")
 
 @dataclass(frozen=True, eq=False)
 class RegionMatrix:
-    """One-way latencies between regions.
+    """One-way latencies between regions."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The names of the regions.
-    us : ndarray of int64, shape (R, R)
-        The latency from the row's region to the column's, in microseconds; all above 0.
-    shares : ndarray of float64, shape (R,), or None
-        The share of the nodes in each region.
-    """
-
+    #: The names of the regions.
     names: tuple[str, ...]
+    #: int64, shape (R, R): the latency from the row's region to the column's, in microseconds; all
+    #: above 0.
     us: np.ndarray
+    #: float64, shape (R,): the share of the nodes in each region.
     shares: np.ndarray | None
 
 
@@ -69,21 +63,10 @@ def is_shipped(regions: str) -> bool:
 
 
 def read_matrix(regions: str, round_trip: bool, shares: Sequence[str] = ()) -> RegionMatrix:
-    """Return the matrix of a file, or a matrix of the package.
+    """Return the matrix of a file, or of the package (:data:`SHIPPED`).
 
-    Parameters
-    ----------
-    regions : str
-        A path, or one of :data:`SHIPPED`.
-    round_trip : bool
-        True if latencies with the name ``ms`` are round trips.
-    shares : sequence of str
-        Texts ``REGION=SHARE``, in place of the file's shares; other regions have no nodes.
-
-    Raises
-    ------
-    InputError
-        The file or the shares are bad.
+    `round_trip` is true if latencies with the name ``ms`` are round trips.  The texts `shares`,
+    each ``REGION=SHARE``, replace the file's shares; other regions then have no nodes.
     """
     found = _Reader(regions, round_trip).read(_text(regions))
     if not shares:
@@ -105,13 +88,7 @@ def _text(regions: str) -> str:
 
 
 def read_bounded(file: Path, field: str, value: str, most: int = _MOST_BYTES) -> str:
-    """Return the text of a file in UTF-8.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, has too many bytes, or is no text.
-    """
+    """Return the text of a file in UTF-8; refuse a file with more than `most` bytes."""
     try:
         with open(file, "rb") as opened:
             data = opened.read(most + 1)
@@ -156,15 +133,7 @@ def _number(text: Any) -> float:
 
 
 class _Reader:
-    """Reads a matrix from a text in one of the forms; errors name the file and the bad value.
-
-    Parameters
-    ----------
-    source : str
-        The name of the file, for messages.
-    round_trip : bool
-        True if ``ms`` means round trips.
-    """
+    """Reads a matrix from a text in one of the forms; errors name the file and the bad value."""
 
     def __init__(self, source: str, round_trip: bool) -> None:
         self._source, self._round_trip = source, round_trip

@@ -30,13 +30,7 @@ _SHORT_US = 500
 
 
 def region_network(config: TopologyConfig, seed: int) -> Graph:
-    """Return the network of a config with regions.
-
-    Raises
-    ------
-    InputError
-        The matrix cannot be read or simulated.
-    """
+    """Return the network of a config with regions."""
     assert config.regions is not None  # the config has checked this
     round_trip = config.region_latency == "round-trip"
     matrix = read_matrix(config.regions, round_trip, config.region_shares)
@@ -50,18 +44,8 @@ def graph_of_regions(
 ) -> Graph:
     """Return the network of a matrix.
 
-    Parameters
-    ----------
-    matrix : RegionMatrix
-        The latencies and shares.
-    jitter_us : int
-        The greatest additional delay of a pair of sites, in microseconds.
-    lan_us : int
-        The delay of a node's LAN link, for the note about short delays.
-    seed : int
-        The seed of the draws.
-    source : str
-        The name of the file, for messages.
+    `jitter_us` is the greatest additional delay of a pair of sites; `lan_us` decides the note about
+    short delays.
     """
     sites = max(1, min(_SITES, _ALL_SITES // len(matrix.names))) if jitter_us else 1
     region = np.repeat(np.arange(len(matrix.names)), sites)

@@ -47,9 +47,7 @@ def register_topology(kind: TopologyKind) -> TopologyKind:
 
 
 def find(topology: str | GivenGraph) -> tuple[TopologyKind, str] | None:
-    """Return the kind and the argument in `topology`; None if it does not begin with a
-    kind's name.
-    """
+    """Return the kind and the argument in `topology`; None without the name of a kind."""
     if isinstance(topology, GivenGraph):
         return None
     name, colon, argument = topology.partition(":")
@@ -109,9 +107,7 @@ def _loaded(config: RunConfig, spark: SparkSession | None) -> Graph:
 
 
 def _made(kind: TopologyKind, argument: str, config: TopologyConfig, seed: int) -> Graph:
-    """Return the graph of a kind; it is cached, as a run needs it for checks and for the
-    simulation.
-    """
+    """Return the graph of a kind; most are cached, as a run needs its graph twice."""
     return (_kept if kind.is_kept else _checked)(kind, argument, config, seed)
 
 

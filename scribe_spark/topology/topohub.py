@@ -29,11 +29,6 @@ def topohub_network(name: str) -> Graph:
 
     topohub gives the length of a link in kilometres; its delay is the time of light in fibre, 200
     km per ms.  ``x`` and ``y`` are longitude and latitude in degrees.
-
-    Raises
-    ------
-    InputError
-        topohub is not installed, or has no network of that name.
     """
     source = f"topohub:{name}"
     try:

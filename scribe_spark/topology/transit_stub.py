@@ -34,13 +34,7 @@ from scribe_spark.topology.links import both_ways
 
 @dataclass(frozen=True)
 class Weights:
-    """Policy weights of the kinds of links.
-
-    Attributes
-    ----------
-    intra, inter_domain, transit_stub, stub_stub : int
-        1, w_tt, w_ts, w_ss.
-    """
+    """Policy weights of the kinds of links: w_tt, w_ts, w_ss, and 1 inside a domain."""
 
     inter_domain: int
     transit_stub: int
@@ -65,19 +59,6 @@ def generate(params: TopologyConfig, seed: int) -> Graph:
     Transit routers come first, domain by domain, then the stubs' routers in the order of the
     transit routers to which they belong.  Domains are numbered in the same way: transit, then
     stubs.
-
-    Parameters
-    ----------
-    params : TopologyConfig
-        The sizes and probabilities.
-    seed : int
-        The key of every draw.
-
-    Raises
-    ------
-    InputError
-        A probability practically never gives a connected domain, or extra links find no pair of
-        routers.
     """
     scales, sizes = Scales.of(params), _Sizes.of(params, seed)
     sizes.check_probabilities(params)
@@ -113,24 +94,16 @@ def generate(params: TopologyConfig, seed: int) -> Graph:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The sizes of domains and stubs, before any point or link is drawn.
+    """The sizes of domains and stubs, before any point or link is drawn."""
 
-    Attributes
-    ----------
-    transit : ndarray of int64, shape (T,)
-        Routers of each transit domain.
-    stubs_of : ndarray of int64, shape (transit routers,)
-        Stubs of each transit router.
-    stub : ndarray of int64, shape (stubs,)
-        Routers of each stub.
-    as_transit : int
-        The number of transit domains, the first ones, with the transit scale and probability;
-        GT-ITM draws the others with the stubs' scale and probability.
-    """
-
+    #: int64, shape (T,): routers of each transit domain.
     transit: np.ndarray
+    #: int64, shape (transit routers,): stubs of each transit router.
     stubs_of: np.ndarray
+    #: int64, shape (stubs,): routers of each stub.
     stub: np.ndarray
+    #: The number of transit domains, the first ones, with the transit scale and probability; GT-ITM
+    #: draws the others with the stubs' scale and probability.
     as_transit: int
 
     @classmethod
@@ -237,9 +210,7 @@ def _extra_stub_stub(params: TopologyConfig, stubs: _Domains, seed: int) -> np.n
 
 
 def _weighted(ends: np.ndarray, weight: int, points: np.ndarray) -> pd.DataFrame:
-    """Return links with a weight and their length, the rounded Euclidean distance (1
-    unit = 1 ms).
-    """
+    """Return links with a weight and their rounded Euclidean length (1 unit = 1 ms)."""
     across = (points[ends[:, 0]] - points[ends[:, 1]]).astype(np.float64)
     return pd.DataFrame(
         {
@@ -264,25 +235,18 @@ def _pairs(ends: list[tuple[int, int]]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Domains:
-    """All transit domains, or all stubs; their routers have consecutive numbers.
-
-    Attributes
-    ----------
-    sizes, starts : ndarray of int64, shape (domains,)
-        The number of routers of each domain, and the id of its first router.
-    points : ndarray of int64, shape (routers, 2)
-        Positions on the grid.
-    links : ndarray of int64, shape (links, 2)
-        The ids of the ends of each link inside a domain.
-    diameter : int
-        The largest hop diameter of a domain.
-    """
+    """All transit domains, or all stubs; their routers have consecutive numbers."""
 
     first: int
+    #: int64, shape (domains,): the number of routers of each domain, and the id of its first
+    #: router.
     sizes: np.ndarray
     starts: np.ndarray
+    #: int64, shape (routers, 2): positions on the grid.
     points: np.ndarray
+    #: int64, shape (links, 2): the ids of the ends of each link inside a domain.
     links: np.ndarray
+    #: The largest hop diameter of a domain.
     diameter: int
 
     @property
@@ -311,13 +275,9 @@ def _join_domains(first: int, graphs: list[tuple[np.ndarray, np.ndarray]]) -> _D
 
 
 def _spread(n: int, mean: int, rng: np.random.Philox) -> np.ndarray:
-    """Return `n` counts >= 1 with the sum ``n * mean``, scattered around `mean`.
+    """Return `n` counts >= 1 with the sum ``n * mean``, scattered around `mean`: int64.
 
     3n times, a random count that exceeds 1 gives one unit to a random count.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
     """
     counts = [mean] * n
     for giver, taker in rng.random_raw(6 * n).reshape(-1, 2) % np.uint64(n):

@@ -38,36 +38,22 @@ _FEW = 32
 
 @dataclass(frozen=True, eq=False)
 class RouteMatrices:
-    """Routes between all pairs of routers.
+    """Routes between all pairs of routers."""
 
-    Attributes
-    ----------
-    routers : ndarray of int64, shape (R,)
-        Router ids, ascending: the order of rows and columns.
-    delay_us : ndarray of int32, shape (R, R)
-        Delay of the route from the row's router to the column's.
-    pred : ndarray of int16 or int32, shape (R, R)
-        Index of the router before the last on that route; -1 on the diagonal.
-    exits : ndarray of int32, shape (2, R)
-        Where routes leave (small) pendant components: :func:`~.pendant.pendant_exits`.
-    """
-
+    #: int64, shape (R,): router ids, ascending: the order of rows and columns.
     routers: np.ndarray
+    #: int32, shape (R, R): delay of the route from the row's router to the column's.
     delay_us: np.ndarray
+    #: int16 or int32, shape (R, R): index of the router before the last on that route; -1 on the
+    #: diagonal.
     pred: np.ndarray
+    #: int32, shape (2, R): where routes leave (small) pendant components:
+    #: :func:`~.pendant.pendant_exits`.
     exits: np.ndarray
 
 
 def with_own_delays(routes: RouteMatrices, own_us: np.ndarray | None) -> RouteMatrices:
-    """Return routes with an additional delay between two nodes of the same router.
-
-    Parameters
-    ----------
-    routes : RouteMatrices
-        The routes.
-    own_us : ndarray of int64, shape (R,), or None
-        The delay by router in microseconds; None: 0, and the routes do not change.
-    """
+    """Return routes with an additional delay (in microseconds) between two nodes of one router."""
     if own_us is None:
         return routes
     np.fill_diagonal(routes.delay_us, own_us)
@@ -79,23 +65,9 @@ def with_own_delays(routes: RouteMatrices, own_us: np.ndarray | None) -> RouteMa
 def compute_routes(
     spark: SparkSession, routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int
 ) -> RouteMatrices:
-    """Return the routes between all routers.
+    """Return the routes between all routers; `tie` and `seed` choose among those of equal weight.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        The session.
-    routers : ndarray of int64
-        Router ids.
-    links : DataFrame (pandas)
-        ``src, dst, delay_ms, weight``; one row per direction.
-    tie, seed
-        The settings `tie` and `seed`: the choice among routes of equal weight.
-
-    Raises
-    ------
-    InputError
-        A route takes longer than the matrices can store, or weights span too wide a range.
+    `links` has ``src, dst, delay_ms, weight``; one row per direction.
     """
     arrays = LinkArrays.of(routers, links, tie, seed)
     components = pendant_components(arrays)
@@ -152,18 +124,12 @@ def _blocks(items: Any) -> list[Any]:
 
 
 def pack_routes(sources: np.ndarray, delay_us: np.ndarray, pred: np.ndarray) -> pa.RecordBatch:
-    """Return one row of `schemas.ROUTES`: a compressed block of routes.
+    """Return one row of `schemas.ROUTES`: a compressed block of routes from `sources`.
 
     Routers in one part of the network have nearly the same routes, so rows are stored as their
-    difference from the row before; this makes them a hundred times smaller.
-
-    Parameters
-    ----------
-    sources : ndarray of int, shape (S,)
-        Router indices.
-    delay_us, pred : ndarray of int, shape (S, T)
-        Routes to all routers or, for a pendant component, to its own; delays that the matrices
-        cannot store become `TOO_LONG`.
+    difference from the row before; this makes them a hundred times smaller.  Targets are all
+    routers or, for a pendant component, its own; delays that the matrices cannot store become
+    `TOO_LONG`.
     """
     both = bounded_delay(delay_us), pred
     cells = [sources.astype("<i8"), *(_differences(rows) for rows in both)]
@@ -180,11 +146,6 @@ def unpack_routes(
     """Return the matrices from blocks (`schemas.ROUTES`) in any order.
 
     Blocks are unpacked one by one, so that little more memory than the matrices is needed.
-
-    Raises
-    ------
-    InputError
-        A route takes longer than the matrices can store.
     """
     r = len(links.routers)
     delay_us = np.empty((r, r), dtype=np.int32)

@@ -33,30 +33,21 @@ class HopGraph:
     number of links, most first: few words are read most of the time, and routers with more than
     some number of links are a prefix.  Links are grouped by their receiver, then by the sender's
     index.
-
-    Attributes
-    ----------
-    place : ndarray of int64, shape (R,)
-        The position of each index.
-    index : ndarray of int64, shape (R,)
-        The index of each position.
-    sender, receiver : ndarray of int64, shape (L,)
-        The positions of a link's ends.
-    first : ndarray of int64, shape (R,)
-        The first link to the router at each position.
     """
 
+    #: int64, shape (R,): the position of each index.
     place: np.ndarray
+    #: int64, shape (R,): the index of each position.
     index: np.ndarray
+    #: int64, shape (L,): the positions of a link's ends.
     sender: np.ndarray
     receiver: np.ndarray
+    #: int64, shape (R,): the first link to the router at each position.
     first: np.ndarray
 
     @classmethod
     def of(cls, routers: int, src: np.ndarray, dst: np.ndarray) -> HopGraph:
-        """Return the graph of directed links (indices of their ends), which contain each link's
-        reverse.
-        """
+        """Return the graph of directed links (indices of their ends), with each link's reverse."""
         index = np.argsort(-np.bincount(dst, minlength=routers), kind="stable")
         place = np.empty(routers, dtype=np.int64)
         place[index] = np.arange(routers)
@@ -90,18 +81,12 @@ class HopGraph:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The results of searches from up to 64 routers.
-
-    Attributes
-    ----------
-    sources : ndarray of int64, shape (S,)
-        Indices, ascending.
-    planes : ndarray of uint64, shape (P, R)
-        The hops from each source to the router at each position, by bits.
-    """
+    """The results of searches from up to 64 routers."""
 
     graph: HopGraph
+    #: int64, shape (S,): indices, ascending.
     sources: np.ndarray
+    #: uint64, shape (P, R): the hops from each source to the router at each position, by bits.
     planes: np.ndarray
 
     @classmethod
@@ -129,8 +114,7 @@ class Search:
         return self._read(self.planes, source, self.graph.place[router])
 
     def last_link(self, source: np.ndarray, router: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the index of the router before the last on each route, and the link between the
-        two.
+        """Return the index of the router before the last on each route, and the link between them.
 
         Of several such routers on shortest paths, it is the one of least index; `router` is not
         `source`.
@@ -168,15 +152,7 @@ class Search:
 
 
 def searches(graph: HopGraph, source: np.ndarray) -> Iterator[tuple[np.ndarray, Search]]:
-    """Search from each router in `source` once.
-
-    Yields
-    ------
-    rows : ndarray of int64
-        The positions in `source` that the search answers.
-    search : Search
-        The results.
-    """
+    """Search from each router in `source` once; yield positions in `source`, and a search."""
     distinct, number = np.unique(source, return_inverse=True)
     by_source = np.argsort(number, kind="stable")
     number = number[by_source]
@@ -196,10 +172,9 @@ def hops(graph: HopGraph, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def nearest(
     graph: HopGraph, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
 ) -> np.ndarray:
-    """Return, for each query router, the nearest candidate of each segment.
+    """Return, for each query router, the nearest candidate of each segment (`Kernel.nearest`).
 
-    The arguments are those of :func:`scribe_spark.underlay.nearest.nearest`; one search starts from
-    all candidates of a segment at once.
+    One search starts from all candidates of a segment at once.
     """
     found = np.empty((len(queries), len(starts)), dtype=np.int64)
     ends = np.r_[starts[1:], len(candidates)]

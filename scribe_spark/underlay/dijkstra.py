@@ -32,25 +32,17 @@ _EXACT = 2**53  # up to here, different whole numbers differ in float64
 
 @dataclass(frozen=True)
 class LinkArrays:
-    """Directed links in (dst, src) order, as whole numbers, ready for :func:`route_block`.
+    """Directed links in (dst, src) order, as whole numbers, ready for :func:`route_block`."""
 
-    Attributes
-    ----------
-    routers : ndarray of int64, shape (R,)
-        Router ids, ascending.
-    src, dst : ndarray of int32, shape (L,)
-        Ends, as indices.
-    delay_us : ndarray of int64, shape (L,)
-        Microseconds.
-    cost : ndarray of float64, shape (L,)
-        weight * base + tie, whole numbers: the lexicographic cost in one number, so that one
-        Dijkstra breaks ties of weight.
-    """
-
+    #: int64, shape (R,): router ids, ascending.
     routers: np.ndarray
+    #: int32, shape (L,): ends, as indices.
     src: np.ndarray
     dst: np.ndarray
+    #: int64, shape (L,): microseconds.
     delay_us: np.ndarray
+    #: float64, shape (L,): weight * base + tie, whole numbers: the lexicographic cost in one
+    #: number, so that one Dijkstra breaks ties of weight.
     cost: np.ndarray
 
     @functools.cached_property
@@ -61,13 +53,7 @@ class LinkArrays:
 
     @classmethod
     def of(cls, routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int) -> LinkArrays:
-        """Index `links` (src, dst, delay_ms, weight) by position in `routers`.
-
-        Raises
-        ------
-        InputError
-            Weights and delays span too many orders of magnitude for exact arithmetic.
-        """
+        """Return the links as arrays; their ends are positions in the sorted `routers`."""
         routers = np.sort(np.asarray(routers, dtype=np.int64))
         src = np.searchsorted(routers, links["src"].to_numpy())
         dst = np.searchsorted(routers, links["dst"].to_numpy())
@@ -84,9 +70,7 @@ class LinkArrays:
 
 
 def _whole_numbers(weight: np.ndarray) -> np.ndarray:
-    """Return weights at a resolution of 1e-6, as the smallest whole numbers in the same
-    proportion.
-    """
+    """Return weights, rounded to 1e-6, as the least whole numbers in the same proportion."""
     units = np.rint(weight * 1e6).astype(np.int64)
     return units // np.gcd.reduce(units) if len(units) else units
 
@@ -106,21 +90,10 @@ def _lexicographic(r: int, src, dst, weight: np.ndarray, second: np.ndarray) -> 
 
 
 def route_block(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the routes from some routers to all.
+    """Return the routes from some routers (indices, shape (S,)) to all: shape (S, R).
 
-    Parameters
-    ----------
-    links : LinkArrays
-        The links.
-    sources : ndarray of int, shape (S,)
-        Router indices.
-
-    Returns
-    -------
-    delay_us : ndarray of int64, shape (S, R)
-        The delay of the route in microseconds.
-    pred : ndarray of int32, shape (S, R)
-        The index of the router before the last on it (-1 at the source).
+    The result is ``delay_us`` (int64), the delay of the route, and ``pred`` (int32), the index of
+    the router before the last on it (-1 at the source).
     """
     r, s = len(links.routers), len(sources)
     delay_us = np.zeros((s, r), dtype=np.int64)
@@ -140,9 +113,7 @@ _TEMPORARY = 2**21  # numbers in a temporary array: 16 MiB
 
 
 def _last_links(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the last link of each route: the index of its start (-1 at the source),
-    and its delay.
-    """
+    """Return the start of each route's last link (an index, -1 at the source), and its delay."""
     r, s = len(links.routers), len(sources)
     total = dijkstra(links.graph, indices=sources)
     # of the links that lie on a least-cost path, the least router id of the predecessor: links
@@ -183,22 +154,7 @@ def bounded_delay(delay_us: np.ndarray) -> np.ndarray:
 
 
 def refuse_long(routers: np.ndarray, sources: np.ndarray, delay_us: np.ndarray) -> None:
-    """Refuse routes that take :data:`TOO_LONG` microseconds or longer.
-
-    Parameters
-    ----------
-    routers : ndarray of int64, shape (R,)
-        Router ids.
-    sources : ndarray of int, shape (S,)
-        Indices of routers.
-    delay_us : ndarray of int, shape (S, R)
-        Delays from the sources to all routers.
-
-    Raises
-    ------
-    InputError
-        A route takes too long.
-    """
+    """Refuse routes from `sources` (indices) that take :data:`TOO_LONG` microseconds or longer."""
     if delay_us.max(initial=0) < TOO_LONG:
         return
     row, target = np.argwhere(delay_us >= TOO_LONG)[0]

@@ -23,15 +23,7 @@ from scribe_spark.underlay.protocol import RouterIds
 
 @dataclass(frozen=True)
 class HopKernel(RouterIds):
-    """The queries of kernels by breadth-first searches, over distributed arrays.
-
-    Attributes
-    ----------
-    routers, links : str
-        The names of the arrays: router ids (R,), ends of the directed links (2, L).
-    hop_us : int
-        The delay of every link in microseconds.
-    """
+    """The queries of kernels by breadth-first searches, over distributed arrays."""
 
     routers: str
     links: str
@@ -44,26 +36,20 @@ class HopKernel(RouterIds):
 
     @property
     def all_pairs_limit(self) -> int:
-        """The largest set of candidates for which all `delays` are cheaper than :meth:`nearest`.
-
-        It is far larger than with matrices: 64 short searches share one pass over the links.
-        """
+        """See `Kernel`; it is large, as 64 short searches share one pass over the links."""
         return 1024
 
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
     ) -> np.ndarray:
-        """Return the nearest candidates, as `protocol.Kernel.nearest` does."""
         return nearest(self.graph, queries, candidates, starts)
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the delays of routes between router indices in microseconds, row by row."""
         return hops(self.graph, a, b) * self.hop_us
 
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the packets on each link, as `protocol.Kernel.link_packets` does."""
         graph = self.graph
         totals = np.zeros(len(graph.sender), dtype=np.int64)
         for rows, search in searches(graph, a):
@@ -74,9 +60,6 @@ class HopKernel(RouterIds):
     def merged_packets(
         self, tree: np.ndarray, a: np.ndarray, b: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the packets on each link of merged routes, as `protocol.Kernel.merged_packets`
-        does.
-        """
         graph = self.graph
         totals = np.zeros(len(graph.sender), dtype=np.int64)
         for rows, search in searches(graph, a):
@@ -112,17 +95,7 @@ class HopUnderlay:
     ) -> HopUnderlay:
         """Distribute the graph to all executors, once.
 
-        Parameters
-        ----------
-        spark : SparkSession
-            The session.
-        routers : ndarray of int64
-            Router ids, ascending.
-        links : DataFrame (pandas)
-            ``src, dst, delay_ms``; one row per direction, all with one weight and one delay
-            (:func:`~scribe_spark.topology.check_routable`).
-        lan_us : int
-            The delay of a node's LAN link in each direction, in microseconds.
+        `links` has ``src, dst, delay_ms``; all have one weight and one delay.
         """
         ends = np.searchsorted(routers, links[["src", "dst"]].to_numpy().T)
         hop_us = round(links["delay_ms"].max() * MICROSECONDS) if len(links) else 0
@@ -130,9 +103,7 @@ class HopUnderlay:
         return cls(HopKernel(names[0], names[1], hop_us), routers, len(links), lan_us)
 
     def release(self) -> None:
-        """Free the disk space of its files; the object cannot be used afterwards."""
         discard_arrays(self.kernel.routers, self.kernel.links)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
-        """Return `frame` with a column of delays, as `protocol.Underlay.delay` does."""
         return add_delay(frame.repartition(a).sortWithinPartitions(a), self, a, b, into)

@@ -9,14 +9,8 @@ import pandas as pd
 def route_losses(pred: np.ndarray, routers: np.ndarray, losses: pd.DataFrame) -> np.ndarray:
     """Return 1 - the product of (1 - loss) over the links of each route: float64, shape (R, R).
 
-    Parameters
-    ----------
-    pred : ndarray of int, shape (R, R)
-        Predecessors, of `RouteMatrices`.
-    routers : ndarray of int64, shape (R,)
-        Router ids, ascending.
-    losses : DataFrame
-        ``src, dst`` (ids), ``loss`` (0 to 1) of links; of a router to itself between its nodes.
+    `pred` has the predecessors of `RouteMatrices`; a link from a router to itself is between two of
+    its nodes.
 
     Examples
     --------

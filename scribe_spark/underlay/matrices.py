@@ -20,16 +20,7 @@ from scribe_spark.underlay.protocol import RouterIds
 
 @dataclass(frozen=True)
 class MatrixKernel(RouterIds):
-    """The queries of kernels by matrices, which are distributed arrays.
-
-    Attributes
-    ----------
-    delay, pred, exits, routers : str
-        The names of the arrays: delays in microseconds (R, R), predecessors (R, R), the routers at
-        which routes leave pendant components (2, R), router ids (R,).
-    loss : str, optional
-        The name of the array of losses of routes (R, R), if links lose packets.
-    """
+    """The queries of kernels by matrices, which are distributed arrays; fields are their names."""
 
     delay: str
     pred: str
@@ -43,18 +34,15 @@ class MatrixKernel(RouterIds):
 
     @property
     def all_pairs_limit(self) -> int:
-        """The largest set of candidates for which all `delays` are cheaper than :meth:`nearest`."""
         return 48
 
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
     ) -> np.ndarray:
-        """Return the nearest candidates, as `protocol.Kernel.nearest` does."""
         arrays = open_array(self.delay), open_array(self.exits)
         return nearest(*arrays, queries, candidates, starts)
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the delays of routes between router indices in microseconds, row by row."""
         delay = open_array(self.delay)
         flat = (
             a.astype(np.int64) * len(delay) + b
@@ -62,15 +50,11 @@ class MatrixKernel(RouterIds):
         return delay.reshape(-1).take(flat).astype(np.int64)
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-        """Return the share of packets lost on routes between router indices, or None without
-        losses.
-        """
         return None if self.loss is None else open_array(self.loss)[a, b]
 
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the packets on each link, as `protocol.Kernel.link_packets` does."""
         pred = open_array(self.pred)
         link, totals = packets_on_links(pred, a, b, packets)
         return *np.divmod(link, len(pred)), totals
@@ -78,9 +62,6 @@ class MatrixKernel(RouterIds):
     def merged_packets(
         self, tree: np.ndarray, a: np.ndarray, b: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the packets on each link of merged routes, as `protocol.Kernel.merged_packets`
-        does.
-        """
         pred = open_array(self.pred)
         on_links = merged_links(last_links(pred), len(pred), tree, a, b)
         link, packets = np.unique(on_links, return_counts=True)
@@ -89,9 +70,7 @@ class MatrixKernel(RouterIds):
 
 @dataclass(frozen=True)
 class MatrixUnderlay:
-    """An :class:`~scribe_spark.underlay.protocol.Underlay` by matrices, for up to
-    10,000 routers.
-    """
+    """An :class:`~scribe_spark.underlay.protocol.Underlay` for up to 10,000 routers."""
 
     kernel: MatrixKernel
     routers: np.ndarray
@@ -107,21 +86,7 @@ class MatrixUnderlay:
         lan_us: int,
         loss: np.ndarray | None = None,
     ) -> MatrixUnderlay:
-        """Distribute the matrices to all executors, once.
-
-        Parameters
-        ----------
-        spark : SparkSession
-            The session.
-        routes : RouteMatrices
-            The routes between all routers.
-        links : int
-            The number of directed links.
-        lan_us : int
-            The delay of a node's LAN link in each direction, in microseconds.
-        loss : ndarray of float64, shape (R, R), optional
-            The losses on routes, from :func:`~scribe_spark.underlay.losses.route_losses`.
-        """
+        """Distribute the matrices to all executors, once."""
         names = distribute_arrays(
             spark,
             delay=routes.delay_us,
@@ -133,11 +98,9 @@ class MatrixUnderlay:
         return cls(MatrixKernel(*names), routes.routers, links, lan_us)
 
     def release(self) -> None:
-        """Free the disk space of its files; the object cannot be used afterwards."""
         kernel = self.kernel
         lossy = () if kernel.loss is None else (kernel.loss,)
         discard_arrays(kernel.delay, kernel.pred, kernel.exits, kernel.routers, *lossy)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
-        """Return `frame` with a column of delays, as `protocol.Underlay.delay` does."""
         return add_delay(frame, self, a, b, into)

@@ -27,14 +27,8 @@ def nearest(
 ) -> np.ndarray:
     """Return the nearest candidates, as `protocol.Kernel.nearest` does.
 
-    Parameters
-    ----------
-    delay_us : ndarray of int32, shape (R, R)
-        The delays of routes.
-    exits : ndarray of int32, shape (2, R)
-        The result of :func:`~scribe_spark.underlay.pendant.pendant_exits`.
-    queries, candidates, starts : ndarray of int
-        The arguments of `protocol.Kernel.nearest`.
+    `delay_us` (R, R) are the delays of routes, `exits` the result of
+    :func:`~scribe_spark.underlay.pendant.pendant_exits`.
     """
     component, exit_router = exits
     of_candidate, own = component[candidates], component[queries]
@@ -61,13 +55,7 @@ def nearest(
 def _same_component(
     of_query: np.ndarray, of_candidate: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Return the positions of all pairs of a query and a candidate in one pendant component.
-
-    Parameters
-    ----------
-    of_query, of_candidate : ndarray of int, shapes (Q,) and (C,)
-        The components.
-    """
+    """Yield the positions of all pairs of a query and a candidate in one pendant component."""
     order = np.argsort(of_candidate, kind="stable")
     grouped = of_candidate[order]
     low, high = np.searchsorted(grouped, of_query), np.searchsorted(grouped, of_query, "right")
@@ -88,11 +76,8 @@ def _first_and_second(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the nearest candidate of each segment, and the nearest one in another component.
 
-    Returns
-    -------
-    first, second : ndarray of int64, shape (Q, K)
-        Positions in `candidates`; -1 in `second` if there is none.  If the first is in the core,
-        the second has no meaning.
+    Both are positions in `candidates`, shape (Q, K); the second is -1 if there is none, and has no
+    meaning if the first is in the core.
     """
     lengths = np.diff(np.r_[starts, len(candidates)])
     first = np.empty((len(queries), len(starts)), dtype=np.int64)

@@ -33,20 +33,7 @@ def last_links(pred: np.ndarray) -> LastLink:
 def path_links(
     last: LastLink, source: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return every link of every route.
-
-    Parameters
-    ----------
-    last : callable
-        The routes, for example from :func:`last_links`.
-    source, target : ndarray of int, shape (M,)
-        The router indices of the ends of each route.
-
-    Returns
-    -------
-    row, link : ndarray of int64, shape (H,)
-        The row of the route, and the number of the link.
-    """
+    """Return every link of every route: the row of the route, and the number of the link."""
     row, here = np.flatnonzero(source != target), target[source != target].astype(np.int64)
     rows, links = [], []
     while len(row):
@@ -61,26 +48,10 @@ def path_links(
 def packets_on_links(
     pred: np.ndarray, source: np.ndarray, target: np.ndarray, packets: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of packets on each link, from the packets on each route.
+    """Return the links with packets (src * R + dst), ascending, and their packets.
 
     All packets from a source that pass a router take the same link to it, so the packets through
     each router are added up along the routes; links come last.
-
-    Parameters
-    ----------
-    pred : ndarray of int, shape (R, R)
-        Predecessors.
-    source, target : ndarray of int64, shape (M,)
-        The router indices of the ends of each route.
-    packets : ndarray of int64, shape (M,)
-        The packets on each route.
-
-    Returns
-    -------
-    link : ndarray of int64, shape (L,)
-        The links with packets, ascending; numbered src * R + dst.
-    packets : ndarray of int64, shape (L,)
-        Their packets.
     """
     r = len(pred)
     links, sums = [], []
@@ -116,19 +87,7 @@ def merged_links(
 ) -> np.ndarray:
     """Return every link of each tree's merged routes, once per tree (IP multicast).
 
-    Parameters
-    ----------
-    last : callable
-        The routes, for example from :func:`last_links`.
-    routers : int
-        R.
-    tree, source, target : ndarray of int, shape (M,)
-        The tree and the ends of each route; all routes of a tree have the same source.
-
-    Returns
-    -------
-    ndarray of int64, shape (H,)
-        The numbers of links, one per tree and link.
+    All routes of a tree have the same source.
     """
     order = np.argsort(tree, kind="stable")
     names, first = np.unique(tree[order], return_index=True)

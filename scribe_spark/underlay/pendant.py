@@ -23,21 +23,14 @@ NO_COMPONENT = -1
 
 @dataclass(frozen=True)
 class PendantComponent:
-    """A part of the network that one bridge joins to the core, as a stub to its transit router.
+    """A part of the network that one bridge joins to the core, as a stub to its transit router."""
 
-    Attributes
-    ----------
-    routers : ndarray of int64
-        Indices, ascending.
-    gateway, outside : int
-        The ends of the bridge: in the component, and in the core.
-    bridge_us : int
-        The delay of the bridge from the gateway outwards, in microseconds.
-    """
-
+    #: int64: indices, ascending.
     routers: np.ndarray
+    #: The ends of the bridge: in the component, and in the core.
     gateway: int
     outside: int
+    #: The delay of the bridge from the gateway outwards, in microseconds.
     bridge_us: int
 
 
@@ -72,18 +65,8 @@ def pendant_components(links: LinkArrays) -> list[PendantComponent]:
 def pendant_exits(r: int, components: Sequence[PendantComponent]) -> np.ndarray:
     """Return each router's pendant component, and the router at which routes leave it.
 
-    Parameters
-    ----------
-    r : int
-        The number of routers.
-    components : sequence of PendantComponent
-        The components.
-
-    Returns
-    -------
-    ndarray of int32, shape (2, r)
-        The component's number and its end in the core; for a router in the core,
-        :data:`NO_COMPONENT` and the router itself.
+    The result is int32, shape (2, r): the component's number and its end in the core; for a router
+    in the core, :data:`NO_COMPONENT` and the router itself.
     """
     exits = np.stack([np.full(r, NO_COMPONENT), np.arange(r)]).astype(np.int32)
     for number, component in enumerate(components):
@@ -98,14 +81,9 @@ def _graph(links: LinkArrays, chosen: np.ndarray) -> csr_array:
 
 
 def bridges(r: int, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-    """Mark the directed links that are bridges of the undirected graph: bool, one per link.
+    """Mark the directed links that are bridges of a connected undirected graph: bool, one per link.
 
-    Parameters
-    ----------
-    r : int
-        The number of routers 0..r-1; the graph is connected.
-    src, dst : ndarray of int, shape (L,)
-        The ends; the links contain each link's reverse.
+    The links contain each link's reverse.
 
     References
     ----------
@@ -144,13 +122,9 @@ def bridges(r: int, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
 
 
 def inner_routes(links: LinkArrays, component: PendantComponent) -> tuple[np.ndarray, np.ndarray]:
-    """Return the routes between the routers of a pendant component; they stay inside.
+    """Return the routes between the routers of a pendant component, as `route_block` does.
 
-    Returns
-    -------
-    delay_us, pred : ndarray of int, shape (n, n)
-        As in :func:`~scribe_spark.underlay.dijkstra.route_block`; positions in
-        ``component.routers``.
+    They stay inside; routers are positions in ``component.routers``.
     """
     routers = component.routers
     position = np.full(len(links.routers), -1, dtype=np.int32)
@@ -171,25 +145,11 @@ def leaving_routes(
     near: tuple[np.ndarray, np.ndarray],
     far: tuple[np.ndarray, np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the routes from every router of a pendant component to all routers.
+    """Return the routes from every router of a pendant component to all, as `route_block` does.
 
     Routes that leave the component take the bridge and then the routes of the bridge's end in the
-    core.
-
-    Parameters
-    ----------
-    component : PendantComponent
-        The component.
-    near : (delay_us, pred)
-        The result of :func:`inner_routes`.
-    far : (delay_us, pred)
-        The routes from ``component.outside``, shape (R,) each.
-
-    Returns
-    -------
-    delay_us, pred : ndarray of int32, shape (n, R)
-        As in :func:`~scribe_spark.underlay.dijkstra.route_block` from ``component.routers``; delays
-        by :func:`~scribe_spark.underlay.dijkstra.bounded_delay`.
+    core.  `near` is the result of :func:`inner_routes`, `far` has the routes from
+    ``component.outside``; both are (delay_us, pred).
     """
     routers = component.routers
     (near_delay, near_pred), (far_delay, far_pred) = near, far

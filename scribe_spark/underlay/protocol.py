@@ -94,14 +94,9 @@ class Kernel(Protocol):
 
 
 class RouterIds:
-    """The part of a :class:`Kernel` that translates router ids.
+    """The part of a :class:`Kernel` that translates router ids."""
 
-    Attributes
-    ----------
-    routers : str
-        Name of a distributed array: router ids, ascending.
-    """
-
+    #: Name of a distributed array: router ids, ascending.
     routers: str
 
     def index(self, routers: np.ndarray) -> np.ndarray:

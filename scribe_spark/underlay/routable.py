@@ -21,20 +21,6 @@ def check_routes(graph: Graph, tie: str, seed: int, most: int = MOST_ROUTERS) ->
 
     The routes from some routers are checked; `all_pairs` checks all in networks with up to `most`
     routers.
-
-    Parameters
-    ----------
-    graph : Graph
-        A graph that `topology.check` accepts.
-    tie, seed
-        The settings `tie` and `seed`: the choice among routes of equal weight.
-    most : int
-        With more routers than this, routes have the fewest hops.
-
-    Raises
-    ------
-    InputError
-        A route cannot be found or takes too long.
     """
     check_routable(graph, tie, most)
     routers, edges = graph.vertices["id"].to_numpy(), graph.edges

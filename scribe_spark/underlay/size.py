@@ -22,9 +22,7 @@ class Size:
 
     @property
     def paper_slots(self) -> int:
-        """The paper's number of links: core links and 100 LAN slots per router, in both
-        directions.
-        """
+        """The paper's number of links: core links, and 100 LAN slots a router each way."""
         return self.core_links + _SLOTS_PER_ROUTER * self.routers
 
     @property

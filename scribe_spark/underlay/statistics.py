@@ -21,13 +21,6 @@ def statistics(graph: Graph, tie: str, seed: int) -> dict[str, str]:
 
     Means of routes are over ordered pairs of distinct routers; in a network with more than 10,000
     routers, over the pairs from 200 of them.
-
-    Parameters
-    ----------
-    graph : Graph
-        A graph that :func:`~scribe_spark.topology.check` accepts.
-    tie, seed
-        The settings `tie` and `seed`: the choice among routes of equal weight.
     """
     routers, edges = graph.vertices["id"].to_numpy(), graph.edges
     links = LinkArrays.of(routers, edges, tie, seed)
