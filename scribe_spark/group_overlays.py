@@ -252,33 +252,22 @@ def _messages(pairs: Pairs) -> Columns:
 
 @dataclass(frozen=True)
 class _Round:
-    """The common data of the programs of a round; picklable.
-
-    Attributes
-    ----------
-    number_of_round : int
-        The number of the round.
-    number : ndarray of int64, shape (G,)
-        The numbers of the groups.
-    published, source : ndarray of int64, shape (P,)
-        The publications of the round: the indices of their groups and the positions of their
-        sources, ascending by both.
-    capacity : ndarray of int64 or None
-        The user's limits of children, as in `Network`.
-    """
+    """The common data of the programs of a round; picklable."""
 
     system: GroupOverlays
     bounds: np.ndarray
     facts: KnowsRing
     lives: KnowsLives
-    number_of_round: int
-    number: np.ndarray
+    number_of_round: int  # the number of the round
+    number: np.ndarray  # (G,): the numbers of the groups
+    #: (P,): the publications of the round: the indices of their groups and the positions of their
+    #: sources, ascending by both.
     published: np.ndarray
     source: np.ndarray
     kernel: Kernel
     lan_us: int
     seed: int
-    capacity: np.ndarray | None
+    capacity: np.ndarray | None  # the user's limits of children, as in `Network`
     observer: Observer
 
     @property
@@ -392,15 +381,9 @@ class Build(_Program):
 
 @dataclass(frozen=True)
 class CountCopies(_Program):
-    """The program by which buckets count copies and expected receivers: rules O4 and O5.
+    """The program by which buckets count copies and expected receivers: rules O4 and O5."""
 
-    Attributes
-    ----------
-    measures : tuple of str
-        The measures for which copies and deliveries are noted.
-    """
-
-    measures: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write a table of counts, and `pending.EXPECTED`; nothing is sent."""
@@ -470,15 +453,9 @@ class CountCopies(_Program):
 
 @dataclass(frozen=True)
 class CountDue(_Program):
-    """The program by which buckets count the publications that are due: rule O5.
+    """The program by which buckets count the publications that are due: rule O5."""
 
-    Attributes
-    ----------
-    last : int
-        The last round whose publications are due.
-    """
-
-    last: int
+    last: int  # the last round whose publications are due
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write `pending.DUE`; nothing is sent."""

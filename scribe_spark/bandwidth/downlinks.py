@@ -8,13 +8,7 @@ from scribe_spark.core.arrays import index_in_run, run_starts
 
 
 class Downlinks:
-    """The downlinks of a bucket.
-
-    Parameters
-    ----------
-    count : int
-        The number of downlinks.
-    """
+    """The downlinks of a bucket."""
 
     def __init__(self, count: int) -> None:
         self._free = np.zeros(count, dtype=np.int64)
@@ -22,14 +16,8 @@ class Downlinks:
     def take(self, downlink: np.ndarray, at_us: np.ndarray, takes_us: np.ndarray) -> np.ndarray:
         """Return when downlinks have finished copies, in microseconds.
 
-        Parameters
-        ----------
-        downlink : ndarray of int64
-            The downlink of each copy, ascending; the copies of a downlink are in order of arrival.
-        at_us : ndarray of int64
-            When the first byte of each copy arrives; not before those of earlier calls.
-        takes_us : ndarray of int64
-            The transmission time of each copy.
+        Downlinks ascend, and the copies of a downlink are in order of arrival, after those of
+        earlier calls.  `at_us` is when the first byte arrives, `takes_us` the transmission time.
         """
         starts = run_starts(downlink)
         if not len(starts):

@@ -27,20 +27,12 @@ _COPY = (*_FIRST, "first", "sent_us")
 
 @dataclass(frozen=True)
 class ReadEdges:
-    """Converts a table of edges to links of the clock; picklable.
-
-    Attributes
-    ----------
-    clock : Clock
-    edges : str
-        The name of the table: ``group, node, peer`` and the carried columns; each group is a topic.
-    carried : tuple of str
-        The columns of edges that copies carry to their receivers.
-    """
+    """Converts a table of edges to links of the clock; picklable."""
 
     clock: Clock
+    #: The name of the table: ``group, node, peer`` and the carried columns; each group is a topic.
     edges: str
-    carried: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()  # the columns of edges that copies carry to their receivers
 
     def __call__(self, tables: Tables, inbox: Inbox) -> Columns:
         """See `runs.Read`."""
@@ -63,22 +55,15 @@ _NOTHING = whole_numbers()
 
 @dataclass(frozen=True)
 class WriteFlood:
-    """Converts the clock's results to tables of first copies and of all copies; picklable.
+    """Converts the clock's results to tables of first copies and of all copies; picklable."""
 
-    Attributes
-    ----------
-    at_us : ndarray of int64, shape (P,)
-        The time of each publication in microseconds; the times of its first copies count from it.
-    arrivals, copies : str
-        The names of the two tables.
-    carried : tuple of str
-        See :class:`ReadEdges`.
-    """
-
+    #: (P,): the time of each publication in microseconds; the times of its first copies count from
+    #: it.
     at_us: np.ndarray
+    #: The names of the two tables.
     arrivals: str
     copies: str
-    carried: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()  # See :class:`ReadEdges`
 
     @property
     def kept(self) -> tuple[str, ...]:

@@ -15,17 +15,10 @@ _SPAN = 32
 
 
 class Growing:
-    """Named arrays of equal length that grow at their ends.
+    """Named arrays of equal length that grow at their ends; :attr:`count` values are valid.
 
     The arrays are allocated with their maximal length, so that nothing is copied; the operating
     system provides memory only for the parts that are written.
-
-    Parameters
-    ----------
-    most : int
-        The maximal number of rows.
-    **kinds : dtype
-        The types of the arrays; only the first :attr:`count` values are valid.
     """
 
     def __init__(self, most: int, **kinds: DTypeLike) -> None:
@@ -44,13 +37,7 @@ class Growing:
 
 
 class Collected:
-    """Rows that are added in parts and read once.
-
-    Parameters
-    ----------
-    **kinds : dtype
-        The types of the columns.
-    """
+    """Rows that are added in parts and read once; `kinds` are the types of the columns."""
 
     def __init__(self, **kinds: DTypeLike) -> None:
         self._kinds = kinds
@@ -74,14 +61,7 @@ class Collected:
 
 
 class Calendar:
-    """Rows of integers, by the window in which they are due.
-
-    Parameters
-    ----------
-    width : int
-        The number of columns.
-    kind : dtype
-    """
+    """Rows of integers, by the window in which they are due."""
 
     def __init__(self, width: int, kind: DTypeLike = np.int64) -> None:
         self._none = np.empty((0, width), dtype=kind)

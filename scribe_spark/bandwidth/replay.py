@@ -42,17 +42,8 @@ _DELIVERED, _SENT = "delivered", "sent"
 def replayed(stages: Any, made: Multicast, from_source: bool, channels: Channels) -> Multicast:
     """Return a multicast along trees, with the deliveries that the clock computes.
 
-    Parameters
-    ----------
-    stages : Simulation
-        See `systems.System`.
-    made : Multicast
-        A multicast with edges of trees.
-    from_source : bool
-        True if copies start at the source; False if at the root, to which the source sends its
-        message first.
-    channels : Channels
-        The tree of each publication, by the number in the column ``group`` of the edges.
+    If copies do not start at the source, the source sends its message to the root first.
+    `channels` has the tree of each publication, by the number in the column ``group`` of the edges.
     """
     played = _Replay(stages, made, from_source, channels)
     if stages.schedule is None:
@@ -92,22 +83,11 @@ _NO_EDGES = {name: whole_numbers() for name in (AT, "peer", "group")}
 
 @dataclass(frozen=True)
 class _Write:
-    """Stores the first copies at members, and copies along trees; picklable.
-
-    Attributes
-    ----------
-    published : TimedPublications
-    group : ndarray of int64, shape (C,)
-        The index of the group of each topic.
-    root : ndarray of int64, shape (C,)
-    size : int
-        The number of nodes.
-    keeps_copies : bool
-    """
+    """Stores the first copies at members, and copies along trees; picklable."""
 
     published: TimedPublications
-    group: np.ndarray
-    root: np.ndarray
+    group: np.ndarray  # (C,): the index of the group of each topic
+    root: np.ndarray  # (C,)
     size: int
     keeps_copies: bool
 
@@ -140,16 +120,10 @@ _COPY_COLUMNS = ("publication", "node", "sender", "sent_us", "hops", "first")
 
 @dataclass
 class _Replay:
-    """A multicast along trees by the clock, which is played when a table is first read.
-
-    Attributes
-    ----------
-    stages : Simulation
-    made, from_source, channels
-        See :func:`replayed`.
-    """
+    """A multicast along trees by the clock, which is played when a table is first read."""
 
     stages: Any
+    #: See :func:`replayed`.
     made: Multicast
     from_source: bool
     channels: Channels

@@ -29,19 +29,13 @@ from scribe_spark.underlay.protocol import Kernel
 
 @dataclass(frozen=True, kw_only=True)
 class RoundLinks(ClockRules):
-    """Sizes, rates and times for all rounds of a world; picklable.
+    """Sizes, rates and times for all rounds of a world; picklable."""
 
-    Attributes
-    ----------
-    size, control : int
-        The size in bytes of a publication, and of a control message whose size the protocol does
-        not define.
-    idontwant : int
-        The least size in bytes of publications that GossipSub nodes announce by IDONTWANT.
-    """
-
+    #: The size in bytes of a publication, and of a control message whose size the protocol does not
+    #: define.
     size: int
     control: int
+    #: The least size in bytes of publications that GossipSub nodes announce by IDONTWANT.
     idontwant: int
 
     def publications(
@@ -51,14 +45,7 @@ class RoundLinks(ClockRules):
         relayed: np.ndarray | bool = False,
         flood: np.ndarray | bool = False,
     ) -> TimedPublications:
-        """Return publications of the world's size that start together, in order.
-
-        Parameters
-        ----------
-        topic, source : ndarray of int64, shape (P,)
-        relayed, flood
-            See `TimedPublications`.
-        """
+        """Return publications of the world's size that start together, in order."""
         zero = np.zeros(len(topic), dtype=np.int64)
         flags = (np.broadcast_to(np.asarray(one), topic.shape) for one in (relayed, flood))
         return TimedPublications(zero, topic, source, zero + self.size, *flags)
@@ -66,26 +53,17 @@ class RoundLinks(ClockRules):
 
 @dataclass(frozen=True)
 class Begun(Rows):
-    """The p publications that start in a round, by number; arrays of shape (p,).
+    """The p publications that start in a round, by number; arrays of shape (p,)."""
 
-    Attributes
-    ----------
-    group : ndarray of int64
-        The indices of the groups.
-    publication : ndarray of int64
-        The names of the publications in tables of copies and deliveries.  Publications of a group
-        and name go the same way; deliveries are those of the first one.
-    source, root : ndarray of int64
-        The node where the publication starts, and the node from which hops count.  If they differ,
-        the way between them counts as one copy.
-    hops, delay_us : ndarray of int64
-        Hops and delay of the way from the source to the root.
-    """
-
-    group: np.ndarray = field(default_factory=whole_numbers)
+    group: np.ndarray = field(default_factory=whole_numbers)  # the indices of the groups
+    #: The names of the publications in tables of copies and deliveries.  Publications of a group
+    #: and name go the same way; deliveries are those of the first one.
     publication: np.ndarray = field(default_factory=whole_numbers)
+    #: The node where the publication starts, and the node from which hops count.  If they differ,
+    #: the way between them counts as one copy.
     source: np.ndarray = field(default_factory=whole_numbers)
     root: np.ndarray = field(default_factory=whole_numbers)
+    #: Hops and delay of the way from the source to the root.
     hops: np.ndarray = field(default_factory=whole_numbers)
     delay_us: np.ndarray = field(default_factory=whole_numbers)
 
@@ -116,19 +94,11 @@ _LINK, _WAY = "timed link", "timed way"
 
 @dataclass(frozen=True)
 class _MakeLinks:
-    """Make links of copies and of ways from sources to roots, in the senders' buckets.
-
-    Attributes
-    ----------
-    clock : Clock
-    begun : Begun
-    copies : str
-        The table of copies: ``group, publication, sender, to``.
-    """
+    """Make links of copies and of ways from sources to roots, in the senders' buckets."""
 
     clock: Clock
     begun: Begun
-    copies: str
+    copies: str  # the table of copies: ``group, publication, sender, to``
 
     @property
     def bounds(self) -> np.ndarray:
@@ -180,19 +150,12 @@ class _WriteTimes:
 
     A delivery without a copy in this round is unchanged, because the node received it in another
     way.
-
-    Attributes
-    ----------
-    begun : Begun
-    size : int
-        The number of nodes.
-    deliveries : str
-        The table of deliveries: ``group, publication, node, hops, delay_us`` (since the root), and
-        other columns.
     """
 
     begun: Begun
     size: int
+    #: The table of deliveries: ``group, publication, node, hops, delay_us`` (since the root), and
+    #: other columns.
     deliveries: str
 
     def __call__(self, tables: Tables) -> None:
@@ -225,18 +188,9 @@ def replay_round(
 ) -> None:
     """Replace the times of deliveries by those of the clock, from the copies that nodes sent.
 
-    Parameters
-    ----------
-    player : PlaysPrograms
-        Its buckets have the tables of copies and deliveries.
-    links : RoundLinks
-    facts, bounds, kernel
-        As of `Clock`.
-    begun : Begun
-        All publications of the round.
-    copies, deliveries : str
-        The names of tables: ``group, publication, sender, to``, each row in any bucket, lost copies
-        included; and ``group, publication, node, hops, delay_us`` in the buckets of the nodes.
+    `begun` has all publications of the round.  The tables of copies (``group, publication, sender,
+    to``) have each row in any bucket, lost copies included; those of deliveries (``group,
+    publication, node, hops, delay_us``) are in the buckets of the nodes.
     """
     clock = links.clock(facts, bounds, kernel, held_back=False, spares=False, seed=None)
     relayed = np.flatnonzero(begun.relayed)

@@ -83,32 +83,18 @@ class _WriteTables:
 
 @dataclass(frozen=True)
 class Clock:
-    """The parameters of the clock with bandwidth; picklable.
-
-    Attributes
-    ----------
-    facts : KnowsRing
-    bounds : ndarray of int64, shape (B + 1,)
-    kernel : Kernel
-        The kernel of the underlay.
-    lan_us : int
-    up, down, validation_us : int
-        Bits per second, and a time in microseconds, for nodes whose class does not set them.
-    classes : NodeClasses
-    hosts : Hosts
-        The rates of the network's file.
-    discipline : Discipline
-    """
+    """The parameters of the clock with bandwidth; picklable."""
 
     facts: KnowsRing
-    bounds: np.ndarray
+    bounds: np.ndarray  # (B + 1,)
     kernel: Kernel
     lan_us: int
+    #: Bits per second, and a time in microseconds, for nodes whose class does not set them.
     up: int
     down: int
     validation_us: int
     classes: NodeClasses
-    hosts: Hosts
+    hosts: Hosts  # the rates of the network's file
     discipline: Discipline
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -130,15 +116,7 @@ class Clock:
         relayed: np.ndarray | bool = False,
         flood: bool = False,
     ) -> TimedPublications:
-        """Return the publications of a schedule, in order.
-
-        Parameters
-        ----------
-        source, topic : ndarray of int64, shape (P,)
-            The position of the source, and the topic, of each publication.
-        relayed, flood
-            See `TimedPublications`.
-        """
+        """Return the publications of a schedule, in order; flags: see `TimedPublications`."""
         flags = (np.broadcast_to(np.asarray(one), topic.shape) for one in (relayed, flood))
         return TimedPublications(schedule.at_us, topic, source, schedule.size, *flags)
 
@@ -156,18 +134,7 @@ class Clock:
     ) -> None:
         """Play publications in tasks that keep their buckets, or all buckets in one task.
 
-        Parameters
-        ----------
-        tables : BucketTables
-        publications : TimedPublications
-        read, write : callable
-            Return the links of a bucket, and convert the results of the clock.
-        called : str
-            The name of the job.
-        first : DataFrame, optional
-            Messages for buckets in superstep 0 (`ROWS`).
-        rule, carried, kept
-            See `ClockSetting`.
+        `called` names the job; `rule`, `carried` and `kept`: see `ClockSetting`.
         """
         played = partial(play_clock, self, publications, read, write, rule, carried, kept)
         if player_of(tables.layout)["name"] == IN_TASKS:
@@ -195,19 +162,13 @@ def play_clock(
 
 @dataclass(frozen=True, kw_only=True)
 class ClockRules:
-    """The rates, times and rules of a config, from which clocks are made; without pydantic.
+    """The rates, times and rules of a config, from which clocks are made; without pydantic."""
 
-    Attributes
-    ----------
-    up, down, validation_us, lan_us, classes, hosts
-        See :class:`Clock`.
-    uplink, shared, seed
-        See `Discipline`.
-    """
-
+    #: See :class:`Clock`.
     up: int
     down: int
     validation_us: int
+    #: See `Discipline`.
     uplink: str
     shared: bool
     lan_us: int
@@ -246,12 +207,7 @@ class ClockRules:
 def clock_of(stages: Any, **discipline: Any) -> Clock:
     """Return the clock of a run, and record in the run where it is played.
 
-    Parameters
-    ----------
-    stages : Simulation
-        See `systems.System`.
-    **discipline
-        The system's values of `Discipline` fields, for example `held_back`.
+    `discipline` has the system's values of `Discipline` fields, for example `held_back`.
     """
     ring, underlay = stages.overlay.ring, stages.overlay.underlay
     stages.note_clock(player_of(ring.layout))

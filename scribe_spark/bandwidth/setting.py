@@ -36,14 +36,9 @@ Rule = Callable[[Columns, Columns], np.ndarray]
 
 
 def transmission_us(size: np.ndarray | int, rate: np.ndarray | int) -> np.ndarray:
-    """Return the time to transmit messages on links, rounded up: int64; 0 if the rate is 0.
+    """Return the time to transmit messages (bytes) on links (bit/s), rounded up: int64.
 
-    Parameters
-    ----------
-    size : ndarray of int64
-        Sizes in bytes.
-    rate : ndarray of int64
-        Rates in bits per second; 0 means no limit.
+    The rate 0 means no limit, and takes no time.
     """
     rate = np.asarray(rate, dtype=np.int64)
     taken = -(-_BIT_MICROSECONDS * np.asarray(size, dtype=np.int64) // np.maximum(rate, 1))
@@ -52,21 +47,13 @@ def transmission_us(size: np.ndarray | int, rate: np.ndarray | int) -> np.ndarra
 
 @dataclass(frozen=True)
 class Nodes:
-    """All nodes, by position.
+    """All nodes, by position."""
 
-    Attributes
-    ----------
-    number : ndarray of int64, shape (n,)
-        The numbers of the nodes, for random draws.
-    up, down : ndarray of int64, shape (n,)
-        Rates in bits per second; 0 means no limit.
-    validation_us : ndarray of int64, shape (n,)
-        The time between a node's first copy and the copies that the node sends.
-    """
-
-    number: np.ndarray
+    number: np.ndarray  # (n,): the numbers of the nodes, for random draws
+    #: (n,): rates in bits per second; 0 means no limit.
     up: np.ndarray
     down: np.ndarray
+    #: (n,): the time between a node's first copy and the copies that the node sends.
     validation_us: np.ndarray
 
     def __len__(self) -> int:
@@ -75,50 +62,33 @@ class Nodes:
 
 @dataclass
 class TimedLinks(Rows):
-    """Directed links between places.
+    """Directed links between places."""
 
-    Attributes
-    ----------
-    room, node : ndarray of int64
-        The sending place.
-    to_room, peer : ndarray of int64
-        The receiving place.
-    delay_us : ndarray of int64
-        The delay in microseconds, at least 1.
-    mesh : ndarray of bool
-        True if all nodes send on the link; False if only sources that flood.
-    order : ndarray of int64
-        The rank of the link in a batch, if the discipline does not draw it.
-    """
-
+    #: The sending place.
     room: np.ndarray = field(default_factory=whole_numbers)
     node: np.ndarray = field(default_factory=whole_numbers)
+    #: The receiving place.
     to_room: np.ndarray = field(default_factory=whole_numbers)
     peer: np.ndarray = field(default_factory=whole_numbers)
+    #: The delay in microseconds, at least 1.
     delay_us: np.ndarray = field(default_factory=whole_numbers)
+    #: bool: True if all nodes send on the link; False if only sources that flood.
     mesh: np.ndarray = field(default_factory=flags)
+    #: The rank of the link in a batch, if the discipline does not draw it.
     order: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
 class TimedPublications:
-    """Publications by number: sorted by time, topic and source.
+    """Publications by number: sorted by time, topic and source."""
 
-    Attributes
-    ----------
-    at_us, topic, source, size : ndarray of int64, shape (P,)
-        The time of publication in microseconds, the topic, the source, and the size in bytes.
-    relayed : ndarray of bool, shape (P,)
-        True if the source first sends to the root.
-    flood : ndarray of bool, shape (P,)
-        True if the source sends on all links, False if on those of the mesh.
-    """
-
+    #: (P,): the time of publication in microseconds, the topic, the source, and the size in bytes.
     at_us: np.ndarray
     topic: np.ndarray
     source: np.ndarray
     size: np.ndarray
-    relayed: np.ndarray
+    relayed: np.ndarray  # bool, (P,): True if the source first sends to the root
+    #: bool, (P,): True if the source sends on all links, False if on those of the mesh.
     flood: np.ndarray
 
     def __len__(self) -> int:
@@ -147,32 +117,20 @@ class TimedPublications:
 
 @dataclass(frozen=True)
 class Discipline:
-    """The rules by which copies share links, and by which copies are not sent.
+    """The rules by which copies share links, and by which copies are not sent."""
 
-    Attributes
-    ----------
-    uplink : str
-        :data:`INTERLEAVED` or :data:`SERIAL`.
-    shared : bool
-        True if a node has one uplink and one downlink for all topics, False if one of each per
-        topic.
-    held_back : bool
-        True if a copy is not sent to a node that is known to have the publication.
-    idontwant : int or None
-        The least size in bytes of publications that nodes announce by IDONTWANT; None for no
-        announcements.
-    spares : bool
-        True if nodes send no copy to the sender of their first copy and to the source.
-    seed : int or None
-        The seed of the random order of a batch; None for `TimedLinks.order`.
-    """
-
-    uplink: str = INTERLEAVED
+    uplink: str = INTERLEAVED  # :data:`INTERLEAVED` or :data:`SERIAL`
+    #: True if a node has one uplink and one downlink for all topics, False if one of each per
+    #: topic.
     shared: bool = True
+    #: True if a copy is not sent to a node that is known to have the publication.
     held_back: bool = True
+    #: The least size in bytes of publications that nodes announce by IDONTWANT; None for no
+    #: announcements.
     idontwant: int | None = None
+    #: True if nodes send no copy to the sender of their first copy and to the source.
     spares: bool = True
-    seed: int | None = 0
+    seed: int | None = 0  # the seed of the random order of a batch; None for `TimedLinks.order`
 
     def order_of(
         self, number: np.ndarray, publication: np.ndarray, node: np.ndarray, peer: np.ndarray

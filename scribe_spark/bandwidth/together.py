@@ -25,10 +25,7 @@ def play_in_few_tasks(
 ) -> None:
     """Play all windows like `play_windows`, with all buckets as one bucket if that is faster.
 
-    Parameters
-    ----------
-    many : int
-        The least number of links for which tasks play their own buckets.
+    From `many` links on, tasks play their own buckets.
     """
     in_task = player if isinstance(player, InTask) else None
     if in_task is None or (in_task.exchange is not None and in_task.count(LINKS) >= many):

@@ -13,50 +13,26 @@ from scribe_spark.core.arrays import NONE, Rows, expand, index_in_run, run_start
 
 @dataclass
 class QueuedBatches(Rows):
-    """Batches of copies.
-
-    Attributes
-    ----------
-    uplink, publication : ndarray of int64
-    at_us : ndarray of int64
-        The time at which the batch is enqueued.
-    takes_us : ndarray of int64
-        The transmission time of a single copy.
-    hops : ndarray of int64
-        The hops of the sender's first copy.
-    copies : ndarray of int64
-        The number of copies, at least one.
-    whole : ndarray of bool
-        True if all copies start together, or none of them can be held back.
-    """
+    """Batches of copies."""
 
     uplink: np.ndarray
     publication: np.ndarray
-    at_us: np.ndarray
-    takes_us: np.ndarray
-    hops: np.ndarray
-    copies: np.ndarray
-    whole: np.ndarray
+    at_us: np.ndarray  # the time at which the batch is enqueued
+    takes_us: np.ndarray  # the transmission time of a single copy
+    hops: np.ndarray  # the hops of the sender's first copy
+    copies: np.ndarray  # the number of copies, at least one
+    whole: np.ndarray  # bool: True if all copies start together, or none of them can be held back
 
 
 @dataclass
 class Started(Rows):
-    """Copies that have started.
-
-    Attributes
-    ----------
-    link, publication, hops : ndarray of int64
-    start_us : ndarray of int64
-        The start of the transmission.
-    spans_us : ndarray of int64
-        The duration of the transmission at the uplink.
-    """
+    """Copies that have started."""
 
     link: np.ndarray
     publication: np.ndarray
     hops: np.ndarray
-    start_us: np.ndarray
-    spans_us: np.ndarray
+    start_us: np.ndarray  # the start of the transmission
+    spans_us: np.ndarray  # the duration of the transmission at the uplink
 
 
 #: ``known(publication, link)`` returns the times at which senders learn that receivers have
@@ -65,17 +41,7 @@ Known = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Uplinks:
-    """The queues of the uplinks of a bucket.
-
-    Parameters
-    ----------
-    count : int
-        The number of uplinks.
-    most_batches, most_copies : int
-        The maximal number of batches, and of copies in them.
-    interleaved : bool
-        True if the copies of a batch share the uplink, False if they use it one after the other.
-    """
+    """The queues of the uplinks of a bucket."""
 
     def __init__(self, count: int, most_batches: int, most_copies: int, interleaved: bool) -> None:
         self._interleaved = interleaved
@@ -93,17 +59,7 @@ class Uplinks:
         return self._waiting.first()
 
     def enqueue(self, batches: QueuedBatches, link: np.ndarray, window_us: int) -> None:
-        """Add batches to the queues.
-
-        Parameters
-        ----------
-        batches : QueuedBatches
-            The batches, sorted by uplink, time and publication.
-        link : ndarray of int64
-            The links of the copies, batch by batch.
-        window_us : int
-            The length of a window in microseconds.
-        """
+        """Add batches, sorted by uplink, time and publication; `link` has their copies' links."""
         if not len(batches):
             return
         ends = self._links.count + np.cumsum(batches.copies)

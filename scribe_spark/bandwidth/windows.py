@@ -43,18 +43,11 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Windows:
-    """Play publications along the links :data:`LINKS` of all buckets.
+    """Play publications along the links :data:`LINKS` of all buckets."""
 
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-    given : ClockSetting
-    playing : dict
-        The state of the buckets in this process.
-    """
-
-    bounds: np.ndarray
+    bounds: np.ndarray  # (B + 1,)
     given: ClockSetting
+    #: The state of the buckets in this process.
     playing: dict[int, _Playing] = field(default_factory=dict)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -87,14 +80,7 @@ class Windows:
 
 
 class _Playing:
-    """The state of a bucket, and the generator of its supersteps.
-
-    Parameters
-    ----------
-    bucket : ClockBucket
-    everybody : ndarray of int64
-        A position in each nonempty bucket.
-    """
+    """The state of a bucket, and the generator of its supersteps."""
 
     def __init__(self, bucket: ClockBucket, everybody: np.ndarray) -> None:
         self.bucket, self._everybody = bucket, everybody

@@ -64,19 +64,11 @@ def build(stages: Any) -> Multicast:
 
 @dataclass
 class Joined:
-    """The results of the JOINs and TREEs, from which multicasts continue.
-
-    Attributes
-    ----------
-    overlay : PastryOverlay
-    tables : BucketTables
-    rows : TableViews
-        Converts the tables to rows for measures.
-    """
+    """The results of the JOINs and TREEs, from which multicasts continue."""
 
     overlay: PastryOverlay
     tables: BucketTables
-    rows: TableViews
+    rows: TableViews  # Converts the tables to rows for measures
 
     def release(self) -> None:
         """Free the tables."""
@@ -90,15 +82,7 @@ def join_all(
     config: BayeuxConfig,
     progress: Progress | None = None,
 ) -> Joined:
-    """Let every member join.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        ``group, key_hi, key_lo``.
-    members : DataFrame or Batches
-        ``group, node``.
-    """
+    """Let every member join."""
     listed = groups.select("group", "key_hi", "key_lo").toArrow().sort_by("group")
     number, hi, lo = (column.to_numpy() for column in listed.columns)
     ring, underlay = overlay.ring, overlay.underlay
@@ -128,12 +112,7 @@ def multicast(
 ) -> BucketTables:
     """Let each group's source multicast a message; return buckets with copies and deliveries.
 
-    Parameters
-    ----------
-    groups : DataFrame
-        ``group, key_hi, key_lo, source``.
-    source : str
-        How a source reaches the root: ``routed`` or directly.
+    `source` is how a source reaches the root: ``routed`` or directly.
     """
     tables, sessions, overlay = joined.tables, joined.rows.sessions, joined.overlay
     ways = _ways(overlay, sessions, groups, source, progress)

@@ -61,15 +61,11 @@ class Tree(SessionProgram):
 
     In a run, nodes record the member when they forward a TREE.  In a world, they do so when the
     TREE has reached the member, which they learn by an acknowledgement that is not counted.
-
-    Attributes
-    ----------
-    begin : str
-        The table of JOINs to answer or of members to find: ``at`` (where the TREE starts),
-        ``session``, ``member``, ``number``; if TREEs carry publications, also ``hops, delay_us`` of
-        these.
     """
 
+    #: The table of JOINs to answer or of members to find: ``at`` (where the TREE starts),
+    #: ``session``, ``member``, ``number``; if TREEs carry publications, also ``hops, delay_us`` of
+    #: these.
     begin: str = at_root(JOIN)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:

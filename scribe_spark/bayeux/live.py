@@ -59,17 +59,10 @@ _SESSIONS = "sessions"
 
 @dataclass(frozen=True)
 class LiveBayeux(SystemOnBuckets):
-    """Bayeux as a system of a world.
+    """Bayeux as a system of a world."""
 
-    Attributes
-    ----------
-    hops : str
-        `sessions.TABLE` or `sessions.LEAF_SET`.
-    recreate : int
-        The number of rounds after which a lost session is created again; 0 for never.
-    """
-
-    hops: str = TABLE
+    hops: str = TABLE  # `sessions.TABLE` or `sessions.LEAF_SET`
+    #: The number of rounds after which a lost session is created again; 0 for never.
     recreate: int = 0
     payload: tuple[str, ...] = (MULTICAST, PAYLOAD)
     control: tuple[str, ...] = (JOIN, TREE, LEAVE, PRUNE)

@@ -38,33 +38,18 @@ LISTED, CAME = "listed", "came"
 
 @dataclass
 class Members(SortedTable):
-    """Memberships, by (group, node).
+    """Memberships, by (group, node)."""
 
-    Attributes
-    ----------
-    number : ndarray of int64
-        The round of the last JOIN.
-    waits : ndarray of bool
-        True if no TREE has arrived yet.
-    """
-
-    number: np.ndarray = field(default_factory=whole_numbers)
-    waits: np.ndarray = field(default_factory=flags)
+    number: np.ndarray = field(default_factory=whole_numbers)  # the round of the last JOIN
+    waits: np.ndarray = field(default_factory=flags)  # bool: True if no TREE has arrived yet
 
 
 @dataclass
 class Lists(SortedTable):
-    """Entries of member lists, by (session, node, member).
-
-    Attributes
-    ----------
-    next : ndarray of int64
-        The next hop.
-    number, written : ndarray of int64
-        The round of the member's JOIN, and the round in which the entry was written.
-    """
+    """Entries of member lists, by (session, node, member)."""
 
     next: np.ndarray = field(default_factory=whole_numbers)
+    #: The round of the member's JOIN, and the round in which the entry was written.
     number: np.ndarray = field(default_factory=whole_numbers)
     written: np.ndarray = field(default_factory=whole_numbers)
 
@@ -76,16 +61,10 @@ def take_tables(tables: Tables, prefix: str) -> list[Columns]:
 
 @dataclass(frozen=True)
 class Forget(SessionProgram):
-    """Clear the tables of dead nodes, and restart sessions: rules B12 and B13.
+    """Clear the tables of dead nodes, and restart sessions: rules B12 and B13."""
 
-    Attributes
-    ----------
-    dead : ndarray of bool, shape (K,)
-    anew : ndarray of bool, shape (G,)
-    """
-
-    dead: np.ndarray
-    anew: np.ndarray
+    dead: np.ndarray  # bool, (K,)
+    anew: np.ndarray  # bool, (G,)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
@@ -146,15 +125,9 @@ def _written(sessions: Sessions, tables: Tables, listed: Columns) -> Lists:
 
 @dataclass(frozen=True)
 class NextHops(SessionProgram):
-    """Find the distinct next hops to which each node sends copies: rules B7 and B17.
+    """Find the distinct next hops to which each node sends copies: rules B7 and B17."""
 
-    Attributes
-    ----------
-    wanted : ndarray of bool, optional
-        True for sessions to include; by default all.
-    """
-
-    wanted: np.ndarray | None = None
+    wanted: np.ndarray | None = None  # bool: True for sessions to include; by default all
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the edges of the multicast."""

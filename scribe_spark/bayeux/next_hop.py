@@ -55,19 +55,12 @@ def table_hop(
 
 @dataclass(frozen=True)
 class ByKnowledge:
-    """Routing by the leaf sets and routing tables in a bucket, around dead nodes (`Hop`).
-
-    Attributes
-    ----------
-    facts : KnowsRing
-    is_alive : IsAlive
-    rule : callable
-        Either `next_hop.hop` or :func:`table_hop`; with perfect tables, the latter resolves one
-        digit per hop.
-    """
+    """Routing by the leaf sets and routing tables in a bucket, around dead nodes (`Hop`)."""
 
     facts: KnowsRing
     is_alive: IsAlive
+    #: Either `next_hop.hop` or :func:`table_hop`; with perfect tables, the latter resolves one
+    #: digit per hop.
     rule: Callable[[States, IsAlive, np.ndarray, Keys], tuple[np.ndarray, Met]]
 
     def __call__(

@@ -30,17 +30,9 @@ def note_copies(tables: Tables, group: np.ndarray, sender: np.ndarray, to: np.nd
 def note_first_copies(tables: Tables, copies: Columns, trees: Sequence[Columns], size: int) -> None:
     """Record the first copy at each node: `living.DELIVERED`.
 
-    For nodes without a copy, the first TREE with the publications counts, because TREEs are sent
-    after all copies.
-
-    Parameters
-    ----------
-    copies : Columns
-        The table `dissemination.ARRIVALS`.
-    trees : sequence of Columns
-        Tables with the columns ``session, member, hops, delay_us``.
-    size : int
-        K, the number of nodes.
+    `copies` is the table `dissemination.ARRIVALS`; `trees` have ``session, member, hops,
+    delay_us``.  For nodes without a copy, the first TREE with the publications counts, because
+    TREEs are sent after all copies.
     """
 
     def named(came: Columns, *columns: str) -> Columns:

@@ -36,17 +36,13 @@ class CountHeard(SessionProgram):
     """Count the copies that nodes received, and record the expected receivers: B19.
 
     Messages :data:`ACCEPTED` go to the sources, which have their own publications.
-
-    Attributes
-    ----------
-    accepted, published : ndarray of int64, shape (G,)
-        The number of publications that the root of each group accepted, and that its members sent.
-    measures : tuple of str
-        The measures of multicasts, for which copies and deliveries are recorded.
     """
 
+    #: (G,): the number of publications that the root of each group accepted, and that its members
+    #: sent.
     accepted: np.ndarray
     published: np.ndarray
+    #: The measures of multicasts, for which copies and deliveries are recorded.
     measures: tuple[str, ...] = ()
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -96,12 +92,8 @@ class CountHeard(SessionProgram):
     def _note_expected(self, tables: Tables, heard: np.ndarray, own: np.ndarray) -> None:
         """Record that all members of groups with publications should receive these.
 
-        Parameters
-        ----------
-        heard : ndarray of int64
-            The sorted keys (group, node) that received all accepted publications.
-        own : ndarray of int64
-            The sorted keys (group, source) of accepted publications.
+        The keys (group, node) in `heard` received all accepted publications; those in `own` sent
+        one.
         """
         size, members = self.sessions.size, read_table(Members, tables, MEMBERS).key
         members = members[self.published[members // size] > 0]
@@ -117,15 +109,9 @@ class CountHeard(SessionProgram):
 
 @dataclass(frozen=True)
 class CountRound(SessionProgram):
-    """Count the outcomes of due publications, and the entries of nodes: rules B19 and B20.
+    """Count the outcomes of due publications, and the entries of nodes: rules B19 and B20."""
 
-    Attributes
-    ----------
-    last : int
-        The last round whose publications are due.
-    """
-
-    last: int
+    last: int  # the last round whose publications are due
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`DUE` and :data:`KEPT`; no message is sent."""

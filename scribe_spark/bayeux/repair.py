@@ -31,18 +31,12 @@ _BROKEN, TRIED = "broken", "tried"
 
 @dataclass(frozen=True)
 class Repair(SessionProgram):
-    """Find lost copies of nodes that received publications, and the members to look for.
+    """Find lost copies of nodes that received publications, and the members to look for."""
 
-    Attributes
-    ----------
-    accepted : ndarray of int64, shape (G,)
-        The number of publications that each root accepted, which is also the number of lost copies.
-    noted : bool
-        True if lost copies of multicasts are recorded: `living.CARRIED`.
-    """
-
+    #: (G,): the number of publications that each root accepted, which is also the number of lost
+    #: copies.
     accepted: np.ndarray
-    noted: bool = False
+    noted: bool = False  # True if lost copies of multicasts are recorded: `living.CARRIED`
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Read the arrivals; no message is sent."""

@@ -24,11 +24,6 @@ def partition_keys(group_ids: Keys, partitions: int) -> Keys:
     """Return the keys of all partitions; partition i of group g has index g * partitions + i.
 
     The keys of a group are evenly spaced on the ring; the first is the groupId.
-
-    Parameters
-    ----------
-    group_ids : Keys
-        The groupIds of G groups.
     """
     steps = [i * (2**128 // partitions) for i in range(partitions)]
     step_hi = np.array([step >> 64 for step in steps], dtype=np.uint64)
@@ -42,15 +37,6 @@ def find_roots(ring: Ring, keys: Keys, partitions: int, rule: str, b: int) -> np
     """Return the root of each partition: positions, int64, shape (G, partitions).
 
     A partition with the same root as an earlier one does not exist: :data:`NONE`.
-
-    Parameters
-    ----------
-    ring : Ring
-        All nodes, sorted by nodeId; at least one.
-    keys : Keys
-        See :func:`partition_keys`.
-    rule : str
-        :data:`PASTRY` or :data:`SURROGATE`.
     """
     if rule == SURROGATE:
         found = surrogate_roots(ring, keys, b)
@@ -68,11 +54,6 @@ def surrogate_roots(ring: Ring, keys: Keys, b: int) -> np.ndarray:
 
     The search narrows the set of nodes digit by digit: it keeps the nodes with the first next digit
     that occurs among them, starting at the key's digit, cyclically.
-
-    Parameters
-    ----------
-    ring : Ring
-        All nodes, sorted by nodeId; at least one.
     """
     shared = ids.shared_digits_np(ring.hi[1:], ring.lo[1:], ring.hi[:-1], ring.lo[:-1], b)
     low = np.zeros(len(keys), dtype=np.int64)

@@ -84,10 +84,7 @@ class SessionProgram:
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Route messages to their end or the edge of the bucket, see `route_to_edge`.
 
-        Parameters
-        ----------
-        next_hop : callable
-            ``next_hop(first, messages)``, where `first` is the position of the bucket's first node.
+        ``next_hop(first, messages)`` gets the position of the bucket's first node.
         """
         first, last = self.bounds[bucket : bucket + 2].tolist()
 

@@ -32,22 +32,13 @@ TABLE, LEAF_SET = "table", "leaf_set"
 
 @dataclass(frozen=True)
 class Round:
-    """A round of a world.
-
-    Attributes
-    ----------
-    number : int
-    lives : KnowsLives
-    shared : mapping of str to ndarray
-        ``born``: the round of each node's last arrival or recovery; -1 if there is none.
-    lost : ndarray of bool, shape (G,)
-        True for sessions whose root has died.
-    """
+    """A round of a world."""
 
     number: int
     lives: KnowsLives
+    #: ``born``: the round of each node's last arrival or recovery; -1 if there is none.
     shared: Mapping[str, np.ndarray]
-    lost: np.ndarray
+    lost: np.ndarray  # bool, (G,): True for sessions whose root has died
 
     def is_alive(self, position: np.ndarray) -> np.ndarray:
         """Return True for positions of live nodes."""
@@ -56,35 +47,19 @@ class Round:
 
 @dataclass(frozen=True)
 class Sessions:
-    """All sessions of a run, or of a round of a world; picklable.
+    """All sessions of a run, or of a round of a world; picklable."""
 
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-    facts : KnowsRing
-    kernel : Kernel
-    lan_us : int
-    keys : Keys
-        The keys of the sessions.
-    roots : ndarray of int64, shape (G, k)
-        The positions of the roots; -1 if a partition does not exist.
-    to_root, to_member : Hop
-        The routing rules of messages to roots, and of TREEs.
-    round : Round, optional
-        The round of a world; None in a run, where all nodes are alive.
-    observer : Observer, optional
-        Counts the messages of a world; a run records them in tables (`routes.SENT`).
-    """
-
-    bounds: np.ndarray
+    bounds: np.ndarray  # (B + 1,)
     facts: KnowsRing
     kernel: Kernel
     lan_us: int
     keys: Keys
-    roots: np.ndarray
+    roots: np.ndarray  # (G, k): the positions of the roots; -1 if a partition does not exist
+    #: The routing rules of messages to roots, and of TREEs.
     to_root: Hop
     to_member: Hop
-    round: Round | None = None
+    round: Round | None = None  # the round of a world; None in a run, where all nodes are alive
+    #: Counts the messages of a world; a run records them in tables (`routes.SENT`).
     observer: Observer | None = None
 
     @classmethod
@@ -102,21 +77,9 @@ class Sessions:
         root: str,
         hops: str,
     ) -> Sessions:
-        """Return the sessions of a run.
+        """Return the sessions of a run; `usual` is Pastry's rule.
 
-        Parameters
-        ----------
-        group_ids : Keys
-            The groupIds, sorted by the groups' numbers.
-        usual : NextHop
-            Pastry's routing rule.
-        partitions, root, hops
-            See `BayeuxConfig`.
-
-        Raises
-        ------
-        InputError
-            There are too many groups for int64 keys.
+        The groupIds are sorted by the groups' numbers.  InputError: too many groups for int64 keys.
         """
         because = f"bayeux_partitions = {partitions}"
         refuse_groups(len(group_ids), len(facts.ring), times=partitions, because=because)

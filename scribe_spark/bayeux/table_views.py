@@ -61,17 +61,10 @@ class Sums(SessionProgram):
 
 @dataclass(frozen=True)
 class TableViews:
-    """Converts the tables of buckets to rows for measures; picklable.
-
-    Attributes
-    ----------
-    sessions : Sessions
-    number : ndarray of int64, shape (G,)
-        The numbers of the groups, ascending.
-    """
+    """Converts the tables of buckets to rows for measures; picklable."""
 
     sessions: Sessions
-    number: np.ndarray
+    number: np.ndarray  # (G,): the numbers of the groups, ascending
 
     def begun(self, tables: BucketTables) -> Batches:
         """Return ``session``: the sessions whose root received a JOIN."""

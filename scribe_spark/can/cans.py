@@ -16,32 +16,16 @@ from scribe_spark.underlay.protocol import Kernel
 
 @dataclass(frozen=True)
 class Placement:
-    """The rule that gives nodes their points.
-
-    Attributes
-    ----------
-    space : Space
-    seed : int
-    landmarks : Landmarks or None
-        None for uniform points.
-    """
+    """The rule that gives nodes their points."""
 
     space: Space
     seed: int
-    landmarks: Landmarks | None = None
+    landmarks: Landmarks | None = None  # None for uniform points
 
     def points(
         self, number: np.ndarray | int, position: np.ndarray, ring: Ring, kernel: Kernel
     ) -> np.ndarray:
-        """Return the points of nodes in the CANs of groups: int64.
-
-        Parameters
-        ----------
-        number : ndarray of int64, or int
-            The numbers of the groups.
-        position : ndarray of int64
-            The positions of the nodes.
-        """
+        """Return the points of nodes (positions) in the CANs of groups (numbers): int64."""
         bins = None
         if self.landmarks is not None:
             order = self.landmarks.bins(kernel, ring.router)[position]
@@ -50,13 +34,7 @@ class Placement:
 
 
 def zones_of_all(placement: Placement, ring: Ring, kernel: Kernel) -> Zones:
-    """Return the zones of the CAN of all nodes, which is CAN 0.
-
-    Raises
-    ------
-    InputError
-        See `zones.split_zones`.
-    """
+    """Return the zones of the CAN of all nodes, which is CAN 0; raises like `split_zones`."""
     none = np.empty(0, dtype=np.int64)
     return zones_of_groups(placement, ring, kernel, none, none, none, none)
 
@@ -72,17 +50,8 @@ def zones_of_groups(
 ) -> Zones:
     """Return the zones of the CANs of groups, followed by the CAN of all nodes.
 
-    Parameters
-    ----------
-    number, source : ndarray of int64, shape (G,)
-        The numbers of the groups, and the positions of their sources.
-    group, member : ndarray of int64, shape (m,)
-        The members: index of the group, and position of the node.  Sources may be among them.
-
-    Raises
-    ------
-    InputError
-        See `zones.split_zones`.
+    Members are given by the index of the group and the position of the node; sources may be among
+    them.  Raises like `split_zones`.
     """
     groups, others = len(number), member != source[group]
     can = np.concatenate([group[others], np.full(len(ring), groups)])

@@ -22,14 +22,7 @@ _EDGES_AT_ONCE = 2**17
 def may_cross(zones: Zones, flooding: str, edges: Columns, source: np.ndarray) -> np.ndarray:
     """Return True for neighbours that may receive a multicast, however it arrived at the zone.
 
-    Parameters
-    ----------
-    flooding : str
-        One of the three variants.
-    edges : Columns
-        ``zone``, ``neighbour`` and ``face`` (see `neighbours.across_faces`), and other columns.
-    source : ndarray of int64, shape (m,)
-        The zone of the multicast's source.
+    `edges` has ``zone, neighbour, face``; `source` has the zone of the multicast's source for each.
     """
     kept = np.empty(len(source), dtype=bool)
     for start in range(0, len(source), _EDGES_AT_ONCE):
@@ -107,12 +100,7 @@ def _holds(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
 def goes_on(first: Columns, edges: Columns) -> np.ndarray:
     """Apply rules 1 and 2: return whether a node sends across a face, given its first copy.
 
-    Parameters
-    ----------
-    first : Columns
-        ``sender`` (-1 at the source), and the ``face`` of the sender's zone that the copy crossed.
-    edges : Columns
-        ``face``.
+    The ``face`` of a first copy is the one of the sender's zone that the copy crossed.
     """
     came, face = first["face"], edges["face"]
     return (first["sender"] < 0) | (face >> 1 < came >> 1) | (face == came)

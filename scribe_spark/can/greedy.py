@@ -12,18 +12,7 @@ _MESSAGES_AT_ONCE = 2**12  # messages whose neighbours fit into a core's cache
 
 
 def distance(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Return the squared distance of zones from points; 0 if the zone contains the point.
-
-    Parameters
-    ----------
-    zone : ndarray of int, shape (n,)
-    place : ndarray of `Space.dtype`, shape (dimensions, n)
-        The coordinates of the points.
-
-    Returns
-    -------
-    ndarray of `Space.dtype`, shape (n,)
-    """
+    """Return the squared distance of zones from coordinates of points; 0 inside of the zone."""
     space, depth = zones.space, zones.depth[zone]
     far, total = space.dtype(space.places - 1), np.zeros(len(zone), dtype=space.dtype)
     for mine, low, side in zip(place, zones.low, space.sides, strict=True):
@@ -38,14 +27,7 @@ def distance(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
 def next_zones(zones: Zones, pairs: Columns, zone: np.ndarray, point: np.ndarray) -> np.ndarray:
     """Return the zones that messages go to next; the zone itself if it contains the point: int64.
 
-    Parameters
-    ----------
-    pairs : Columns
-        The neighbours of a bucket's zones: ``zone, neighbour``, sorted by zone.
-    zone : ndarray of int64, shape (m,)
-        The zone where each message is.
-    point : ndarray of int64, shape (m,)
-        The destination of each message.
+    `pairs` has the neighbours of a bucket's zones: ``zone, neighbour``, sorted by zone.
     """
     onward = zone.copy()
     rest = zones.space.bits - zones.depth[zone].astype(np.int64)

@@ -52,15 +52,9 @@ def start_buckets(ring: BucketRing) -> DataFrame:
 
 @dataclass(frozen=True)
 class FindNeighbours:
-    """Zones find adjacent zones that are not deeper, and tell shallower ones of themselves.
+    """Zones find adjacent zones that are not deeper, and tell shallower ones of themselves."""
 
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-    known : KnowsZones
-    """
-
-    bounds: np.ndarray
+    bounds: np.ndarray  # (B + 1,)
     known: KnowsZones
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -104,22 +98,13 @@ class Joining(FindNeighbours):
     """CONTACT and JOIN of all members of all groups, and the faces that multicasts may cross.
 
     CANs have the indices of the groups; the last one is the CAN of all nodes.
-
-    Attributes
-    ----------
-    group_point : ndarray of int64, shape (G,)
-        The points of the groupIds.
-    first_node : ndarray of int64, shape (G,)
-        The position of the first node of each CAN: a source, and the contact of later nodes.
-    flooding : str
-        See `flooding`.
-    group, source : ndarray of int64, shape (C,)
-        For each flood: the index of the group (ascending), and the position of the source.
     """
 
-    group_point: np.ndarray
+    group_point: np.ndarray  # (G,): the points of the groupIds
+    #: (G,): the position of the first node of each CAN: a source, and the contact of later nodes.
     first_node: np.ndarray
-    flooding: str
+    flooding: str  # See `flooding`
+    #: (C,): for each flood: the index of the group (ascending), and the position of the source.
     group: np.ndarray
     source: np.ndarray
 
@@ -212,11 +197,6 @@ class JoinAndFlood:
 
     The flood only reads the faces that multicasts may cross; otherwise neither reads what the other
     writes.
-
-    Attributes
-    ----------
-    join : Joining
-    flood : Dissemination
     """
 
     join: Joining

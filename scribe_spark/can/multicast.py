@@ -36,13 +36,7 @@ SYSTEM = "can"
 
 
 def placement_of(config: CanConfig, seed: int, routers: int) -> Placement:
-    """Return the rule that gives nodes their points, in a network of some routers.
-
-    Raises
-    ------
-    InputError
-        There are fewer routers than landmarks.
-    """
+    """Return the rule that gives nodes their points; refuse fewer routers than landmarks."""
     landmarks = None
     if config.landmarks:
         config.refuse_routers(routers)
@@ -51,18 +45,7 @@ def placement_of(config: CanConfig, seed: int, routers: int) -> Placement:
 
 
 def multicast(stages: Any) -> Multicast:
-    """Build the CANs of all groups, and flood each from its source.
-
-    Parameters
-    ----------
-    stages : Simulation
-        See `systems.System`.
-
-    Raises
-    ------
-    InputError
-        There are fewer routers than landmarks, or a zone cannot be halved any more.
-    """
+    """Build the CANs of all groups, and flood each from its source; see `systems.System`."""
     config, ring, underlay = stages.config, stages.overlay.ring, stages.underlay
     listed = stages.multicast_groups.select("group", "key_hi").toArrow().sort_by("group")
     number = listed.column("group").to_numpy()
@@ -119,16 +102,7 @@ def multicast(stages: Any) -> Multicast:
 def with_others(
     group: np.ndarray, member: np.ndarray, of: np.ndarray, source: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Add the sources that are not members to the members of groups.
-
-    Parameters
-    ----------
-    group, member : ndarray of int64
-    of, source : ndarray of int64
-        The groups of the sources, and the positions of the sources.
-    size : int
-        The number of nodes.
-    """
+    """Add the sources that are not members to the members of groups."""
     pair = of * size + source
     new = pair[find_sorted(np.sort(group * size + member), pair) < 0]
     return np.concatenate([group, new // size]), np.concatenate([member, new % size])

@@ -10,22 +10,12 @@ from scribe_spark.can.zones import Zones
 
 
 def across_faces(zones: Zones, zone: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the neighbours of some zones that are not deeper than the zones.
+    """Return zones, their neighbours that are not deeper, and the faces between them.
 
     Each side of the deeper of two neighbours is at most as long as that of the other zone, so its
     whole face touches the other zone, and one look-up finds it.  All pairs are found from the
-    deeper zone; if both are equally deep, each finds the other.
-
-    Parameters
-    ----------
-    zone : ndarray of int64, shape (n,)
-
-    Returns
-    -------
-    zone, neighbour : ndarray of int64, shape (m,)
-    face : ndarray of int64, shape (m,)
-        2 i if the neighbour is across the lower face of dimension i, 2 i + 1 if across the upper
-        one.
+    deeper zone; if both are equally deep, each finds the other.  Face 2 i is the lower face of
+    dimension i, 2 i + 1 the upper one.
     """
     found = [one for one in _look_up(zones, zone) if len(one[0])]
     if not found:
@@ -51,14 +41,6 @@ def _look_up(zones: Zones, zone: np.ndarray) -> Iterator[tuple[np.ndarray, np.nd
 
 
 def opposite(zones: Zones, zone: np.ndarray, face: np.ndarray) -> np.ndarray:
-    """Return the face of the neighbour across which each zone lies, given the zone's face.
-
-    Parameters
-    ----------
-    zone : ndarray of int64
-        The deeper zone of each pair.
-    face : ndarray of int64
-        See :func:`across_faces`.
-    """
+    """Return the face across which each zone, the deeper one of a pair, lies for its neighbour."""
     twice = zones.depth[zone] > face // 2 + zones.space.dimensions
     return np.where(twice, face ^ 1, face)

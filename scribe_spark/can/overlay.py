@@ -31,15 +31,9 @@ from scribe_spark.underlay.protocol import Underlay
 
 @dataclass(frozen=True)
 class CanNextHop:
-    """CAN's routing rule: to the neighbour whose zone is nearest to the key's point.
+    """CAN's routing rule: to the neighbour whose zone is nearest to the key's point."""
 
-    Attributes
-    ----------
-    known : KnowsZones
-        The zones of the CAN of all nodes.
-    """
-
-    known: KnowsZones
+    known: KnowsZones  # the zones of the CAN of all nodes
 
     def __call__(
         self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
@@ -53,15 +47,7 @@ class CanNextHop:
 
 
 class CanOverlay(Overlay):
-    """A CAN of all nodes.
-
-    Parameters
-    ----------
-    nodes : DataFrame
-        `schemas.NODES`.
-    underlay : Underlay
-    dimensions, seed : int
-    """
+    """A CAN of all nodes."""
 
     def __init__(self, nodes: DataFrame, underlay: Underlay, dimensions: int, seed: int) -> None:
         super().__init__(nodes, underlay)
@@ -80,13 +66,7 @@ class CanOverlay(Overlay):
         seed: int,
         progress: Progress | None = None,
     ) -> CanOverlay:
-        """Return a CAN whose nodes know their neighbours; free it by `release`.
-
-        Raises
-        ------
-        InputError
-            See `zones.split_zones`.
-        """
+        """Return a CAN whose nodes know their neighbours; raises like `zones.split_zones`."""
         made = cls(nodes, underlay, dimensions, seed)
         tables = BucketTables(made.ring.layout, start_buckets(made.ring))
         tables.play(FindNeighbours(made.ring.bounds, made.zones), "CAN", progress)

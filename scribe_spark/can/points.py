@@ -16,15 +16,9 @@ ALL_NODES = -1
 
 @dataclass(frozen=True)
 class Landmarks:
-    """Routers to which nodes measure their delay (distributed binning).
+    """Routers to which nodes measure their delay (distributed binning)."""
 
-    Attributes
-    ----------
-    routers : ndarray of int64, shape (m,)
-        The indices of the landmarks, ascending.
-    """
-
-    routers: np.ndarray
+    routers: np.ndarray  # (m,): the indices of the landmarks, ascending
 
     @classmethod
     def drawn(cls, seed: int, count: int, routers: int) -> Landmarks:
@@ -56,16 +50,9 @@ def draw_points(
     bits: int,
     bins: tuple[np.ndarray, int] | None = None,
 ) -> np.ndarray:
-    """Draw the points of nodes in the CANs of their groups: int64, with `bits` bits.
+    """Draw the points of nodes (numbers) in the CANs of their groups: int64, with `bits` bits.
 
-    Parameters
-    ----------
-    group : ndarray of int64, or int
-        The numbers of the groups, or `ALL_NODES`.
-    node : ndarray of int64
-        The numbers of the nodes.
-    bins : tuple of ndarray and int, optional
-        The bin of each node, and the number of landmarks.
+    `bins` has the bin of each node, and the number of landmarks.
     """
     drawn = draws.bits_np(seed, "can point", group, node)
     if bins is not None and bins[1] > 1:  # a single landmark has a single order
@@ -78,20 +65,5 @@ def draw_points(
 def join_order(
     seed: int, can: np.ndarray, number: np.ndarray, node: np.ndarray, position: np.ndarray
 ) -> np.ndarray:
-    """Return the order in which nodes join their CANs.
-
-    Parameters
-    ----------
-    can : ndarray of int64, shape (n,)
-        The indices of the CANs.
-    number, node : ndarray of int64, shape (n,)
-        The numbers of the groups and of the nodes.
-    position : ndarray of int64, shape (n,)
-        The positions of the nodes in the order of nodeIds.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        The sorted row indices, CAN by CAN.
-    """
+    """Return the rows, CAN by CAN, in the order in which nodes join their CANs."""
     return np.lexsort((position, draws.bits_np(seed, "can order", number, node), can))

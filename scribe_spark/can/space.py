@@ -19,17 +19,10 @@ class Space:
     """A torus of `dimensions` dimensions; a point is an integer of `bits` bits.
 
     Bit k of a point (from the most significant) halves dimension k mod `dimensions`.
-
-    Attributes
-    ----------
-    dimensions : int
-        At least 1.
-    bits : int
-        At most `config.can.most_bits`.
     """
 
-    dimensions: int
-    bits: int
+    dimensions: int  # At least 1
+    bits: int  # At most `config.can.most_bits`
 
     @property
     def points(self) -> int:
@@ -70,15 +63,7 @@ class Space:
     ) -> np.ndarray:
         """Return the lower corner of the zone of equal depth across a face of each zone: int64.
 
-        Parameters
-        ----------
-        corner : ndarray of int64, shape (n,)
-            The lower corners of the zones, as points.
-        depth : ndarray of int, shape (n,)
-            The depths of the zones; more than `dimension`.
-        dimension : int
-        upwards : bool
-            True for the upper face, False for the lower one.
+        Zones are given by lower corner and depth, which is more than `dimension`.
         """
         mask = self._masks[dimension]
         last = (depth - 1 - dimension) // self.dimensions * self.dimensions + dimension

@@ -30,20 +30,9 @@ def flood_with_bandwidth(
     sources: np.ndarray,
     processing_us: int,
 ) -> None:
-    """Flood the CANs of groups from the sources of publications.
+    """Flood the CANs of groups from the channels' sources; the channels are sorted by source.
 
-    Parameters
-    ----------
-    stages : Simulation
-        See `systems.System`.
-    tables : BucketTables
-        The tables with the edges between neighbours.
-    channels : Channels
-        The channels, sorted by source.
-    sources : ndarray of int64, shape (C,)
-        The positions of the channels' sources.
-    processing_us : int
-        Used instead of the validation time if that is 0.
+    `processing_us` is used instead of the validation time if that is 0.
     """
     clock = clock_of(stages, held_back=False, spares=False)
     clock = replace(clock, validation_us=clock.validation_us or processing_us)

@@ -24,35 +24,16 @@ from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, o
 
 @dataclass(frozen=True)
 class Zones:
-    """The zones of some CANs, sorted by CAN and lower corner.
-
-    Attributes
-    ----------
-    space : Space
-    size : int
-        N, the number of all nodes.
-    key : ndarray of int64, shape (Z,)
-        The key of CAN and lower corner: can * 2**bits + point; ascending.
-    depth : ndarray of int8, shape (Z,)
-        The number of first bits that all points of the zone share.
-    node : ndarray of int64, shape (Z,)
-        The position of the owner.
-    point : ndarray of int64, shape (Z,)
-        The point with which the owner joined.
-    place : ndarray of int64, shape (Z,)
-        The key of CAN and owner: can * N + position; ascending.
-    by_place : ndarray of int64, shape (Z,)
-        The index of the zone for each of these keys.
-    """
+    """The zones of some CANs, sorted by CAN and lower corner."""
 
     space: Space
-    size: int
-    key: np.ndarray
-    depth: np.ndarray
-    node: np.ndarray
-    point: np.ndarray
-    place: np.ndarray
-    by_place: np.ndarray
+    size: int  # N, the number of all nodes
+    key: np.ndarray  # (Z,): the key of CAN and lower corner: can * 2**bits + point; ascending
+    depth: np.ndarray  # int8, (Z,): the number of first bits that all points of the zone share
+    node: np.ndarray  # (Z,): the position of the owner
+    point: np.ndarray  # (Z,): the point with which the owner joined
+    place: np.ndarray  # (Z,): the key of CAN and owner: can * N + position; ascending
+    by_place: np.ndarray  # (Z,): the index of the zone for each of these keys
 
     @classmethod
     def of(
@@ -63,16 +44,7 @@ class Zones:
         point: np.ndarray,
         size: int,
     ) -> Zones:
-        """Return the zones of nodes that have joined CANs.
-
-        Parameters
-        ----------
-        can, point : ndarray of int64, shape (Z,)
-            See :func:`split_zones`.
-        node : ndarray of int64, shape (Z,)
-            The positions of the nodes.
-        size : int
-            The number of all nodes.
+        """Return the zones of nodes that have joined CANs, in the order of `split_zones`.
 
         Raises
         ------
@@ -144,19 +116,11 @@ class KnowsZones(Protocol):
 
 @dataclass(frozen=True)
 class SharedZones:
-    """Zones that all tasks of a machine share; picklable.
-
-    Attributes
-    ----------
-    space : Space
-    size : int
-    names : tuple of str
-        The names of the shared arrays.
-    """
+    """Zones that all tasks of a machine share; picklable."""
 
     space: Space
     size: int
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the names of the shared arrays
 
     @classmethod
     def distribute(cls, spark: SparkSession, zones: Zones) -> SharedZones:
@@ -184,23 +148,12 @@ def _open_zones(space: Space, size: int, names: tuple[str, ...]) -> Zones:
 
 
 def split_zones(space: Space, can: np.ndarray, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the zones of nodes after all have joined, one after the other.
+    """Return the lower corners and the depths of the zones of nodes after all have joined.
 
-    All CANs are processed together, level by level.  The nodes of a zone are sorted by the order of
-    joining; the first one owns the zone.  The second one halves it and takes the half with its own
-    point.  The first one keeps the other half.  All later nodes go to the half with their point.
-
-    Parameters
-    ----------
-    can : ndarray of int64, shape (n,)
-        The CAN of each node, ascending; the nodes of a CAN are in the order of joining.
-    point : ndarray of int64, shape (n,)
-
-    Returns
-    -------
-    corner : ndarray of int64, shape (n,)
-        The lower corner of each node's zone, as a point.
-    depth : ndarray of int64, shape (n,)
+    Nodes are sorted by CAN and order of joining.  All CANs are processed together, level by level.
+    The first node of a zone owns the zone.  The second one halves it and takes the half with its
+    own point.  The first one keeps the other half.  All later nodes go to the half with their
+    point.
 
     Raises
     ------

@@ -32,23 +32,13 @@ _COPIES_AT_ONCE = 2**13  # the number of copies that are processed in one step
 
 @dataclass(frozen=True)
 class Flood:
-    """Send copies to all entries of rows after the row by which the copy arrived.
+    """Send copies to all entries of rows after the row by which the copy arrived."""
 
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-    facts : KnowsRing
-        The nodes; routers are indices.
-    kernel : Kernel
-    lan_us : int
-    perfect : bool
-        True if a cell is empty only if no node fits; then no range needs to be passed on.
-    """
-
-    bounds: np.ndarray
-    facts: KnowsRing
+    bounds: np.ndarray  # (B + 1,)
+    facts: KnowsRing  # the nodes; routers are indices
     kernel: Kernel
     lan_us: int
+    #: True if a cell is empty only if no node fits; then no range needs to be passed on.
     perfect: bool = False
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -76,12 +66,8 @@ class Flood:
         """Return the copies that receivers send, and the ranges that these copies carry.
 
         A *range* is a cell (row and digit) whose nodes still need a copy although the sender has no
-        entry for it.
-
-        Parameters
-        ----------
-        brought : Columns
-            The ranges that copies carried: ``message`` (index of the copy), ``row``, ``digit``.
+        entry for it.  `brought` has the ranges that copies carried: ``message`` (the copy), ``row,
+        digit``.
         """
         at = came[AT]
         own = _with_rows(cells[at - first], 1 + int(brought["row"].max(initial=0)))

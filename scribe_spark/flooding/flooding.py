@@ -59,25 +59,13 @@ def build(stages: Any) -> Multicast:
 
 @dataclass
 class Flooded:
-    """The results of a flood.
+    """The results of a flood."""
 
-    Attributes
-    ----------
-    tables : BucketTables
-        The copies, each in the bucket of its receiver.
-    known : DataFrame
-        The tables `LEAVES` and `CELLS` of the nodes.
-    supersteps : int
-    rows : TableViews
-    owned : list of callable
-        Functions that free resources of this flood.
-    """
-
-    tables: BucketTables
-    known: DataFrame
+    tables: BucketTables  # the copies, each in the bucket of its receiver
+    known: DataFrame  # the tables `LEAVES` and `CELLS` of the nodes
     supersteps: int
     rows: TableViews
-    owned: list[Callable[[], None]]
+    owned: list[Callable[[], None]]  # Functions that free resources of this flood
 
     def edges(self) -> Batches:
         """Return `multicast.EDGES`: a row for each copy."""
@@ -105,15 +93,7 @@ class Flooded:
 def flood_overlay(
     overlay: PastryOverlay, groups: DataFrame, perfect: bool, progress: Progress | None = None
 ) -> Flooded:
-    """Let each group's source flood the overlay.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        ``group, source``.
-    perfect : bool
-        See `Flood`.
-    """
+    """Let each group's source flood the overlay; `groups` has ``group, source``."""
     number, source = _sources(groups)
     ring, (known,) = overlay.ring, overlay.known
     rows = TableViews(ring.facts, ring.bounds, number, overlay.underlay.kernel)
@@ -123,15 +103,7 @@ def flood_overlay(
 def flood_groups(
     overlay: PastryOverlay, groups: DataFrame, members: Table, progress: Progress | None = None
 ) -> Flooded:
-    """Let each group's source flood the group's own ring.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        ``group, source``.
-    members : DataFrame or Batches
-        ``group, node``.
-    """
+    """Let each group's source flood the group's own ring; `members` has ``group, node``."""
     number, source = _sources(groups)
     joined = Batches.of(members, ["group", "node"]).frame.select("group", "node").toArrow()
     facts, size = overlay.ring.facts, len(overlay.ring)

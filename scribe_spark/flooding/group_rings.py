@@ -25,30 +25,14 @@ from scribe_spark.underlay.protocol import Kernel
 
 @dataclass(frozen=True)
 class GroupRings:
-    """The places of all groups' rings.
+    """The places of all groups' rings."""
 
-    Attributes
-    ----------
-    begins : ndarray of int64, shape (G + 1,)
-        The first place of each group, and the number of all places.
-    position : ndarray of int64, shape (M,)
-        The overlay position of each place's node.
-    """
-
-    begins: np.ndarray
-    position: np.ndarray
+    begins: np.ndarray  # (G + 1,): the first place of each group, and the number of all places
+    position: np.ndarray  # (M,): the overlay position of each place's node
 
     @classmethod
     def of(cls, group: np.ndarray, position: np.ndarray, groups: int, size: int) -> GroupRings:
-        """Return the rings of groups' members.
-
-        Parameters
-        ----------
-        group, position : ndarray of int64
-            The members, in any order; repetitions are ignored.
-        groups, size : int
-            The numbers of groups and nodes.
-        """
+        """Return the rings of members, given in any order; repetitions are ignored."""
         member = distinct(group * size + position)
         begins = np.searchsorted(member, np.arange(groups + 1) * size)
         return cls(begins, member % size)
@@ -72,18 +56,9 @@ def place_bounds(begins: np.ndarray, buckets: int) -> np.ndarray:
 def known_of_places(
     ring: Ring, begins: np.ndarray, first: int, last: int, kernel: Kernel, b: int, half: int
 ) -> States:
-    """Return perfect tables and leaf sets of some places, in their groups' rings.
+    """Return perfect tables and leaf sets of a range of places, in their groups' rings.
 
-    Parameters
-    ----------
-    ring : Ring
-        All places; routers are indices.
-    begins : ndarray of int64
-        The first place of each group, and the number of all places.
-    first, last : int
-        The first place, and the place after the last; the range consists of whole groups.
-    half : int
-        l / 2.
+    The ring has all places; the range consists of whole groups.
     """
     own = begins[(begins > first) & (begins < last)] - first
     rows = nearest_entries(ring.take(slice(first, last)), 0, kernel, b, own)
@@ -108,13 +83,7 @@ def kept_of(states: States) -> dict[str, np.ndarray]:
 
 
 def told(states: States) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nodes to which each place announces itself: its entries and leaves, once each.
-
-    Returns
-    -------
-    teller, place : ndarray of int64
-        The announcing place, and the receiving place.
-    """
+    """Return the pairs of places of which the first announces itself to the second, each once."""
     cells = states.cells
     entries = cells.reshape(len(cells), cells.shape[1] * cells.shape[2])
     both = np.concatenate([entries, states.leaves], axis=1)

@@ -24,13 +24,9 @@ class LiveFlooding(GroupOverlays):
 
     Every node receives a publication from exactly one other node, so the edges of a publication are
     a tree.
-
-    Attributes
-    ----------
-    b, leaf_set : int
-        See the world's overlay.
     """
 
+    #: See the world's overlay.
     b: int
     leaf_set: int
 

@@ -30,20 +30,11 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class LiveCan(GroupOverlays):
-    """The members of each group own the zones of a CAN.
+    """The members of each group own the zones of a CAN."""
 
-    Attributes
-    ----------
-    placement : Placement
-        The rule that gives nodes their points.
-    flooding : str
-        See `can.flooding`.
-    clock, processing_us
-        See `GroupOverlays`.
-    """
-
-    placement: Placement
-    flooding: str
+    placement: Placement  # the rule that gives nodes their points
+    flooding: str  # See `can.flooding`
+    #: See `GroupOverlays`.
     clock: str = TIME
     processing_us: int = 0
     carried: ClassVar[tuple[str, ...]] = ("face",)

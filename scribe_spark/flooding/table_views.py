@@ -37,30 +37,16 @@ _NODES_AT_ONCE = 2**12
 
 @dataclass(frozen=True)
 class TableViews:
-    """Converts the tables of a ring's buckets to rows for measures; picklable.
+    """Converts the tables of a ring's buckets to rows for measures; picklable."""
 
-    Attributes
-    ----------
-    facts : Facts
-        The nodes of the flooded ring.
-    bounds : ndarray of int64, shape (B + 1,)
-    number : ndarray of int64, shape (G,)
-        The numbers of the groups, ascending.
-    kernel : Kernel
-    begins : ndarray of int64, shape (G + 1,), optional
-        The first place of each group's ring, if each group has a ring.
-    overlay : Facts, optional
-        The nodes of the overlay, if each group has a ring.
-    position : str, optional
-        The name of the shared array with the overlay position of each place.
-    """
-
-    facts: Facts
-    bounds: np.ndarray
-    number: np.ndarray
+    facts: Facts  # the nodes of the flooded ring
+    bounds: np.ndarray  # (B + 1,)
+    number: np.ndarray  # (G,): the numbers of the groups, ascending
     kernel: Kernel
+    #: (G + 1,): the first place of each group's ring, if each group has a ring.
     begins: np.ndarray | None = None
-    overlay: Facts | None = None
+    overlay: Facts | None = None  # the nodes of the overlay, if each group has a ring
+    #: The name of the shared array with the overlay position of each place.
     position: str | None = None
 
     def edges(self, tables: BucketTables, supersteps: int) -> Batches:

@@ -35,15 +35,9 @@ KEPT_KINDS = ("connections", "mesh", "back-off")
 
 @dataclass(frozen=True)
 class Account(TopicsProgram):
-    """Count the messages and the state of a bucket's nodes; no message is sent.
+    """Count the messages and the state of a bucket's nodes; no message is sent."""
 
-    Attributes
-    ----------
-    heartbeat : int
-        The number of the next heartbeat; back-off that ends before it is not counted.
-    """
-
-    heartbeat: int
+    heartbeat: int  # the number of the next heartbeat; back-off that ends before it is not counted
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`JOINING` and :data:`KEPT`."""

@@ -12,33 +12,16 @@ from scribe_spark.core.arrays import index_in_run
 
 @dataclass(frozen=True)
 class Names:
-    """The numbers of topics and nodes, which are keys of random draws.
+    """The numbers of topics and nodes, which are keys of random draws."""
 
-    Attributes
-    ----------
-    topic : ndarray of int64
-        The number of each topic, by index.
-    node : ndarray of int64
-        The number of each node, by position.
-    seed : int
-    """
-
-    topic: np.ndarray
-    node: np.ndarray
+    topic: np.ndarray  # the number of each topic, by index
+    node: np.ndarray  # the number of each node, by position
     seed: int
 
     def bits(
         self, purpose: str, heartbeat: int, topic: np.ndarray, *nodes: np.ndarray
     ) -> np.ndarray:
-        """Return *draw*(purpose, heartbeat, topic, nodes): uint64.
-
-        Parameters
-        ----------
-        topic : ndarray of int64
-            Indices of topics.
-        nodes : ndarray of int64
-            Positions of nodes; each array has the shape of `topic`.
-        """
+        """Return *draw*(purpose, heartbeat, topic, nodes) of topics and positions: uint64."""
         rows = [self.node[one] for one in nodes]
         return draws.bits_np(self.seed, purpose, heartbeat, self.topic[topic], *rows)
 
@@ -51,27 +34,12 @@ class Names:
         of: np.ndarray,
         peer: np.ndarray,
     ) -> np.ndarray:
-        """Return draws for the peers of some nodes: uint64, shape (m,).
-
-        Parameters
-        ----------
-        topic, node : ndarray of int64, shape (n,)
-        of : ndarray of int64, shape (m,)
-            For each of the m peers, the index of its node among the n nodes.
-        peer : ndarray of int64, shape (m,)
-        """
+        """Return draws for peers; `of` has the row in (topic, node) of each peer: uint64."""
         return draws.more_bits(self.bits(purpose, heartbeat, topic, node)[of], self.node[peer])
 
 
 def in_order(of: np.ndarray, bits: np.ndarray) -> np.ndarray:
-    """Return the indices that sort rows by (`of`, `bits`), stably: int64.
-
-    Parameters
-    ----------
-    of : ndarray of int64
-        Nonnegative integers.
-    bits : ndarray of uint64
-    """
+    """Return the indices that sort rows by (`of`, `bits`), stably: int64."""
     most = int(of.max(initial=0))
     low = most.bit_length()
     # one number of `of` and the upper bits of the draw sorts three times as fast as two columns
@@ -85,16 +53,7 @@ def in_order(of: np.ndarray, bits: np.ndarray) -> np.ndarray:
 
 
 def least(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return the rows with the smallest bits of each owner: int64, sorted by (`of`, `bits`).
-
-    Parameters
-    ----------
-    of : ndarray of int64, shape (m,)
-        The owner of each row, one of n.
-    bits : ndarray of uint64, shape (m,)
-    count : ndarray of int64, shape (n,)
-        The maximal number of rows of each owner.
-    """
+    """Return the `count` rows with the smallest bits of each owner, sorted by (`of`, `bits`)."""
     likely = _likely(of, bits, count) if len(of) > _MANY else slice(None)
     order = in_order(of[likely], bits[likely])
     owner = of[likely][order]

@@ -32,16 +32,10 @@ def with_classes(config: GossipSubConfig, classes: NodeClasses | None) -> Any:
 
 
 def degrees(rules: Any, node: np.ndarray, number: Any) -> Degrees:
-    """Return the desired degrees of nodes.
+    """Return the desired degrees of nodes (positions).
 
-    Parameters
-    ----------
-    rules : FrozenFields or GossipSubConfig
-        The result of :func:`with_classes`, or the filled section of a config without classes.
-    node : ndarray of int64
-        The positions of the nodes.
-    number : ndarray of int64
-        The number of each node by position; only used if classes have degrees.
+    `rules` is the result of :func:`with_classes`, or the filled section of a config without
+    classes.
     """
     classes: NodeClasses | None = getattr(rules, "classes", None)
     if classes is None or not classes.says("degree"):

@@ -32,27 +32,17 @@ _LINKS_AT_ONCE = 2**15
 
 @dataclass
 class Links(SortedTable):
-    """Connections, or the links of the mesh.
+    """Connections, or the links of the mesh."""
 
-    Attributes
-    ----------
-    way : ndarray of int8
-        :data:`DIALLED`, :data:`WAS_DIALLED`, or their sum.
-    """
-
+    #: int8: :data:`DIALLED`, :data:`WAS_DIALLED`, or their sum.
     way: np.ndarray = field(default_factory=codes)
 
 
 @dataclass
 class BackOff(SortedTable):
-    """Peers to which a node must not send GRAFT for some time.
+    """Peers to which a node must not send GRAFT for some time."""
 
-    Attributes
-    ----------
-    until : ndarray of int64
-        The first heartbeat in which it may send GRAFT again.
-    """
-
+    #: The first heartbeat in which it may send GRAFT again.
     until: np.ndarray = field(default_factory=whole_numbers)
 
     def holds(self, keys: np.ndarray, heartbeat: int) -> np.ndarray:
@@ -65,14 +55,9 @@ class BackOff(SortedTable):
 
 @dataclass
 class Runs(SortedTable):
-    """The range of rows of each (topic, node) in a table of links.
+    """The range of rows of each (topic, node) in a table of links."""
 
-    Attributes
-    ----------
-    first, last : ndarray of int64
-        The first row, and the row after the last one.
-    """
-
+    #: The first row, and the row after the last one.
     first: np.ndarray = field(default_factory=whole_numbers)
     last: np.ndarray = field(default_factory=whole_numbers)
 
@@ -90,14 +75,9 @@ class Space:
     """Conversion between topics, nodes, peers and keys of tables.
 
     A *place* is the key of a topic and a node: ``topic * size + node``.
-
-    Attributes
-    ----------
-    size : int
-        K, the number of nodes.
     """
 
-    size: int
+    size: int  # K, the number of nodes
 
     def key(self, place: np.ndarray, peer: np.ndarray) -> np.ndarray:
         """Return the keys of (place, peer)."""
@@ -109,13 +89,7 @@ class Space:
         return *divided(place, self.size), peer
 
     def peers_among(self, key: np.ndarray, marked: np.ndarray) -> np.ndarray:
-        """Return True for links whose peer is marked.
-
-        Parameters
-        ----------
-        marked : ndarray of bool, shape (K,)
-            A flag for each node, by position.
-        """
+        """Return True for links whose peer, by position, is marked."""
         found = np.empty(len(key), dtype=bool)
         for start in range(0, len(key), _LINKS_AT_ONCE):
             some = slice(start, start + _LINKS_AT_ONCE)

@@ -74,17 +74,10 @@ class Recall(Lacking):
 
     The peers of a node that lacks one of these publications record their connection to it; the
     simulator tells them, not the node.
-
-    Attributes
-    ----------
-    new : ndarray of int64
-        The messages that are published now.
-    told : ndarray of int64
-        The messages that some node announces.
     """
 
-    new: np.ndarray
-    told: np.ndarray
+    new: np.ndarray  # the messages that are published now
+    told: np.ndarray  # the messages that some node announces
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write `publication.ARRIVALS` and `publication.FANOUT`; record lacking nodes."""
@@ -210,15 +203,9 @@ def _of_least(
 
 @dataclass(frozen=True)
 class CountCopies(PublicationProgram):
-    """Record the messages that nodes hold; count payloads and duplicates (rule G22).
+    """Record the messages that nodes hold; count payloads and duplicates (rule G22)."""
 
-    Attributes
-    ----------
-    noted : Noted, optional
-        Records the multicasts that are measured.
-    """
-
-    noted: Noted | None = None
+    noted: Noted | None = None  # Records the multicasts that are measured
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts; no message is sent."""

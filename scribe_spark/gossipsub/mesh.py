@@ -69,39 +69,19 @@ class KnowsDelays(Protocol):
 
 @dataclass(frozen=True)
 class Topics:
-    """The topics of a run or of a world's round, and parameters for all programs; picklable.
+    """The topics of a run or of a world's round, and parameters for all programs; picklable."""
 
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-    facts : KnowsRing
-    number : ndarray of int64, shape (T,)
-        The numbers of the topics, ascending.
-    subscribers : KnowsSubscribers
-    rules : GossipSubConfig
-        The section of the config with defaults filled in.
-    kernel : KnowsDelays
-    lan_us : int
-    seed : int
-        The seed of all random draws.
-    waves : int
-        The number of waves in which the subscribers of a run JOIN.
-    lives : KnowsLives, optional
-        The lives of nodes; None if all are alive.
-    observer : Observer, optional
-        Counts the messages of a world; a run records messages in tables (:data:`TOLD`).
-    """
-
-    bounds: np.ndarray
+    bounds: np.ndarray  # (B + 1,)
     facts: KnowsRing
-    number: np.ndarray
+    number: np.ndarray  # (T,): the numbers of the topics, ascending
     subscribers: KnowsSubscribers
-    rules: GossipSubConfig
+    rules: GossipSubConfig  # the section of the config with defaults filled in
     kernel: KnowsDelays
     lan_us: int
-    seed: int
-    waves: int = 1
-    lives: KnowsLives | None = None
+    seed: int  # the seed of all random draws
+    waves: int = 1  # the number of waves in which the subscribers of a run JOIN
+    lives: KnowsLives | None = None  # the lives of nodes; None if all are alive
+    #: Counts the messages of a world; a run records messages in tables (:data:`TOLD`).
     observer: Observer | None = None
 
     @property
@@ -168,12 +148,7 @@ class TopicsProgram:
     ) -> dict[str, np.ndarray]:
         """Count messages along links; return those that arrive, addressed to the other ends.
 
-        Parameters
-        ----------
-        key : ndarray of int64
-            The links, seen from the sending nodes.
-        columns
-            More columns of the messages.
+        Links are seen from the sending nodes; `columns` are more columns of the messages.
         """
         topics = self.topics
         topic, node, peer = topics.space.split(key)
@@ -194,17 +169,10 @@ class TopicsProgram:
 
 @dataclass(frozen=True)
 class Dial(TopicsProgram):
-    """Subscribers with too few connections dial other subscribers; rules G2 and G19.
+    """Subscribers with too few connections dial other subscribers; rules G2 and G19."""
 
-    Attributes
-    ----------
-    heartbeat : int
-        The number of the next heartbeat.
-    draws_anew : bool
-        If False, subscribers only continue to dial peers drawn before (:data:`TO_DIAL`).
-    """
-
-    heartbeat: int = 0
+    heartbeat: int = 0  # the number of the next heartbeat
+    #: If False, subscribers only continue to dial peers drawn before (:data:`TO_DIAL`).
     draws_anew: bool = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -318,22 +286,13 @@ def _connect(tables: Tables, name: str, key: np.ndarray, way: int) -> None:
 
 @dataclass(frozen=True)
 class Maintain(TopicsProgram):
-    """A wave of JOINs, or a phase of a heartbeat.
-
-    Attributes
-    ----------
-    heartbeat : int
-        The number of the heartbeat.
-    joins : bool
-        If True, the subscribers of this wave or round JOIN; otherwise all that have joined have a
-        heartbeat.
-    phase : int
-        The phase of the heartbeat: nodes with this phase act.
-    """
+    """A wave of JOINs, or a phase of a heartbeat."""
 
     heartbeat: int
+    #: If True, the subscribers of this wave or round JOIN; otherwise all that have joined have a
+    #: heartbeat.
     joins: bool = False
-    phase: int = 0
+    phase: int = 0  # the phase of the heartbeat: nodes with this phase act
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send GRAFT and PRUNE; receive them and refuse; receive the refusals (rule G8)."""
@@ -410,14 +369,9 @@ class MaintainUnsettled(Maintain):
     A mesh is *settled* if its size is within the bounds and it has enough outbound links; a
     heartbeat does not change it.  So only the places act that were not settled after the previous
     heartbeat, or have received messages since; :class:`RecordUnsettled` records them.
-
-    Attributes
-    ----------
-    all_places : bool
-        If True, all places act.
     """
 
-    all_places: bool = False
+    all_places: bool = False  # If True, all places act
 
     def _acting(self, tables: Tables, members: Subscribers) -> np.ndarray:
         return super()._acting(tables, members) if self.all_places else _noted(tables)
@@ -438,15 +392,9 @@ def _noted(tables: Tables) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RecordUnsettled(TopicsProgram):
-    """Record the places that are not settled after a heartbeat: see `MaintainUnsettled`.
+    """Record the places that are not settled after a heartbeat: see `MaintainUnsettled`."""
 
-    Attributes
-    ----------
-    all_places : bool
-        True if all places acted in the heartbeat.
-    """
-
-    all_places: bool
+    all_places: bool  # True if all places acted in the heartbeat
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`UNSETTLED`; no message is sent."""

@@ -56,13 +56,7 @@ from scribe_spark.underlay.protocol import Kernel
 
 
 def multicast(stages: Any) -> Multicast:
-    """Build all meshes, publish to every topic, and return the tables for measures.
-
-    Parameters
-    ----------
-    stages : Simulation
-        The stages of a run.
-    """
+    """Build all meshes, publish to every topic, and return the tables for measures."""
     config, ring, underlay = stages.config.gossipsub, stages.overlay.ring, stages.overlay.underlay
     schedule, size = stages.publications, len(ring)
     number, topic = np.unique(schedule.group, return_inverse=True)
@@ -123,32 +117,17 @@ class _Shared:
 
 @dataclass(frozen=True)
 class _Read:
-    """The tables of the buckets as typed rows.
-
-    Attributes
-    ----------
-    topics : Topics
-    kernel : Kernel
-        The kernel of the underlay.
-    tables : BucketTables
-    lazy : int
-        The number of lazy heartbeats.
-    timed : bool
-        True for the clock of time, False for the clock of hops.
-    topic, at_us : ndarray of int64, shape (M,)
-        The topic of each message, and its publication time in microseconds.
-    scheduled : bool
-        True if rows have a column with the publication.
-    """
+    """The tables of the buckets as typed rows."""
 
     topics: Topics
     kernel: Kernel
     tables: BucketTables
-    lazy: int
-    timed: bool
+    lazy: int  # the number of lazy heartbeats
+    timed: bool  # True for the clock of time, False for the clock of hops
+    #: (M,): the topic of each message, and its publication time in microseconds.
     topic: np.ndarray
     at_us: np.ndarray
-    scheduled: bool
+    scheduled: bool  # True if rows have a column with the publication
 
     def deliveries(self) -> Batches:
         """Return `multicast.DELIVERIES`."""
@@ -207,13 +186,7 @@ class _Read:
         return self._view([KEPT], rows, STATE)
 
     def control(self, of_topics: bool) -> Batches:
-        """Return `multicast.CONTROL`.
-
-        Parameters
-        ----------
-        of_topics : bool
-            True if nodes dial for each topic, False if once for all topics.
-        """
+        """Return `multicast.CONTROL`; `of_topics`: nodes dial for each topic, not once for all."""
         space = self.topics.space
 
         def rows(table: Columns) -> dict[str, Any]:

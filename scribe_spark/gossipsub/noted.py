@@ -22,21 +22,11 @@ from scribe_spark.multicast import TIME
 
 @dataclass(frozen=True)
 class Noted:
-    """Records the tables `living.DELIVERED` and `living.CARRIED` in a heartbeat.
+    """Records the tables `living.DELIVERED` and `living.CARRIED` in a heartbeat."""
 
-    Attributes
-    ----------
-    multicasts : Multicasts
-        The multicasts; their publications are indices of messages.
-    elapsed_us : int
-        The time from the publications to the start of the heartbeat, in microseconds.
-    copies : bool
-        True if copies are recorded, too.
-    """
-
-    multicasts: Multicasts
-    elapsed_us: int
-    copies: bool
+    multicasts: Multicasts  # the multicasts; their publications are indices of messages
+    elapsed_us: int  # the time from the publications to the start of the heartbeat, in microseconds
+    copies: bool  # True if copies are recorded, too
 
     def note_arrivals(
         self, tables: Tables, messages: Messages, got: Arrivals, heartbeat: int, size: int
@@ -72,11 +62,6 @@ def known_ways(tables: Mapping[str, Columns], key: np.ndarray, size: int) -> np.
     """Return `Arrivals.way` of first copies of earlier heartbeats, by the clock of hops.
 
     The value is 0 if nothing is recorded.
-
-    Parameters
-    ----------
-    key : ndarray of int64
-        The keys of (message, node).
     """
     way = np.zeros(len(key), dtype=np.int64)
     if DELIVERED in tables:

@@ -63,66 +63,40 @@ _IHAVE, _IWANT, _ANSWER = "IHAVE", "IWANT", "answer"
 
 @dataclass
 class Arrivals(SortedTable):
-    """First copies, by message and node.
+    """First copies, by message and node."""
 
-    Attributes
-    ----------
-    at : ndarray of int64
-        The time of arrival: microseconds since the publication, or rounds of its lazy heartbeat.
-    hops : ndarray of int64
-    sender : ndarray of int64
-        The position of the sender; :data:`NONE` at the source.
-    heartbeat : ndarray of int64
-        The lazy heartbeat in which the copy arrived; 0 before the first one.
-    way : ndarray of int64
-        With the clock of hops: the sum of delays and processing along the first copies, in
-        microseconds.  With the clock of time: 0, because `at` has the time.
-    """
-
+    #: The time of arrival: microseconds since the publication, or rounds of its lazy heartbeat.
     at: np.ndarray = field(default_factory=whole_numbers)
     hops: np.ndarray = field(default_factory=whole_numbers)
+    #: The position of the sender; :data:`NONE` at the source.
     sender: np.ndarray = field(default_factory=whole_numbers)
+    #: The lazy heartbeat in which the copy arrived; 0 before the first one.
     heartbeat: np.ndarray = field(default_factory=whole_numbers)
+    #: With the clock of hops: the sum of delays and processing along the first copies, in
+    #: microseconds.  With the clock of time: 0, because `at` has the time.
     way: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
 class Messages:
-    """M messages that are published.
+    """M messages that are published."""
 
-    Attributes
-    ----------
-    topic, source : ndarray of int64, shape (M,)
-        The indices of topics and the positions of nodes.
-    clock : str
-        `multicast.TIME` or `multicast.HOPS`.
-    stamp : tuple of ndarray of int64, shape (M,)
-        Further keys of the random draw of a loss.
-    living : bool
-        True if lazy heartbeats are rounds of a world: times start at 0 in each, earlier heartbeats
-        do not hold copies back, and nodes announce everything they hold.
-    """
-
+    #: (M,): the indices of topics and the positions of nodes.
     topic: np.ndarray
     source: np.ndarray
-    clock: str = TIME
-    stamp: tuple[np.ndarray, ...] = ()
+    clock: str = TIME  # `multicast.TIME` or `multicast.HOPS`
+    stamp: tuple[np.ndarray, ...] = ()  # (M,): further keys of the random draw of a loss
+    #: True if lazy heartbeats are rounds of a world: times start at 0 in each, earlier heartbeats
+    #: do not hold copies back, and nodes announce everything they hold.
     living: bool = False
 
 
 @dataclass(frozen=True)
 class PublicationProgram(TopicsProgram):
-    """The base class of programs on messages.
-
-    Attributes
-    ----------
-    messages : Messages
-    heartbeat : int
-        The lazy heartbeat, 0 before the first one; in worlds the round.
-    """
+    """The base class of programs on messages."""
 
     messages: Messages
-    heartbeat: int
+    heartbeat: int  # the lazy heartbeat, 0 before the first one; in worlds the round
 
     @property
     def _size(self) -> int:
@@ -179,22 +153,7 @@ class PublicationProgram(TopicsProgram):
     def links(
         self, table: Links, key: np.ndarray, but: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the links on which nodes send: not to `but`, and not to the source.
-
-        Parameters
-        ----------
-        table : Links
-        key : ndarray of int64
-            The keys of (message, node).
-        but : ndarray of int64
-            The position of an excluded peer for each key.
-
-        Returns
-        -------
-        of : ndarray of int64
-            The index of the key.
-        peer : ndarray of int64
-        """
+        """Return the links on which nodes send, not to `but` or the source: row of key, peer."""
         message, node = divided(key, self._size)
         place = self.messages.topic[message] * self._size + node
         of, row = expand(*self.topics.space.rows(table, place))
@@ -205,17 +164,7 @@ class PublicationProgram(TopicsProgram):
     def sends(
         self, tables: Tables, arrivals: Arrivals, row: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the peers to which sources, and nodes with a new first copy, send.
-
-        Parameters
-        ----------
-        row : ndarray of int64
-            Rows of `arrivals`.
-
-        Returns
-        -------
-        row, peer : ndarray of int64
-        """
+        """Return the peers to which sources and new receivers send: row of `arrivals`, peer."""
         at_source = arrivals.hops[row] == 0
         sources, others = row[at_source], row[~at_source]
         mesh = read_table(Links, tables, MESH)
@@ -251,14 +200,9 @@ class Spread(PublicationProgram):
     A node repeats its offer when an earlier copy arrives.  If many nodes have an offer, only the
     earlier half is sent, because later ones are likely to be replaced; the others wait for the next
     superstep.
-
-    Attributes
-    ----------
-    new : ndarray of int64
-        The messages that are published now.
     """
 
-    new: np.ndarray
+    new: np.ndarray  # the messages that are published now
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Accept earlier arrivals, and offer them to the mesh."""
@@ -345,13 +289,7 @@ class Spread(PublicationProgram):
         return key[anew]
 
     def _may_be_first(self, arrivals: Arrivals, row: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return True for offers no later than a copy of this heartbeat, or without a copy.
-
-        Parameters
-        ----------
-        row : ndarray of int64
-            Rows of `arrivals`, or :data:`NONE`.
-        """
+        """Return True for offers no later than a copy of this heartbeat, or without a copy."""
         if not len(arrivals):
             return np.ones(len(row), dtype=bool)
         no_later = (at <= arrivals.at[row]) & (arrivals.heartbeat[row] == self.heartbeat)
@@ -529,13 +467,7 @@ class Lacking(PublicationProgram):
     def lacking(
         self, bucket: int, tables: Tables, arrivals: Arrivals, message: np.ndarray
     ) -> np.ndarray:
-        """Return the sorted keys of messages and live subscribers that lack them: int64.
-
-        Parameters
-        ----------
-        message : ndarray of int64
-            The messages to check.
-        """
+        """Return the sorted keys of some messages and of live subscribers that lack them: int64."""
         if not len(message):
             return message
         topic, node = divided(self.topics.subscribers_of(bucket, tables).key, self._size)
@@ -628,20 +560,9 @@ class Gossip(Lacking):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return the draws of the peers outside of the meshes of some places, ascending.
 
-        Parameters
-        ----------
-        rows : tuple of ndarray of int64
-            The row ranges of the places in `connections`.
-
-        Returns
-        -------
-        of : ndarray of int64
-            The index of the place, ascending.
-        key : ndarray of int64
-            The link.
-        bits : ndarray of uint64
-        most : ndarray of int64
-            The number of peers of each place that get IHAVE, those with the smallest draws.
+        These are the index of the place, the link and the bits (uint64) of each peer, and the
+        number of peers of each place that get IHAVE, those with the smallest draws.  `rows` has the
+        row ranges of the places in `connections`.
         """
         of, row = expand(*rows)
         key = connections.key[row]
@@ -705,10 +626,7 @@ def publish(
 ) -> int:
     """Publish messages in fixed meshes; return the number of lazy heartbeats.
 
-    Parameters
-    ----------
-    play : callable
-        ``play(program, name)`` plays a program and returns the number of messages per superstep.
+    ``play(program, name)`` plays a program and returns the number of messages per superstep.
     """
     everything = np.arange(len(messages.topic))
     play(Spread(topics, messages, 0, everything), "PUBLISH")
@@ -719,13 +637,7 @@ def publish(
 def publish_lazily(
     play: Callable[[TopicsProgram, str], list[int]], topics: Topics, messages: Messages
 ) -> int:
-    """Play lazy heartbeats after a publication; return their number.
-
-    Parameters
-    ----------
-    play : callable
-        See :func:`publish`.
-    """
+    """Play lazy heartbeats after a publication; return their number."""
     nothing = whole_numbers()
     heartbeat = answered = 0
     while heartbeat - answered < topics.rules.mcache_gossip:

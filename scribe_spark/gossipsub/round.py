@@ -109,35 +109,22 @@ _OUTCOMES, _LINKS = "outcomes", "counted links"
 
 @dataclass
 class _Published(SortedTable):
-    """Publications that are still announced or not yet due, by index.
+    """Publications that are still announced or not yet due, by index."""
 
-    Attributes
-    ----------
-    round, topic, source, duplicates : ndarray of int64
-        `round` is the heartbeat of the publication.
-    told : ndarray of int64
-        The number of nodes that announce it in the next heartbeat.
-    """
-
+    #: `round` is the heartbeat of the publication.
     round: np.ndarray = field(default_factory=whole_numbers)
     topic: np.ndarray = field(default_factory=whole_numbers)
     source: np.ndarray = field(default_factory=whole_numbers)
     duplicates: np.ndarray = field(default_factory=whole_numbers)
+    #: The number of nodes that announce it in the next heartbeat.
     told: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
 class LiveGossipSub(SystemOnBuckets):
-    """GossipSub as a system of a world.
+    """GossipSub as a system of a world."""
 
-    Attributes
-    ----------
-    rules : GossipSubConfig
-        The section of the config with defaults filled in.
-    clock : str
-    """
-
-    rules: GossipSubConfig
+    rules: GossipSubConfig  # the section of the config with defaults filled in
     clock: str = TIME
     payload: tuple[str, ...] = ("payload",)
     control: tuple[str, ...] = (
@@ -176,16 +163,9 @@ def live_gossipsub(config: GossipSubConfig, classes: NodeClasses | None = None) 
 def play_heartbeat(
     player: SystemPlayer, topics: Topics, published: _Published, now: LivingRound, clock: str
 ) -> SystemRound:
-    """Play one heartbeat, with the number of the own round.
+    """Play one heartbeat, with the number of the own round; changes `published`.
 
-    Parameters
-    ----------
-    topics : Topics
-        The topics, with the lives after the events; the directory is replaced.
-    published : _Published
-        The publications of earlier heartbeats; changed in place.
-    clock : str
-        See `Messages`.
+    The directory of `topics` is replaced; its lives are those after the events.
     """
     events, number = now.events, now.number
     if now.begins_round:
@@ -331,17 +311,12 @@ class Go(TopicsProgram):
     """Nodes die, leave, quit topics and join others; rules G17 and G18.
 
     All messages are based on the state before.
-
-    Attributes
-    ----------
-    number, world_round : int
-        The number of the heartbeat, and the round of the world.
-    fail, leave, enter : ndarray of int64
-        The nodes that die without a message, leave, and arrive or recover in this round.
     """
 
+    #: The number of the heartbeat, and the round of the world.
     number: int
     world_round: int
+    #: The nodes that die without a message, leave, and arrive or recover in this round.
     fail: np.ndarray
     leave: np.ndarray
     enter: np.ndarray
@@ -448,21 +423,11 @@ class Go(TopicsProgram):
 
 @dataclass(frozen=True)
 class CountRound(PublicationProgram):
-    """Count links, and the receivers of publications, after a round: rule G22.
+    """Count links, and the receivers of publications, after a round: rule G22."""
 
-    Attributes
-    ----------
-    published : ndarray of int64, shape (M,)
-        The heartbeat of each message.
-    due : ndarray of int64
-        The messages whose receivers are counted.
-    own : OwnRounds
-        The mapping between heartbeats and rounds of the world.
-    """
-
-    published: np.ndarray
-    due: np.ndarray
-    own: OwnRounds
+    published: np.ndarray  # (M,): the heartbeat of each message
+    due: np.ndarray  # the messages whose receivers are counted
+    own: OwnRounds  # the mapping between heartbeats and rounds of the world
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts and drop expired back-off; no message is sent."""
@@ -501,15 +466,9 @@ class CountRound(PublicationProgram):
 
 @dataclass(frozen=True)
 class Renumber(TopicsProgram):
-    """Renumber publications, and delete those that no node announces any more.
+    """Renumber publications, and delete those that no node announces any more."""
 
-    Attributes
-    ----------
-    index : ndarray of int64, shape (M,)
-        The new index of each message; :data:`NONE` for deleted ones.
-    """
-
-    index: np.ndarray
+    index: np.ndarray  # (M,): the new index of each message; :data:`NONE` for deleted ones
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write what nodes hold; no message is sent."""

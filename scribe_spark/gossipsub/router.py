@@ -32,53 +32,29 @@ _NOBODY = np.empty(0, dtype=np.int64)
 
 @dataclass
 class Router:
-    """The peers of nodes in topics, and the decisions of the protocol.
+    """The peers of nodes in topics, and the decisions of the protocol."""
 
-    Attributes
-    ----------
-    rules : GossipSubConfig
-        The section of the config with defaults filled in.
-    names : Names
-    space : Space
-    connections, mesh : Links
-    back_off : BackOff
-    has_joined : callable, optional
-        ``has_joined(topic, node)`` returns True for peers that have joined; None if all have.
-    """
-
-    rules: GossipSubConfig
+    rules: GossipSubConfig  # the section of the config with defaults filled in
     names: Names
     space: Space
     connections: Links
     mesh: Links = field(default_factory=Links)
     back_off: BackOff = field(default_factory=BackOff)
+    #: ``has_joined(topic, node)`` returns True for peers that have joined; None if all have.
     has_joined: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
     # ---- what nodes decide
 
     def join(self, place: np.ndarray, heartbeat: int) -> np.ndarray:
-        """Nodes JOIN topics; rule G6.
-
-        Parameters
-        ----------
-        place : ndarray of int64
-            The keys of (topic, node), each once.
-
-        Returns
-        -------
-        ndarray of int64
-            The keys of the links on which they send GRAFT; the links are added to their meshes.
+        """Nodes JOIN topics (rule G6); return the links on which they send GRAFT, added to their
+        meshes.
         """
         return self._graft("gossipsub join", place, self._wished(place).d, heartbeat)
 
     def heartbeat(self, place: np.ndarray, heartbeat: int) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes maintain their meshes; rule G7.
+        """Nodes maintain their meshes (rule G7); return the links that were added and removed.
 
-        Returns
-        -------
-        grafted, pruned : ndarray of int64
-            The keys of links that were added to the meshes, and of links that were removed and are
-            in back-off now.
+        The removed ones are in back-off now.
         """
         wished = self._wished(place)
         degree = self.space.count(self.mesh, place)
@@ -188,19 +164,9 @@ class Router:
         self.take_back_off(key, until)
 
     def take_grafts(self, key: np.ndarray, way: np.ndarray, heartbeat: int) -> np.ndarray:
-        """Handle received GRAFTs; rule G8.
+        """Handle received GRAFTs (rule G8); return the refused links, in back-off now.
 
-        Parameters
-        ----------
-        key : ndarray of int64
-            The links, seen from the receiving nodes, each once.
-        way : ndarray of int8
-            How the connections were made, seen from the receiving nodes.
-
-        Returns
-        -------
-        ndarray of int64
-            The keys of refused GRAFTs; these links are in back-off.
+        `key` and `way` are seen from the receiving nodes; each link occurs once.
         """
         order = np.argsort(key)  # ties go to the smaller nodeId
         order = order[~self.mesh.has(key[order])]

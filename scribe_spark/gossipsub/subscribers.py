@@ -34,14 +34,9 @@ SUBSCRIBERS = "members"
 
 @dataclass
 class Subscribers(SortedTable):
-    """Live subscribers, by topic and node.
+    """Live subscribers, by topic and node."""
 
-    Attributes
-    ----------
-    joined : ndarray of int64
-        When the subscriber JOINs: its wave in a run, its round in a world.
-    """
-
+    #: When the subscriber JOINs: its wave in a run, its round in a world.
     joined: np.ndarray = field(default_factory=whole_numbers)
 
 
@@ -54,20 +49,10 @@ class KnowsSubscribers(Protocol):
 
 @dataclass(frozen=True)
 class Directory:
-    """The subscribers of all topics.
+    """The subscribers of all topics."""
 
-    Attributes
-    ----------
-    place : ndarray of int64
-        The sorted keys ``topic * size + node``.
-    offsets : ndarray of int64, shape (T + 1,)
-        The index of the first key of each topic.
-    size : int
-        The number of nodes.
-    """
-
-    place: np.ndarray
-    offsets: np.ndarray
+    place: np.ndarray  # the sorted keys ``topic * size + node``
+    offsets: np.ndarray  # (T + 1,): the index of the first key of each topic
     size: int
 
     @classmethod
@@ -98,16 +83,9 @@ class Directory:
 
 @dataclass(frozen=True)
 class SharedDirectory:
-    """A directory in arrays that all tasks of a machine share; picklable.
+    """A directory in arrays that all tasks of a machine share; picklable."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The names of the shared arrays: places and offsets.
-    size : int
-    """
-
-    names: tuple[str, str]
+    names: tuple[str, str]  # the names of the shared arrays: places and offsets
     size: int
 
     @property
@@ -118,16 +96,9 @@ class SharedDirectory:
 
 @dataclass(frozen=True)
 class DirectoryOfRound:
-    """The directory of a world's round, in arrays that the player shares.
+    """The directory of a world's round, in arrays that the player shares."""
 
-    Attributes
-    ----------
-    shared : mapping of str to ndarray
-        ``place`` and ``offsets``, see `Directory`.
-    size : int
-    """
-
-    shared: Mapping[str, np.ndarray]
+    shared: Mapping[str, np.ndarray]  # ``place`` and ``offsets``, see `Directory`
     size: int
 
     @property
@@ -141,19 +112,8 @@ def dialled(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the other subscribers of the same topics that subscribers dial (rule G2).
 
-    Parameters
-    ----------
-    place : ndarray of int64
-        The subscribers; all are in the directory.
-    count : int
-        The number of dials of each, if there are so many other subscribers.
-
-    Returns
-    -------
-    of : ndarray of int64
-        The index of the place, ascending.
-    peer : ndarray of int64
-        The position of a node.
+    Each dials `count` others, if there are so many.  The result has the row in `place`, ascending,
+    and the position of the peer.
     """
     topic, node = divided(place, directory.size)
     first = directory.offsets[topic]

@@ -49,21 +49,12 @@ _KEPT = {
 
 @dataclass(frozen=True)
 class _Meshes:
-    """Returns the links of meshes and of sources' connections for the clock; picklable.
-
-    Attributes
-    ----------
-    clock : Clock
-    topics : Topics
-    messages : Messages
-    new : ndarray of int64
-        The messages that are published now.
-    """
+    """Returns the links of meshes and of sources' connections for the clock; picklable."""
 
     clock: Clock
     topics: Topics
     messages: Messages
-    new: np.ndarray
+    new: np.ndarray  # the messages that are published now
 
     def __call__(self, tables: Tables, inbox: Inbox) -> Columns:
         """See `bandwidth.runs.Read`."""
@@ -97,22 +88,13 @@ class _Meshes:
 
 @dataclass(frozen=True)
 class _Write:
-    """Converts the clock's results to the tables of `publication`; picklable.
-
-    Attributes
-    ----------
-    topics : Topics
-    messages : Messages
-    at_us : ndarray of int64, shape (M,)
-        The publication time of each message, from which its times count, in microseconds.
-    announced : ndarray of bool, shape (M,)
-        True for messages that nodes announce by IDONTWANT.
-    """
+    """Converts the clock's results to the tables of `publication`; picklable."""
 
     topics: Topics
     messages: Messages
+    #: (M,): the publication time of each message, from which its times count, in microseconds.
     at_us: np.ndarray
-    announced: np.ndarray
+    announced: np.ndarray  # bool, (M,): True for messages that nodes announce by IDONTWANT
 
     def __call__(self, tables: Tables) -> None:
         """See `bandwidth.runs.Write`."""
@@ -137,20 +119,11 @@ class _WriteHeartbeat:
     """Adds the clock's results to the tables of a heartbeat in a world; picklable.
 
     Copies to dead nodes are lost.
-
-    Attributes
-    ----------
-    copies : Copies
-        The program of the heartbeat.
-    new : ndarray of int64
-        The messages that are published now.
-    announced : bool
-        True if nodes announce the messages by IDONTWANT.
     """
 
-    copies: Copies
-    new: np.ndarray
-    announced: bool
+    copies: Copies  # the program of the heartbeat
+    new: np.ndarray  # the messages that are published now
+    announced: bool  # True if nodes announce the messages by IDONTWANT
 
     def __call__(self, tables: Tables) -> None:
         """See `bandwidth.runs.Write`."""
@@ -176,15 +149,7 @@ class _WriteHeartbeat:
 def publish_in_round(
     player: SystemPlayer, topics: Topics, messages: Messages, new: np.ndarray, now: LivingRound
 ) -> None:
-    """Publish messages that have a size in a heartbeat of a world.
-
-    Parameters
-    ----------
-    topics : Topics
-        The topics, with the subscribers of the round.
-    new : ndarray of int64
-        The messages that are published now, ascending.
-    """
+    """Publish messages that have a size in a heartbeat of a world."""
     assert now.links is not None
     links, rules = now.links, topics.rules
     announced = rules.idontwant and links.size >= links.idontwant
@@ -209,17 +174,7 @@ def publish_with_bandwidth(
     topics: Topics,
     messages: Messages,
 ) -> int:
-    """Publish messages that have a size; return the number of lazy heartbeats.
-
-    Parameters
-    ----------
-    stages : Simulation
-        The stages of a run.
-    play : callable
-        See `publication.publish`.
-    tables : BucketTables
-        The tables with the meshes.
-    """
+    """Publish messages that have a size in a run; return the number of lazy heartbeats."""
     config, rules = stages.config.bandwidth, topics.rules
     schedule, flood = stages.publications, rules.flood_publish
     least = config.idontwant_bytes
