@@ -19,15 +19,14 @@ docs/rules.md, O1 to O6.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from scribe_spark.bandwidth.floods import ReadEdges, WriteFlood
-from scribe_spark.bandwidth.rounds import Begun, RoundLinks
-from scribe_spark.bandwidth.runs import play_clock
+from scribe_spark.bandwidth.rounds import Begun
+from scribe_spark.bandwidth.runs import RoundLinks, flood_along
+from scribe_spark.bandwidth.setting import TimedPublications
 from scribe_spark.core.arrays import distinct, expand, find_sorted, read_table, run_starts
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, Dissemination
@@ -228,16 +227,14 @@ class GroupOverlays(SystemOnBuckets):
         return again.reshape(-1, len(round.number)).sum(axis=0)
 
     def _flood(self, player: SystemPlayer, round: _Round, links: RoundLinks) -> None:
-        """Let publications with sizes spread; return the duplicates of each group."""
-        clock = links.clock(
-            *(round.facts, round.bounds, round.kernel), held_back=False, spares=False
-        )
-        clock = replace(clock, validation_us=clock.validation_us or self.processing_us)
-        published = links.publications(np.arange(len(round.source)), round.source)
-        read = ReadEdges(clock, EDGES, self.carried)
-        write = WriteFlood(published.at_us, ARRIVALS, ARRIVED_COPIES, self.carried)
-        of_clock = clock, published, read, write, self.forwards, self.carried, write.kept
-        player.keep(partial(play_clock, *of_clock), "clock with bandwidth")
+        """Let publications with sizes spread."""
+        network = round.facts, round.bounds, round.kernel
+        clock = links.clock(*network, self.processing_us, held_back=False, spares=False)
+        topic = np.arange(len(round.source))
+        published = TimedPublications.of(0, topic, round.source, links.size)
+        names = EDGES, ARRIVALS, ARRIVED_COPIES
+        played = flood_along(clock, published, names, self.forwards, self.carried)
+        player.keep(played, "clock with bandwidth")
 
 
 def _in_order(pairs: Pairs) -> Pairs:

@@ -12,12 +12,20 @@ from oracle.bayeux.cases import BayeuxCase
 from oracle.pastry import Overlay
 from poisoned import OneAtATime, Poisoned
 
-from scribe_spark.bayeux.joining import BEGUN, JOIN, MEMBER, TREE, Join, Tree
-from scribe_spark.bayeux.member_lists import NextHops, Record
+from scribe_spark.bayeux.bayeux import ENTRIES, Sums
+from scribe_spark.bayeux.membership import (
+    BEGUN,
+    JOIN,
+    MEMBER,
+    SENT,
+    TREE,
+    Join,
+    NextHops,
+    Record,
+    Tree,
+)
 from scribe_spark.bayeux.multicast import COPIES, DELIVERED, Deliver, Ways, flood
-from scribe_spark.bayeux.routes import SENT
 from scribe_spark.bayeux.sessions import Sessions
-from scribe_spark.bayeux.table_views import ENTRIES, Sums
 from scribe_spark.dissemination import EDGES, START
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds

@@ -15,12 +15,15 @@ from poisoned import Poisoned, play_blind
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
-from scribe_spark.flooding.flood import COPIES, COPY, Flood, starting
-from scribe_spark.flooding.group_rings import (
+from scribe_spark.flooding.flood import (
+    COPIES,
+    COPY,
+    Flood,
     GroupRings,
     kept_of,
     known_of_places,
     place_bounds,
+    starting,
     told,
 )
 

@@ -16,8 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 
-from scribe_spark.bandwidth.downlinks import Downlinks
-from scribe_spark.bandwidth.growing import Calendar, Collected
+from scribe_spark.bandwidth.queues import (
+    Calendar,
+    Collected,
+    Downlinks,
+    QueuedBatches,
+    Started,
+    Uplinks,
+)
 from scribe_spark.bandwidth.setting import (
     INTERLEAVED,
     ROOMS,
@@ -28,7 +34,6 @@ from scribe_spark.bandwidth.setting import (
     TimedPublications,
     transmission_us,
 )
-from scribe_spark.bandwidth.uplinks import QueuedBatches, Started, Uplinks
 from scribe_spark.core.arrays import (
     NONE,
     distinct,

@@ -78,6 +78,19 @@ class TimedLinks(Rows):
     order: np.ndarray = field(default_factory=whole_numbers)
 
 
+def mesh_links(
+    room: np.ndarray,
+    node: np.ndarray,
+    to_room: np.ndarray,
+    peer: np.ndarray,
+    delay_us: np.ndarray,
+    order: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Return the columns of `TimedLinks` on which all nodes send."""
+    ends = {"room": room, "node": node, "to_room": to_room, "peer": peer}
+    return {**ends, "delay_us": delay_us, "mesh": np.ones(len(node), dtype=bool), "order": order}
+
+
 @dataclass(frozen=True)
 class TimedPublications:
     """Publications by number: sorted by time, topic and source."""
@@ -97,17 +110,16 @@ class TimedPublications:
     @classmethod
     def of(
         cls,
-        at_us: np.ndarray,
+        at_us: np.ndarray | int,
         topic: np.ndarray,
         source: np.ndarray,
-        size: np.ndarray,
+        size: np.ndarray | int,
         relayed: np.ndarray | bool = False,
         flood: np.ndarray | bool = False,
     ) -> TimedPublications:
-        """Return publications given in any order, sorted by number."""
-        order = np.lexsort((source, topic, at_us))
-        columns = (*(at_us, topic, source, size), *(np.asarray(one) for one in (relayed, flood)))
-        return cls(*(np.broadcast_to(column, order.shape)[order] for column in columns))
+        """Return publications given by number; single values are those of all."""
+        columns = at_us, topic, source, size, relayed, flood
+        return cls(*(np.broadcast_to(np.asarray(column), topic.shape) for column in columns))
 
     @property
     def room(self) -> np.ndarray:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.bayeux.member_lists import MEMBERS, Members
-from scribe_spark.bayeux.routes import SessionProgram, ToRoot
+from scribe_spark.bayeux.membership import MEMBERS, Members, SessionProgram, ToRoot
 from scribe_spark.bayeux.sessions import Sessions
 from scribe_spark.core.arrays import (
     NONE,

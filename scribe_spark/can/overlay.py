@@ -16,11 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
-from scribe_spark.can.cans import Placement, zones_of_all
-from scribe_spark.can.greedy import next_zones
-from scribe_spark.can.joining import NEIGHBOURS, FindNeighbours, start_buckets
+from scribe_spark.can.multicast import NEIGHBOURS, FindNeighbours
 from scribe_spark.can.space import Space
-from scribe_spark.can.zones import KnowsZones, SharedZones
+from scribe_spark.can.zones import Placement, SharedZones, next_zones, zones_of_all
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import read_typed
 from scribe_spark.engine.on_spark import BucketTables
@@ -33,7 +31,7 @@ from scribe_spark.underlay.protocol import Underlay
 class CanNextHop:
     """CAN's routing rule: to the neighbour whose zone is nearest to the key's point."""
 
-    known: KnowsZones  # the zones of the CAN of all nodes
+    known: SharedZones  # the zones of the CAN of all nodes
 
     def __call__(
         self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
@@ -68,7 +66,7 @@ class CanOverlay(Overlay):
     ) -> CanOverlay:
         """Return a CAN whose nodes know their neighbours; raises like `zones.split_zones`."""
         made = cls(nodes, underlay, dimensions, seed)
-        tables = BucketTables(made.ring.layout, start_buckets(made.ring))
+        tables = BucketTables(made.ring.layout, made.ring.starts())
         tables.play(FindNeighbours(made.ring.bounds, made.zones), "CAN", progress)
         made.known = [tables.constant(NEIGHBOURS)]
         return made

@@ -14,7 +14,7 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, expand
 from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.ring import Ring
-from scribe_spark.flooding.group_rings import GroupRings, known_of_places
+from scribe_spark.flooding.flood import GroupRings, known_of_places
 from scribe_spark.group_overlays import GroupOverlays, Network, Overlays
 
 

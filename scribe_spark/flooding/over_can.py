@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.can.cans import Placement
-from scribe_spark.can.flooding import goes_on, may_cross
-from scribe_spark.can.neighbours import across_faces, opposite
-from scribe_spark.can.points import ALL_NODES, join_order
-from scribe_spark.can.space import Space
-from scribe_spark.can.zones import Zones
+from scribe_spark.can.multicast import goes_on, may_cross
+from scribe_spark.can.space import ALL_NODES, Space, join_order
+from scribe_spark.can.zones import Placement, Zones, across_faces, opposite
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.group_overlays import GroupOverlays, Network, Overlays

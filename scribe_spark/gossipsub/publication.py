@@ -34,9 +34,8 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.gossipsub.choosing import in_order, least
-from scribe_spark.gossipsub.links import Links
 from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, Topics, TopicsProgram
+from scribe_spark.gossipsub.router import Links, in_order, least
 from scribe_spark.multicast import TIME
 
 #: Tables of a bucket: first copies (`Arrivals`); the copies that its nodes receive, with those by
@@ -106,16 +105,14 @@ class PublicationProgram(TopicsProgram):
         """Return D between nodes in microseconds; with the clock of hops, 1."""
         if self.messages.clock != TIME:
             return np.ones(len(a), dtype=np.int64)
-        router = self.topics.facts.ring.router
-        return self.topics.kernel.delays(router[a], router[b]) + 2 * self.topics.lan_us
+        return self.topics.delay(a, b)
 
     def way(self, before: np.ndarray, hops: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return `Arrivals.way` of copies sent by nodes with ways `before` and with `hops`."""
         if self.messages.clock == TIME:
             return np.zeros(len(a), dtype=np.int64)
-        router = self.topics.facts.ring.router
-        delay = self.topics.kernel.delays(router[a], router[b]) + 2 * self.topics.lan_us
-        return before + np.where(hops > 0, self.topics.rules.processing_us, 0) + delay
+        waits = np.where(hops > 0, self.topics.rules.processing_us, 0)
+        return before + waits + self.topics.delay(a, b)
 
     def waits(self, hops: np.ndarray) -> np.ndarray:
         """Return how long nodes wait before they forward; sources do not wait."""
@@ -125,7 +122,7 @@ class PublicationProgram(TopicsProgram):
     def subscribes(self, message: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return True for live nodes that subscribe to the topic of a message."""
         place = self.messages.topic[message] * self._size + node
-        return self.topics.subscribers.directory.has(place) & self.topics.is_alive(node)
+        return self.topics.directory.has(place) & self.topics.is_alive(node)
 
     def lost(self, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
         """Return True for lost copies (rule G12)."""

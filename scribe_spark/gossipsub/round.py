@@ -42,8 +42,6 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.gossipsub.degrees import with_classes
-from scribe_spark.gossipsub.links import BackOff, Links
 from scribe_spark.gossipsub.live_publication import (
     BY_MESSAGE,
     COUNTED,
@@ -52,22 +50,25 @@ from scribe_spark.gossipsub.live_publication import (
     CountCopies,
     Held,
     LiveGossip,
+    Noted,
     Recall,
 )
 from scribe_spark.gossipsub.mesh import (
     BACK_OFF,
     CONNECTIONS,
     MESH,
+    SUBSCRIBERS,
     TO_DIAL,
     UNSETTLED,
     Dial,
+    Directory,
     Maintain,
     MaintainUnsettled,
     RecordUnsettled,
+    Subscribers,
     Topics,
     TopicsProgram,
 )
-from scribe_spark.gossipsub.noted import Noted
 from scribe_spark.gossipsub.publication import (
     ARRIVALS,
     Copies,
@@ -75,8 +76,7 @@ from scribe_spark.gossipsub.publication import (
     PublicationProgram,
     Spread,
 )
-from scribe_spark.gossipsub.router import Router
-from scribe_spark.gossipsub.subscribers import SUBSCRIBERS, Directory, DirectoryOfRound, Subscribers
+from scribe_spark.gossipsub.router import BackOff, Router, with_classes
 from scribe_spark.gossipsub.with_bandwidth import publish_in_round
 from scribe_spark.living import (
     LivingRound,
@@ -171,11 +171,11 @@ def play_heartbeat(
     if now.begins_round:
         gone = Go(topics, number, now.world_round, events.fail, events.leave, events.entering)
         player.play(gone, {_QUITS: _pairs(now.quit), _JOINS: _pairs(now.join)})
-        topics = replace(topics, subscribers=_directory(player, topics))
+        topics = _with_directory(player, topics)
         player.play(Dial(topics, number))
         player.play(Maintain(topics, number, joins=True))
     elif player.has(TO_DIAL):
-        topics = replace(topics, subscribers=_directory(player, topics))
+        topics = _with_directory(player, topics)
         player.play(Dial(topics, number, draws_anew=False))
     if now.begins_round or player.has(UNSETTLED):
         _maintain(player, topics, now)
@@ -209,16 +209,15 @@ def _pairs(pairs: Pairs) -> Columns:
     return {AT: pairs[1], "topic": pairs[0]}
 
 
-def _directory(player: SystemPlayer, topics: Topics) -> DirectoryOfRound:
-    """Return the subscribers after the events of the world's round, shared by all buckets."""
+def _with_directory(player: SystemPlayer, topics: Topics) -> Topics:
+    """Add the subscribers after the events of the world's round, shared by all buckets."""
     size = topics.space.size
 
     def gather() -> dict[str, np.ndarray]:
         place = player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {}).get("key", whole_numbers())
-        found = Directory.of(place, len(topics.number), size)
-        return {"place": found.place, "offsets": found.offsets}
+        return dict(Directory.of(place, len(topics.number), size).shared)
 
-    return DirectoryOfRound(player.share("subscribers", gather), size)
+    return replace(topics, directory=Directory(player.share("subscribers", gather), size))
 
 
 def _maintain(player: SystemPlayer, topics: Topics, now: LivingRound) -> None:
@@ -235,7 +234,7 @@ def _publish(
 ) -> dict[str, float]:
     """Announce publications and publish those of this heartbeat; return counts."""
     if not now.begins_round:
-        topics = replace(topics, subscribers=_directory(player, topics))
+        topics = _with_directory(player, topics)
     told = published.told > 0
     topic, source = now.publish
     order = np.lexsort((source, topic))
@@ -323,7 +322,7 @@ class Go(TopicsProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send goodbye, PRUNE and unsubscribe; receive them."""
-        router = self._router(tables)
+        router = self.router(tables)
         if superstep:
             out: Outbox = {}
             self._receive(router, inbox)
@@ -339,12 +338,6 @@ class Go(TopicsProgram):
         ):
             tables[name] = table.to_columns()
         return out
-
-    def _router(self, tables: Tables) -> Router:
-        topics = self.topics
-        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
-        back_off = read_table(BackOff, tables, BACK_OFF)
-        return Router(topics.rules, topics.names, topics.space, connections, mesh, back_off)
 
     def _places(self, inbox: Inbox, kind: str) -> np.ndarray:
         """Return the places that quit or join, ascending."""

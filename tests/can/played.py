@@ -10,12 +10,9 @@ from identifiers import parts
 from poisoned import Poisoned, play_blind
 
 from scribe_spark import draws
-from scribe_spark.can.cans import Placement, zones_of_groups
-from scribe_spark.can.flooding import goes_on
-from scribe_spark.can.joining import JoinAndFlood, Joining
-from scribe_spark.can.points import Landmarks
-from scribe_spark.can.space import Space
-from scribe_spark.can.zones import Zones
+from scribe_spark.can.multicast import JoinAndFlood, Joining, goes_on
+from scribe_spark.can.space import Landmarks, Space
+from scribe_spark.can.zones import Placement, Zones, zones_of_groups
 from scribe_spark.config.can import most_bits
 from scribe_spark.dissemination import Dissemination
 from scribe_spark.engine.facts import RingInMemory

@@ -12,10 +12,17 @@ from functools import cache
 import numpy as np
 import pytest
 
-from scribe_spark.can.cans import Placement, zones_of_groups
-from scribe_spark.can.flooding import CORNER, DIRECTED, OPTIMAL, goes_on
-from scribe_spark.can.joining import NEIGHBOURS, JoinAndFlood, Joining
+from scribe_spark.can.multicast import (
+    CORNER,
+    DIRECTED,
+    NEIGHBOURS,
+    OPTIMAL,
+    JoinAndFlood,
+    Joining,
+    goes_on,
+)
 from scribe_spark.can.space import Space
+from scribe_spark.can.zones import Placement, zones_of_groups
 from scribe_spark.config.can import most_bits
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, Dissemination
 from scribe_spark.engine.facts import RingInMemory

@@ -9,9 +9,7 @@ import pytest
 from oracle.gossipsub.settings import Settings
 from oracle.gossipsub.topic import Topic
 
-from scribe_spark.gossipsub.choosing import Names
-from scribe_spark.gossipsub.links import DIALLED, BackOff, Links, Space, turned_way
-from scribe_spark.gossipsub.router import Router
+from scribe_spark.gossipsub.router import DIALLED, BackOff, Links, Names, Router, Space, turned_way
 
 from .played import config_of, other_ends
 

@@ -7,10 +7,16 @@ import pytest
 
 from scribe_spark.config import RunConfig
 from scribe_spark.config.gossipsub import GossipSubConfig
-from scribe_spark.gossipsub.choosing import Names
-from scribe_spark.gossipsub.degrees import degrees, with_classes
-from scribe_spark.gossipsub.links import DIALLED, Links, Space, turned_way
-from scribe_spark.gossipsub.router import Router
+from scribe_spark.gossipsub.router import (
+    DIALLED,
+    Links,
+    Names,
+    Router,
+    Space,
+    degrees,
+    turned_way,
+    with_classes,
+)
 from scribe_spark.node_classes import NodeClasses
 
 COUNT = 40
