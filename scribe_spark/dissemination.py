@@ -49,21 +49,7 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = [
-    "ARRIVALS",
-    "ARRIVED_COPIES",
-    "EDGES",
-    "START",
-    "Dissemination",
-    "Spread",
-    "all_but_sender",
-    "copy_rows",
-    "delivery_rows",
-    "disseminate",
-    "random_peers",
-    "read_copies",
-    "read_deliveries",
-]
+__all__ = ["Dissemination", "Spread", "all_but_sender", "disseminate", "random_peers"]
 
 # tables of a bucket
 EDGES, ARRIVALS, ARRIVED_COPIES = "edges", "arrivals", "arrived copies"
@@ -375,8 +361,7 @@ def disseminate(
     )
     tables = BucketTables(ring.layout, union_tables(first))
     tables.play(program, "dissemination", progress)
-    copies = read_copies(tables, program, number)
-    return Spread(copies, read_deliveries(tables, program, number), tables)
+    return Spread(*read_spread(tables, program, number), tables)
 
 
 def random_peers(stages: Any, count: int, purpose: str = "random peers") -> DataFrame:
@@ -447,19 +432,12 @@ def delivery_rows(arrivals: Columns) -> dict[str, np.ndarray]:
     return {**heard, "delay_us": heard["at_us"]}
 
 
-def read_copies(
+def read_spread(
     tables: BucketTables, program: Dissemination, number: np.ndarray, scheduled: bool = False
-) -> Batches:
-    """Return all copies as typed rows (:func:`copy_rows`), computed when they are read."""
+) -> tuple[Batches, Batches]:
+    """Return all copies and all deliveries as typed rows, computed when they are read."""
     names = Names(program.facts, program.kernel, number)
-    columns = f"{COPIES}, {PUBLICATION}" if scheduled else COPIES
-    return read_view(tables.rows(ARRIVED_COPIES), names, columns, partial(copy_rows, program))
-
-
-def read_deliveries(
-    tables: BucketTables, program: Dissemination, number: np.ndarray, scheduled: bool = False
-) -> Batches:
-    """Return all deliveries as typed rows (:func:`delivery_rows`), computed when they are read."""
-    names = Names(program.facts, program.kernel, number)
-    columns = f"{DELIVERIES}, {PUBLICATION}" if scheduled else DELIVERIES
-    return read_view(tables.rows(ARRIVALS), names, columns, delivery_rows)
+    more = f", {PUBLICATION}" if scheduled else ""
+    copies = tables.rows(ARRIVED_COPIES), names, COPIES + more, partial(copy_rows, program)
+    deliveries = tables.rows(ARRIVALS), names, DELIVERIES + more, delivery_rows
+    return read_view(*copies), read_view(*deliveries)

@@ -11,9 +11,7 @@ buckets:
 4. buckets count copies, receivers and publications that are due (:class:`CountCopies`,
    :class:`CountDue`; O4 and O5).
 
-References
-----------
-docs/rules.md, O1 to O6.
+Rules: docs/rules.md, O1 to O6.
 """
 
 from __future__ import annotations

@@ -32,21 +32,11 @@ __all__ = ["Flooded", "flood_groups", "flood_overlay"]
 
 @dataclass
 class Flooded:
-    """What is left of a flood; nodes and groups are the case's own numbers.
+    """What is left of a flood; nodes and groups are the case's own numbers."""
 
-    Attributes
-    ----------
-    copies : list of tuple
-        (group, sender, receiver, hop, sent_us, at_us), sorted.
-    state : Counter
-        (group, node, kind) -> entries.
-    announcements : Counter
-        (group, sender, receiver) -> messages.
-    """
-
-    copies: list[tuple]
-    state: Counter
-    announcements: Counter
+    copies: list[tuple]  # (group, sender, receiver, hop, sent_us, at_us), sorted
+    state: Counter  # (group, node, kind) -> entries
+    announcements: Counter  # (group, sender, receiver) -> messages
 
 
 def flood_groups(case: FloodingCase, buckets: int) -> Flooded:

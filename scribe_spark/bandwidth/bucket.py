@@ -4,9 +4,7 @@ A copy that starts at time s is not complete before s + L, where L is the least 
 transmission time of a message.  Nodes react only to complete copies.  So everything that happens in
 the window from t to t + L depends only on copies that started before t.
 
-References
-----------
-docs/rules.md, W1 to W8.
+Rules: docs/rules.md, W1 to W8.
 """
 
 from __future__ import annotations

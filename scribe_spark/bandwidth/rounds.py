@@ -3,9 +3,7 @@
 If a system's copies do not depend on times, they are replayed: :func:`replay_round` reads the
 copies that nodes sent, and replaces the times of deliveries.
 
-References
-----------
-docs/rules.md, W10.
+Rules: docs/rules.md, W10.
 """
 
 from __future__ import annotations
@@ -78,11 +76,9 @@ class _MakeLinks:
 
     @property
     def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
         return self.clock.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if superstep:
             links = dict(inbox[_LINK])
             tables[_LINK] = {"node": links.pop(AT), **links}

@@ -1,8 +1,6 @@
 """The clock: its parameters from the config, where it runs on Spark, and floods along edges.
 
-References
-----------
-docs/rules.md, W1 to W6.
+Rules: docs/rules.md, W1 to W6.
 """
 
 from __future__ import annotations
@@ -163,7 +161,6 @@ class _Change:
     change: Callable[[Tables, Inbox], None]
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         self.change(tables, inbox)
         return {}
 

@@ -1,8 +1,6 @@
 """Schedules: the publications of a run, from a table or drawn.
 
-References
-----------
-docs/rules.md, W1 and W9.
+Rules: docs/rules.md, W1 and W9.
 """
 
 from __future__ import annotations

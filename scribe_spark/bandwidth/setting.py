@@ -5,9 +5,7 @@ has two rooms: ``2 * topic`` for its members, and ``2 * topic + 1`` for the node
 publication to the topic's root.  So a node on that way handles the message once on the way and once
 as a member.
 
-References
-----------
-docs/rules.md, W1 to W8.
+Rules: docs/rules.md, W1 to W8.
 """
 
 from __future__ import annotations

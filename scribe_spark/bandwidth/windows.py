@@ -52,7 +52,6 @@ class Windows:
     playing: dict[int, _Playing] = field(default_factory=dict)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         first, last = self.bounds[bucket : bucket + 2].tolist()
         if first == last:
             return {}

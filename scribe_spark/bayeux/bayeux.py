@@ -1,8 +1,6 @@
 """Bayeux in a run: all members join, and each group's source multicasts one message.
 
-References
-----------
-docs/rules.md, B1 to B10.  JSAC 2002, Section V.
+Rules: docs/rules.md, B1 to B10.  JSAC 2002, Section V.
 """
 
 from __future__ import annotations

@@ -3,9 +3,7 @@
 The orchestrator keeps the roots of the sessions and the publications that are not due; all other
 state is in the buckets.
 
-References
-----------
-docs/rules.md, B11 to B20.  JSAC 2002, Section V; NGC 2001, Section 4.
+Rules: docs/rules.md, B11 to B20.  JSAC 2002, Section V; NGC 2001, Section 4.
 """
 
 from __future__ import annotations
@@ -327,7 +325,6 @@ class LiveBayeux(SystemOnBuckets):
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """See `living.SystemOnBuckets`."""
         played = _Round(self, player, kept, now)
         played.leave()
         played.join()

@@ -86,7 +86,6 @@ class SessionProgram:
 
     @property
     def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
         return self.sessions.bounds
 
     def route(
@@ -224,7 +223,6 @@ class Forget(SessionProgram):
     anew: np.ndarray  # bool, (G,)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         size = self.sessions.size
         members = read_table(Members, tables, MEMBERS)
         members.keep(~self.dead[members.key % size])
@@ -240,7 +238,6 @@ class Record(SessionProgram):
     """Write the entries of TREEs that arrived; their members stop waiting."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         record(self.sessions, tables)
         return {}
 
@@ -316,7 +313,6 @@ class Join(ToRoot):
     kind = JOIN
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
-        """See `ToRoot`."""
         size, number = self.sessions.size, self.sessions.number
         members = read_table(Members, tables, MEMBERS)
         if MEMBER in inbox:
@@ -417,7 +413,6 @@ class Leave(ToRoot):
     kind = LEAVE
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
-        """See `ToRoot`."""
         if UNREACHED in tables:
             return tables.pop(UNREACHED)
         members = read_table(Members, tables, MEMBERS)

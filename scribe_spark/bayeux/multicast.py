@@ -4,9 +4,7 @@ In each session, the copies start at its root (:mod:`scribe_spark.dissemination`
 that is the same for all nodes of a session: from the source to the root of partition 0, and from
 there to the session's root.  So this module adds it afterwards.
 
-References
-----------
-docs/rules.md, B7 to B9.
+Rules: docs/rules.md, B7 to B9.
 """
 
 from __future__ import annotations
@@ -89,7 +87,6 @@ class Publish(ToRoot):
     kind = MULTICAST
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
-        """See `ToRoot`."""
         came = inbox.get(SOURCE, {AT: whole_numbers(), "group": whole_numbers()})
         source, session = came[AT], came["group"] * self.sessions.partitions
         none = np.zeros(len(source), dtype=np.int64)

@@ -2,9 +2,7 @@
 
 A *session* is a partition of a group: session g * k + i is partition i of the group with index g.
 
-References
-----------
-docs/rules.md, B1 to B5.
+Rules: docs/rules.md, B1 to B5.
 """
 
 from __future__ import annotations
@@ -140,7 +138,6 @@ class Settled:
     def __call__(
         self, first: int, tables: Tables, at: np.ndarray, keys: Keys
     ) -> tuple[np.ndarray, Met]:
-        """See `Hop`."""
         met = Met(whole_numbers(), whole_numbers())
         return self.rule(first, tables, at, keys.hi, keys.lo), met
 

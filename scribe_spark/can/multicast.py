@@ -15,9 +15,8 @@ import numpy as np
 
 from scribe_spark.bandwidth.runs import clock_of, flood_along, play_on_spark
 from scribe_spark.bandwidth.setting import TimedPublications
-from scribe_spark.can.space import Landmarks, Space
+from scribe_spark.can.space import Placement, Space, draw_landmarks
 from scribe_spark.can.zones import (
-    Placement,
     SharedZones,
     Zones,
     across_faces,
@@ -32,8 +31,7 @@ from scribe_spark.dissemination import (
     EDGES,
     START,
     Dissemination,
-    read_copies,
-    read_deliveries,
+    read_spread,
 )
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
@@ -210,6 +208,9 @@ class Joining(FindNeighbours):
     #: (C,): for each flood: the index of the group (ascending), and the position of the source.
     group: np.ndarray
     source: np.ndarray
+    #: The floods, which start when nodes know their neighbours.  They only read the faces that
+    #: multicasts may cross; otherwise neither reads what the other writes.
+    flood: Dissemination | None = None
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Find the neighbours of zones (supersteps 0 and 1), then forward messages.
@@ -222,10 +223,18 @@ class Joining(FindNeighbours):
             return super().step(bucket, tables, inbox, superstep)
         if superstep == 1:
             super().step(bucket, tables, inbox, superstep)
-            return self._begin(bucket, tables)
-        return self._go_on(tables, inbox[_ROUTED], superstep) if _ROUTED in inbox else {}
+            sent = self._begin(bucket, tables)
+            if self.flood is not None:
+                first, last = self.bounds[bucket : bucket + 2]
+                own = np.flatnonzero((self.first_node >= first) & (self.first_node < last))
+                sent[START] = {AT: self.first_node[own], "group": own}
+            return sent
+        sent = self._go_on(tables, inbox[_ROUTED], superstep) if _ROUTED in inbox else {}
+        if self.flood is not None:
+            sent |= self.flood.step(bucket, tables, inbox, superstep)
+        return sent
 
-    def _begin(self, bucket: int, tables: Tables) -> Outbox:
+    def _begin(self, bucket: int, tables: Tables) -> dict[str, Columns]:
         """Choose the faces that multicasts may cross; send the first CONTACTs and JOINs."""
         zones, groups = self.known.zones, len(self.first_node)
         known = tables[NEIGHBOURS]
@@ -271,7 +280,7 @@ class Joining(FindNeighbours):
         }
         return {_ROUTED: concatenate([onward, join])}
 
-    def _go_on(self, tables: Tables, came: Columns, superstep: int) -> Outbox:
+    def _go_on(self, tables: Tables, came: Columns, superstep: int) -> dict[str, Columns]:
         """Count the received messages, and forward them."""
         taken = ("kind", "group", "sender", AT)
         counted = add_rows("messages", {name: came[name] for name in (*taken, "messages")}, *taken)
@@ -294,36 +303,6 @@ class Joining(FindNeighbours):
         return {AT: node[goes], "sender": zones.node[zone[goes]], **moved}
 
 
-@dataclass(frozen=True)
-class JoinAndFlood:
-    """Play joining and floods together; floods start when nodes know their neighbours.
-
-    The flood only reads the faces that multicasts may cross; otherwise neither reads what the other
-    writes.
-    """
-
-    join: Joining
-    flood: Dissemination
-
-    @property
-    def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
-        return self.join.bounds
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Play a superstep of joining and sending; sources send from superstep 2 on."""
-        sent = dict(self.join.step(bucket, tables, inbox, superstep))
-        if superstep == 1:
-            source = self.join.first_node
-            own = np.flatnonzero(
-                (source >= self.bounds[bucket]) & (source < self.bounds[bucket + 1])
-            )
-            sent[START] = {AT: source[own], "group": own}
-        elif superstep > 1:
-            sent |= self.flood.step(bucket, tables, inbox, superstep)
-        return sent
-
-
 # --- a run
 
 SYSTEM = "can"
@@ -334,7 +313,7 @@ def placement_of(config: CanConfig, seed: int, routers: int) -> Placement:
     landmarks = None
     if config.landmarks:
         config.refuse_routers(routers)
-        landmarks = Landmarks.drawn(seed, config.landmarks, routers)
+        landmarks = draw_landmarks(seed, config.landmarks, routers)
     return Placement(Space(config.dimensions, config.halvings), seed, landmarks)
 
 
@@ -367,7 +346,6 @@ def multicast(stages: Any) -> Multicast:
     # 2. find neighbours, send the messages of joining, and flood
     point = (key >> np.uint64(64 - placement.space.bits)).astype(np.int64)
     floods = of_channel, sources
-    join = Joining(ring.bounds, known, point, source, config.can.flooding, *floods)
     flood = Dissemination(
         *(ring.bounds, ring.facts, underlay.kernel, underlay.lan_us),
         rule=goes_on,
@@ -376,8 +354,9 @@ def multicast(stages: Any) -> Multicast:
         processing_us=round(config.can.processing_ms * MICROSECONDS),
     )
     tables = stages.own(BucketTables(ring.layout, ring.starts()))
-    program = join if config.bandwidth.on else JoinAndFlood(join, flood)
-    counts = tables.play(program, "CAN", stages.progress)
+    together = None if config.bandwidth.on else flood
+    join = Joining(ring.bounds, known, point, source, config.can.flooding, *floods, together)
+    counts = tables.play(join, "CAN", stages.progress)
     if config.bandwidth.on:
         clock = clock_of(stages, flood.processing_us, held_back=False, spares=False)
         schedule, of = stages.publications, channels.of
@@ -386,11 +365,12 @@ def multicast(stages: Any) -> Multicast:
         played = flood_along(clock, published, names, goes_on, flood.carried)
         play_on_spark(tables, played, "CAN with bandwidth")
     names, scheduled = Names(ring.facts, underlay.kernel, number), stages.schedule is not None
+    copies, deliveries = read_spread(tables, flood, channels.group, scheduled)
     return Multicast(
         SYSTEM,
         None,
-        read_deliveries(tables, flood, channels.group, scheduled),
-        copies=read_copies(tables, flood, channels.group, scheduled),
+        deliveries,
+        copies=copies,
         state=_state(tables, known, names),
         control=_control(tables, len(counts), names),
         scheduled=scheduled,

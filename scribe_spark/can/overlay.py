@@ -1,8 +1,6 @@
 """CAN as the overlay: messages are routed greedily to the zone with the point of their key.
 
-References
-----------
-docs/rules.md, C12 and C17.
+Rules: docs/rules.md, C12 and C17.
 """
 
 from __future__ import annotations
@@ -45,31 +43,25 @@ class CanNextHop:
 
 
 class CanOverlay(Overlay):
-    """A CAN of all nodes."""
+    """A CAN of all nodes, which know their neighbours; raises like `zones.split_zones`."""
 
-    def __init__(self, nodes: DataFrame, underlay: Underlay, dimensions: int, seed: int) -> None:
+    def __init__(
+        self,
+        nodes: DataFrame,
+        underlay: Underlay,
+        dimensions: int,
+        seed: int,
+        progress: Progress | None = None,
+    ) -> None:
         super().__init__(nodes, underlay)
         from scribe_spark.config.can import most_bits  # do not import the config on executors
 
         space = Space(dimensions, most_bits(dimensions))
         zones = zones_of_all(Placement(space, seed), self.ring.facts.ring, underlay.kernel)
         self.zones = SharedZones.distribute(nodes.sparkSession, zones)
-
-    @classmethod
-    def built(
-        cls,
-        nodes: DataFrame,
-        underlay: Underlay,
-        dimensions: int,
-        seed: int,
-        progress: Progress | None = None,
-    ) -> CanOverlay:
-        """Return a CAN whose nodes know their neighbours; raises like `zones.split_zones`."""
-        made = cls(nodes, underlay, dimensions, seed)
-        tables = BucketTables(made.ring.layout, made.ring.starts())
-        tables.play(FindNeighbours(made.ring.bounds, made.zones), "CAN", progress)
-        made.known = [tables.constant(NEIGHBOURS)]
-        return made
+        tables = BucketTables(self.ring.layout, self.ring.starts())
+        tables.play(FindNeighbours(self.ring.bounds, self.zones), "CAN", progress)
+        self.known = [tables.constant(NEIGHBOURS)]
 
     @property
     def rule(self) -> CanNextHop:

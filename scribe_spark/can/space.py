@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
+from scribe_spark.engine.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
 
@@ -82,7 +83,7 @@ class Space:
         return [sum(1 << (self.bits - 1 - k) for k in bits) for bits in bits_of]
 
 
-# --- points
+# --- the points of nodes
 
 
 #: The number that stands for the group of all nodes in random draws.
@@ -90,55 +91,48 @@ ALL_NODES = -1
 
 
 @dataclass(frozen=True)
-class Landmarks:
-    """Routers to which nodes measure their delay (distributed binning)."""
+class Placement:
+    """The rule that gives nodes their points: uniform, or by landmarks (rules C2 to C4)."""
 
-    routers: np.ndarray  # (m,): the indices of the landmarks, ascending
+    space: Space
+    seed: int
+    #: Routers to which nodes measure their delay (distributed binning): indices, ascending.
+    landmarks: np.ndarray | None = None
 
-    @classmethod
-    def drawn(cls, seed: int, count: int, routers: int) -> Landmarks:
-        """Draw `count` landmarks among `routers` routers."""
-        return cls(draws.distinct_below(routers, count, seed, "can landmarks", 0))
+    def points(
+        self, number: np.ndarray | int, position: np.ndarray, ring: Ring, kernel: Kernel
+    ) -> np.ndarray:
+        """Return the points of nodes (positions) in the CANs of groups (numbers): int64."""
+        drawn = draws.bits_np(self.seed, "can point", number, ring.node[position])
+        if self.landmarks is not None and len(self.landmarks) > 1:  # one landmark has one order
+            order = _bins(self.landmarks, kernel, ring.router)[position]
+            width = np.uint64(2**64 // math.factorial(len(self.landmarks)))
+            drawn = order.astype(np.uint64) * width + drawn % width
+        return (drawn >> np.uint64(64 - self.space.bits)).astype(np.int64)
 
-    def bins(self, kernel: Kernel, router: np.ndarray) -> np.ndarray:
-        """Return the bin of each router: its order of the landmarks by delay, as a number: int64.
-
-        The orders (permutations) are numbered from 0, lexicographically.
-        """
-        asked, of = np.unique(router, return_inverse=True)
-        many = len(self.routers)
-        delay = np.stack(
-            [kernel.delays(asked, np.full(len(asked), one)) for one in self.routers], axis=1
-        )
-        order = np.argsort(delay, axis=1, kind="stable")
-        found = np.zeros(len(asked), dtype=np.int64)
-        for place in range(many):
-            less = (order[:, place + 1 :] < order[:, [place]]).sum(axis=1)
-            found = found * (many - place) + less
-        return found[of]
+    def order(
+        self, can: np.ndarray, number: np.ndarray, position: np.ndarray, ring: Ring
+    ) -> np.ndarray:
+        """Return the rows, CAN by CAN, in the order in which nodes join their CANs."""
+        drawn = draws.bits_np(self.seed, "can order", number, ring.node[position])
+        return np.lexsort((position, drawn, can))
 
 
-def draw_points(
-    seed: int,
-    group: np.ndarray | int,
-    node: np.ndarray,
-    bits: int,
-    bins: tuple[np.ndarray, int] | None = None,
-) -> np.ndarray:
-    """Draw the points of nodes (numbers) in the CANs of their groups: int64, with `bits` bits.
+def draw_landmarks(seed: int, count: int, routers: int) -> np.ndarray:
+    """Draw landmarks among routers."""
+    return draws.distinct_below(routers, count, seed, "can landmarks", 0)
 
-    `bins` has the bin of each node, and the number of landmarks.
+
+def _bins(landmarks: np.ndarray, kernel: Kernel, router: np.ndarray) -> np.ndarray:
+    """Return the bin of each router: its order of the landmarks by delay, as a number: int64.
+
+    The orders (permutations) are numbered from 0, lexicographically.
     """
-    drawn = draws.bits_np(seed, "can point", group, node)
-    if bins is not None and bins[1] > 1:  # a single landmark has a single order
-        order, landmarks = bins
-        width = np.uint64(2**64 // math.factorial(landmarks))
-        drawn = order.astype(np.uint64) * width + drawn % width
-    return (drawn >> np.uint64(64 - bits)).astype(np.int64)
-
-
-def join_order(
-    seed: int, can: np.ndarray, number: np.ndarray, node: np.ndarray, position: np.ndarray
-) -> np.ndarray:
-    """Return the rows, CAN by CAN, in the order in which nodes join their CANs."""
-    return np.lexsort((position, draws.bits_np(seed, "can order", number, node), can))
+    asked, of = np.unique(router, return_inverse=True)
+    delay = [kernel.delays(asked, np.full(len(asked), one)) for one in landmarks]
+    order = np.argsort(np.stack(delay, axis=1), axis=1, kind="stable")
+    found = np.zeros(len(asked), dtype=np.int64)
+    for place in range(len(landmarks)):
+        less = (order[:, place + 1 :] < order[:, [place]]).sum(axis=1)
+        found = found * (len(landmarks) - place) + less
+    return found[of]

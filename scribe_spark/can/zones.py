@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from pyspark.sql import SparkSession
 
-from scribe_spark.can.space import ALL_NODES, Landmarks, Space, draw_points, join_order
+from scribe_spark.can.space import ALL_NODES, Placement, Space
 from scribe_spark.core.arrays import NO_GROUP, expand, offsets_of, run_starts
 from scribe_spark.core.key_limits import MOST_KEYS
 from scribe_spark.core.keys import key_of
@@ -275,28 +275,6 @@ def next_zones(zones: Zones, pairs: Columns, zone: np.ndarray, point: np.ndarray
     return onward
 
 
-# --- cans
-
-
-@dataclass(frozen=True)
-class Placement:
-    """The rule that gives nodes their points."""
-
-    space: Space
-    seed: int
-    landmarks: Landmarks | None = None  # None for uniform points
-
-    def points(
-        self, number: np.ndarray | int, position: np.ndarray, ring: Ring, kernel: Kernel
-    ) -> np.ndarray:
-        """Return the points of nodes (positions) in the CANs of groups (numbers): int64."""
-        bins = None
-        if self.landmarks is not None:
-            order = self.landmarks.bins(kernel, ring.router)[position]
-            bins = order, len(self.landmarks.routers)
-        return draw_points(self.seed, number, ring.node[position], self.space.bits, bins)
-
-
 def zones_of_all(placement: Placement, ring: Ring, kernel: Kernel) -> Zones:
     """Return the zones of the CAN of all nodes, which is CAN 0; raises like `split_zones`."""
     none = np.empty(0, dtype=np.int64)
@@ -322,11 +300,10 @@ def zones_of_groups(
     position = np.concatenate([member[others], np.arange(len(ring))])
     # the number ALL_NODES is reserved; a group with that number uses NO_GROUP in draws
     named = np.append(np.where(number == ALL_NODES, NO_GROUP, number), ALL_NODES)
-    order = join_order(placement.seed, can, named[can], ring.node[position], position)
+    order = placement.order(can, named[can], position, ring)
     can, position = can[order], position[order]
     # the source of a group joins before the members
     first = np.searchsorted(can, np.arange(groups))
     can, position = np.insert(can, first, np.arange(groups)), np.insert(position, first, source)
-    named = named[can]
-    point = placement.points(named, position, ring, kernel)
+    point = placement.points(named[can], position, ring, kernel)
     return Zones.of(placement.space, can, position, point, len(ring))

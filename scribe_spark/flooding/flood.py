@@ -4,9 +4,7 @@ The groups may have Pastry rings of their own, stored one after the other.  A *p
 the ring of a group.  Places are numbered by group, and within a group in the order of nodeIds.  So
 code for the nodes of one ring, given by position, also works for the places of all rings.
 
-References
-----------
-docs/rules.md, F1 to F3 and F5 to F7.
+Rules: docs/rules.md, F1 to F3 and F5 to F7.
 """
 
 from __future__ import annotations

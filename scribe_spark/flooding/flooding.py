@@ -1,8 +1,6 @@
 """Flooding over Pastry in a run: over a ring for each group, or over the overlay of all nodes.
 
-References
-----------
-docs/rules.md, F1 to F7.
+Rules: docs/rules.md, F1 to F7.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Flooding over Pastry in worlds: over a ring of each group's members, rebuilt in each round.
 
-References
-----------
-docs/rules.md, F1, F2, F5, O1 to O8.
+Rules: docs/rules.md, F1, F2, F5, O1 to O8.
 """
 
 from __future__ import annotations

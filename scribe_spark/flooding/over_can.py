@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from scribe_spark.can.multicast import goes_on, may_cross
-from scribe_spark.can.space import ALL_NODES, Space, join_order
-from scribe_spark.can.zones import Placement, Zones, across_faces, opposite
+from scribe_spark.can.space import ALL_NODES, Placement, Space
+from scribe_spark.can.zones import Zones, across_faces, opposite
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.group_overlays import GroupOverlays, Network, Overlays
@@ -37,7 +37,6 @@ class LiveCan(GroupOverlays):
     carried: ClassVar[tuple[str, ...]] = ("face",)
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """See `GroupOverlays`."""
         zones = self._zones(overlays, network)
         zone, neighbour, face = across_faces(zones, np.arange(len(zones)))
         deeper = zones.depth[neighbour] < zones.depth[zone]
@@ -63,13 +62,12 @@ class LiveCan(GroupOverlays):
         ring, kernel = network.ring, network.kernel
         named = np.where(overlays.number == ALL_NODES, NO_GROUP, overlays.number)  # C2
         group, node, number = overlays.group, overlays.node, named[overlays.group]
-        order = join_order(self.placement.seed, group, number, ring.node[node], node)
+        order = self.placement.order(group, number, node, ring)
         group, node, number = group[order], node[order], number[order]
         point = self.placement.points(number, node, ring, kernel)
         return Zones.of(self.placement.space, group, node, point, len(ring))
 
     def forwards(self, first: Columns, edges: Columns) -> np.ndarray:
-        """See `can.flooding.goes_on`."""
         return goes_on(first, edges)
 
 

@@ -5,9 +5,7 @@ If dials are spread over heartbeats, subscribers continue to dial before each he
 has three supersteps: send GRAFT and PRUNE; receive them, and answer refused GRAFTs with PRUNE;
 receive these.  Runs and the rounds of worlds (:mod:`.round`) play the same programs.
 
-References
-----------
-docs/rules.md, G2 to G9, G19.
+Rules: docs/rules.md, G2 to G9, G19.
 """
 
 from __future__ import annotations
@@ -250,7 +248,6 @@ class TopicsProgram:
         return self.topics.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         raise NotImplementedError
 
     def router(self, tables: Tables) -> Router:
@@ -536,10 +533,5 @@ def building(topics: Topics, config: GossipSubConfig) -> Iterator[tuple[str, Top
         if heartbeat < waves and config.joins != "unconnected":
             yield "JOIN", Maintain(topics, heartbeat, joins=True)
         if heartbeat < waves - 1 + config.heartbeats:
-            yield from heartbeat_of(topics, heartbeat)
-
-
-def heartbeat_of(topics: Topics, heartbeat: int) -> Iterator[tuple[str, TopicsProgram]]:
-    """Yield the phases of a heartbeat, like :func:`building`."""
-    for phase in range(topics.rules.heartbeat_phases):
-        yield f"heartbeat {heartbeat}", Maintain(topics, heartbeat, phase=phase)
+            for phase in range(topics.rules.heartbeat_phases):
+                yield f"heartbeat {heartbeat}", Maintain(topics, heartbeat, phase=phase)

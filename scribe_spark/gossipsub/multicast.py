@@ -1,8 +1,6 @@
 """GossipSub as a multicast system of a run: copies, deliveries, state and control messages.
 
-References
-----------
-docs/rules.md, G1 to G15.
+Rules: docs/rules.md, G1 to G15.
 """
 
 from __future__ import annotations

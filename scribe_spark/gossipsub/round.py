@@ -16,9 +16,7 @@ connections as it wants.  (If dials are spread over heartbeats, subscribers cont
 3 is limited to places that are not settled (`mesh.MaintainUnsettled`), and step 4 is skipped if no
 node announces anything.
 
-References
-----------
-docs/rules.md, G16 to G22.
+Rules: docs/rules.md, G16 to G22.
 """
 
 from __future__ import annotations
@@ -50,7 +48,6 @@ from scribe_spark.gossipsub.live_publication import (
     CountCopies,
     Held,
     LiveGossip,
-    Noted,
     Recall,
 )
 from scribe_spark.gossipsub.mesh import (
@@ -139,7 +136,6 @@ class LiveGossipSub(SystemOnBuckets):
     member_table: ClassVar[str] = SUBSCRIBERS
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """See `living.SystemOnBuckets`."""
         published = read_table(_Published, kept, _PUBLISHED)
         topics = Topics(
             *(player.bounds, player.facts, now.group),
@@ -149,7 +145,7 @@ class LiveGossipSub(SystemOnBuckets):
             lives=now.overlay,
             observer=now.tally.observer,
         )
-        done = play_heartbeat(player, topics, published, now, self.clock)
+        done = _play_heartbeat(player, topics, published, now, self.clock)
         kept[_PUBLISHED] = published.to_columns()
         count_messages(player, now)
         return done
@@ -160,13 +156,10 @@ def live_gossipsub(config: GossipSubConfig, classes: NodeClasses | None = None) 
     return LiveGossipSub(with_classes(config, classes), config.clock)
 
 
-def play_heartbeat(
+def _play_heartbeat(
     player: SystemPlayer, topics: Topics, published: _Published, now: LivingRound, clock: str
 ) -> SystemRound:
-    """Play one heartbeat, with the number of the own round; changes `published`.
-
-    The directory of `topics` is replaced; its lives are those after the events.
-    """
+    """Play one heartbeat, with the number of the own round; changes `published`."""
     events, number = now.events, now.number
     if now.begins_round:
         gone = Go(topics, number, now.world_round, events.fail, events.leave, events.entering)
@@ -195,14 +188,6 @@ def _multicasts(published: _Published, now: LivingRound) -> Multicasts:
     topic, first = np.unique(published.topic[of_round], return_index=True)
     message = of_round[first]
     return Multicasts.from_start(topic, message, published.source[message])
-
-
-def _noted(published: _Published, now: LivingRound) -> Noted | None:
-    """Return the recorder of a heartbeat; None if no multicast is measured."""
-    if not now.measures:
-        return None
-    elapsed_us = (now.number - now.own.first(now.world_round)) * now.own.own_us
-    return Noted(_multicasts(published, now), elapsed_us, notes_copies(now.measures))
 
 
 def _pairs(pairs: Pairs) -> Columns:
@@ -250,7 +235,9 @@ def _publish(
     player.play(Copies(*program))
     if now.links is not None and len(new):
         publish_in_round(player, *program[:2], new, now)
-    player.play(CountCopies(*program, _noted(published, now)))
+    measured = _multicasts(published, now) if now.measures else None
+    elapsed_us = (now.number - now.own.first(now.world_round)) * now.own.own_us
+    player.play(CountCopies(*program, measured, elapsed_us, notes_copies(now.measures)))
     taken = player.take(BY_MESSAGE, COUNTED)
     sums = _by_message(taken[BY_MESSAGE], published)
     published.duplicates = published.duplicates + sums["duplicates"]

@@ -1,8 +1,6 @@
 """Publications with the clock with bandwidth, instead of `publication.Spread`.
 
-References
-----------
-docs/rules.md, W1 to W7.
+Rules: docs/rules.md, W1 to W7.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def test_every_row_is_the_oracles(seed):
     given = random_can(seed)
     case, draw = given.case, draw_of(given.case.seed)
     played = Played(given, 1)
-    ids = () if played.landmarks is None else tuple(played.landmarks.routers.tolist())
+    ids = () if played.landmarks is None else tuple(played.landmarks.tolist())
     points = given.points(played.routes, draw, ids)
     everybody = given.everybody(points)
     copies, first, control, state = [], [], Counter(), Counter()

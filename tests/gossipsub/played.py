@@ -61,16 +61,11 @@ def config_of(settings: Settings) -> GossipSubConfig:
 
 @dataclass
 class Played:
-    """What the kernels have left of all topics of a case; nodes and groups by their numbers.
-
-    Attributes
-    ----------
-    meshes, backoffs : list of set
-        After each wave and heartbeat: (group, x, y), and (group, x, y, until).
-    """
+    """What the kernels have left of all topics of a case; nodes and groups by their numbers."""
 
     topics: Topics
     tables: list[Tables]
+    #: After each wave and heartbeat: (group, x, y), and (group, x, y, until).
     meshes: list[set[tuple[int, ...]]]
     backoffs: list[set[tuple[int, ...]]]
     lazy_heartbeats: int

@@ -19,22 +19,14 @@ BYTE = 8_000_000
 
 @dataclass(frozen=True)
 class Case:
-    """What is played, and what comes of it.
-
-    Attributes
-    ----------
-    copies : dict of (publication, sender, receiver) to (start, complete)
-        All copies that are sent.
-    first : dict of (publication, place) to (complete, hops, sender)
-        All first copies, without those of the sources.
-    held_back : set of (publication, sender, receiver, at)
-    """
+    """What is played, and what comes of it."""
 
     name: str
     network: Network
     publications: list[Publication]
     rules: Rules
-    copies: dict[tuple[int, int, int], tuple[int, int]]
+    copies: dict[tuple[int, int, int], tuple[int, int]]  # All copies that are sent
+    #: All first copies, without those of the sources.
     first: dict[tuple[int, int], tuple[int, int, int]]
     held_back: set[tuple[int, int, int, int]] = field(default_factory=set)
 
