@@ -375,7 +375,8 @@ class _Round:
         this = Round(number, now.overlay, born, self.lost >= 0)
         self.sessions = Sessions(
             *(self.player.bounds, facts, now.kernel, now.lan_us, keys, self.root[:, None]),
-            *(by_knowledge(facts, this.is_alive, one) for one in (LEAF_SET, rules.hops)),
+            by_knowledge(facts, this.is_alive, LEAF_SET),
+            by_knowledge(facts, this.is_alive, rules.hops),
             *(this, now.tally.observer),
         )
         self.player.play(Forget(self.sessions, dead, anew))

@@ -361,8 +361,8 @@ def multicast(stages: Any) -> Multicast:
         clock = clock_of(stages, flood.processing_us, held_back=False, spares=False)
         schedule, of = stages.publications, channels.of
         published = TimedPublications.of(schedule.at_us, of, sources[of], schedule.size)
-        names = EDGES, ARRIVALS, ARRIVED_COPIES
-        played = flood_along(clock, published, names, goes_on, flood.carried)
+        of_flood = EDGES, ARRIVALS, ARRIVED_COPIES
+        played = flood_along(clock, published, of_flood, goes_on, flood.carried)
         play_on_spark(tables, played, "CAN with bandwidth")
     names, scheduled = Names(ring.facts, underlay.kernel, number), stages.schedule is not None
     copies, deliveries = read_spread(tables, flood, channels.group, scheduled)

@@ -253,9 +253,9 @@ class TopicsProgram:
     def router(self, tables: Tables) -> Router:
         """Return the router of a bucket's nodes."""
         topics = self.topics
-        links = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
+        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         back_off = read_table(BackOff, tables, BACK_OFF)
-        return Router(topics.rules, topics.names, topics.space, *links, back_off)
+        return Router(topics.rules, topics.names, topics.space, connections, mesh, back_off)
 
     def send(
         self, tables: Tables, kind: str, key: np.ndarray, **columns: np.ndarray
