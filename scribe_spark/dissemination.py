@@ -49,21 +49,7 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = [
-    "ARRIVALS",
-    "ARRIVED_COPIES",
-    "EDGES",
-    "START",
-    "Dissemination",
-    "Spread",
-    "all_but_sender",
-    "copy_rows",
-    "delivery_rows",
-    "disseminate",
-    "random_peers",
-    "read_copies",
-    "read_deliveries",
-]
+__all__ = ["Dissemination", "Spread", "all_but_sender", "disseminate", "random_peers"]
 
 # tables of a bucket
 EDGES, ARRIVALS, ARRIVED_COPIES = "edges", "arrivals", "arrived copies"
@@ -84,46 +70,31 @@ class Dissemination:
     """The program that sends the message of each group from its source over the group's overlay.
 
     A bucket has the table :data:`EDGES`, in any order: ``group`` (the index of the group), ``node``
-    (a position in the bucket), ``peer`` (any position), and other whole numbers for the rule.
-    Two edges from a node to a peer differ in the values that their copies carry.  The first
-    messages are of kind :data:`START`, to the sources: ``at, group``.  If the table does not exist
-    yet, the edges are messages of kind :data:`EDGES` to their nodes.
+    (a position in the bucket), ``peer`` (any position), and other whole numbers for the rule.  Two
+    edges from a node to a peer differ in the values that their copies carry.  The first messages
+    are of kind :data:`START`, to the sources: ``at, group``.  If the table does not exist yet, the
+    edges are messages of kind :data:`EDGES` to their nodes.
 
     It leaves the tables :data:`ARRIVALS`, the first copy of each node (``group, node, at_us, hops,
     sender`` and the carried columns; at a source the time and the hops are 0, the rest is -1), and
     :data:`ARRIVED_COPIES`, all copies, each at its receiver (the same columns, and ``first``).
-
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-        The positions at which the buckets begin, and the number of nodes.
-    facts : KnowsRing
-        The nodes.
-    kernel : Kernel
-        Delays between routers.
-    lan_us : int
-        The delay of a node's LAN link in each direction, in microseconds.
-    rule : callable
-        ``rule(first, edges)`` marks the edges on which a node forwards (bool).  `first` is the
-        node's first copy, as in :data:`ARRIVALS`; `edges` has the columns of :data:`EDGES`.  The
-        result must depend on nothing else.
-    carried : tuple of str
-        Columns of an edge that its copies carry to the receiver.
-    clock : str
-        `multicast.TIME`: the first copy has the least ``(at_us, hops)``; `multicast.HOPS`: the
-        least ``hops``.  Of equal copies, the one from the sender with the least nodeId is first,
-        then the one with the least carried values.
-    processing_us : int
-        The time between a node's first copy and its own copies, in microseconds; 0 at a source.
     """
 
+    #: (B + 1,): the positions at which the buckets begin, and the number of nodes.
     bounds: np.ndarray
     facts: KnowsRing
-    kernel: Kernel
-    lan_us: int
+    kernel: Kernel  # Delays between routers
+    lan_us: int  # the delay of a node's LAN link in each direction, in microseconds
+    #: ``rule(first, edges)`` marks the edges on which a node forwards (bool).  `first` is the
+    #: node's first copy, as in :data:`ARRIVALS`; `edges` has the columns of :data:`EDGES`.  The
+    #: result must depend on nothing else.
     rule: Rule = all_but_sender
-    carried: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()  # Columns of an edge that its copies carry to the receiver
+    #: `multicast.TIME`: the first copy has the least ``(at_us, hops)``; `multicast.HOPS`: the least
+    #: ``hops``.  Of equal copies, the one from the sender with the least nodeId is first, then the
+    #: one with the least carried values.
     clock: str = TIME
+    #: The time between a node's first copy and its own copies, in microseconds; 0 at a source.
     processing_us: int = 0
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -390,8 +361,7 @@ def disseminate(
     )
     tables = BucketTables(ring.layout, union_tables(first))
     tables.play(program, "dissemination", progress)
-    copies = read_copies(tables, program, number)
-    return Spread(copies, read_deliveries(tables, program, number), tables)
+    return Spread(*read_spread(tables, program, number), tables)
 
 
 def random_peers(stages: Any, count: int, purpose: str = "random peers") -> DataFrame:
@@ -443,15 +413,7 @@ def random_peers(stages: Any, count: int, purpose: str = "random peers") -> Data
 
 
 def copy_rows(program: Dissemination, copies: Columns) -> dict[str, Any]:
-    """Return the copies at nodes of a bucket with the columns of `multicast.COPIES`.
-
-    Parameters
-    ----------
-    program : Dissemination
-        The program.
-    copies : Columns
-        The table :data:`ARRIVED_COPIES`.
-    """
+    """Return copies (:data:`ARRIVED_COPIES`) with the columns of `multicast.COPIES`."""
     if "sent_us" in copies:  # publications have sizes
         sent_us = copies["sent_us"]
     elif program.clock == TIME:
@@ -465,32 +427,17 @@ def copy_rows(program: Dissemination, copies: Columns) -> dict[str, Any]:
 
 
 def delivery_rows(arrivals: Columns) -> dict[str, np.ndarray]:
-    """Return the deliveries at nodes of a bucket with the columns of `multicast.DELIVERIES`.
-
-    Sources are left out.
-
-    Parameters
-    ----------
-    arrivals : Columns
-        The table :data:`ARRIVALS`.
-    """
+    """Return first copies but those of sources as `multicast.DELIVERIES`."""
     heard = take(arrivals, arrivals["hops"] > 0)
     return {**heard, "delay_us": heard["at_us"]}
 
 
-def read_copies(
+def read_spread(
     tables: BucketTables, program: Dissemination, number: np.ndarray, scheduled: bool = False
-) -> Batches:
-    """Return all copies as typed rows (:func:`copy_rows`), computed when they are read."""
+) -> tuple[Batches, Batches]:
+    """Return all copies and all deliveries as typed rows, computed when they are read."""
     names = Names(program.facts, program.kernel, number)
-    columns = f"{COPIES}, {PUBLICATION}" if scheduled else COPIES
-    return read_view(tables.rows(ARRIVED_COPIES), names, columns, partial(copy_rows, program))
-
-
-def read_deliveries(
-    tables: BucketTables, program: Dissemination, number: np.ndarray, scheduled: bool = False
-) -> Batches:
-    """Return all deliveries as typed rows (:func:`delivery_rows`), computed when they are read."""
-    names = Names(program.facts, program.kernel, number)
-    columns = f"{DELIVERIES}, {PUBLICATION}" if scheduled else DELIVERIES
-    return read_view(tables.rows(ARRIVALS), names, columns, delivery_rows)
+    more = f", {PUBLICATION}" if scheduled else ""
+    copies = tables.rows(ARRIVED_COPIES), names, COPIES + more, partial(copy_rows, program)
+    deliveries = tables.rows(ARRIVALS), names, DELIVERIES + more, delivery_rows
+    return read_view(*copies), read_view(*deliveries)

@@ -11,23 +11,20 @@ buckets:
 4. buckets count copies, receivers and publications that are due (:class:`CountCopies`,
    :class:`CountDue`; O4 and O5).
 
-References
-----------
-docs/rules.md, O1 to O6.
+Rules: docs/rules.md, O1 to O6.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from scribe_spark.bandwidth.floods import ReadEdges, WriteFlood
-from scribe_spark.bandwidth.rounds import Begun, RoundLinks
-from scribe_spark.bandwidth.runs import play_clock
+from scribe_spark.bandwidth.rounds import Begun
+from scribe_spark.bandwidth.runs import RoundLinks, flood_along
+from scribe_spark.bandwidth.setting import TimedPublications
 from scribe_spark.core.arrays import distinct, expand, find_sorted, read_table, run_starts
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, Dissemination
@@ -228,16 +225,14 @@ class GroupOverlays(SystemOnBuckets):
         return again.reshape(-1, len(round.number)).sum(axis=0)
 
     def _flood(self, player: SystemPlayer, round: _Round, links: RoundLinks) -> None:
-        """Let publications with sizes spread; return the duplicates of each group."""
-        clock = links.clock(
-            *(round.facts, round.bounds, round.kernel), held_back=False, spares=False
-        )
-        clock = replace(clock, validation_us=clock.validation_us or self.processing_us)
-        published = links.publications(np.arange(len(round.source)), round.source)
-        read = ReadEdges(clock, EDGES, self.carried)
-        write = WriteFlood(published.at_us, ARRIVALS, ARRIVED_COPIES, self.carried)
-        of_clock = clock, published, read, write, self.forwards, self.carried, write.kept
-        player.keep(partial(play_clock, *of_clock), "clock with bandwidth")
+        """Let publications with sizes spread."""
+        network = round.facts, round.bounds, round.kernel
+        clock = links.clock(*network, self.processing_us, held_back=False, spares=False)
+        topic = np.arange(len(round.source))
+        published = TimedPublications.of(0, topic, round.source, links.size)
+        names = EDGES, ARRIVALS, ARRIVED_COPIES
+        played = flood_along(clock, published, names, self.forwards, self.carried)
+        player.keep(played, "clock with bandwidth")
 
 
 def _in_order(pairs: Pairs) -> Pairs:
@@ -252,33 +247,22 @@ def _messages(pairs: Pairs) -> Columns:
 
 @dataclass(frozen=True)
 class _Round:
-    """The common data of the programs of a round; picklable.
-
-    Attributes
-    ----------
-    number_of_round : int
-        The number of the round.
-    number : ndarray of int64, shape (G,)
-        The numbers of the groups.
-    published, source : ndarray of int64, shape (P,)
-        The publications of the round: the indices of their groups and the positions of their
-        sources, ascending by both.
-    capacity : ndarray of int64 or None
-        The user's limits of children, as in `Network`.
-    """
+    """The common data of the programs of a round; picklable."""
 
     system: GroupOverlays
     bounds: np.ndarray
     facts: KnowsRing
     lives: KnowsLives
-    number_of_round: int
-    number: np.ndarray
+    number_of_round: int  # the number of the round
+    number: np.ndarray  # (G,): the numbers of the groups
+    #: (P,): the publications of the round: the indices of their groups and the positions of their
+    #: sources, ascending by both.
     published: np.ndarray
     source: np.ndarray
     kernel: Kernel
     lan_us: int
     seed: int
-    capacity: np.ndarray | None
+    capacity: np.ndarray | None  # the user's limits of children, as in `Network`
     observer: Observer
 
     @property
@@ -392,15 +376,9 @@ class Build(_Program):
 
 @dataclass(frozen=True)
 class CountCopies(_Program):
-    """The program by which buckets count copies and expected receivers: rules O4 and O5.
+    """The program by which buckets count copies and expected receivers: rules O4 and O5."""
 
-    Attributes
-    ----------
-    measures : tuple of str
-        The measures for which copies and deliveries are noted.
-    """
-
-    measures: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write a table of counts, and `pending.EXPECTED`; nothing is sent."""
@@ -470,15 +448,9 @@ class CountCopies(_Program):
 
 @dataclass(frozen=True)
 class CountDue(_Program):
-    """The program by which buckets count the publications that are due: rule O5.
+    """The program by which buckets count the publications that are due: rule O5."""
 
-    Attributes
-    ----------
-    last : int
-        The last round whose publications are due.
-    """
-
-    last: int
+    last: int  # the last round whose publications are due
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write `pending.DUE`; nothing is sent."""

@@ -62,7 +62,7 @@ def _can(
     seed: int,
     progress: Progress | None,
 ) -> CanOverlay:
-    return CanOverlay.built(nodes, underlay, config.dimensions, seed, progress)
+    return CanOverlay(nodes, underlay, config.dimensions, seed, progress)
 
 
 _KINDS: Registry[OverlayKind] = Registry(

@@ -12,12 +12,20 @@ from oracle.bayeux.cases import BayeuxCase
 from oracle.pastry import Overlay
 from poisoned import OneAtATime, Poisoned
 
-from scribe_spark.bayeux.joining import BEGUN, JOIN, MEMBER, TREE, Join, Tree
-from scribe_spark.bayeux.member_lists import NextHops, Record
+from scribe_spark.bayeux.bayeux import ENTRIES, Sums
+from scribe_spark.bayeux.membership import (
+    BEGUN,
+    JOIN,
+    MEMBER,
+    SENT,
+    TREE,
+    Join,
+    NextHops,
+    Record,
+    Tree,
+)
 from scribe_spark.bayeux.multicast import COPIES, DELIVERED, Deliver, Ways, flood
-from scribe_spark.bayeux.routes import SENT
 from scribe_spark.bayeux.sessions import Sessions
-from scribe_spark.bayeux.table_views import ENTRIES, Sums
 from scribe_spark.dissemination import EDGES, START
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
@@ -133,11 +141,8 @@ def known_of(world: worlds.World, overlay: Overlay, bounds: np.ndarray) -> list[
 def publish(played: Played, ways: dict[int, tuple[int, int, int] | None]) -> Publications:
     """Each group's source multicasts a message.
 
-    Parameters
-    ----------
-    ways : dict
-        group -> its source, and the hops and the delay to the root of partition 0; hops are -1
-        where the message does not come there.
+    Ways: group -> source, hops and delay to the root of partition 0; hops are -1 for a lost
+    message.
     """
     sessions, ring, base = played.sessions, played.one.ring, played.one.base
     rows = np.array([ways[group] for group in played.groups], dtype=np.int64).reshape(-1, 3)
@@ -170,15 +175,7 @@ def publish(played: Played, ways: dict[int, tuple[int, int, int] | None]) -> Pub
 
 @dataclass
 class Publications:
-    """What comes of publications.
+    """What comes of publications."""
 
-    Attributes
-    ----------
-    deliveries : list of tuple
-        (group, node, hops, delay_us), sorted.
-    copies : list of tuple
-        (group, sender, receiver, hop, sent_us, first), sorted.
-    """
-
-    deliveries: list[tuple]
-    copies: list[tuple]
+    deliveries: list[tuple]  # (group, node, hops, delay_us), sorted
+    copies: list[tuple]  # (group, sender, receiver, hop, sent_us, first), sorted

@@ -15,12 +15,15 @@ from poisoned import Poisoned, play_blind
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
-from scribe_spark.flooding.flood import COPIES, COPY, Flood, starting
-from scribe_spark.flooding.group_rings import (
+from scribe_spark.flooding.flood import (
+    COPIES,
+    COPY,
+    Flood,
     GroupRings,
     kept_of,
     known_of_places,
     place_bounds,
+    starting,
     told,
 )
 
@@ -29,21 +32,11 @@ __all__ = ["Flooded", "flood_groups", "flood_overlay"]
 
 @dataclass
 class Flooded:
-    """What is left of a flood; nodes and groups are the case's own numbers.
+    """What is left of a flood; nodes and groups are the case's own numbers."""
 
-    Attributes
-    ----------
-    copies : list of tuple
-        (group, sender, receiver, hop, sent_us, at_us), sorted.
-    state : Counter
-        (group, node, kind) -> entries.
-    announcements : Counter
-        (group, sender, receiver) -> messages.
-    """
-
-    copies: list[tuple]
-    state: Counter
-    announcements: Counter
+    copies: list[tuple]  # (group, sender, receiver, hop, sent_us, at_us), sorted
+    state: Counter  # (group, node, kind) -> entries
+    announcements: Counter  # (group, sender, receiver) -> messages
 
 
 def flood_groups(case: FloodingCase, buckets: int) -> Flooded:

@@ -12,11 +12,9 @@ import pytest
 from spread_out import SpreadOut
 
 from scribe_spark import cli
-from scribe_spark.bayeux.joining import TREE
-from scribe_spark.bayeux.member_lists import LISTED, LISTS, Lists, NextHops, Record
-from scribe_spark.bayeux.routes import SENT
+from scribe_spark.bayeux.bayeux import ENTRIES, Sums
+from scribe_spark.bayeux.membership import LISTED, LISTS, SENT, TREE, Lists, NextHops, Record
 from scribe_spark.bayeux.sessions import Sessions
-from scribe_spark.bayeux.table_views import ENTRIES, Sums
 from scribe_spark.can.space import Space
 from scribe_spark.can.zones import Zones
 from scribe_spark.config import Execution, RunConfig, WorldConfig
@@ -27,8 +25,8 @@ from scribe_spark.dissemination import EDGES
 from scribe_spark.engine.program import AT, Tables
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep, check, check_world_run
-from scribe_spark.gossipsub.links import Links
-from scribe_spark.gossipsub.links import Space as LinkSpace
+from scribe_spark.gossipsub.router import Links
+from scribe_spark.gossipsub.router import Space as LinkSpace
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.scribe.duplicates import AGAIN, GOT, keep_got, note_got, publication_ids
 from scribe_spark.scribe.scribe import Scribe

@@ -19,8 +19,7 @@ from scribe_spark.engine.in_process import play
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import Tables
 from scribe_spark.engine.ring import Ring
-from scribe_spark.gossipsub.links import Links
-from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, KnowsDelays, Topics, building
+from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, Directory, KnowsDelays, Topics, building
 from scribe_spark.gossipsub.publication import (
     ANSWERS,
     ARRIVALS,
@@ -29,7 +28,7 @@ from scribe_spark.gossipsub.publication import (
     Messages,
     publish,
 )
-from scribe_spark.gossipsub.subscribers import Directory
+from scribe_spark.gossipsub.router import Links
 from scribe_spark.pastry.lives import Lives
 
 __all__ = ["DrawnDelays", "Published", "TopicsInMemory", "build_topics"]
@@ -109,7 +108,7 @@ class TopicsInMemory:
 
     def degrees(self) -> np.ndarray:
         """Return how many peers each subscriber has in its mesh: int64."""
-        return self.topics.space.count(self.mesh, self.topics.subscribers.directory.place)
+        return self.topics.space.count(self.mesh, self.topics.directory.place)
 
     def publish(self, alive: np.ndarray | None = None, **rules: Any) -> Published:
         """Publish to every topic.

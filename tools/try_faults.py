@@ -138,53 +138,56 @@ FAULTS = {
         "tests/can/test_can_zones.py",
     ),
     "a wrong neighbour of equal distance": Fault(
-        "can/greedy.py",
+        "can/zones.py",
         "np.lexsort((zones.node[asked[best]], message[best]))",
         "np.lexsort((-zones.node[asked[best]], message[best]))",
         "tests/can/test_can_oracle.py",
     ),
     "a torus that is cut open": Fault(
-        "can/greedy.py",
+        "can/zones.py",
         "away = np.minimum(far - ahead, ahead - side[depth]) + 1",
         "away = np.maximum(ahead - side[depth], -1) + 1",
         "tests/can/test_can_oracle.py",
     ),
     "a flood back along a dimension": Fault(
-        "can/flooding.py",
+        "can/multicast.py",
         "(face >> 1 < came >> 1)",
         "(face >> 1 > came >> 1)",
         "tests/can/test_can_oracle.py",
     ),
     "a flood past the middle": Fault(
-        "can/flooding.py",
+        "can/multicast.py",
         "kept = gone < places // 2",
         "kept = gone <= places // 2",
         "tests/can/test_can_oracle.py",
     ),
     # Bayeux
     "a JOIN by another surrogate": Fault(
-        "bayeux/next_hop.py",
+        "bayeux/sessions.py",
         "order = (wanted[:, None] + np.arange(base)) % base",
         "order = (wanted[:, None] - np.arange(base)) % base",
         "tests/bayeux/test_bayeux.py",
     ),
     "a PRUNE that keeps the member": Fault(
-        "bayeux/leaving.py",
+        "bayeux/membership.py",
         'lists.number[row[there]] <= came["number"][there]',
         'lists.number[row[there]] < came["number"][there]',
         "tests/bayeux/test_world.py",
     ),
     "a repair that drops members": Fault(
-        "bayeux/repair.py",
+        "bayeux/live.py",
         "failed = take(failed, ~self._reached(tables, failed))",
         "failed = take(failed, self._reached(tables, failed))",
         "tests/bayeux/test_world.py",
     ),
     "a TREE that is recorded backwards": Fault(
-        "bayeux/joining.py", "np.roll(node, -1))", "np.roll(node, 1))", "tests/bayeux/test_world.py"
+        "bayeux/membership.py",
+        "np.roll(node, -1))",
+        "np.roll(node, 1))",
+        "tests/bayeux/test_world.py",
     ),
     "a table hop by a dead node": Fault(
-        "bayeux/next_hop.py",
+        "bayeux/sessions.py",
         "rest = np.flatnonzero(~is_alive(onward))",
         "rest = np.flatnonzero(onward < 0)",
         "tests/bayeux/test_world.py",
@@ -227,7 +230,7 @@ FAULTS = {
         "tests/gossipsub/test_run.py",
     ),
     "a link that was dialled twice": Fault(
-        "gossipsub/links.py",
+        "gossipsub/router.py",
         "(way & DIALLED) << 1 | (way & WAS_DIALLED) >> 1",
         "(way & DIALLED) | (way & WAS_DIALLED) >> 1",
         "tests/gossipsub/test_run.py",
@@ -302,16 +305,16 @@ FAULTS = {
     ),
     # the clock with bandwidth
     "an uplink that copies do not share": Fault(
-        "bandwidth/uplinks.py", "spans_us = spans_us * count[of]", "spans_us = 1 * spans_us", CLOCK
+        "bandwidth/queues.py", "spans_us = spans_us * count[of]", "spans_us = 1 * spans_us", CLOCK
     ),
     "an IDONTWANT that comes too late": Fault(
-        "bandwidth/uplinks.py",
+        "bandwidth/queues.py",
         "known(publication[of], link) >= at_us[of]",
         "known(publication[of], link) > at_us[of]",
         CLOCK,
     ),
     "a downlink that is free too early": Fault(
-        "bandwidth/downlinks.py",
+        "bandwidth/queues.py",
         "= done[starts + count - 1]",
         "= done[starts]",
         CLOCK,
@@ -472,19 +475,19 @@ FAULTS = {
         "tests/topology/test_transit_stub.py",
     ),
     "the time of a heartbeat": Fault(
-        "gossipsub/noted.py", "got.at + self.elapsed_us", "got.at + 0", GOSSIP
+        "gossipsub/live_publication.py", "got.at + self.elapsed_us", "got.at + 0", GOSSIP
     ),
     "the way before a heartbeat": Fault(
-        "gossipsub/noted.py",
+        "gossipsub/live_publication.py",
         'noted["delay_us"][order[row[row >= 0]]]',
         '0 * noted["delay_us"][order[row[row >= 0]]]',
         GOSSIP,
     ),
     "a TREE before a copy": Fault(
-        "bayeux/noted.py", 'got["delay_us"], by_tree, place', 'got["delay_us"], place', BAYEUX
+        "bayeux/live.py", 'got["delay_us"], by_tree, place', 'got["delay_us"], place', BAYEUX
     ),
     "the way to a sender of TREEs": Fault(
-        "bayeux/repair.py", '"delay_us": heard["at_us"][of]', '"delay_us": 0 * row', BAYEUX
+        "bayeux/live.py", '"delay_us": heard["at_us"][of]', '"delay_us": 0 * row', BAYEUX
     ),
     "a node that only forwards": Fault(
         "measures/multicasts.py",

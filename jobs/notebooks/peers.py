@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from scribe_spark import RunConfig, Simulation
-from scribe_spark.can.cans import zones_of_groups
 from scribe_spark.can.multicast import placement_of
+from scribe_spark.can.zones import zones_of_groups
 from scribe_spark.runtime.batches import Batches
 
 dbutils.widgets.text("nodes", "40", "Nodes")

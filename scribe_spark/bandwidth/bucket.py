@@ -4,9 +4,7 @@ A copy that starts at time s is not complete before s + L, where L is the least 
 transmission time of a message.  Nodes react only to complete copies.  So everything that happens in
 the window from t to t + L depends only on copies that started before t.
 
-References
-----------
-docs/rules.md, W1 to W8.
+Rules: docs/rules.md, W1 to W8.
 """
 
 from __future__ import annotations
@@ -16,8 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 
-from scribe_spark.bandwidth.downlinks import Downlinks
-from scribe_spark.bandwidth.growing import Calendar, Collected
+from scribe_spark.bandwidth.queues import (
+    Calendar,
+    Collected,
+    Downlinks,
+    QueuedBatches,
+    Started,
+    Uplinks,
+)
 from scribe_spark.bandwidth.setting import (
     INTERLEAVED,
     ROOMS,
@@ -28,7 +32,6 @@ from scribe_spark.bandwidth.setting import (
     TimedPublications,
     transmission_us,
 )
-from scribe_spark.bandwidth.uplinks import QueuedBatches, Started, Uplinks
 from scribe_spark.core.arrays import (
     NONE,
     distinct,
@@ -69,28 +72,17 @@ ALL_OF_COPIES = (
 
 @dataclass(frozen=True)
 class ClockSetting:
-    """The input of all buckets.
-
-    Attributes
-    ----------
-    nodes : Nodes
-    publications : TimedPublications
-    discipline : Discipline
-    rule : callable or None
-        ``rule(first, links)`` returns True for links on which a node sends, given its first copy;
-        None for all links.
-    carried : tuple of str
-        Columns of links that copies carry to the receiver.
-    kept : tuple of str
-        The columns of copies that are results, out of :data:`ALL_OF_COPIES` and `carried`; copies
-        take most of a bucket's memory.
-    """
+    """The input of all buckets."""
 
     nodes: Nodes
     publications: TimedPublications
     discipline: Discipline
+    #: ``rule(first, links)`` returns True for links on which a node sends, given its first copy;
+    #: None for all links.
     rule: Rule | None = None
-    carried: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()  # Columns of links that copies carry to the receiver
+    #: The columns of copies that are results, out of :data:`ALL_OF_COPIES` and `carried`; copies
+    #: take most of a bucket's memory.
     kept: tuple[str, ...] = ALL_OF_COPIES
 
     def __len__(self) -> int:
@@ -104,15 +96,9 @@ class ClockSetting:
 
 
 class ClockBucket:
-    """The nodes of a bucket.
+    """The nodes of a bucket, with the positions `first` to `last`.
 
-    Parameters
-    ----------
-    given : ClockSetting
-    columns : Columns
-        The links of the bucket's nodes (`TimedLinks`), and further columns for the rule.
-    first, last : int
-        The positions of the bucket's nodes.
+    `columns` has the links of these nodes (`TimedLinks`), and further columns for the rule.
     """
 
     def __init__(self, given: ClockSetting, columns: Columns, first: int, last: int) -> None:
@@ -143,13 +129,7 @@ class ClockBucket:
         return told | {f"carried {name}": self._extra[name] for name in self.given.carried}
 
     def answer(self, node: np.ndarray, offered: Columns) -> dict[str, np.ndarray]:
-        """Record the links to this bucket; return their numbers in this bucket.
-
-        Parameters
-        ----------
-        node : ndarray of int
-            The receiver of each link.
-        """
+        """Record the links to this bucket's nodes; return their numbers in this bucket."""
         given, size = self.given, len(self.given)
         head = key_of([offered["room"], node], size)
         order = order_of(head)
@@ -173,13 +153,7 @@ class ClockBucket:
         return {"link": offered["link"], "number": np.arange(len(head), dtype=np.int32)}
 
     def _ways_back(self, place: np.ndarray, room: np.ndarray, peer: np.ndarray) -> np.ndarray:
-        """Return the links from places to peers in rooms; :data:`NONE` if there is none.
-
-        Parameters
-        ----------
-        place : ndarray of int32
-            Ascending.
-        """
+        """Return the links from places (ascending) to peers in rooms; NONE if there is none."""
         links, at = self.links, find_sorted(self.places, self._senders).astype(np.int32)
         at = np.repeat(at, self._ends - self._starts)
         sizes = len(self.places), ROOMS, len(self.given)  # the two rooms are of one topic
@@ -204,12 +178,8 @@ class ClockBucket:
     def begin(self, answered: Columns | None, window_us: int, least_delay_us: int) -> None:
         """Store the answers, and let sources publish.
 
-        Parameters
-        ----------
-        window_us : int
-            L, the length of a window in microseconds.
-        least_delay_us : int
-            The least delay of all links of all buckets, in microseconds.
+        The length L of a window and the least delay of all links of all buckets are in
+        microseconds.
         """
         given, links, size = self.given, self.links, len(self.given)
         self.window_us, self._least_delay_us = window_us, least_delay_us
@@ -261,10 +231,7 @@ class ClockBucket:
     def receive(self, window: int, copies: np.ndarray | None) -> dict[str, np.ndarray]:
         """Receive copies and those in transit; return the IDONTWANTs for first copies.
 
-        Parameters
-        ----------
-        copies : ndarray of int32 or None
-            The copies that started since the last window.
+        `copies` are the rows that started since the last window.
         """
         if copies is not None:
             if not copies.flags.writeable:  # they are the bytes of a message
@@ -556,14 +523,7 @@ def compact(column: np.ndarray) -> np.ndarray:
 def _bases(topic: np.ndarray, published: np.ndarray) -> tuple[np.ndarray, int]:
     """Return offsets that turn indices into numbers by publication, and the number of these.
 
-    Index i belongs to publication p with the number ``offset[p] + i``.
-
-    Parameters
-    ----------
-    topic : ndarray of int64
-        The topics of the rows, ascending.
-    published : ndarray of int64, shape (P,)
-        The topic of each publication.
+    Index i belongs to publication p with the number ``offset[p] + i``.  The rows' topics ascend.
     """
     first, last = np.searchsorted(topic, published), np.searchsorted(topic, published, side="right")
     ends = np.cumsum(last - first)

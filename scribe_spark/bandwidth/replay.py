@@ -6,17 +6,17 @@ rates, and computes the deliveries.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
-from scribe_spark.bandwidth.runs import Clock, clock_of
+from scribe_spark.bandwidth.runs import Clock, clock_of, play_clock, play_on_spark
 from scribe_spark.bandwidth.schedule import Channels
-from scribe_spark.bandwidth.setting import ROOMS, TimedPublications
+from scribe_spark.bandwidth.setting import ROOMS, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
 from scribe_spark.core.arrays import find_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
@@ -42,188 +42,113 @@ _DELIVERED, _SENT = "delivered", "sent"
 def replayed(stages: Any, made: Multicast, from_source: bool, channels: Channels) -> Multicast:
     """Return a multicast along trees, with the deliveries that the clock computes.
 
-    Parameters
-    ----------
-    stages : Simulation
-        See `systems.System`.
-    made : Multicast
-        A multicast with edges of trees.
-    from_source : bool
-        True if copies start at the source; False if at the root, to which the source sends its
-        message first.
-    channels : Channels
-        The tree of each publication, by the number in the column ``group`` of the edges.
+    If copies do not start at the source, the source sends its message to the root first.
+    `channels` has the tree of each publication, by the number in the column ``group`` of the edges.
     """
-    played = _Replay(stages, made, from_source, channels)
-    if stages.schedule is None:
-        return replace(made, delivered=played.deliveries)
-    return replace(made, delivered=played.deliveries, copies=played.copies, scheduled=True)
+    scheduled = stages.schedule is not None
+    tables = cache(partial(_play, stages, made, from_source, channels))
+    more = f", {PUBLICATION}" if scheduled else ""
+
+    def view(name: str, schema: str, rows: Callable[[Columns], dict[str, Any]] = dict) -> Batches:
+        ring, underlay = stages.overlay.ring, stages.overlay.underlay
+        names = Names(ring.facts, underlay.kernel, channels.group)
+        return read_view(tables().rows(name), names, schema + more, rows)
+
+    def copies(some: Columns) -> dict[str, Any]:
+        return {**some, "receiver": some["node"], "hop": some["hops"], "kind": PAYLOAD}
+
+    made = replace(made, delivered=lambda: view(_DELIVERED, DELIVERIES))
+    if not scheduled:
+        return made
+    return replace(made, copies=lambda: view(_SENT, COPY_ROWS, copies), scheduled=True)
 
 
-@dataclass(frozen=True)
-class _Read:
-    """Returns the links of edges, and of ways from sources to roots, for the clock; picklable."""
+def _play(stages: Any, made: Multicast, from_source: bool, channels: Channels) -> BucketTables:
+    """Play a multicast along trees by the clock."""
+    clock = clock_of(stages, held_back=False, spares=False, seed=None)
+    ring, facts, scheduled = (
+        stages.overlay.ring,
+        stages.overlay.ring.facts,
+        stages.schedule is not None,
+    )
 
-    clock: Clock
+    def of_groups(rows: Any, columns: list[str], group: np.ndarray) -> Batches:
+        """Return the rows of groups with publications."""
+        listed = Batches.of(rows, columns)
+        return listed.among("group", group) if scheduled else listed
 
-    def __call__(self, tables: Tables, inbox: Inbox) -> Columns:
-        """See `runs.Read`."""
-        tables[_MEMBER] = dict(inbox.get(_MEMBER, _NO_EDGES))
-        parts = [self._links(inbox[_EDGE], 0)] if _EDGE in inbox else []
-        if _WAY in inbox:
-            parts.append(self._links(inbox[_WAY], 1))
-        return concatenate(parts) if parts else self._links(_NO_EDGES, 0)
+    group, of_topic = np.unique(channels.group, return_inverse=True)
+    listed = stages.multicast_groups.select("group", "root").toArrow().sort_by("group")
+    every, roots = (listed.column(name).to_numpy() for name in ("group", "root"))
+    roots = roots[np.searchsorted(every, channels.group)]
+    root, schedule = facts.positions(roots), stages.publications
+    source = facts.positions(schedule.source)
+    relayed = (root[channels.of] != source) & (not from_source)
+    at_us, size = schedule.at_us, schedule.size
+    published = TimedPublications.of(at_us, channels.of, source, size, relayed)
+    assert made.edges is not None
+    edges = of_groups(made.edges, ["group", "parent", "child"], channels.number)
+    sent = [ring.messages(edges, _EDGE, "parent", partial(_edge, channels.number))]
+    if relayed.any():
+        # the ways from sources to roots, each once
+        _, (topic, node), _ = distinct_rows(channels.of[relayed], schedule.source[relayed])
+        ways = pa.table({"topic": topic, "source": node, "root": roots[topic]})
+        sent.append(ring.messages(local_frame(stages.spark, ways), _WAY, "source", _way))
+    members = of_groups(stages.memberships, ["group", "node"], group)
+    sent.append(ring.messages(members, _MEMBER, "node", partial(_index, group)))
+    tables = stages.own(BucketTables(ring.layout, union_tables(sent)))
+    read = partial(_links_of_trees, clock)
+    write = partial(_write, published, of_topic, root, len(ring), scheduled)
+    kept = ("room", *_COPY_COLUMNS) if scheduled else ()
+    played = partial(play_clock, clock, published, read, write, kept=kept)
+    play_on_spark(tables, played, f"{made.system} with bandwidth")
+    return tables
 
-    def _links(self, edges: Columns, relayed: int) -> dict[str, np.ndarray]:
+
+def _links_of_trees(clock: Clock, tables: Tables, inbox: Inbox) -> Columns:
+    """Return the links of edges, and of ways from sources to roots; store the members."""
+
+    def links(edges: Columns, relayed: int) -> dict[str, np.ndarray]:
         node, peer, room = edges[AT], edges["peer"], edges["group"] * ROOMS
-        return {
-            "room": room + relayed,
-            "node": node,
-            "to_room": room,
-            "peer": peer,
-            "delay_us": self.clock.delay(node, peer),
-            "mesh": np.ones(len(node), dtype=bool),
-            "order": peer,
-        }
+        return mesh_links(room + relayed, node, room, peer, clock.delay(node, peer), peer)
+
+    nothing = {name: whole_numbers() for name in (AT, "peer", "group")}
+    tables[_MEMBER] = dict(inbox.get(_MEMBER, nothing))
+    kinds = (_EDGE, 0), (_WAY, 1)
+    parts = [links(inbox[kind], relayed) for kind, relayed in kinds if kind in inbox]
+    return concatenate(parts) if parts else links(nothing, 0)
 
 
-_NO_EDGES = {name: whole_numbers() for name in (AT, "peer", "group")}
+def _write(
+    published: TimedPublications,
+    group: np.ndarray,
+    root: np.ndarray,
+    size: int,
+    keeps_copies: bool,
+    tables: Tables,
+) -> None:
+    """Store the first copies at members, and copies along trees.
 
-
-@dataclass(frozen=True)
-class _Write:
-    """Stores the first copies at members, and copies along trees; picklable.
-
-    Attributes
-    ----------
-    published : TimedPublications
-    group : ndarray of int64, shape (C,)
-        The index of the group of each topic.
-    root : ndarray of int64, shape (C,)
-    size : int
-        The number of nodes.
-    keeps_copies : bool
+    `group` has the index of the group of each topic, `root` the root of each.
     """
-
-    published: TimedPublications
-    group: np.ndarray
-    root: np.ndarray
-    size: int
-    keeps_copies: bool
-
-    def __call__(self, tables: Tables) -> None:
-        """See `runs.Write`."""
-        came, members = tables.pop(ARRIVALS), tables.pop(_MEMBER)
-        wanted = np.sort(key_of([members["group"], members[AT]], self.size))
-        p, topic = came["publication"], came["room"] // ROOMS
-        kept = (came["room"] % ROOMS == 0) & (came["node"] != self.published.source[p])
-        member = key_of([self.group[topic], came["node"]], self.size)
-        kept &= find_sorted(wanted, member) >= 0
-        tables[_DELIVERED] = {
-            "group": topic[kept],
-            "node": came["node"][kept],
-            "hops": came["hops"][kept],
-            "delay_us": (came["at_us"] - self.published.at_us[p])[kept],
-            "publication": p[kept],
-        }
-        if self.keeps_copies:
-            copies = tables.pop(COPIES)
-            p, topic = copies["publication"], copies["room"] // ROOMS
-            # the copy from a source to the root is not a result
-            kept = ~self.published.relayed[p] | (copies["node"] != self.root[topic])
-            sent = {"group": topic, **{name: copies[name] for name in _COPY_COLUMNS}}
-            tables[_SENT] = take(sent, kept)
+    came, members = tables.pop(ARRIVALS), tables.pop(_MEMBER)
+    wanted = np.sort(key_of([members["group"], members[AT]], size))
+    p, topic = came["publication"], came["room"] // ROOMS
+    kept = (came["room"] % ROOMS == 0) & (came["node"] != published.source[p])
+    kept &= find_sorted(wanted, key_of([group[topic], came["node"]], size)) >= 0
+    delivered = {name: came[name] for name in ("node", "hops", "publication")}
+    delivered |= {"group": topic, "delay_us": came["at_us"] - published.at_us[p]}
+    tables[_DELIVERED] = take(delivered, kept)
+    if keeps_copies:
+        copies = tables.pop(COPIES)
+        p, topic = copies["publication"], copies["room"] // ROOMS
+        # the copy from a source to the root is not a result
+        kept = ~published.relayed[p] | (copies["node"] != root[topic])
+        sent = {"group": topic, **{name: copies[name] for name in _COPY_COLUMNS}}
+        tables[_SENT] = take(sent, kept)
 
 
 _COPY_COLUMNS = ("publication", "node", "sender", "sent_us", "hops", "first")
-
-
-@dataclass
-class _Replay:
-    """A multicast along trees by the clock, which is played when a table is first read.
-
-    Attributes
-    ----------
-    stages : Simulation
-    made, from_source, channels
-        See :func:`replayed`.
-    """
-
-    stages: Any
-    made: Multicast
-    from_source: bool
-    channels: Channels
-
-    def deliveries(self) -> Batches:
-        """Return `multicast.DELIVERIES`; with a schedule, by publication."""
-        columns = DELIVERIES if self._schedule is None else f"{DELIVERIES}, {PUBLICATION}"
-        return read_view(self._tables.rows(_DELIVERED), self._names, columns)
-
-    def copies(self) -> Batches:
-        """Return `multicast.COPIES` by publication."""
-
-        def rows(some: Columns) -> dict[str, Any]:
-            renamed = {"receiver": some["node"], "hop": some["hops"], "kind": PAYLOAD}
-            return {**some, **renamed}
-
-        return read_view(self._tables.rows(_SENT), self._names, f"{COPY_ROWS}, {PUBLICATION}", rows)
-
-    @property
-    def _schedule(self) -> Any:
-        return self.stages.schedule
-
-    @property
-    def _names(self) -> Names:
-        ring, underlay = self.stages.overlay.ring, self.stages.overlay.underlay
-        return Names(ring.facts, underlay.kernel, self.channels.group)
-
-    @cached_property
-    def _tables(self) -> BucketTables:
-        stages, channels = self.stages, self.channels
-        clock = clock_of(stages, held_back=False, spares=False, seed=None)
-        ring, facts = stages.overlay.ring, stages.overlay.ring.facts
-        group, of_topic = np.unique(channels.group, return_inverse=True)
-        roots = self._roots()
-        root = facts.positions(roots)
-        schedule = stages.publications
-        source = facts.positions(schedule.source)
-        relayed = (root[channels.of] != source) & (not self.from_source)
-        published = clock.publications(schedule, source, channels.of, relayed)
-        sent = [ring.messages(self._edges(), _EDGE, "parent", partial(_edge, channels.number))]
-        if relayed.any():
-            sent.append(ring.messages(self._ways(roots, relayed), _WAY, "source", _way))
-        members = self._among(Batches.of(stages.memberships, ["group", "node"]), group)
-        sent.append(ring.messages(members, _MEMBER, "node", partial(_index, group)))
-        tables = stages.own(BucketTables(ring.layout, union_tables(sent)))
-        keeps_copies = self._schedule is not None
-        write = _Write(published, of_topic, root, len(ring), keeps_copies)
-        called = f"{self.made.system} with bandwidth"
-        kept = ("room", *_COPY_COLUMNS) if keeps_copies else ()
-        clock.play(tables, published, _Read(clock), write, called, kept=kept)
-        return tables
-
-    def _roots(self) -> np.ndarray:
-        """Return the number of the root of each channel's group."""
-        listed = self.stages.multicast_groups.select("group", "root").toArrow().sort_by("group")
-        group, root = (listed.column(name).to_numpy() for name in ("group", "root"))
-        return root[np.searchsorted(group, self.channels.group)]
-
-    def _edges(self) -> Batches:
-        assert self.made.edges is not None
-        edges = Batches.of(self.made.edges, ["group", "parent", "child"])
-        return self._among(edges, self.channels.number)
-
-    def _among(self, rows: Batches, group: np.ndarray) -> Batches:
-        """Return the rows of groups with publications."""
-        return rows if self._schedule is None else rows.among("group", group)
-
-    def _ways(self, roots: np.ndarray, relayed: np.ndarray) -> DataFrame:
-        """Return the ways from sources to roots, each once."""
-        topic = self.channels.of[relayed]
-        source = self.stages.publications.source[relayed]
-        _, (topic, source), _ = distinct_rows(topic, source)
-        ways = {"topic": topic, "source": source, "root": roots[topic]}
-        return local_frame(self.stages.spark, pa.table(ways))
 
 
 def _edge(number: np.ndarray, facts: Facts, batch: pa.RecordBatch) -> Columns:

@@ -3,9 +3,7 @@
 If a system's copies do not depend on times, they are replayed: :func:`replay_round` reads the
 copies that nodes sent, and replaces the times of deliveries.
 
-References
-----------
-docs/rules.md, W10.
+Rules: docs/rules.md, W10.
 """
 
 from __future__ import annotations
@@ -15,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from scribe_spark.bandwidth.runs import Clock, ClockRules, play_clock
-from scribe_spark.bandwidth.setting import ROOMS, TimedLinks, TimedPublications
+from scribe_spark.bandwidth.runs import Clock, RoundLinks, play_clock
+from scribe_spark.bandwidth.setting import ROOMS, TimedLinks, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS
 from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
@@ -27,65 +25,19 @@ from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.underlay.protocol import Kernel
 
 
-@dataclass(frozen=True, kw_only=True)
-class RoundLinks(ClockRules):
-    """Sizes, rates and times for all rounds of a world; picklable.
-
-    Attributes
-    ----------
-    size, control : int
-        The size in bytes of a publication, and of a control message whose size the protocol does
-        not define.
-    idontwant : int
-        The least size in bytes of publications that GossipSub nodes announce by IDONTWANT.
-    """
-
-    size: int
-    control: int
-    idontwant: int
-
-    def publications(
-        self,
-        topic: np.ndarray,
-        source: np.ndarray,
-        relayed: np.ndarray | bool = False,
-        flood: np.ndarray | bool = False,
-    ) -> TimedPublications:
-        """Return publications of the world's size that start together, in order.
-
-        Parameters
-        ----------
-        topic, source : ndarray of int64, shape (P,)
-        relayed, flood
-            See `TimedPublications`.
-        """
-        zero = np.zeros(len(topic), dtype=np.int64)
-        flags = (np.broadcast_to(np.asarray(one), topic.shape) for one in (relayed, flood))
-        return TimedPublications(zero, topic, source, zero + self.size, *flags)
-
-
 @dataclass(frozen=True)
 class Begun(Rows):
-    """The p publications that start in a round, by number; arrays of shape (p,).
+    """The p publications that start in a round, by number; arrays of shape (p,)."""
 
-    Attributes
-    ----------
-    group : ndarray of int64
-        The indices of the groups.
-    publication : ndarray of int64
-        The names of the publications in tables of copies and deliveries.  Publications of a group
-        and name go the same way; deliveries are those of the first one.
-    source, root : ndarray of int64
-        The node where the publication starts, and the node from which hops count.  If they differ,
-        the way between them counts as one copy.
-    hops, delay_us : ndarray of int64
-        Hops and delay of the way from the source to the root.
-    """
-
-    group: np.ndarray = field(default_factory=whole_numbers)
+    group: np.ndarray = field(default_factory=whole_numbers)  # the indices of the groups
+    #: The names of the publications in tables of copies and deliveries.  Publications of a group
+    #: and name go the same way; deliveries are those of the first one.
     publication: np.ndarray = field(default_factory=whole_numbers)
+    #: The node where the publication starts, and the node from which hops count.  If they differ,
+    #: the way between them counts as one copy.
     source: np.ndarray = field(default_factory=whole_numbers)
     root: np.ndarray = field(default_factory=whole_numbers)
+    #: Hops and delay of the way from the source to the root.
     hops: np.ndarray = field(default_factory=whole_numbers)
     delay_us: np.ndarray = field(default_factory=whole_numbers)
 
@@ -116,29 +68,20 @@ _LINK, _WAY = "timed link", "timed way"
 
 @dataclass(frozen=True)
 class _MakeLinks:
-    """Make links of copies and of ways from sources to roots, in the senders' buckets.
-
-    Attributes
-    ----------
-    clock : Clock
-    begun : Begun
-    copies : str
-        The table of copies: ``group, publication, sender, to``.
-    """
+    """Make links of copies and of ways from sources to roots, in the senders' buckets."""
 
     clock: Clock
     begun: Begun
-    copies: str
+    copies: str  # the table of copies: ``group, publication, sender, to``
 
     @property
     def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
         return self.clock.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if superstep:
-            tables[_LINK] = _named(inbox[_LINK])
+            links = dict(inbox[_LINK])
+            tables[_LINK] = {"node": links.pop(AT), **links}
             return {}
         parts = []
         if tables.has_rows(self.copies):
@@ -158,59 +101,35 @@ class _MakeLinks:
 def _link(
     room: np.ndarray, node: np.ndarray, to_room: np.ndarray, peer: np.ndarray, delay_us: np.ndarray
 ) -> Columns:
-    """Return links as messages to their senders."""
-    return {AT: node, "room": room, "to_room": to_room, "peer": peer, "delay_us": delay_us}
-
-
-def _named(came: Columns) -> dict[str, np.ndarray]:
-    """Return received links as `TimedLinks` on which all nodes send, sorted by nodeId."""
-    node, peer = came[AT], came["peer"]
-    links = {name: came[name] for name in ("room", "to_room", "peer", "delay_us")}
-    return {"node": node, **links, "mesh": np.ones(len(node), dtype=bool), "order": peer}
+    """Return links as messages to their senders; the order of a batch is that of nodeIds."""
+    links = mesh_links(room, node, to_room, peer, delay_us, peer)
+    return {AT: links.pop("node"), **links}
 
 
 def _take_links(tables: Tables, inbox: Inbox) -> Columns:
-    """See `runs.Read`."""
     return tables.pop(_LINK) if _LINK in tables else TimedLinks().to_columns()
 
 
-@dataclass(frozen=True)
-class _WriteTimes:
-    """Writes the times and hops of first copies into a table of deliveries; picklable.
+def _write_times(begun: Begun, size: int, deliveries: str, tables: Tables) -> None:
+    """Write the times and hops of first copies into the table of deliveries.
 
     A delivery without a copy in this round is unchanged, because the node received it in another
     way.
-
-    Attributes
-    ----------
-    begun : Begun
-    size : int
-        The number of nodes.
-    deliveries : str
-        The table of deliveries: ``group, publication, node, hops, delay_us`` (since the root), and
-        other columns.
     """
-
-    begun: Begun
-    size: int
-    deliveries: str
-
-    def __call__(self, tables: Tables) -> None:
-        """See `runs.Write`."""
-        came, begun = tables.pop(ARRIVALS), self.begun
-        if not tables.has_rows(self.deliveries):
-            return
-        came = take(came, came["room"] % ROOMS == 0)
-        got = tables[self.deliveries]
-        topic = begun.find(got)
-        place = key_of([topic, got["node"]], self.size)
-        at = find_sorted(key_of([came["publication"], came["node"]], self.size), place)
-        row = np.flatnonzero((topic >= 0) & (at >= 0))
-        topic, at = topic[row], at[row]
-        hops, delay_us = got["hops"].copy(), got["delay_us"].copy()
-        hops[row] = came["hops"][at] - begun.relayed[topic]
-        delay_us[row] = came["at_us"][at] - begun.delay_us[topic]
-        tables[self.deliveries] = {**got, "hops": hops, "delay_us": delay_us}
+    came = tables.pop(ARRIVALS)
+    if not tables.has_rows(deliveries):
+        return
+    came = take(came, came["room"] % ROOMS == 0)
+    got = tables[deliveries]
+    topic = begun.find(got)
+    place = key_of([topic, got["node"]], size)
+    at = find_sorted(key_of([came["publication"], came["node"]], size), place)
+    row = np.flatnonzero((topic >= 0) & (at >= 0))
+    topic, at = topic[row], at[row]
+    hops, delay_us = got["hops"].copy(), got["delay_us"].copy()
+    hops[row] = came["hops"][at] - begun.relayed[topic]
+    delay_us[row] = came["at_us"][at] - begun.delay_us[topic]
+    tables[deliveries] = {**got, "hops": hops, "delay_us": delay_us}
 
 
 def replay_round(
@@ -225,24 +144,15 @@ def replay_round(
 ) -> None:
     """Replace the times of deliveries by those of the clock, from the copies that nodes sent.
 
-    Parameters
-    ----------
-    player : PlaysPrograms
-        Its buckets have the tables of copies and deliveries.
-    links : RoundLinks
-    facts, bounds, kernel
-        As of `Clock`.
-    begun : Begun
-        All publications of the round.
-    copies, deliveries : str
-        The names of tables: ``group, publication, sender, to``, each row in any bucket, lost copies
-        included; and ``group, publication, node, hops, delay_us`` in the buckets of the nodes.
+    `begun` has all publications of the round.  The tables of copies (``group, publication, sender,
+    to``) have each row in any bucket, lost copies included; those of deliveries (``group,
+    publication, node, hops, delay_us``) are in the buckets of the nodes.
     """
     clock = links.clock(facts, bounds, kernel, held_back=False, spares=False, seed=None)
     relayed = np.flatnonzero(begun.relayed)
     ways = {_WAY: {AT: begun.source[relayed], "row": relayed}}
     player.play(_MakeLinks(clock, begun, copies), ways if len(relayed) else None)
-    published = links.publications(begun.topic, begun.source, begun.relayed)
-    write = _WriteTimes(begun, len(facts.ring), deliveries)
-    play = partial(play_clock, clock, published, _take_links, write, None, (), ())
-    player.keep(play, "clock with bandwidth")
+    published = TimedPublications.of(0, begun.topic, begun.source, links.size, begun.relayed)
+    write = partial(_write_times, begun, len(facts.ring), deliveries)
+    played = partial(play_clock, clock, published, _take_links, write)
+    player.keep(played, "clock with bandwidth")

@@ -1,19 +1,28 @@
-"""The clock of a run: its parameters from the config, and where it runs on Spark."""
+"""The clock: its parameters from the config, where it runs on Spark, and floods along edges.
+
+Rules: docs/rules.md, W1 to W6.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
-from pyspark.sql import DataFrame
 
 from scribe_spark.bandwidth.bucket import ClockSetting
-from scribe_spark.bandwidth.setting import Discipline, Nodes, Rule, TimedPublications
-from scribe_spark.bandwidth.together import MANY_LINKS, play_in_few_tasks
-from scribe_spark.bandwidth.windows import ARRIVALS, LINKS
+from scribe_spark.bandwidth.setting import (
+    ROOMS,
+    Discipline,
+    Nodes,
+    Rule,
+    TimedPublications,
+    mesh_links,
+)
+from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, MANY_LINKS, play_in_few_tasks
+from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.on_spark import BucketTables, Layout
@@ -24,9 +33,6 @@ from scribe_spark.node_classes import NodeClasses
 from scribe_spark.topology.hosts import Hosts
 from scribe_spark.underlay.protocol import Kernel
 
-if TYPE_CHECKING:  # not on executors
-    from scribe_spark.bandwidth.schedule import Schedule
-
 #: ``read(tables, inbox)`` returns the links of a bucket (`TimedLinks`, with further columns for a
 #: rule).
 Read = Callable[[Tables, Inbox], Columns]
@@ -34,9 +40,102 @@ Read = Callable[[Tables, Inbox], Columns]
 #: ``write(tables)`` converts `windows.ARRIVALS` and `windows.COPIES` to other tables of a bucket.
 Write = Callable[[Tables], None]
 
-
 #: The ways to run the clock.
 IN_TASKS, IN_ONE_TASK = "tasks", "one task"
+
+
+# --- the clock of a config
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundLinks:
+    """The sizes, rates and times of a run's or world's config; without pydantic."""
+
+    #: Sizes in bytes: of a world's publications, of control messages whose size the protocol does
+    #: not define, and the least one of publications that GossipSub nodes announce by IDONTWANT.
+    size: int
+    control: int
+    idontwant: int
+    #: Bits per second, and a time in microseconds, for nodes whose class does not set them.
+    up: int
+    down: int
+    validation_us: int
+    #: See `Discipline`.
+    uplink: str
+    shared: bool
+    seed: int
+    lan_us: int
+    classes: NodeClasses
+    hosts: Hosts  # the rates of the network's file
+
+    @classmethod
+    def of(cls, config: Any, hosts: Hosts, lan_us: int) -> Self:
+        """Return the sizes, rates and times of a config."""
+        given = config.bandwidth
+        return cls(
+            size=given.size,
+            control=given.control_bytes,
+            idontwant=given.idontwant_bytes,
+            up=given.up,
+            down=given.down,
+            validation_us=given.validation_us,
+            uplink=given.uplink_order,
+            shared=given.links == "shared",
+            seed=config.seed,
+            lan_us=lan_us,
+            classes=NodeClasses.of(config),
+            hosts=hosts,
+        )
+
+    def clock(
+        self,
+        facts: KnowsRing,
+        bounds: np.ndarray,
+        kernel: Kernel,
+        processing_us: int = 0,
+        **discipline: Any,
+    ) -> Clock:
+        """Return a clock; `discipline` contains the system's `Discipline` fields.
+
+        `processing_us` is used instead of the validation time if that is 0.
+        """
+        rules: dict[str, Any] = {"uplink": self.uplink, "shared": self.shared, "seed": self.seed}
+        validation_us = self.validation_us or processing_us
+        return Clock(facts, bounds, kernel, self, validation_us, Discipline(**rules | discipline))
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The clock with bandwidth on the nodes of an overlay; picklable."""
+
+    facts: KnowsRing
+    bounds: np.ndarray  # (B + 1,)
+    kernel: Kernel
+    links: RoundLinks
+    validation_us: int
+    discipline: Discipline
+
+    def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return D between nodes in microseconds, at least 1: int64."""
+        router = self.facts.ring.router
+        return np.maximum(self.kernel.delays(router[a], router[b]) + 2 * self.links.lan_us, 1)
+
+    def nodes(self) -> Nodes:
+        """Return the rates of all nodes."""
+        ring, links = self.facts.ring, self.links
+        usual = {"up": links.up, "down": links.down, "validation_us": self.validation_us}
+        return Nodes(ring.node, *links.hosts.rates(links.classes, ring.node, ring.router, **usual))
+
+
+def clock_of(stages: Any, processing_us: int = 0, **discipline: Any) -> Clock:
+    """Return the clock of a run (see `RoundLinks.clock`); record in the run where it is played."""
+    ring, underlay = stages.overlay.ring, stages.overlay.underlay
+    stages.note_clock(player_of(ring.layout))
+    links = RoundLinks.of(stages.config, stages.graph.hosts, underlay.lan_us)
+    return links.clock(ring.facts, ring.bounds, underlay.kernel, processing_us, **discipline)
+
+
+# --- where the clock is played
 
 
 def player_of(layout: Layout) -> dict[str, str]:
@@ -55,125 +154,15 @@ def player_of(layout: Layout) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class _ReadLinks:
-    """A program that stores the links of a bucket; no message is sent."""
+class _Change:
+    """A program that changes the tables of each bucket and sends no message."""
 
     bounds: np.ndarray
-    read: Read
+    change: Callable[[Tables, Inbox], None]
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
-        tables[LINKS] = self.read(tables, inbox)
+        self.change(tables, inbox)
         return {}
-
-
-@dataclass(frozen=True)
-class _WriteTables:
-    """A program that converts the results of the clock; no message is sent."""
-
-    bounds: np.ndarray
-    write: Write
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
-        if ARRIVALS in tables:  # a bucket without nodes has no such table
-            self.write(tables)
-        return {}
-
-
-@dataclass(frozen=True)
-class Clock:
-    """The parameters of the clock with bandwidth; picklable.
-
-    Attributes
-    ----------
-    facts : KnowsRing
-    bounds : ndarray of int64, shape (B + 1,)
-    kernel : Kernel
-        The kernel of the underlay.
-    lan_us : int
-    up, down, validation_us : int
-        Bits per second, and a time in microseconds, for nodes whose class does not set them.
-    classes : NodeClasses
-    hosts : Hosts
-        The rates of the network's file.
-    discipline : Discipline
-    """
-
-    facts: KnowsRing
-    bounds: np.ndarray
-    kernel: Kernel
-    lan_us: int
-    up: int
-    down: int
-    validation_us: int
-    classes: NodeClasses
-    hosts: Hosts
-    discipline: Discipline
-
-    def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return D between nodes in microseconds, at least 1: int64."""
-        router = self.facts.ring.router
-        return np.maximum(self.kernel.delays(router[a], router[b]) + 2 * self.lan_us, 1)
-
-    def nodes(self) -> Nodes:
-        """Return the rates of all nodes."""
-        ring = self.facts.ring
-        usual = {"up": self.up, "down": self.down, "validation_us": self.validation_us}
-        return Nodes(ring.node, *self.hosts.rates(self.classes, ring.node, ring.router, **usual))
-
-    def publications(
-        self,
-        schedule: Schedule,
-        source: np.ndarray,
-        topic: np.ndarray,
-        relayed: np.ndarray | bool = False,
-        flood: bool = False,
-    ) -> TimedPublications:
-        """Return the publications of a schedule, in order.
-
-        Parameters
-        ----------
-        source, topic : ndarray of int64, shape (P,)
-            The position of the source, and the topic, of each publication.
-        relayed, flood
-            See `TimedPublications`.
-        """
-        flags = (np.broadcast_to(np.asarray(one), topic.shape) for one in (relayed, flood))
-        return TimedPublications(schedule.at_us, topic, source, schedule.size, *flags)
-
-    def play(
-        self,
-        tables: BucketTables,
-        publications: TimedPublications,
-        read: Read,
-        write: Write,
-        called: str,
-        first: DataFrame | None = None,
-        rule: Rule | None = None,
-        carried: tuple[str, ...] = (),
-        kept: tuple[str, ...] = (),
-    ) -> None:
-        """Play publications in tasks that keep their buckets, or all buckets in one task.
-
-        Parameters
-        ----------
-        tables : BucketTables
-        publications : TimedPublications
-        read, write : callable
-            Return the links of a bucket, and convert the results of the clock.
-        called : str
-            The name of the job.
-        first : DataFrame, optional
-            Messages for buckets in superstep 0 (`ROWS`).
-        rule, carried, kept
-            See `ClockSetting`.
-        """
-        played = partial(play_clock, self, publications, read, write, rule, carried, kept)
-        if player_of(tables.layout)["name"] == IN_TASKS:
-            tables.play_in_tasks(lambda player, _: played(player), called, first)
-        else:
-            tables.play_in_one_task(played, called, first)
 
 
 def play_clock(
@@ -181,79 +170,84 @@ def play_clock(
     publications: TimedPublications,
     read: Read,
     write: Write,
-    rule: Rule | None,
-    carried: tuple[str, ...],
-    kept: tuple[str, ...],
     player: PlaysPrograms,
+    *,
+    rule: Rule | None = None,
+    carried: tuple[str, ...] = (),
+    kept: tuple[str, ...] = (),
 ) -> None:
-    """Play publications on a player that keeps its buckets; parameters: :meth:`Clock.play`."""
-    player.play(_ReadLinks(clock.bounds, read))
+    """Play publications on a player that keeps its buckets; the options are `ClockSetting`'s."""
+
+    def read_links(tables: Tables, inbox: Inbox) -> None:
+        tables[LINKS] = read(tables, inbox)
+
+    def write_tables(tables: Tables, inbox: Inbox) -> None:
+        if ARRIVALS in tables:  # a bucket without nodes has no such table
+            write(tables)
+
+    player.play(_Change(clock.bounds, read_links))
     given = ClockSetting(clock.nodes(), publications, clock.discipline, rule, carried, kept)
     play_in_few_tasks(player, clock.bounds, given)
-    player.play(_WriteTables(clock.bounds, write))
+    player.play(_Change(clock.bounds, write_tables))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClockRules:
-    """The rates, times and rules of a config, from which clocks are made; without pydantic.
-
-    Attributes
-    ----------
-    up, down, validation_us, lan_us, classes, hosts
-        See :class:`Clock`.
-    uplink, shared, seed
-        See `Discipline`.
-    """
-
-    up: int
-    down: int
-    validation_us: int
-    uplink: str
-    shared: bool
-    lan_us: int
-    seed: int
-    classes: NodeClasses
-    hosts: Hosts
-
-    @classmethod
-    def of(cls, config: Any, hosts: Hosts, lan_us: int, **more: Any) -> Self:
-        """Return the rules of a run's or world's config; `more` are fields of a subclass."""
-        given = config.bandwidth
-        return cls(
-            up=given.up,
-            down=given.down,
-            validation_us=given.validation_us,
-            uplink=given.uplink_order,
-            shared=given.links == "shared",
-            lan_us=lan_us,
-            seed=config.seed,
-            classes=NodeClasses.of(config),
-            hosts=hosts,
-            **more,
-        )
-
-    def clock(
-        self, facts: KnowsRing, bounds: np.ndarray, kernel: Kernel, **discipline: Any
-    ) -> Clock:
-        """Return a clock; `discipline` contains the system's `Discipline` fields."""
-        rules: dict[str, Any] = {"uplink": self.uplink, "shared": self.shared, "seed": self.seed}
-        return Clock(
-            *(facts, bounds, kernel, self.lan_us, self.up, self.down, self.validation_us),
-            *(self.classes, self.hosts, Discipline(**rules | discipline)),
-        )
+def play_on_spark(
+    tables: BucketTables, played: Callable[[PlaysPrograms], None], called: str
+) -> None:
+    """Play `play_clock` in tasks that keep their buckets, or with all buckets in one task."""
+    if player_of(tables.layout)["name"] == IN_TASKS:
+        tables.play_in_tasks(lambda player, _: played(player), called)
+    else:
+        tables.play_in_one_task(played, called)
 
 
-def clock_of(stages: Any, **discipline: Any) -> Clock:
-    """Return the clock of a run, and record in the run where it is played.
+# --- floods along edges, instead of `dissemination.Dissemination`
+
+#: The columns of first copies, and the columns of all copies, in addition to the carried ones.
+_FIRST = ("publication", "room", "node", "at_us", "hops", "sender")
+_COPY = (*_FIRST, "first", "sent_us")
+
+
+def flood_along(
+    clock: Clock,
+    published: TimedPublications,
+    names: tuple[str, str, str],
+    rule: Rule,
+    carried: tuple[str, ...],
+) -> Callable[[PlaysPrograms], None]:
+    """Return a function that plays publications along edges on a player.
 
     Parameters
     ----------
-    stages : Simulation
-        See `systems.System`.
-    **discipline
-        The system's values of `Discipline` fields, for example `held_back`.
+    names : tuple of str
+        The names of tables: edges (``group, node, peer`` and the carried columns; each group is a
+        topic), and the results, which are those of `Dissemination`: first copies, and all copies.
     """
-    ring, underlay = stages.overlay.ring, stages.overlay.underlay
-    stages.note_clock(player_of(ring.layout))
-    rules = ClockRules.of(stages.config, stages.graph.hosts, underlay.lan_us)
-    return rules.clock(ring.facts, ring.bounds, underlay.kernel, **discipline)
+    edges, arrivals, copies = names
+    read = partial(_read_edges, clock, edges, carried)
+    write = partial(_write_flood, published.at_us, arrivals, copies, carried)
+    kept = (*_COPY, *carried)
+    return partial(play_clock, clock, published, read, write, rule=rule, carried=carried, kept=kept)
+
+
+def _read_edges(
+    clock: Clock, name: str, carried: tuple[str, ...], tables: Tables, inbox: Inbox
+) -> Columns:
+    names = ("group", "node", "peer", *carried)
+    edges = tables[name] if name in tables else dict.fromkeys(names, whole_numbers())
+    of = {name: edges[name].astype(np.int64) for name in names}
+    node, peer, room = of["node"], of["peer"], of.pop("group") * ROOMS
+    links = mesh_links(room, node, room, peer, clock.delay(node, peer), np.zeros_like(node))
+    return {**of, **links}
+
+
+def _write_flood(
+    published_us: np.ndarray, arrivals: str, copies: str, carried: tuple[str, ...], tables: Tables
+) -> None:
+    """Write first copies and all copies; their times count from those of the publications."""
+    for ours, theirs, names in ((ARRIVALS, arrivals, _FIRST), (COPIES, copies, _COPY)):
+        came = tables.pop(ours)
+        at_us = came["at_us"] - published_us[came["publication"]]
+        came = {**came, "group": came["room"] // ROOMS, "at_us": at_us}
+        kept = ("group", *names, *carried)
+        tables[theirs] = {name: came[name] for name in kept if name != "room"}

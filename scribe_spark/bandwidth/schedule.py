@@ -1,8 +1,6 @@
 """Schedules: the publications of a run, from a table or drawn.
 
-References
-----------
-docs/rules.md, W1 and W9.
+Rules: docs/rules.md, W1 and W9.
 """
 
 from __future__ import annotations
@@ -28,21 +26,13 @@ _COLUMNS: dict[str, Kind] = {"time": "quantity", "group": "int", "node": "int", 
 
 @dataclass(frozen=True)
 class Schedule(Rows):
-    """Publications by number: sorted by time, group and source, then in the given order.
-
-    Attributes
-    ----------
-    at_us : ndarray of int64
-    group, source : ndarray of int64
-        The numbers of the groups and of the publishing nodes.
-    size : ndarray of int64
-        The size in bytes.
-    """
+    """Publications by number: sorted by time, group and source, then in the given order."""
 
     at_us: np.ndarray
+    #: The numbers of the groups and of the publishing nodes.
     group: np.ndarray
     source: np.ndarray
-    size: np.ndarray
+    size: np.ndarray  # the size in bytes
 
     @classmethod
     def of(
@@ -71,22 +61,14 @@ class Schedule(Rows):
 
 @dataclass(frozen=True)
 class Channels:
-    """The sets of links that publications use: the topics of the clock.
+    """The sets of links that publications use: the topics of the clock."""
 
-    Attributes
-    ----------
-    number : ndarray of int64, shape (C,)
-        The number of the channel in the column ``group`` of a system's tables; ascending.
-    group, source : ndarray of int64, shape (C,)
-        The number of the group, and of the node that publishes first in the channel.
-    of : ndarray of int64, shape (P,)
-        The index of the channel of each publication.
-    """
-
+    #: (C,): the number of the channel in the column ``group`` of a system's tables; ascending.
     number: np.ndarray
+    #: (C,): the number of the group, and of the node that publishes first in the channel.
     group: np.ndarray
     source: np.ndarray
-    of: np.ndarray
+    of: np.ndarray  # (P,): the index of the channel of each publication
 
     @property
     def are_groups(self) -> bool:
@@ -98,18 +80,7 @@ class Channels:
         return self.number[np.r_[True, self.group[1:] != self.group[:-1]]]
 
     def publications_of(self, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return all pairs of a channel and one of its publications.
-
-        Parameters
-        ----------
-        number : ndarray of int64
-            The numbers of the channels.
-
-        Returns
-        -------
-        row, publication : ndarray of int64
-            The index of the channel in `number`, and the publication.
-        """
+        """Return all pairs of a channel (row of `number`) and one of its publications."""
         order = np.argsort(self.of, kind="stable")
         index = find_sorted(self.number, number)
         first, end = (np.searchsorted(self.of[order], index, side) for side in ("left", "right"))
@@ -128,17 +99,7 @@ def first_of(of: np.ndarray) -> np.ndarray:
 def check_schedule(path: str, nodes: int, usual: int) -> Schedule:
     """Read and check a local table of publications without Spark.
 
-    Parameters
-    ----------
-    nodes : int
-        N, the number of overlay nodes.
-    usual : int
-        The size in bytes of publications if the table has no column of sizes.
-
-    Raises
-    ------
-    InputError
-        A time, size or node is invalid, or there are too many rows.
+    `nodes` is N; `usual` is the size in bytes if the table has no column of sizes.
     """
     return _checked(read_table(path, "schedule", _COLUMNS, ("size",)), path, nodes, usual)
 
@@ -192,15 +153,8 @@ def draw_schedule(
     """Draw the publications that a config describes.
 
     Publication n of a group happens at n times the interval.  Its source is the member with index
-    draw(``publisher``, group, n) modulo the number of members, sorted by node number.
-
-    Parameters
-    ----------
-    group, source : ndarray of int64, shape (G,)
-        The groups, ascending, and the node that publishes if members do not.
-    members : tuple of ndarray of int64
-        The groups and nodes of all members; a group without members has publications only from
-        `source`.
+    draw(``publisher``, group, n) modulo the number of members, sorted by node number; or `source`.
+    A group without members has publications only from `source`.
     """
     each = config.publications or 1
     if config.published_by != "source":

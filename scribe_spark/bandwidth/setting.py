@@ -5,9 +5,7 @@ has two rooms: ``2 * topic`` for its members, and ``2 * topic + 1`` for the node
 publication to the topic's root.  So a node on that way handles the message once on the way and once
 as a member.
 
-References
-----------
-docs/rules.md, W1 to W8.
+Rules: docs/rules.md, W1 to W8.
 """
 
 from __future__ import annotations
@@ -36,14 +34,9 @@ Rule = Callable[[Columns, Columns], np.ndarray]
 
 
 def transmission_us(size: np.ndarray | int, rate: np.ndarray | int) -> np.ndarray:
-    """Return the time to transmit messages on links, rounded up: int64; 0 if the rate is 0.
+    """Return the time to transmit messages (bytes) on links (bit/s), rounded up: int64.
 
-    Parameters
-    ----------
-    size : ndarray of int64
-        Sizes in bytes.
-    rate : ndarray of int64
-        Rates in bits per second; 0 means no limit.
+    The rate 0 means no limit, and takes no time.
     """
     rate = np.asarray(rate, dtype=np.int64)
     taken = -(-_BIT_MICROSECONDS * np.asarray(size, dtype=np.int64) // np.maximum(rate, 1))
@@ -52,21 +45,13 @@ def transmission_us(size: np.ndarray | int, rate: np.ndarray | int) -> np.ndarra
 
 @dataclass(frozen=True)
 class Nodes:
-    """All nodes, by position.
+    """All nodes, by position."""
 
-    Attributes
-    ----------
-    number : ndarray of int64, shape (n,)
-        The numbers of the nodes, for random draws.
-    up, down : ndarray of int64, shape (n,)
-        Rates in bits per second; 0 means no limit.
-    validation_us : ndarray of int64, shape (n,)
-        The time between a node's first copy and the copies that the node sends.
-    """
-
-    number: np.ndarray
+    number: np.ndarray  # (n,): the numbers of the nodes, for random draws
+    #: (n,): rates in bits per second; 0 means no limit.
     up: np.ndarray
     down: np.ndarray
+    #: (n,): the time between a node's first copy and the copies that the node sends.
     validation_us: np.ndarray
 
     def __len__(self) -> int:
@@ -75,50 +60,46 @@ class Nodes:
 
 @dataclass
 class TimedLinks(Rows):
-    """Directed links between places.
+    """Directed links between places."""
 
-    Attributes
-    ----------
-    room, node : ndarray of int64
-        The sending place.
-    to_room, peer : ndarray of int64
-        The receiving place.
-    delay_us : ndarray of int64
-        The delay in microseconds, at least 1.
-    mesh : ndarray of bool
-        True if all nodes send on the link; False if only sources that flood.
-    order : ndarray of int64
-        The rank of the link in a batch, if the discipline does not draw it.
-    """
-
+    #: The sending place.
     room: np.ndarray = field(default_factory=whole_numbers)
     node: np.ndarray = field(default_factory=whole_numbers)
+    #: The receiving place.
     to_room: np.ndarray = field(default_factory=whole_numbers)
     peer: np.ndarray = field(default_factory=whole_numbers)
+    #: The delay in microseconds, at least 1.
     delay_us: np.ndarray = field(default_factory=whole_numbers)
+    #: bool: True if all nodes send on the link; False if only sources that flood.
     mesh: np.ndarray = field(default_factory=flags)
+    #: The rank of the link in a batch, if the discipline does not draw it.
     order: np.ndarray = field(default_factory=whole_numbers)
+
+
+def mesh_links(
+    room: np.ndarray,
+    node: np.ndarray,
+    to_room: np.ndarray,
+    peer: np.ndarray,
+    delay_us: np.ndarray,
+    order: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Return the columns of `TimedLinks` on which all nodes send."""
+    ends = {"room": room, "node": node, "to_room": to_room, "peer": peer}
+    return {**ends, "delay_us": delay_us, "mesh": np.ones(len(node), dtype=bool), "order": order}
 
 
 @dataclass(frozen=True)
 class TimedPublications:
-    """Publications by number: sorted by time, topic and source.
+    """Publications by number: sorted by time, topic and source."""
 
-    Attributes
-    ----------
-    at_us, topic, source, size : ndarray of int64, shape (P,)
-        The time of publication in microseconds, the topic, the source, and the size in bytes.
-    relayed : ndarray of bool, shape (P,)
-        True if the source first sends to the root.
-    flood : ndarray of bool, shape (P,)
-        True if the source sends on all links, False if on those of the mesh.
-    """
-
+    #: (P,): the time of publication in microseconds, the topic, the source, and the size in bytes.
     at_us: np.ndarray
     topic: np.ndarray
     source: np.ndarray
     size: np.ndarray
-    relayed: np.ndarray
+    relayed: np.ndarray  # bool, (P,): True if the source first sends to the root
+    #: bool, (P,): True if the source sends on all links, False if on those of the mesh.
     flood: np.ndarray
 
     def __len__(self) -> int:
@@ -127,17 +108,16 @@ class TimedPublications:
     @classmethod
     def of(
         cls,
-        at_us: np.ndarray,
+        at_us: np.ndarray | int,
         topic: np.ndarray,
         source: np.ndarray,
-        size: np.ndarray,
+        size: np.ndarray | int,
         relayed: np.ndarray | bool = False,
         flood: np.ndarray | bool = False,
     ) -> TimedPublications:
-        """Return publications given in any order, sorted by number."""
-        order = np.lexsort((source, topic, at_us))
-        columns = (*(at_us, topic, source, size), *(np.asarray(one) for one in (relayed, flood)))
-        return cls(*(np.broadcast_to(column, order.shape)[order] for column in columns))
+        """Return publications given by number; single values are those of all."""
+        columns = at_us, topic, source, size, relayed, flood
+        return cls(*(np.broadcast_to(np.asarray(column), topic.shape) for column in columns))
 
     @property
     def room(self) -> np.ndarray:
@@ -147,32 +127,20 @@ class TimedPublications:
 
 @dataclass(frozen=True)
 class Discipline:
-    """The rules by which copies share links, and by which copies are not sent.
+    """The rules by which copies share links, and by which copies are not sent."""
 
-    Attributes
-    ----------
-    uplink : str
-        :data:`INTERLEAVED` or :data:`SERIAL`.
-    shared : bool
-        True if a node has one uplink and one downlink for all topics, False if one of each per
-        topic.
-    held_back : bool
-        True if a copy is not sent to a node that is known to have the publication.
-    idontwant : int or None
-        The least size in bytes of publications that nodes announce by IDONTWANT; None for no
-        announcements.
-    spares : bool
-        True if nodes send no copy to the sender of their first copy and to the source.
-    seed : int or None
-        The seed of the random order of a batch; None for `TimedLinks.order`.
-    """
-
-    uplink: str = INTERLEAVED
+    uplink: str = INTERLEAVED  # :data:`INTERLEAVED` or :data:`SERIAL`
+    #: True if a node has one uplink and one downlink for all topics, False if one of each per
+    #: topic.
     shared: bool = True
+    #: True if a copy is not sent to a node that is known to have the publication.
     held_back: bool = True
+    #: The least size in bytes of publications that nodes announce by IDONTWANT; None for no
+    #: announcements.
     idontwant: int | None = None
+    #: True if nodes send no copy to the sender of their first copy and to the source.
     spares: bool = True
-    seed: int | None = 0
+    seed: int | None = 0  # the seed of the random order of a batch; None for `TimedLinks.order`
 
     def order_of(
         self, number: np.ndarray, publication: np.ndarray, node: np.ndarray, peer: np.ndarray

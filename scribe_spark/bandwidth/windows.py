@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.bandwidth.bucket import ClockBucket, ClockSetting
+from scribe_spark.bandwidth.bucket import ClockBucket, ClockSetting, compact
 from scribe_spark.bandwidth.setting import TimedLinks
 from scribe_spark.core.arrays import distinct
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 
@@ -43,22 +44,14 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Windows:
-    """Play publications along the links :data:`LINKS` of all buckets.
+    """Play publications along the links :data:`LINKS` of all buckets."""
 
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-    given : ClockSetting
-    playing : dict
-        The state of the buckets in this process.
-    """
-
-    bounds: np.ndarray
+    bounds: np.ndarray  # (B + 1,)
     given: ClockSetting
+    #: The state of the buckets in this process.
     playing: dict[int, _Playing] = field(default_factory=dict)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         first, last = self.bounds[bucket : bucket + 2].tolist()
         if first == last:
             return {}
@@ -87,14 +80,7 @@ class Windows:
 
 
 class _Playing:
-    """The state of a bucket, and the generator of its supersteps.
-
-    Parameters
-    ----------
-    bucket : ClockBucket
-    everybody : ndarray of int64
-        A position in each nonempty bucket.
-    """
+    """The state of a bucket, and the generator of its supersteps."""
 
     def __init__(self, bucket: ClockBucket, everybody: np.ndarray) -> None:
         self.bucket, self._everybody = bucket, everybody
@@ -153,3 +139,44 @@ def play_windows(player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting)
     player.play(program)
     while player.has(_GOES_ON):
         player.play(program)
+
+
+# --- together
+
+
+#: The least number of links for which two tasks are faster than one task.
+MANY_LINKS = 2**23
+
+
+def play_in_few_tasks(
+    player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting, many: int = MANY_LINKS
+) -> None:
+    """Play all windows like `play_windows`, with all buckets as one bucket if that is faster.
+
+    From `many` links on, tasks play their own buckets.
+    """
+    in_task = player if isinstance(player, InTask) else None
+    if in_task is None or (in_task.exchange is not None and in_task.count(LINKS) >= many):
+        play_windows(player, bounds, given)
+        return
+    links = in_task.bring(LINKS)
+    in_task.hand_out(None if links is None else _play_as_one(links, bounds, given))
+
+
+def _play_as_one(
+    links: list[Columns], bounds: np.ndarray, given: ClockSetting
+) -> list[dict[str, Columns]]:
+    """Return the results of each bucket that has nodes; empties the list `links`."""
+    parts = [links.pop(0) for _ in range(len(links))]
+    if len(parts) > 1:
+        parts = [concatenate([{n: compact(c) for n, c in one.items()} for one in parts])]
+    tables = Tables.of({LINKS: parts.pop()})
+    play_windows(InTask([tables]), bounds[[0, -1]], given)
+    found: list[dict[str, Columns]] = [{} for _ in bounds[1:]]
+    for name in [name for name in (ARRIVALS, COPIES) if name in tables]:
+        columns = tables.pop(name)
+        for mine, first, last in zip(found, bounds[:-1], bounds[1:], strict=True):
+            if first < last:
+                own = (columns["node"] >= first) & (columns["node"] < last)
+                mine[name] = columns if own.all() else take(columns, own)
+    return found

@@ -3,40 +3,64 @@
 The orchestrator keeps the roots of the sessions and the publications that are not due; all other
 state is in the buckets.
 
-References
-----------
-docs/rules.md, B11 to B20.  JSAC 2002, Section V; NGC 2001, Section 4.
+Rules: docs/rules.md, B11 to B20.  JSAC 2002, Section V; NGC 2001, Section 4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from scribe_spark.bandwidth.rounds import Begun
-from scribe_spark.bayeux.joining import JOIN, MEMBER, TREE, Join, Tree
-from scribe_spark.bayeux.leaving import LEAVE, PRUNE, QUIT, Leave, Prune
-from scribe_spark.bayeux.member_lists import LISTS, MEMBERS, Forget, NextHops, Record
-from scribe_spark.bayeux.multicast import MULTICAST, SOURCE, Publish, flood
-from scribe_spark.bayeux.next_hop import ByKnowledge, table_hop
-from scribe_spark.bayeux.pending import (
-    ACCEPTED,
-    HEARD,
-    KEPT,
-    CountHeard,
-    CountRound,
+from scribe_spark.bayeux.membership import (
+    CAME,
+    JOIN,
+    LEAVE,
+    LISTED,
+    LISTS,
+    MEMBER,
+    MEMBERS,
+    PRUNE,
+    QUIT,
+    TREE,
+    UNREACHED,
+    Forget,
+    Join,
+    Leave,
+    Lists,
+    Members,
+    NextHops,
+    Prune,
+    Record,
+    SessionProgram,
+    Transmissions,
+    Tree,
+    at_root,
+    record,
+    take_tables,
 )
-from scribe_spark.bayeux.repair import TRIED, GiveUp, Repair
-from scribe_spark.bayeux.routes import at_root
-from scribe_spark.bayeux.sessions import TABLE, Round, Sessions
-from scribe_spark.core.arrays import NONE, read_table, whole_numbers
-from scribe_spark.dissemination import START
-from scribe_spark.engine.packing import Columns, take
-from scribe_spark.engine.program import AT, Tables
+from scribe_spark.bayeux.multicast import MULTICAST, SOURCE, Publish, flood
+from scribe_spark.bayeux.sessions import LEAF_SET, TABLE, Round, Sessions, by_knowledge
+from scribe_spark.core.arrays import (
+    NONE,
+    distinct,
+    expand,
+    find_sorted,
+    read_table,
+    run_starts,
+    whole_numbers,
+)
+from scribe_spark.core.keys import key_of
+from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.program import AT, append
 from scribe_spark.living import (
+    CARRIED,
+    DELIVERED,
     LivingRound,
     Multicasts,
     Pairs,
@@ -49,9 +73,238 @@ from scribe_spark.living import (
 from scribe_spark.multicast import HOPS, PAYLOAD
 from scribe_spark.pastry import closeness
 from scribe_spark.pastry.closeness import Keys
-from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.states import CELLS, LEAVES
-from scribe_spark.pending import DUE, EXPECTED, PUBLISHED, Published, last_due
+from scribe_spark.pending import (
+    DUE,
+    EXPECTED,
+    PUBLISHED,
+    Published,
+    count_due,
+    last_due,
+    note_expected,
+)
+
+
+def note_copies(tables: Tables, group: np.ndarray, sender: np.ndarray, to: np.ndarray) -> None:
+    """Record copies once, however many publications went the same way: `living.CARRIED`."""
+    if len(group):
+        rows = {"group": group, "publication": np.zeros(len(group), dtype=np.int64)}
+        append(tables, CARRIED, {**rows, "sender": sender, "to": to})
+
+
+def note_first_copies(tables: Tables, copies: Columns, trees: Sequence[Columns], size: int) -> None:
+    """Record the first copy at each node: `living.DELIVERED`.
+
+    `copies` is the table `dissemination.ARRIVALS`; `trees` have ``session, member, hops,
+    delay_us``.  For nodes without a copy, the first TREE with the publications counts, because
+    TREEs are sent after all copies.
+    """
+
+    def named(came: Columns, *columns: str) -> Columns:
+        names = ("group", "node", "hops", "delay_us")
+        return {name: came[column] for name, column in zip(names, columns, strict=True)}
+
+    parts = [named(copies, "group", "node", "hops", "at_us")] if copies else []
+    parts += [named(tree, "session", "member", "hops", "delay_us") for tree in trees]
+    if not parts:
+        return
+    got = concatenate(parts)
+    by_tree = np.arange(count_rows(got)) >= count_rows(copies)
+    place = key_of([got["group"], got["node"]], size)
+    order = np.lexsort((got["hops"], got["delay_us"], by_tree, place))
+    first = order[run_starts(place[order])]
+    publication = np.zeros(len(first), dtype=np.int64)
+    append(tables, DELIVERED, {**take(got, first), "publication": publication})
+
+
+# --- repair
+
+
+#: Tables of a bucket: entries on which copies were lost, and those of them for whose members a TREE
+#: is sent; both have ``at``, ``session``, ``member``, ``number``, the latter also ``hops,
+#: delay_us`` of the node's own first copy.
+_BROKEN, TRIED = "broken", "tried"
+
+
+@dataclass(frozen=True)
+class Repair(SessionProgram):
+    """Find lost copies of nodes that received publications, and the members to look for."""
+
+    #: (G,): the number of publications that each root accepted, which is also the number of lost
+    #: copies.
+    accepted: np.ndarray
+    noted: bool = False  # True if lost copies of multicasts are recorded: `living.CARRIED`
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Read the arrivals; no message is sent."""
+        if ARRIVALS not in tables:
+            return {}
+        size, heard = self.sessions.size, tables[ARRIVALS]
+        lists = read_table(Lists, tables, LISTS)
+        place = key_of([heard["group"], heard["node"]], size)
+        of, row = expand(*(np.searchsorted(lists.key, (place + i) * size) for i in (0, 1)))
+        bad = ~self.sessions.is_good(lists.next[row], lists.written[row])
+        of, row = of[bad], row[bad]
+        place, member = np.divmod(lists.key[row], size)
+        session, node = np.divmod(place, size)
+        tables[_BROKEN] = broken = {
+            **{AT: node, "session": session},
+            **{"member": member, "number": lists.number[row]},
+        }
+        way = {"hops": heard["hops"][of], "delay_us": heard["at_us"][of]}
+        tables[TRIED] = take({**broken, **way}, lists.next[row] != member)
+        lost, to = np.divmod(distinct(key_of([place, lists.next[row]], size)), size)
+        sent = Transmissions(PAYLOAD)
+        session, node = np.divmod(lost, size)
+        if self.noted:
+            note_copies(tables, session, node, to)
+        often = self.accepted[session]
+        session, node, to = (np.repeat(one, often) for one in (session, node, to))
+        sent.add(session, node, to, np.ones(len(to), dtype=bool))
+        sent.write(self.sessions, tables, superstep)
+        return {}
+
+
+@dataclass(frozen=True)
+class GiveUp(SessionProgram):
+    """Apply TREEs; drop members that the node's TREE did not reach."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write member lists, and the members for which LEAVE will be sent; no message is sent."""
+        failed = tables.pop(_BROKEN, {})
+        if not failed:
+            record(self.sessions, tables)
+            return {}
+        failed = take(failed, ~self._reached(tables, failed))
+        record(self.sessions, tables)
+        lists = read_table(Lists, tables, LISTS)
+        row = lists.find(self._entry(failed))
+        lists.drop(row[lists.written[row] < self.sessions.number])
+        tables[LISTS] = lists.to_columns()
+        away = failed[AT] != self.sessions.root_of[failed["session"]]
+        tables[UNREACHED] = take(failed, away)
+        return {}
+
+    def _entry(self, rows: Columns) -> np.ndarray:
+        return key_of([rows["session"], rows[AT], rows["member"]], self.sessions.size)
+
+    def _reached(self, tables: Tables, broken: Columns) -> np.ndarray:
+        """Return True for members that the node's own TREE reached."""
+        names = [name for name in tables if name.startswith(f"{LISTED} ")]
+        own = [self._entry(take(tables[name], tables[name]["first"])) for name in names]
+        reached = np.sort(np.concatenate([*own, broken[AT][:0]]))
+        return find_sorted(reached, self._entry(broken)) >= 0
+
+
+# --- pending
+
+
+#: The message to a source that the root has accepted its publication.
+ACCEPTED = "accepted"
+
+#: The tables of counts for the orchestrator: the copies of this round (a row per group), and the
+#: entries of nodes.
+HEARD, KEPT = "heard", "kept"
+
+
+@dataclass(frozen=True)
+class CountHeard(SessionProgram):
+    """Count the copies that nodes received, and record the expected receivers: B19.
+
+    Messages :data:`ACCEPTED` go to the sources, which have their own publications.
+    """
+
+    #: (G,): the number of publications that the root of each group accepted, and that its members
+    #: sent.
+    accepted: np.ndarray
+    published: np.ndarray
+    #: The measures of multicasts, for which copies and deliveries are recorded.
+    measures: tuple[str, ...] = ()
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write :data:`HEARD` and :data:`EXPECTED`; no message is sent."""
+        size = self.sessions.size
+        arrivals = tables.pop(ARRIVALS, {})
+        copied = self._keys(arrivals, "group", "node")
+        got = self._count_copies(tables) if ARRIVED_COPIES in tables else self._by_group(copied[:0])
+        tables.pop(EDGES, None)
+        came = take_tables(tables, CAME)
+        if self.measures:
+            note_first_copies(tables, arrivals, came, size)
+        trees = [self._keys(one, "session", "member") for one in came]
+        by_tree = np.concatenate([copied[:0], *trees])
+        heard = distinct(np.concatenate([copied, by_tree]))
+        own = np.sort(self._keys(inbox.get(ACCEPTED, {}), "group", AT))
+        # a source has its own publication before a TREE brings it
+        again = (find_sorted(heard, own) >= 0) & (find_sorted(np.sort(copied), own) < 0)
+        tables[HEARD] = {
+            "got": got + self._by_group(by_tree // size),
+            "nodes": self._by_group(heard // size),
+            "again": self._by_group(own[again] // size),
+        }
+        self._note_expected(tables, heard, own)
+        return {}
+
+    def _keys(self, rows: Columns, *parts: str) -> np.ndarray:
+        if not rows:
+            return whole_numbers()
+        return key_of([rows[name] for name in parts], self.sessions.size)
+
+    def _by_group(self, group: np.ndarray) -> np.ndarray:
+        return np.bincount(group, minlength=len(self.accepted))
+
+    def _count_copies(self, tables: Tables) -> np.ndarray:
+        """Count payloads; return the number of copies of each group."""
+        copies = tables.pop(ARRIVED_COPIES)
+        group, sender, to = (copies[name] for name in ("group", "sender", "node"))
+        if notes_copies(self.measures):
+            note_copies(tables, group, sender, to)
+        often = self.accepted[group]
+        self.sessions.observe(
+            tables, PAYLOAD, np.repeat(sender, often), np.repeat(to, often), lost=False
+        )
+        return self._by_group(group)
+
+    def _note_expected(self, tables: Tables, heard: np.ndarray, own: np.ndarray) -> None:
+        """Record that all members of groups with publications should receive these.
+
+        The keys (group, node) in `heard` received all accepted publications; those in `own` sent
+        one.
+        """
+        size, members = self.sessions.size, read_table(Members, tables, MEMBERS).key
+        members = members[self.published[members // size] > 0]
+        group = members // size
+        sent = np.searchsorted(own, members, side="right") - np.searchsorted(own, members)
+        has = find_sorted(heard, members) >= 0
+        note_expected(
+            *(tables, self.sessions.number, len(self.accepted), size, members),
+            count=self.published[group],
+            got=np.where(has, self.accepted[group], sent),
+        )
+
+
+@dataclass(frozen=True)
+class CountRound(SessionProgram):
+    """Count the outcomes of due publications, and the entries of nodes: rules B19 and B20."""
+
+    last: int  # the last round whose publications are due
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write :data:`DUE` and :data:`KEPT`; no message is sent."""
+        size, members = self.sessions.size, read_table(Members, tables, MEMBERS)
+        count_due(tables, self.last, len(self.sessions.keys), size, members.key)
+        lists = read_table(Lists, tables, LISTS)
+        _, entries = np.unique(lists.key // size % size, return_counts=True)
+        tables[KEPT] = {
+            "entries": np.array([len(lists)]),
+            "most": np.array([entries.max(initial=0)]),
+            "waiting": np.array([np.count_nonzero(members.waits)]),
+        }
+        return {}
+
+
+# --- live
+
 
 # a table that the orchestrator keeps
 _SESSIONS = "sessions"
@@ -59,17 +312,10 @@ _SESSIONS = "sessions"
 
 @dataclass(frozen=True)
 class LiveBayeux(SystemOnBuckets):
-    """Bayeux as a system of a world.
+    """Bayeux as a system of a world."""
 
-    Attributes
-    ----------
-    hops : str
-        `sessions.TABLE` or `sessions.LEAF_SET`.
-    recreate : int
-        The number of rounds after which a lost session is created again; 0 for never.
-    """
-
-    hops: str = TABLE
+    hops: str = TABLE  # `sessions.TABLE` or `sessions.LEAF_SET`
+    #: The number of rounds after which a lost session is created again; 0 for never.
     recreate: int = 0
     payload: tuple[str, ...] = (MULTICAST, PAYLOAD)
     control: tuple[str, ...] = (JOIN, TREE, LEAVE, PRUNE)
@@ -79,7 +325,6 @@ class LiveBayeux(SystemOnBuckets):
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """See `living.SystemOnBuckets`."""
         played = _Round(self, player, kept, now)
         played.leave()
         played.join()
@@ -128,11 +373,10 @@ class _Round:
         facts = self.player.facts
         born = self.player.share("born", lambda: {"born": now.incarnation})
         this = Round(number, now.overlay, born, self.lost >= 0)
-        by_pastry = ByKnowledge(facts, this.is_alive, hop)
-        by_table = ByKnowledge(facts, this.is_alive, table_hop)
         self.sessions = Sessions(
             *(self.player.bounds, facts, now.kernel, now.lan_us, keys, self.root[:, None]),
-            *(by_pastry, by_table if rules.hops == TABLE else by_pastry),
+            by_knowledge(facts, this.is_alive, LEAF_SET),
+            by_knowledge(facts, this.is_alive, rules.hops),
             *(this, now.tally.observer),
         )
         self.player.play(Forget(self.sessions, dead, anew))

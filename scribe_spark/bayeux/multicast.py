@@ -4,9 +4,7 @@ In each session, the copies start at its root (:mod:`scribe_spark.dissemination`
 that is the same for all nodes of a session: from the source to the root of partition 0, and from
 there to the session's root.  So this module adds it afterwards.
 
-References
-----------
-docs/rules.md, B7 to B9.
+Rules: docs/rules.md, B7 to B9.
 """
 
 from __future__ import annotations
@@ -15,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.bayeux.member_lists import MEMBERS, Members
-from scribe_spark.bayeux.routes import SessionProgram, ToRoot
+from scribe_spark.bayeux.membership import MEMBERS, Members, SessionProgram, ToRoot
 from scribe_spark.bayeux.sessions import Sessions
 from scribe_spark.core.arrays import (
     NONE,
@@ -44,20 +41,12 @@ _COLUMNS = ("session", "group", "node", "sender", "hops", "at_us")
 
 @dataclass(frozen=True)
 class Ways:
-    """The way of a multicast to the root of each session.
+    """The way of a multicast to the root of each session."""
 
-    Attributes
-    ----------
-    source : ndarray of int64, shape (G,)
-        The position of each group's source.
-    sender : ndarray of int64, shape (G k,)
-        The node that sends the message to the session's root; -1 if the source is that root.
-    hops, delay_us : ndarray of int64, shape (G k,)
-        Hops and delay up to the session's root; hops are -1 if the message does not arrive.
-    """
-
-    source: np.ndarray
+    source: np.ndarray  # (G,): the position of each group's source
+    #: (G k,): the node that sends the message to the session's root; -1 if the source is that root.
     sender: np.ndarray
+    #: (G k,): hops and delay up to the session's root; hops are -1 if the message does not arrive.
     hops: np.ndarray
     delay_us: np.ndarray
 
@@ -65,14 +54,7 @@ class Ways:
     def of(
         cls, sessions: Sessions, source: np.ndarray, hops: np.ndarray, delay_us: np.ndarray
     ) -> Ways:
-        """Compute the ways by rule B8.
-
-        Parameters
-        ----------
-        source, hops, delay_us : ndarray of int64, shape (G,)
-            The sources, and the ways of their messages to the roots of partition 0; hops are -1 if
-            the message does not arrive.
-        """
+        """Compute the ways by rule B8 from those to the roots of partition 0 (hops -1: lost)."""
         roots = sessions.roots
         main = np.repeat(roots[:, 0], roots.shape[1])
         session, root = np.arange(roots.size), roots.ravel()
@@ -91,10 +73,7 @@ class Ways:
     def started(self, begun: np.ndarray, partitions: int) -> np.ndarray:
         """Return the sessions in which copies start: partition 0, and others with members.
 
-        Parameters
-        ----------
-        begun : ndarray of int64
-            The sessions whose root received a JOIN.
+        `begun` has the sessions whose root received a JOIN.
         """
         main = np.arange(len(self.source)) * partitions
         sessions = distinct(np.r_[main, begun])
@@ -108,7 +87,6 @@ class Publish(ToRoot):
     kind = MULTICAST
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
-        """See `ToRoot`."""
         came = inbox.get(SOURCE, {AT: whole_numbers(), "group": whole_numbers()})
         source, session = came[AT], came["group"] * self.sessions.partitions
         none = np.zeros(len(source), dtype=np.int64)

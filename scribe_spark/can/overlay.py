@@ -1,8 +1,6 @@
 """CAN as the overlay: messages are routed greedily to the zone with the point of their key.
 
-References
-----------
-docs/rules.md, C12 and C17.
+Rules: docs/rules.md, C12 and C17.
 """
 
 from __future__ import annotations
@@ -16,11 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
-from scribe_spark.can.cans import Placement, zones_of_all
-from scribe_spark.can.greedy import next_zones
-from scribe_spark.can.joining import NEIGHBOURS, FindNeighbours, start_buckets
+from scribe_spark.can.multicast import NEIGHBOURS, FindNeighbours
 from scribe_spark.can.space import Space
-from scribe_spark.can.zones import KnowsZones, SharedZones
+from scribe_spark.can.zones import Placement, SharedZones, next_zones, zones_of_all
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import read_typed
 from scribe_spark.engine.on_spark import BucketTables
@@ -31,15 +27,9 @@ from scribe_spark.underlay.protocol import Underlay
 
 @dataclass(frozen=True)
 class CanNextHop:
-    """CAN's routing rule: to the neighbour whose zone is nearest to the key's point.
+    """CAN's routing rule: to the neighbour whose zone is nearest to the key's point."""
 
-    Attributes
-    ----------
-    known : KnowsZones
-        The zones of the CAN of all nodes.
-    """
-
-    known: KnowsZones
+    known: SharedZones  # the zones of the CAN of all nodes
 
     def __call__(
         self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
@@ -53,45 +43,25 @@ class CanNextHop:
 
 
 class CanOverlay(Overlay):
-    """A CAN of all nodes.
+    """A CAN of all nodes, which know their neighbours; raises like `zones.split_zones`."""
 
-    Parameters
-    ----------
-    nodes : DataFrame
-        `schemas.NODES`.
-    underlay : Underlay
-    dimensions, seed : int
-    """
-
-    def __init__(self, nodes: DataFrame, underlay: Underlay, dimensions: int, seed: int) -> None:
+    def __init__(
+        self,
+        nodes: DataFrame,
+        underlay: Underlay,
+        dimensions: int,
+        seed: int,
+        progress: Progress | None = None,
+    ) -> None:
         super().__init__(nodes, underlay)
         from scribe_spark.config.can import most_bits  # do not import the config on executors
 
         space = Space(dimensions, most_bits(dimensions))
         zones = zones_of_all(Placement(space, seed), self.ring.facts.ring, underlay.kernel)
         self.zones = SharedZones.distribute(nodes.sparkSession, zones)
-
-    @classmethod
-    def built(
-        cls,
-        nodes: DataFrame,
-        underlay: Underlay,
-        dimensions: int,
-        seed: int,
-        progress: Progress | None = None,
-    ) -> CanOverlay:
-        """Return a CAN whose nodes know their neighbours; free it by `release`.
-
-        Raises
-        ------
-        InputError
-            See `zones.split_zones`.
-        """
-        made = cls(nodes, underlay, dimensions, seed)
-        tables = BucketTables(made.ring.layout, start_buckets(made.ring))
-        tables.play(FindNeighbours(made.ring.bounds, made.zones), "CAN", progress)
-        made.known = [tables.constant(NEIGHBOURS)]
-        return made
+        tables = BucketTables(self.ring.layout, self.ring.starts())
+        tables.play(FindNeighbours(self.ring.bounds, self.zones), "CAN", progress)
+        self.known = [tables.constant(NEIGHBOURS)]
 
     @property
     def rule(self) -> CanNextHop:

@@ -9,9 +9,14 @@ SIGCOMM 2001 (recalled).
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
+
+from scribe_spark import draws
+from scribe_spark.engine.ring import Ring
+from scribe_spark.underlay.protocol import Kernel
 
 
 @dataclass(frozen=True)
@@ -19,17 +24,10 @@ class Space:
     """A torus of `dimensions` dimensions; a point is an integer of `bits` bits.
 
     Bit k of a point (from the most significant) halves dimension k mod `dimensions`.
-
-    Attributes
-    ----------
-    dimensions : int
-        At least 1.
-    bits : int
-        At most `config.can.most_bits`.
     """
 
-    dimensions: int
-    bits: int
+    dimensions: int  # At least 1
+    bits: int  # At most `config.can.most_bits`
 
     @property
     def points(self) -> int:
@@ -70,15 +68,7 @@ class Space:
     ) -> np.ndarray:
         """Return the lower corner of the zone of equal depth across a face of each zone: int64.
 
-        Parameters
-        ----------
-        corner : ndarray of int64, shape (n,)
-            The lower corners of the zones, as points.
-        depth : ndarray of int, shape (n,)
-            The depths of the zones; more than `dimension`.
-        dimension : int
-        upwards : bool
-            True for the upper face, False for the lower one.
+        Zones are given by lower corner and depth, which is more than `dimension`.
         """
         mask = self._masks[dimension]
         last = (depth - 1 - dimension) // self.dimensions * self.dimensions + dimension
@@ -91,3 +81,58 @@ class Space:
         """The bits of a point that belong to each dimension."""
         bits_of = [range(j, self.bits, self.dimensions) for j in range(self.dimensions)]
         return [sum(1 << (self.bits - 1 - k) for k in bits) for bits in bits_of]
+
+
+# --- the points of nodes
+
+
+#: The number that stands for the group of all nodes in random draws.
+ALL_NODES = -1
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The rule that gives nodes their points: uniform, or by landmarks (rules C2 to C4)."""
+
+    space: Space
+    seed: int
+    #: Routers to which nodes measure their delay (distributed binning): indices, ascending.
+    landmarks: np.ndarray | None = None
+
+    def points(
+        self, number: np.ndarray | int, position: np.ndarray, ring: Ring, kernel: Kernel
+    ) -> np.ndarray:
+        """Return the points of nodes (positions) in the CANs of groups (numbers): int64."""
+        drawn = draws.bits_np(self.seed, "can point", number, ring.node[position])
+        if self.landmarks is not None and len(self.landmarks) > 1:  # one landmark has one order
+            order = _bins(self.landmarks, kernel, ring.router)[position]
+            width = np.uint64(2**64 // math.factorial(len(self.landmarks)))
+            drawn = order.astype(np.uint64) * width + drawn % width
+        return (drawn >> np.uint64(64 - self.space.bits)).astype(np.int64)
+
+    def order(
+        self, can: np.ndarray, number: np.ndarray, position: np.ndarray, ring: Ring
+    ) -> np.ndarray:
+        """Return the rows, CAN by CAN, in the order in which nodes join their CANs."""
+        drawn = draws.bits_np(self.seed, "can order", number, ring.node[position])
+        return np.lexsort((position, drawn, can))
+
+
+def draw_landmarks(seed: int, count: int, routers: int) -> np.ndarray:
+    """Draw landmarks among routers."""
+    return draws.distinct_below(routers, count, seed, "can landmarks", 0)
+
+
+def _bins(landmarks: np.ndarray, kernel: Kernel, router: np.ndarray) -> np.ndarray:
+    """Return the bin of each router: its order of the landmarks by delay, as a number: int64.
+
+    The orders (permutations) are numbered from 0, lexicographically.
+    """
+    asked, of = np.unique(router, return_inverse=True)
+    delay = [kernel.delays(asked, np.full(len(asked), one)) for one in landmarks]
+    order = np.argsort(np.stack(delay, axis=1), axis=1, kind="stable")
+    found = np.zeros(len(asked), dtype=np.int64)
+    for place in range(len(landmarks)):
+        less = (order[:, place + 1 :] < order[:, [place]]).sum(axis=1)
+        found = found * (len(landmarks) - place) + less
+    return found[of]

@@ -8,51 +8,35 @@ table of its bucket.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from pyspark.sql import SparkSession
 
-from scribe_spark.can.space import Space
-from scribe_spark.core.arrays import offsets_of, run_starts
+from scribe_spark.can.space import ALL_NODES, Placement, Space
+from scribe_spark.core.arrays import NO_GROUP, expand, offsets_of, run_starts
 from scribe_spark.core.key_limits import MOST_KEYS
 from scribe_spark.core.keys import key_of
+from scribe_spark.engine import Columns
+from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
+from scribe_spark.underlay.protocol import Kernel
 
 
 @dataclass(frozen=True)
 class Zones:
-    """The zones of some CANs, sorted by CAN and lower corner.
-
-    Attributes
-    ----------
-    space : Space
-    size : int
-        N, the number of all nodes.
-    key : ndarray of int64, shape (Z,)
-        The key of CAN and lower corner: can * 2**bits + point; ascending.
-    depth : ndarray of int8, shape (Z,)
-        The number of first bits that all points of the zone share.
-    node : ndarray of int64, shape (Z,)
-        The position of the owner.
-    point : ndarray of int64, shape (Z,)
-        The point with which the owner joined.
-    place : ndarray of int64, shape (Z,)
-        The key of CAN and owner: can * N + position; ascending.
-    by_place : ndarray of int64, shape (Z,)
-        The index of the zone for each of these keys.
-    """
+    """The zones of some CANs, sorted by CAN and lower corner."""
 
     space: Space
-    size: int
-    key: np.ndarray
-    depth: np.ndarray
-    node: np.ndarray
-    point: np.ndarray
-    place: np.ndarray
-    by_place: np.ndarray
+    size: int  # N, the number of all nodes
+    key: np.ndarray  # (Z,): the key of CAN and lower corner: can * 2**bits + point; ascending
+    depth: np.ndarray  # int8, (Z,): the number of first bits that all points of the zone share
+    node: np.ndarray  # (Z,): the position of the owner
+    point: np.ndarray  # (Z,): the point with which the owner joined
+    place: np.ndarray  # (Z,): the key of CAN and owner: can * N + position; ascending
+    by_place: np.ndarray  # (Z,): the index of the zone for each of these keys
 
     @classmethod
     def of(
@@ -63,16 +47,7 @@ class Zones:
         point: np.ndarray,
         size: int,
     ) -> Zones:
-        """Return the zones of nodes that have joined CANs.
-
-        Parameters
-        ----------
-        can, point : ndarray of int64, shape (Z,)
-            See :func:`split_zones`.
-        node : ndarray of int64, shape (Z,)
-            The positions of the nodes.
-        size : int
-            The number of all nodes.
+        """Return the zones of nodes that have joined CANs, in the order of `split_zones`.
 
         Raises
         ------
@@ -135,34 +110,19 @@ class Zones:
         return order[(owner >= first) & (owner < last)]
 
 
-class KnowsZones(Protocol):
-    """An object with the zones of all CANs."""
-
-    @property
-    def zones(self) -> Zones: ...
-
-
 @dataclass(frozen=True)
 class SharedZones:
-    """Zones that all tasks of a machine share; picklable.
-
-    Attributes
-    ----------
-    space : Space
-    size : int
-    names : tuple of str
-        The names of the shared arrays.
-    """
+    """Zones that all tasks of a machine share; picklable."""
 
     space: Space
     size: int
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the names of the shared arrays
 
     @classmethod
     def distribute(cls, spark: SparkSession, zones: Zones) -> SharedZones:
         """Distribute zones to all executors once; free them by `release`."""
-        arrays = {name: getattr(zones, name) for name in _ARRAYS}
-        names = distribute_arrays(spark, **{f"zone_{name}": arrays[name] for name in _ARRAYS})
+        arrays = {f"zone_{name}": getattr(zones, name) for name in _ARRAYS}
+        names = distribute_arrays(spark, **arrays)
         return cls(zones.space, zones.size, tuple(names))
 
     @property
@@ -184,23 +144,12 @@ def _open_zones(space: Space, size: int, names: tuple[str, ...]) -> Zones:
 
 
 def split_zones(space: Space, can: np.ndarray, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the zones of nodes after all have joined, one after the other.
+    """Return the lower corners and the depths of the zones of nodes after all have joined.
 
-    All CANs are processed together, level by level.  The nodes of a zone are sorted by the order of
-    joining; the first one owns the zone.  The second one halves it and takes the half with its own
-    point.  The first one keeps the other half.  All later nodes go to the half with their point.
-
-    Parameters
-    ----------
-    can : ndarray of int64, shape (n,)
-        The CAN of each node, ascending; the nodes of a CAN are in the order of joining.
-    point : ndarray of int64, shape (n,)
-
-    Returns
-    -------
-    corner : ndarray of int64, shape (n,)
-        The lower corner of each node's zone, as a point.
-    depth : ndarray of int64, shape (n,)
+    Nodes are sorted by CAN and order of joining.  All CANs are processed together, level by level.
+    The first node of a zone owns the zone.  The second one halves it and takes the half with its
+    own point.  The first one keeps the other half.  All later nodes go to the half with their
+    point.
 
     Raises
     ------
@@ -240,3 +189,121 @@ def split_zones(space: Space, can: np.ndarray, point: np.ndarray) -> tuple[np.nd
         moved[to] = row
         row, starts = moved, np.column_stack([starts, starts + lowers]).ravel()
     raise AssertionError("unreachable: the loop returns or raises")
+
+
+# --- neighbours
+
+
+def across_faces(zones: Zones, zone: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return zones, their neighbours that are not deeper, and the faces between them.
+
+    Each side of the deeper of two neighbours is at most as long as that of the other zone, so its
+    whole face touches the other zone, and one look-up finds it.  All pairs are found from the
+    deeper zone; if both are equally deep, each finds the other.  Face 2 i is the lower face of
+    dimension i, 2 i + 1 the upper one.
+    """
+    found = [one for one in _look_up(zones, zone) if len(one[0])]
+    if not found:
+        none = np.empty(0, dtype=np.int64)
+        return none, none, none
+    here, there, face = zip(*found, strict=True)
+    return np.concatenate(here), np.concatenate(there), np.concatenate(face)
+
+
+def _look_up(zones: Zones, zone: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    space = zones.space
+    can, corner, depth = zones.can[zone], zones.corner[zone], zones.depth[zone].astype(np.int64)
+    for dimension in range(space.dimensions):
+        for upwards in (False, True):
+            # two zones that each span half of a dimension are neighbours across the lower face only
+            halved = depth > dimension + (space.dimensions if upwards else 0)
+            rows = np.flatnonzero(halved)
+            beyond = space.beyond_face(corner[rows], depth[rows], dimension, upwards)
+            there = zones.of_point(can[rows], beyond)
+            kept = zones.depth[there] <= depth[rows]
+            rows, there = rows[kept], there[kept]
+            yield zone[rows], there, np.full(len(rows), 2 * dimension + upwards, dtype=np.int64)
+
+
+def opposite(zones: Zones, zone: np.ndarray, face: np.ndarray) -> np.ndarray:
+    """Return the face across which each zone, the deeper one of a pair, lies for its neighbour."""
+    twice = zones.depth[zone] > face // 2 + zones.space.dimensions
+    return np.where(twice, face ^ 1, face)
+
+
+# --- greedy
+
+
+_MESSAGES_AT_ONCE = 2**12  # messages whose neighbours fit into a core's cache
+
+
+def distance(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Return the squared distance of zones from coordinates of points; 0 inside of the zone."""
+    space, depth = zones.space, zones.depth[zone]
+    far, total = space.dtype(space.places - 1), np.zeros(len(zone), dtype=space.dtype)
+    for mine, low, side in zip(place, zones.low, space.sides, strict=True):
+        ahead = (mine - low[zone]) & far
+        # the distance from the nearer end; at most 0 if the zone contains the coordinate
+        away = np.minimum(far - ahead, ahead - side[depth]) + 1
+        np.maximum(away, 0, out=away)
+        total += away * away
+    return total
+
+
+def next_zones(zones: Zones, pairs: Columns, zone: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """Return the zones that messages go to next; the zone itself if it contains the point: int64.
+
+    `pairs` has the neighbours of a bucket's zones: ``zone, neighbour``, sorted by zone.
+    """
+    onward = zone.copy()
+    rest = zones.space.bits - zones.depth[zone].astype(np.int64)
+    moving = np.flatnonzero((zones.corner[zone] ^ point) >> rest != 0)
+    place = zones.space.coordinates(point[moving])
+    offsets = offsets_of(np.bincount(pairs["zone"], minlength=len(zones)))
+    begin, end = offsets[zone[moving]], offsets[zone[moving] + 1]
+    for start in range(0, len(moving), _MESSAGES_AT_ONCE):
+        part = slice(start, start + _MESSAGES_AT_ONCE)
+        message, pair = expand(begin[part], end[part])
+        asked = pairs["neighbour"][pair]
+        away = distance(zones, asked, place[:, part][:, message])
+        nearest = np.minimum.reduceat(away, np.flatnonzero(np.diff(message, prepend=-1)))
+        best = np.flatnonzero(away == nearest[message])
+        # ties go to the smallest nodeId
+        best = best[np.lexsort((zones.node[asked[best]], message[best]))]
+        first = np.flatnonzero(np.diff(message[best], prepend=-1))
+        onward[moving[part]] = asked[best[first]]
+    return onward
+
+
+def zones_of_all(placement: Placement, ring: Ring, kernel: Kernel) -> Zones:
+    """Return the zones of the CAN of all nodes, which is CAN 0; raises like `split_zones`."""
+    none = np.empty(0, dtype=np.int64)
+    return zones_of_groups(placement, ring, kernel, none, none, none, none)
+
+
+def zones_of_groups(
+    placement: Placement,
+    ring: Ring,
+    kernel: Kernel,
+    number: np.ndarray,
+    source: np.ndarray,
+    group: np.ndarray,
+    member: np.ndarray,
+) -> Zones:
+    """Return the zones of the CANs of groups, followed by the CAN of all nodes.
+
+    Members are given by the index of the group and the position of the node; sources may be among
+    them.  Raises like `split_zones`.
+    """
+    groups, others = len(number), member != source[group]
+    can = np.concatenate([group[others], np.full(len(ring), groups)])
+    position = np.concatenate([member[others], np.arange(len(ring))])
+    # the number ALL_NODES is reserved; a group with that number uses NO_GROUP in draws
+    named = np.append(np.where(number == ALL_NODES, NO_GROUP, number), ALL_NODES)
+    order = placement.order(can, named[can], position, ring)
+    can, position = can[order], position[order]
+    # the source of a group joins before the members
+    first = np.searchsorted(can, np.arange(groups))
+    can, position = np.insert(can, first, np.arange(groups)), np.insert(position, first, source)
+    point = placement.points(named[can], position, ring, kernel)
+    return Zones.of(placement.space, can, position, point, len(ring))

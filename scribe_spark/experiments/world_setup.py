@@ -201,12 +201,9 @@ def _multicast_measures(simulation: Simulation, config: WorldConfig) -> Multicas
 
 def _links_of(simulation: Simulation, config: WorldConfig) -> RoundLinks | None:
     """Return the sizes, rates and times of a config's world; None if publications have no size."""
-    given = config.bandwidth
-    if not given.on:
+    if not config.bandwidth.on:
         return None
-    sizes = {"control": given.control_bytes, "idontwant": given.idontwant_bytes}
-    hosts, lan_us = simulation.graph.hosts, simulation.underlay.lan_us
-    return RoundLinks.of(config, hosts, lan_us, size=given.size, **sizes)
+    return RoundLinks.of(config, simulation.graph.hosts, simulation.underlay.lan_us)
 
 
 def _live_systems_of(config: WorldConfig, capacities: np.ndarray | None) -> LiveSystems:

@@ -1,206 +1,152 @@
 """Flooding over Pastry in a run: over a ring for each group, or over the overlay of all nodes.
 
-References
-----------
-docs/rules.md, F1 to F7.
+Rules: docs/rules.md, F1 to F7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import CONSTANT, ROWS, BucketTables, Layout, pack_rows
-from scribe_spark.flooding.flood import COPY, Flood, starting
-from scribe_spark.flooding.group_rings import GroupRings, known_of_places, place_bounds
-from scribe_spark.flooding.table_views import TableViews
-from scribe_spark.multicast import Multicast
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT
+from scribe_spark.engine.views import Names, read_view, view_together
+from scribe_spark.flooding.flood import (
+    COPIES,
+    COPY,
+    Flood,
+    GroupRings,
+    kept_of,
+    known_of_places,
+    place_bounds,
+    starting,
+    told,
+)
+from scribe_spark.multicast import CONTROL, DELIVERIES, EDGES, STATE, Multicast
 from scribe_spark.pastry.overlay import PastryOverlay, as_pastry
-from scribe_spark.progress import Progress
-from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.pastry.states import States
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import materialise, release
-from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays
+from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.settings import bucket_count
+from scribe_spark.underlay.protocol import Kernel
 
 SYSTEM = "flooding"
+
+#: The message by which a node announces itself to the nodes in its tables.
+ANNOUNCEMENT = "announcement"
+
+_NODES_AT_ONCE = 2**12
 
 
 def build(stages: Any) -> Multicast:
     """Flood, and return the resulting tables (`System.build`)."""
-    overlay, config, groups = as_pastry(stages.overlay), stages.config, stages.multicast_groups
-    if config.flooding.over == "overlay":
+    overlay, config = as_pastry(stages.overlay), stages.config
+    listed = stages.multicast_groups.select("group", "source").toArrow().sort_by("group")
+    number, source = (column.to_numpy() for column in listed.columns)
+    members = Batches.of(stages.memberships, ["group", "node"]).frame.select("group", "node")
+    facts, kernel = overlay.ring.facts, overlay.underlay.kernel
+    of_overlay = config.flooding.over == "overlay"
+    if of_overlay:
+        ring, (known,) = overlay.ring, overlay.known
+        views = _Views(facts, ring.bounds, number, kernel)
         perfect = config.overlay.kind == "perfect" and config.knowledge is None
-        flooded = stages.own(flood_overlay(overlay, groups, perfect, stages.progress))
-        members = Batches.of(stages.memberships).frame.select("group", "node")
+    else:
+        rings = _rings_of(members, number, source, facts, len(overlay.ring))
+        own = stages.own(_OwnRings.build(overlay, rings))
+        ring, known, perfect = own.ring, own.known, True
+        views = _Views(ring.facts, ring.bounds, number, kernel, rings.begins, facts, own.places)
+        of_sources = np.arange(len(number)), facts.positions(source)
+        source = rings.find(*of_sources, len(overlay.ring))
+    tables, supersteps = _flood(stages, overlay, ring, known, source, perfect)
 
-        def deliver() -> DataFrame:
-            return flooded.deliveries().frame.join(members, ["group", "node"], "left_semi")
+    def deliver() -> DataFrame:
+        found = views.copies(tables, supersteps, views.deliveries, DELIVERIES).frame
+        return found.join(members, ["group", "node"], "left_semi")
 
-        return Multicast(SYSTEM, flooded.edges(), deliver, state=flooded.state())
-    flooded = stages.own(flood_groups(overlay, groups, stages.memberships, stages.progress))
     return Multicast(
         SYSTEM,
-        flooded.edges(),
-        flooded.deliveries(),
-        state=flooded.state(),
-        control=flooded.announcements(),
+        views.copies(tables, supersteps, views.edges, EDGES),
+        deliver if of_overlay else views.copies(tables, supersteps, views.deliveries, DELIVERIES),
+        state=views.of_nodes(known, views.state, STATE),
+        control=None if of_overlay else views.of_nodes(known, views.announcements, CONTROL),
     )
 
 
-@dataclass
-class Flooded:
-    """The results of a flood.
+def _rings_of(
+    members: DataFrame, number: np.ndarray, source: np.ndarray, facts: Facts, size: int
+) -> GroupRings:
+    """Return the rings of groups, whose sources take part."""
+    joined = members.toArrow()
+    of_members = np.searchsorted(number, joined.column("group").to_numpy())
+    node = np.r_[joined.column("node").to_numpy(), source]
+    group = np.r_[of_members, np.arange(len(number))]
+    return GroupRings.of(group, facts.positions(node), len(number), size)
 
-    Attributes
-    ----------
-    tables : BucketTables
-        The copies, each in the bucket of its receiver.
-    known : DataFrame
-        The tables `LEAVES` and `CELLS` of the nodes.
-    supersteps : int
-    rows : TableViews
-    owned : list of callable
-        Functions that free resources of this flood.
-    """
 
-    tables: BucketTables
-    known: DataFrame
-    supersteps: int
-    rows: TableViews
-    owned: list[Callable[[], None]]
+@dataclass(frozen=True)
+class _OwnRings:
+    """The rings of all groups, as one ring of buckets; a place is its own number."""
 
-    def edges(self) -> Batches:
-        """Return `multicast.EDGES`: a row for each copy."""
-        return self.rows.edges(self.tables, self.supersteps)
+    ring: BucketRing
+    known: DataFrame  # the tables `LEAVES` and `CELLS` of all places, materialised
+    places: str  # the name of the shared array with the overlay position of each place
 
-    def deliveries(self) -> Batches:
-        """Return `multicast.DELIVERIES` of all nodes that received a copy."""
-        return self.rows.deliveries(self.tables, self.supersteps)
+    @classmethod
+    def build(cls, overlay: PastryOverlay, rings: GroupRings) -> _OwnRings:
+        """Distribute the places, and build their leaf sets and routing tables."""
+        spark, place = overlay.ring.layout.spark, np.arange(len(rings.position))
+        node = overlay.ring.facts.ring.take(rings.position)
+        names = distribute_arrays(
+            spark,
+            **{"hi": node.hi, "lo": node.lo, "node": place, "router": node.router},
+            by_number=place.astype(np.int32),
+        )
+        buckets = bucket_count(spark, len(node))
+        facts, bounds = Facts(tuple(names), True), place_bounds(rings.begins, buckets)
+        ring = BucketRing(facts, bounds, Layout(spark, buckets, buckets))
+        begins, folder, kernel = rings.begins, ring.layout.folder, overlay.underlay.kernel
+        b, half = overlay.b, overlay.leaf_set // 2
 
-    def state(self) -> Batches:
-        """Return `multicast.STATE`: rule F6."""
-        return self.rows.state(self.known)
+        def known(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for bucket in batch.column("bucket").to_pylist():
+                    first, last = int(bounds[bucket]), int(bounds[bucket + 1])
+                    states = known_of_places(facts.ring, begins, first, last, kernel, b, half)
+                    for name, columns in states.tables().items():
+                        yield from pack_rows(bucket, CONSTANT, True, name, columns, folder)
 
-    def announcements(self) -> Batches:
-        """Return `multicast.CONTROL`: rule F7."""
-        return self.rows.announcements(self.known)
+        made, _ = materialise(ring.each_bucket().mapInArrow(known, ROWS))
+        (places,) = distribute_arrays(spark, position=rings.position)
+        return cls(ring, made, places)
 
     def release(self) -> None:
         """Free the memory."""
-        self.tables.release()
-        for free in self.owned:
-            free()
-
-
-def flood_overlay(
-    overlay: PastryOverlay, groups: DataFrame, perfect: bool, progress: Progress | None = None
-) -> Flooded:
-    """Let each group's source flood the overlay.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        ``group, source``.
-    perfect : bool
-        See `Flood`.
-    """
-    number, source = _sources(groups)
-    ring, (known,) = overlay.ring, overlay.known
-    rows = TableViews(ring.facts, ring.bounds, number, overlay.underlay.kernel)
-    return _flood(overlay, ring, known, source, rows, perfect, progress)
-
-
-def flood_groups(
-    overlay: PastryOverlay, groups: DataFrame, members: Table, progress: Progress | None = None
-) -> Flooded:
-    """Let each group's source flood the group's own ring.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        ``group, source``.
-    members : DataFrame or Batches
-        ``group, node``.
-    """
-    number, source = _sources(groups)
-    joined = Batches.of(members, ["group", "node"]).frame.select("group", "node").toArrow()
-    facts, size = overlay.ring.facts, len(overlay.ring)
-    group = np.r_[
-        np.searchsorted(number, joined.column("group").to_numpy()), np.arange(len(number))
-    ]
-    node = np.r_[joined.column("node").to_numpy(), source]
-    rings = GroupRings.of(group, facts.positions(node), len(number), size)
-    ring = _distribute(overlay, rings)
-    known = _known(overlay, ring, rings.begins)
-    start = rings.find(np.arange(len(number)), facts.positions(source), size)
-    places = distribute_arrays(ring.layout.spark, position=rings.position)
-    rows = TableViews(
-        *(ring.facts, ring.bounds, number, overlay.underlay.kernel),
-        *(rings.begins, facts, places[0]),
-    )
-    flooded = _flood(overlay, ring, known, start, rows, True, progress)
-    flooded.owned += [partial(release, known), ring.release, partial(discard_arrays, *places)]
-    return flooded
-
-
-def _sources(groups: DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of the groups, ascending, and their sources."""
-    listed = groups.select("group", "source").toArrow().sort_by("group")
-    number, source = (column.to_numpy() for column in listed.columns)
-    return number, source
-
-
-def _distribute(overlay: PastryOverlay, rings: GroupRings) -> BucketRing:
-    """Distribute the places of all rings as one ring of buckets; a place is its own number."""
-    spark = overlay.ring.layout.spark
-    node = overlay.ring.facts.ring.take(rings.position)
-    place = np.arange(len(node))
-    names = distribute_arrays(
-        spark,
-        **{"hi": node.hi, "lo": node.lo, "node": place, "router": node.router},
-        by_number=place.astype(np.int32),
-    )
-    buckets = bucket_count(spark, len(node))
-    layout = Layout(spark, buckets, buckets)
-    return BucketRing(Facts(tuple(names), True), place_bounds(rings.begins, buckets), layout)
-
-
-def _known(overlay: PastryOverlay, ring: BucketRing, begins: np.ndarray) -> DataFrame:
-    """Return the leaf sets and routing tables of all places, materialised."""
-    facts, bounds, folder = ring.facts, ring.bounds, ring.layout.folder
-    kernel, b, half = overlay.underlay.kernel, overlay.b, overlay.leaf_set // 2
-
-    def known(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for bucket in batch.column("bucket").to_pylist():
-                first, last = int(bounds[bucket]), int(bounds[bucket + 1])
-                states = known_of_places(facts.ring, begins, first, last, kernel, b, half)
-                for name, columns in states.tables().items():
-                    yield from pack_rows(bucket, CONSTANT, True, name, columns, folder)
-
-    return materialise(ring.each_bucket().mapInArrow(known, ROWS))[0]
+        release(self.known)
+        self.ring.release()
+        discard_arrays(self.places)
 
 
 def _flood(
+    stages: Any,
     overlay: PastryOverlay,
     ring: BucketRing,
     known: DataFrame,
     source: np.ndarray,
-    rows: TableViews,
     perfect: bool,
-    progress: Progress | None,
-) -> Flooded:
-    """Flood a ring; `source` has the number of each group's source in it."""
+) -> tuple[BucketTables, int]:
+    """Flood a ring from each group's source, which is a number in it; return tables, supersteps."""
 
     def start(facts: Facts, batch: pa.RecordBatch) -> Columns:
         return starting(batch.column("group").to_numpy())
@@ -208,7 +154,88 @@ def _flood(
     spark, underlay = ring.layout.spark, overlay.underlay
     sources = pa.table({"source": source, "group": np.arange(len(source))})
     first = ring.messages(local_frame(spark, sources), COPY, "source", start)
-    tables = BucketTables(ring.layout, first, [known])
+    tables = stages.own(BucketTables(ring.layout, first, [known]))
     program = Flood(ring.bounds, ring.facts, underlay.kernel, underlay.lan_us, perfect)
-    counts = tables.play(program, "flooding", progress)
-    return Flooded(tables, known, len(counts), rows, [])
+    return tables, len(tables.play(program, "flooding", stages.progress))
+
+
+@dataclass(frozen=True)
+class _Views:
+    """Converts the tables of a ring's buckets to rows for measures; picklable."""
+
+    facts: Facts  # the nodes of the flooded ring
+    bounds: np.ndarray  # (B + 1,)
+    number: np.ndarray  # (G,): the numbers of the groups, ascending
+    kernel: Kernel
+    #: (G + 1,): the first place of each group's ring, if each group has a ring.
+    begins: np.ndarray | None = None
+    overlay: Facts | None = None  # the nodes of the overlay, if each group has a ring
+    #: The name of the shared array with the overlay position of each place.
+    position: str | None = None
+
+    def copies(
+        self,
+        tables: BucketTables,
+        supersteps: int,
+        make: Callable[[Columns], Mapping[str, Any]],
+        schema: str,
+    ) -> Batches:
+        """Return a row for each copy."""
+        names = [f"{COPIES} {superstep}" for superstep in range(supersteps)]
+        return read_view(tables.rows(*names), self._names, schema, make)
+
+    def edges(self, some: Columns) -> dict[str, Any]:
+        """Return the columns of `multicast.EDGES`."""
+        parent, child = self._position(some["sender"]), self._position(some[AT])
+        return {"group": some["group"], "parent": parent, "child": child}
+
+    def deliveries(self, some: Columns) -> dict[str, Any]:
+        """Return the columns of `multicast.DELIVERIES`."""
+        return {**some, "node": self._position(some[AT]), "delay_us": some["at_us"]}
+
+    def of_nodes(
+        self, known: DataFrame, make: Callable[[States], Mapping[str, Any]], schema: str
+    ) -> Batches:
+        """Return rows about the leaf sets and routing tables of nodes."""
+        ring, bounds = self.facts, self.bounds
+
+        def rows(bucket: int, tables: Mapping[str, Columns]) -> Iterator[Mapping[str, Any]]:
+            states = States.of_tables(ring.ring, int(bounds[bucket]), tables)
+            for start in range(0, len(states.own), _NODES_AT_ONCE):
+                yield make(states.of(slice(start, start + _NODES_AT_ONCE)))
+
+        return view_together(known, self._names, schema, rows)
+
+    def state(self, states: States) -> dict[str, Any]:
+        """Return the columns of `multicast.STATE`: rule F6."""
+        kept = kept_of(states)
+        place = np.tile(states.own, len(kept))
+        kind = np.repeat(list(kept), len(states.own))
+        entries = np.concatenate(list(kept.values()))
+        rows = {"group": self._group(place), "node": self._position(place)}
+        return take({**rows, "kind": kind, "entries": entries}, entries > 0)
+
+    def announcements(self, states: States) -> dict[str, Any]:
+        """Return the columns of `multicast.CONTROL`: rule F7."""
+        teller, place = told(states)
+        return {
+            "group": self._group(place),
+            "sender": self._position(teller),
+            "receiver": self._position(place),
+            "kind": ANNOUNCEMENT,
+            "messages": np.ones(len(place), dtype=np.int64),
+        }
+
+    @property
+    def _names(self) -> Names:
+        return Names(self.overlay or self.facts, self.kernel, self.number)
+
+    def _group(self, place: np.ndarray) -> np.ndarray:
+        """Return the index of each place's group; NONE if the overlay itself is flooded."""
+        if self.begins is None:
+            return np.full(len(place), NONE)
+        return np.searchsorted(self.begins, place, side="right") - 1
+
+    def _position(self, place: np.ndarray) -> np.ndarray:
+        """Return the overlay positions of places."""
+        return place if self.position is None else open_array(self.position)[place]

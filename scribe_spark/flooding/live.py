@@ -1,8 +1,6 @@
 """Flooding over Pastry in worlds: over a ring of each group's members, rebuilt in each round.
 
-References
-----------
-docs/rules.md, F1, F2, F5, O1 to O8.
+Rules: docs/rules.md, F1, F2, F5, O1 to O8.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, expand
 from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.ring import Ring
-from scribe_spark.flooding.group_rings import GroupRings, known_of_places
+from scribe_spark.flooding.flood import GroupRings, known_of_places
 from scribe_spark.group_overlays import GroupOverlays, Network, Overlays
 
 
@@ -24,13 +22,9 @@ class LiveFlooding(GroupOverlays):
 
     Every node receives a publication from exactly one other node, so the edges of a publication are
     a tree.
-
-    Attributes
-    ----------
-    b, leaf_set : int
-        See the world's overlay.
     """
 
+    #: See the world's overlay.
     b: int
     leaf_set: int
 

@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.can.cans import Placement
-from scribe_spark.can.flooding import goes_on, may_cross
-from scribe_spark.can.neighbours import across_faces, opposite
-from scribe_spark.can.points import ALL_NODES, join_order
-from scribe_spark.can.space import Space
-from scribe_spark.can.zones import Zones
+from scribe_spark.can.multicast import goes_on, may_cross
+from scribe_spark.can.space import ALL_NODES, Placement, Space
+from scribe_spark.can.zones import Zones, across_faces, opposite
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.group_overlays import GroupOverlays, Network, Overlays
@@ -30,26 +27,16 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class LiveCan(GroupOverlays):
-    """The members of each group own the zones of a CAN.
+    """The members of each group own the zones of a CAN."""
 
-    Attributes
-    ----------
-    placement : Placement
-        The rule that gives nodes their points.
-    flooding : str
-        See `can.flooding`.
-    clock, processing_us
-        See `GroupOverlays`.
-    """
-
-    placement: Placement
-    flooding: str
+    placement: Placement  # the rule that gives nodes their points
+    flooding: str  # See `can.flooding`
+    #: See `GroupOverlays`.
     clock: str = TIME
     processing_us: int = 0
     carried: ClassVar[tuple[str, ...]] = ("face",)
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """See `GroupOverlays`."""
         zones = self._zones(overlays, network)
         zone, neighbour, face = across_faces(zones, np.arange(len(zones)))
         deeper = zones.depth[neighbour] < zones.depth[zone]
@@ -75,13 +62,12 @@ class LiveCan(GroupOverlays):
         ring, kernel = network.ring, network.kernel
         named = np.where(overlays.number == ALL_NODES, NO_GROUP, overlays.number)  # C2
         group, node, number = overlays.group, overlays.node, named[overlays.group]
-        order = join_order(self.placement.seed, group, number, ring.node[node], node)
+        order = self.placement.order(group, number, node, ring)
         group, node, number = group[order], node[order], number[order]
         point = self.placement.points(number, node, ring, kernel)
         return Zones.of(self.placement.space, group, node, point, len(ring))
 
     def forwards(self, first: Columns, edges: Columns) -> np.ndarray:
-        """See `can.flooding.goes_on`."""
         return goes_on(first, edges)
 
 

@@ -4,14 +4,12 @@ Most IHAVEs reach a live node that lacks nothing and change nothing; they are co
 and not sent.  The draws of rule G13 are needed only for connections to dead nodes and to nodes that
 lack a publication, unless senders and receivers of all messages are recorded.
 
-References
-----------
-docs/rules.md, G13, G20 to G22.
+Rules: docs/rules.md, G13, G20 to G22.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,12 +26,9 @@ from scribe_spark.core.arrays import (
     read_table,
     whole_numbers,
 )
-from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.gossipsub.choosing import least
-from scribe_spark.gossipsub.links import Links, Runs
+from scribe_spark.engine.packing import Columns, take
+from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, append
 from scribe_spark.gossipsub.mesh import CONNECTED, CONNECTIONS, MESH
-from scribe_spark.gossipsub.noted import Noted, known_ways
 from scribe_spark.gossipsub.publication import (
     ANSWERS,
     ARRIVALS,
@@ -45,6 +40,8 @@ from scribe_spark.gossipsub.publication import (
     Lacking,
     PublicationProgram,
 )
+from scribe_spark.gossipsub.router import Links, Runs, least
+from scribe_spark.living import CARRIED, DELIVERED, Multicasts
 from scribe_spark.multicast import TIME
 
 #: Tables of a bucket: publications that nodes hold (`Held`); a round's connections to dead nodes;
@@ -74,17 +71,10 @@ class Recall(Lacking):
 
     The peers of a node that lacks one of these publications record their connection to it; the
     simulator tells them, not the node.
-
-    Attributes
-    ----------
-    new : ndarray of int64
-        The messages that are published now.
-    told : ndarray of int64
-        The messages that some node announces.
     """
 
-    new: np.ndarray
-    told: np.ndarray
+    new: np.ndarray  # the messages that are published now
+    told: np.ndarray  # the messages that some node announces
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write `publication.ARRIVALS` and `publication.FANOUT`; record lacking nodes."""
@@ -120,7 +110,7 @@ class Recall(Lacking):
     def _dial(self, tables: Tables, message: np.ndarray) -> Columns:
         """Dial for the sources of some messages; return the peers to which they send."""
         names, rules = self.topics.names, self.topics.rules
-        directory = self.topics.subscribers.directory
+        directory = self.topics.directory
         topic, source = self.messages.topic[message], self.messages.source[message]
         shared = names.bits("gossipsub fanout", self.heartbeat, topic, source)
         first, last = directory.offsets[topic], directory.offsets[topic + 1]
@@ -212,13 +202,12 @@ def _of_least(
 class CountCopies(PublicationProgram):
     """Record the messages that nodes hold; count payloads and duplicates (rule G22).
 
-    Attributes
-    ----------
-    noted : Noted, optional
-        Records the multicasts that are measured.
+    Measured multicasts are recorded in the tables `living.DELIVERED` and `living.CARRIED`.
     """
 
-    noted: Noted | None = None
+    measured: Multicasts | None = None  # publications are indices of messages
+    elapsed_us: int = 0  # from the publications to the start of the heartbeat
+    notes_copies: bool = False  # True if copies are recorded, too
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts; no message is sent."""
@@ -226,13 +215,9 @@ class CountCopies(PublicationProgram):
         tables.pop(FANOUT)
         again, by_iwant = self._count_copies(tables)
         told = got.key[self.heartbeat + 1 - got.heartbeat <= self.topics.rules.mcache_gossip]
-        tables[BY_MESSAGE] = {
-            "duplicates": again,
-            "told": self._by_message(told // self._size),
-        }
+        tables[BY_MESSAGE] = {"duplicates": again, "told": self._by_message(told // self._size)}
         tables[COUNTED] = {"by_iwant": np.array([by_iwant])}
-        if self.noted is not None:
-            self.noted.note_arrivals(tables, self.messages, got, self.heartbeat, self._size)
+        self._note_arrivals(tables, got)
         held = read_table(Held, tables, HELD)
         held.insert(got.key, round=got.heartbeat, hops=got.hops)
         tables[HELD] = held.to_columns()
@@ -241,19 +226,53 @@ class CountCopies(PublicationProgram):
     def _by_message(self, message: np.ndarray) -> np.ndarray:
         return np.bincount(message, minlength=len(self.messages.topic))
 
-    def _take(self, tables: Tables, name: str) -> Iterator[Columns]:
-        if columns := tables.pop(f"{name} {self.heartbeat}", None):
-            yield columns
-
     def _count_copies(self, tables: Tables) -> tuple[np.ndarray, int]:
         """Count payloads; return duplicates by message, and the number of first copies by IWANT."""
         again, by_iwant = self._by_message(whole_numbers()), 0
         for name in (COPIES, ANSWERS):
-            for one in self._take(tables, name):
-                if self.noted is not None:
-                    self.noted.note_copies(tables, self.messages, one)
+            one = tables.pop(f"{name} {self.heartbeat}", {})
+            if one:
+                self._note_copies(tables, one)
                 lost, first = one["lost"], one["first"]
                 self.topics.observe(tables, "payload", one["sender"], one["node"], ~lost)
                 again += self._by_message(one["message"][~(lost | first)])
                 by_iwant += int(np.count_nonzero(first)) if name == ANSWERS else 0
         return again, by_iwant
+
+    def _note_arrivals(self, tables: Tables, got: Arrivals) -> None:
+        """Record the first copies of the heartbeat."""
+        message, node = np.divmod(got.key, self._size)
+        new = (got.heartbeat == self.heartbeat) & (got.hops > 0) & self._is_measured(message)
+        if new.any():
+            delay_us = got.at + self.elapsed_us if self.messages.clock == TIME else got.way
+            group = self.messages.topic[message]
+            rows = {"group": group, "publication": message, "node": node, "hops": got.hops}
+            append(tables, DELIVERED, take({**rows, "delay_us": delay_us}, new))
+
+    def _note_copies(self, tables: Tables, sent: Columns) -> None:
+        """Record copies that were sent in the heartbeat."""
+        own = self._is_measured(sent["message"])
+        if self.notes_copies and own.any():
+            message = sent["message"]
+            rows = {"group": self.messages.topic[message], "publication": message}
+            rows |= {"sender": sent["sender"], "to": sent["node"], "lost": sent["lost"]}
+            append(tables, CARRIED, take(rows, own))
+
+    def _is_measured(self, message: np.ndarray) -> np.ndarray:
+        measured = whole_numbers() if self.measured is None else self.measured.publication
+        return find_sorted(measured, message) >= 0
+
+
+def known_ways(tables: Mapping[str, Columns], key: np.ndarray, size: int) -> np.ndarray:
+    """Return `Arrivals.way` of first copies of earlier heartbeats, by the clock of hops.
+
+    The value is 0 if nothing is recorded.
+    """
+    way = np.zeros(len(key), dtype=np.int64)
+    if DELIVERED in tables:
+        noted = tables[DELIVERED]
+        known = noted["publication"] * size + noted["node"]
+        order = np.argsort(known)
+        row = find_sorted(known[order], key)
+        way[row >= 0] = noted["delay_us"][order[row[row >= 0]]]
+    return way

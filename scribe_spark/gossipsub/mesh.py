@@ -5,15 +5,13 @@ If dials are spread over heartbeats, subscribers continue to dial before each he
 has three supersteps: send GRAFT and PRUNE; receive them, and answer refused GRAFTs with PRUNE;
 receive these.  Runs and the rounds of worlds (:mod:`.round`) play the same programs.
 
-References
-----------
-docs/rules.md, G2 to G9, G19.
+Rules: docs/rules.md, G2 to G9, G19.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -24,21 +22,126 @@ from scribe_spark.core.arrays import (
     distinct,
     divided,
     expand,
+    find_sorted,
+    offsets_of,
     read_table,
     whole_numbers,
 )
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.gossipsub.choosing import Names, least
-from scribe_spark.gossipsub.links import DIALLED, WAS_DIALLED, BackOff, Links, Space, turned_way
-from scribe_spark.gossipsub.router import Router
-from scribe_spark.gossipsub.subscribers import SUBSCRIBERS, KnowsSubscribers, Subscribers, dialled
+from scribe_spark.gossipsub.router import (
+    DIALLED,
+    WAS_DIALLED,
+    BackOff,
+    Links,
+    Names,
+    Router,
+    Space,
+    least,
+    turned_way,
+)
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.lives import KnowsLives
+from scribe_spark.runtime.distribute import discard_arrays, open_array
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.gossipsub import GossipSubConfig
+
+#: The table of a bucket with the subscribers among its nodes.
+SUBSCRIBERS = "members"
+
+
+@dataclass
+class Subscribers(SortedTable):
+    """Live subscribers, by topic and node."""
+
+    #: When the subscriber JOINs: its wave in a run, its round in a world.
+    joined: np.ndarray = field(default_factory=whole_numbers)
+
+
+@dataclass(frozen=True)
+class SharedArrays(Mapping[str, np.ndarray]):
+    """Arrays that all tasks of a machine share, by name; picklable."""
+
+    names: Mapping[str, str]
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return open_array(self.names[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def release(self) -> None:
+        """Delete the arrays."""
+        discard_arrays(*self.names.values())
+
+
+@dataclass(frozen=True)
+class Directory:
+    """The subscribers of all topics.
+
+    Discovery is outside of GossipSub's specification: all buckets share the directory, as they
+    share the list of nodes (rules G1 to G3).
+    """
+
+    shared: Mapping[str, np.ndarray]  # ``place`` and ``offsets``
+    size: int
+
+    @classmethod
+    def of(cls, place: np.ndarray, topics: int, size: int) -> Directory:
+        """Build a directory from keys in any order; repetitions are allowed."""
+        place = distinct(place)
+        counts = np.bincount(place // size, minlength=topics)
+        return cls({"place": place, "offsets": offsets_of(counts)}, size)
+
+    @property
+    def place(self) -> np.ndarray:
+        """The sorted keys ``topic * size + node``."""
+        return self.shared["place"]
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """The index of the first key of each topic, and the number of keys."""
+        return self.shared["offsets"]
+
+    def others(self, place: np.ndarray) -> np.ndarray:
+        """Return the number of other subscribers of each place's topic: int64."""
+        return np.diff(self.offsets)[place // self.size] - 1
+
+    def between(self, first: int, last: int) -> np.ndarray:
+        """Return the places of nodes in a range of positions: int64, ascending."""
+        node = self.place % self.size
+        return self.place[(node >= first) & (node < last)]
+
+    def has(self, place: np.ndarray) -> np.ndarray:
+        """Return True for places in the directory."""
+        return find_sorted(self.place, place) >= 0
+
+
+def dialled(
+    names: Names, directory: Directory, place: np.ndarray, count: int, heartbeat: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the other subscribers of the same topics that subscribers dial (rule G2).
+
+    Each dials `count` others, if there are so many.  The result has the row in `place`, ascending,
+    and the position of the peer.
+    """
+    topic, node = divided(place, directory.size)
+    first = directory.offsets[topic]
+    own = find_sorted(directory.place, place) - first
+    others = directory.offsets[topic + 1] - first - 1
+    shared = names.bits("gossipsub dial", heartbeat, topic, node)
+    of, chosen = draws.sample_others(shared, others, count)
+    chosen = chosen + (chosen >= own[of])
+    return of, directory.place[first[of] + chosen] % directory.size
+
+
+# --- mesh
+
 
 #: Tables of a bucket: connections and meshes of its nodes (`Links`), and their back-off
 #: (`BackOff`); in a run, the received GRAFTs and PRUNEs (one table for each play), and the
@@ -69,39 +172,19 @@ class KnowsDelays(Protocol):
 
 @dataclass(frozen=True)
 class Topics:
-    """The topics of a run or of a world's round, and parameters for all programs; picklable.
+    """The topics of a run or of a world's round, and parameters for all programs; picklable."""
 
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-    facts : KnowsRing
-    number : ndarray of int64, shape (T,)
-        The numbers of the topics, ascending.
-    subscribers : KnowsSubscribers
-    rules : GossipSubConfig
-        The section of the config with defaults filled in.
-    kernel : KnowsDelays
-    lan_us : int
-    seed : int
-        The seed of all random draws.
-    waves : int
-        The number of waves in which the subscribers of a run JOIN.
-    lives : KnowsLives, optional
-        The lives of nodes; None if all are alive.
-    observer : Observer, optional
-        Counts the messages of a world; a run records messages in tables (:data:`TOLD`).
-    """
-
-    bounds: np.ndarray
+    bounds: np.ndarray  # (B + 1,)
     facts: KnowsRing
-    number: np.ndarray
-    subscribers: KnowsSubscribers
-    rules: GossipSubConfig
+    number: np.ndarray  # (T,): the numbers of the topics, ascending
+    directory: Directory
+    rules: GossipSubConfig  # the section of the config with defaults filled in
     kernel: KnowsDelays
     lan_us: int
-    seed: int
-    waves: int = 1
-    lives: KnowsLives | None = None
+    seed: int  # the seed of all random draws
+    waves: int = 1  # the number of waves in which the subscribers of a run JOIN
+    lives: KnowsLives | None = None  # the lives of nodes; None if all are alive
+    #: Counts the messages of a world; a run records messages in tables (:data:`TOLD`).
     observer: Observer | None = None
 
     @property
@@ -133,6 +216,11 @@ class Topics:
         arrives = self.is_alive(to) if arrives is None else arrives
         self.observer.send(tables, kind, arrives, sender, to)
 
+    def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return D between nodes in microseconds: int64."""
+        router = self.facts.ring.router
+        return self.kernel.delays(router[a], router[b]) + 2 * self.lan_us
+
     def wave(self, place: np.ndarray) -> np.ndarray:
         """Return the wave in which each subscriber JOINs: int64."""
         topic, node = divided(place, self.space.size)
@@ -143,7 +231,7 @@ class Topics:
     def subscribers_of(self, bucket: int, tables: Tables) -> Subscribers:
         """Return the subscribers among a bucket's nodes; written on the first call in a run."""
         if SUBSCRIBERS not in tables:
-            place = self.subscribers.directory.between(*self.bounds[bucket : bucket + 2])
+            place = self.directory.between(*self.bounds[bucket : bucket + 2])
             tables[SUBSCRIBERS] = Subscribers(place, self.wave(place)).to_columns()
         return read_table(Subscribers, tables, SUBSCRIBERS)
 
@@ -160,20 +248,21 @@ class TopicsProgram:
         return self.topics.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         raise NotImplementedError
+
+    def router(self, tables: Tables) -> Router:
+        """Return the router of a bucket's nodes."""
+        topics = self.topics
+        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
+        back_off = read_table(BackOff, tables, BACK_OFF)
+        return Router(topics.rules, topics.names, topics.space, connections, mesh, back_off)
 
     def send(
         self, tables: Tables, kind: str, key: np.ndarray, **columns: np.ndarray
     ) -> dict[str, np.ndarray]:
         """Count messages along links; return those that arrive, addressed to the other ends.
 
-        Parameters
-        ----------
-        key : ndarray of int64
-            The links, seen from the sending nodes.
-        columns
-            More columns of the messages.
+        Links are seen from the sending nodes; `columns` are more columns of the messages.
         """
         topics = self.topics
         topic, node, peer = topics.space.split(key)
@@ -194,17 +283,10 @@ class TopicsProgram:
 
 @dataclass(frozen=True)
 class Dial(TopicsProgram):
-    """Subscribers with too few connections dial other subscribers; rules G2 and G19.
+    """Subscribers with too few connections dial other subscribers; rules G2 and G19."""
 
-    Attributes
-    ----------
-    heartbeat : int
-        The number of the next heartbeat.
-    draws_anew : bool
-        If False, subscribers only continue to dial peers drawn before (:data:`TO_DIAL`).
-    """
-
-    heartbeat: int = 0
+    heartbeat: int = 0  # the number of the next heartbeat
+    #: If False, subscribers only continue to dial peers drawn before (:data:`TO_DIAL`).
     draws_anew: bool = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -224,7 +306,7 @@ class Dial(TopicsProgram):
     def _drawn(self, bucket: int, tables: Tables, connections: Links) -> np.ndarray:
         """Return links to the peers that subscribers with few connections draw, ascending."""
         space, topics = self.topics.space, self.topics
-        directory, place = topics.subscribers.directory, topics.subscribers_of(bucket, tables).key
+        directory, place = topics.directory, topics.subscribers_of(bucket, tables).key
         wanted = np.minimum(topics.rules.dials, directory.others(place))
         few = space.count(connections, place) < wanted
         if TO_DIAL in tables:
@@ -239,7 +321,7 @@ class Dial(TopicsProgram):
         to_dial = read_table(SortedTable, tables, TO_DIAL)
         to_dial.insert(drawn)
         topic, node, peer = space.split(to_dial.key)
-        subscribes = topics.subscribers.directory.has(topic * space.size + peer)
+        subscribes = topics.directory.has(topic * space.size + peer)
         to_dial.keep(subscribes & ~connections.has(to_dial.key))
         topic, node, peer = space.split(to_dial.key)
         bits = topics.names.bits("gossipsub dial order", self.heartbeat, topic, node, peer)
@@ -284,7 +366,7 @@ class Meet(TopicsProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the connections; no message is sent."""
-        space, directory = self.topics.space, self.topics.subscribers.directory
+        space, directory = self.topics.space, self.topics.directory
         graph, place = (
             read_table(Links, tables, GRAPH),
             self.topics.subscribers_of(bucket, tables).key,
@@ -318,26 +400,19 @@ def _connect(tables: Tables, name: str, key: np.ndarray, way: int) -> None:
 
 @dataclass(frozen=True)
 class Maintain(TopicsProgram):
-    """A wave of JOINs, or a phase of a heartbeat.
-
-    Attributes
-    ----------
-    heartbeat : int
-        The number of the heartbeat.
-    joins : bool
-        If True, the subscribers of this wave or round JOIN; otherwise all that have joined have a
-        heartbeat.
-    phase : int
-        The phase of the heartbeat: nodes with this phase act.
-    """
+    """A wave of JOINs, or a phase of a heartbeat."""
 
     heartbeat: int
+    #: If True, the subscribers of this wave or round JOIN; otherwise all that have joined have a
+    #: heartbeat.
     joins: bool = False
-    phase: int = 0
+    phase: int = 0  # the phase of the heartbeat: nodes with this phase act
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send GRAFT and PRUNE; receive them and refuse; receive the refusals (rule G8)."""
-        router = self._router(tables)
+        router = self.router(tables)
+        if self.heartbeat < self.topics.waves - 1:
+            router.has_joined = self._has_joined
         if superstep == 0:
             grafted, pruned = self._decide(bucket, tables, router)
             way = turned_way(router.mesh.way[router.mesh.find(grafted)])
@@ -363,14 +438,6 @@ class Maintain(TopicsProgram):
         came = inbox[_GRAFT]
         refused = router.take_grafts(self.keys(came), came["way"], self.heartbeat)
         return {_REFUSE: self.send(tables, _PRUNE, refused)}
-
-    def _router(self, tables: Tables) -> Router:
-        topics = self.topics
-        mesh, back_off = read_table(Links, tables, MESH), read_table(BackOff, tables, BACK_OFF)
-        connections = read_table(Links, tables, CONNECTIONS)
-        has_joined = self._has_joined if self.heartbeat < topics.waves - 1 else None
-        named = (topics.rules, topics.names, topics.space)
-        return Router(*named, connections, mesh, back_off, has_joined)
 
     def _has_joined(self, topic: np.ndarray, node: np.ndarray) -> np.ndarray:
         return self.topics.wave(topic * self.topics.space.size + node) <= self.heartbeat
@@ -410,14 +477,9 @@ class MaintainUnsettled(Maintain):
     A mesh is *settled* if its size is within the bounds and it has enough outbound links; a
     heartbeat does not change it.  So only the places act that were not settled after the previous
     heartbeat, or have received messages since; :class:`RecordUnsettled` records them.
-
-    Attributes
-    ----------
-    all_places : bool
-        If True, all places act.
     """
 
-    all_places: bool = False
+    all_places: bool = False  # If True, all places act
 
     def _acting(self, tables: Tables, members: Subscribers) -> np.ndarray:
         return super()._acting(tables, members) if self.all_places else _noted(tables)
@@ -438,23 +500,15 @@ def _noted(tables: Tables) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RecordUnsettled(TopicsProgram):
-    """Record the places that are not settled after a heartbeat: see `MaintainUnsettled`.
+    """Record the places that are not settled after a heartbeat: see `MaintainUnsettled`."""
 
-    Attributes
-    ----------
-    all_places : bool
-        True if all places acted in the heartbeat.
-    """
-
-    all_places: bool
+    all_places: bool  # True if all places acted in the heartbeat
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`UNSETTLED`; no message is sent."""
         topics = self.topics
         place = topics.subscribers_of(bucket, tables).key if self.all_places else _noted(tables)
-        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
-        router = Router(topics.rules, topics.names, topics.space, connections, mesh)
-        tables[UNSETTLED] = {"key": router.unsettled(place)}
+        tables[UNSETTLED] = {"key": self.router(tables).unsettled(place)}
         tables.pop(TOUCHED, None)
         return {}
 
@@ -479,10 +533,5 @@ def building(topics: Topics, config: GossipSubConfig) -> Iterator[tuple[str, Top
         if heartbeat < waves and config.joins != "unconnected":
             yield "JOIN", Maintain(topics, heartbeat, joins=True)
         if heartbeat < waves - 1 + config.heartbeats:
-            yield from heartbeat_of(topics, heartbeat)
-
-
-def heartbeat_of(topics: Topics, heartbeat: int) -> Iterator[tuple[str, TopicsProgram]]:
-    """Yield the phases of a heartbeat, like :func:`building`."""
-    for phase in range(topics.rules.heartbeat_phases):
-        yield f"heartbeat {heartbeat}", Maintain(topics, heartbeat, phase=phase)
+            for phase in range(topics.rules.heartbeat_phases):
+                yield f"heartbeat {heartbeat}", Maintain(topics, heartbeat, phase=phase)

@@ -1,33 +1,36 @@
 """GossipSub as a multicast system of a run: copies, deliveries, state and control messages.
 
-References
-----------
-docs/rules.md, G1 to G15.
+Rules: docs/rules.md, G1 to G15.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.core.arrays import NONE, find_sorted
+from scribe_spark.core.arrays import NONE, find_sorted, read_table
 from scribe_spark.core.keys import key_parts
 from scribe_spark.engine.on_spark import BucketTables
-from scribe_spark.engine.packing import Columns, take
+from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine.program import Inbox, Outbox, Tables
 from scribe_spark.engine.views import Names, read_view
-from scribe_spark.gossipsub.account import (
-    JOINING,
-    JOINING_KINDS,
-    KEPT,
-    KEPT_KINDS,
-    Account,
+from scribe_spark.gossipsub.mesh import (
+    BACK_OFF,
+    CONNECTIONS,
+    GRAPH,
+    MESH,
+    TOLD,
+    Directory,
+    SharedArrays,
+    Topics,
+    TopicsProgram,
+    building,
 )
-from scribe_spark.gossipsub.degrees import with_classes
-from scribe_spark.gossipsub.mesh import Topics, TopicsProgram, building
 from scribe_spark.gossipsub.publication import (
     ANSWERS,
     ARRIVALS,
@@ -37,7 +40,7 @@ from scribe_spark.gossipsub.publication import (
     Messages,
     publish,
 )
-from scribe_spark.gossipsub.subscribers import Directory, SharedDirectory
+from scribe_spark.gossipsub.router import WAS_DIALLED, BackOff, Links, Space, with_classes
 from scribe_spark.gossipsub.with_bandwidth import publish_with_bandwidth
 from scribe_spark.multicast import (
     CONTROL,
@@ -51,18 +54,60 @@ from scribe_spark.multicast import (
 from scribe_spark.multicast import COPIES as COPY_ROWS
 from scribe_spark.node_classes import NodeClasses
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.runtime.distribute import distribute_arrays
+
+#: Tables of a bucket.  JOINING: messages while joining, ``key, kind, messages`` (the link at the
+#: receiving node, and an index of `JOINING_KINDS`).  KEPT: state of nodes, ``place, kind,
+#: entries``.
+JOINING, KEPT = "joining", "kept"
+JOINING_KINDS = ("dial", "GRAFT", "PRUNE")
+KEPT_KINDS = ("connections", "mesh", "back-off")
+
+
+@dataclass(frozen=True)
+class Account(TopicsProgram):
+    """Count the messages and the state of a bucket's nodes; no message is sent."""
+
+    heartbeat: int  # the number of the next heartbeat; back-off that ends before it is not counted
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write :data:`JOINING` and :data:`KEPT`."""
+        tables[JOINING] = concatenate(list(self._joining(tables)))
+        tables[KEPT] = concatenate(list(self._kept(tables)))
+        return {}
+
+    def _joining(self, tables: Tables) -> Iterator[dict[str, np.ndarray]]:
+        dials = read_table(Links, tables, GRAPH if GRAPH in tables else CONNECTIONS)
+        taken = dials.key[(dials.way & WAS_DIALLED) > 0]
+        yield _counted(0, taken, np.ones(len(taken), dtype=np.int64), "key", "messages")
+        for kind, name in enumerate(JOINING_KINDS[1:], start=1):
+            told = [tables[one]["key"] for one in tables if one.startswith(f"{TOLD} {name} ")]
+            key, messages = np.unique(
+                np.concatenate([np.empty(0, dtype=np.int64), *told]), return_counts=True
+            )
+            yield _counted(kind, key, messages, "key", "messages")
+
+    def _kept(self, tables: Tables) -> Iterator[dict[str, np.ndarray]]:
+        size = self.topics.space.size
+        back_off = read_table(BackOff, tables, BACK_OFF)
+        back_off.keep(back_off.until > self.heartbeat)
+        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
+        for kind, table in enumerate((connections, mesh, back_off)):
+            place, entries = np.unique(table.key // size, return_counts=True)
+            yield _counted(kind, place, entries, "place", "entries")
+
+
+def _counted(
+    kind: int, key: np.ndarray, count: np.ndarray, of: str, what: str
+) -> dict[str, np.ndarray]:
+    return {of: key, "kind": np.full(len(key), kind, dtype=np.int8), what: count.astype(np.int64)}
+
+
+# --- multicast
 
 
 def multicast(stages: Any) -> Multicast:
-    """Build all meshes, publish to every topic, and return the tables for measures.
-
-    Parameters
-    ----------
-    stages : Simulation
-        The stages of a run.
-    """
+    """Build all meshes, publish to every topic, and return the tables for measures."""
     config, ring, underlay = stages.config.gossipsub, stages.overlay.ring, stages.overlay.underlay
     schedule, size = stages.publications, len(ring)
     number, topic = np.unique(schedule.group, return_inverse=True)
@@ -72,12 +117,11 @@ def multicast(stages: Any) -> Multicast:
     there = index >= 0  # keep groups with a source
     node = ring.facts.positions(members.column("node").to_numpy()[there])
     place = np.concatenate([index[there] * size + node, topic * size + source])
-    directory = Directory.of(place, len(number), size)
-    arrays = {"place": directory.place, "offsets": directory.offsets}
-    shared = stages.own(_Shared(*distribute_arrays(stages.spark, **arrays)))
+    shared = Directory.of(place, len(number), size).shared
+    names = distribute_arrays(stages.spark, **shared)
+    arrays = stages.own(SharedArrays(dict(zip(shared, names, strict=True))))
     rules = with_classes(config, NodeClasses.of(stages.config))
-    subscribers = SharedDirectory((shared.place, shared.offsets), size)
-    known = (ring.facts, number, subscribers, rules, underlay.kernel, underlay.lan_us)
+    known = (ring.facts, number, Directory(arrays, size), rules, underlay.kernel, underlay.lan_us)
     topics = Topics(ring.bounds, *known, stages.config.seed)
     tables = stages.own(BucketTables(ring.layout, ring.starts()))
 
@@ -95,142 +139,79 @@ def multicast(stages: Any) -> Multicast:
         lazy = publish(play, topics, messages)
     play(Account(topics, heartbeat), "account")
     scheduled = stages.schedule is not None
-    timed = config.clock == TIME
-    of = topic, schedule.at_us
-    read = _Read(topics, underlay.kernel, tables, lazy, timed, *of, scheduled)
+    by_publication = f", {PUBLICATION}" if scheduled else ""
+    of_group = Names(ring.facts, underlay.kernel, number)
+
+    def view(schema: str, rows: _Rows, *tables_of: str) -> Batches:
+        return read_view(tables.rows(*tables_of), of_group, schema, rows)
+
+    def copies(kind: str, *names: str) -> Batches:
+        each = [f"{name} {k}" for name in names for k in range(lazy + 1)]
+        rows = partial(_copies, kind, config.clock, topic, schedule.at_us)
+        return view(COPY_ROWS + by_publication, rows, *each)
+
+    told = (copies(kind, f"{TOLD_OF} {kind}") for kind in ("IHAVE", "IWANT"))
+    parts = copies(PAYLOAD, COPIES, ANSWERS), copies("IDONTWANT", UNWANTED), *told
+    deliveries = partial(_deliveries, config.clock, topic, size)
+    control = partial(_control, topics.space, config.discovery != "graph")
     return Multicast(
         "gossipsub",
         None,
-        read.deliveries(),
-        copies=read.copies(),
-        state=read.state(),
-        control=read.control(of_topics=config.discovery != "graph"),
+        view(DELIVERIES + by_publication, deliveries, ARRIVALS),
+        copies=Batches(tuple(one for part in parts for one in part.parts), parts[0].schema),
+        state=view(STATE, partial(_state, size), KEPT),
+        control=view(CONTROL, control, JOINING),
         scheduled=scheduled,
     )
 
 
-@dataclass(frozen=True)
-class _Shared:
-    """The names of a directory's shared arrays."""
-
-    place: str
-    offsets: str
-
-    def release(self) -> None:
-        """Delete the shared arrays."""
-        discard_arrays(self.place, self.offsets)
+# --- the tables of buckets as typed rows
 
 
-@dataclass(frozen=True)
-class _Read:
-    """The tables of the buckets as typed rows.
+_Rows = Callable[[Columns], dict[str, Any]]
 
-    Attributes
-    ----------
-    topics : Topics
-    kernel : Kernel
-        The kernel of the underlay.
-    tables : BucketTables
-    lazy : int
-        The number of lazy heartbeats.
-    timed : bool
-        True for the clock of time, False for the clock of hops.
-    topic, at_us : ndarray of int64, shape (M,)
-        The topic of each message, and its publication time in microseconds.
-    scheduled : bool
-        True if rows have a column with the publication.
-    """
 
-    topics: Topics
-    kernel: Kernel
-    tables: BucketTables
-    lazy: int
-    timed: bool
-    topic: np.ndarray
-    at_us: np.ndarray
-    scheduled: bool
+def _deliveries(clock: str, topic: np.ndarray, size: int, table: Columns) -> dict[str, Any]:
+    heard = take(table, table["hops"] > 0)
+    place = key_parts(heard["key"], ("publication", "node"), size)
+    place["group"] = topic[place["publication"]]
+    delay_us = heard["at" if clock == TIME else "way"]
+    return {**place, "hops": heard["hops"], "delay_us": delay_us}
 
-    def deliveries(self) -> Batches:
-        """Return `multicast.DELIVERIES`."""
-        size, delay = self.topics.space.size, "at" if self.timed else "way"
-        topic = self.topic
 
-        def rows(table: Columns) -> dict[str, Any]:
-            heard = take(table, table["hops"] > 0)
-            place = key_parts(heard["key"], ("publication", "node"), size)
-            place["group"] = topic[place["publication"]]
-            return {**place, "hops": heard["hops"], "delay_us": heard[delay]}
+def _copies(
+    kind: str, clock: str, topic: np.ndarray, at_us: np.ndarray, table: Columns
+) -> dict[str, Any]:
+    """Return copies of the messages with some topics and times of publication."""
+    message = table["message"]
+    count, sent = len(message), table.get("sent")
+    nothing = np.zeros(count, dtype=np.int64)
+    unknown = sent is None or clock != TIME
+    return {
+        "group": topic[message],
+        "publication": message,
+        "sender": table["sender"],
+        "receiver": table["node"],
+        "kind": kind,
+        "hop": table.get("hops", nothing),
+        "sent_us": pa.nulls(count, pa.int64()) if unknown else sent + at_us[message],
+        "first": table.get("first", nothing > 0),
+    }
 
-        return self._view([ARRIVALS], rows, self._by_publication(DELIVERIES))
 
-    def _by_publication(self, columns: str) -> str:
-        return f"{columns}, {PUBLICATION}" if self.scheduled else columns
+def _state(size: int, table: Columns) -> dict[str, Any]:
+    place = key_parts(table["place"], ("group", "node"), size)
+    return {**table, **place, "kind": np.array(KEPT_KINDS)[table["kind"]]}
 
-    def copies(self) -> Batches:
-        """Return `multicast.COPIES`: payload, IDONTWANT, IHAVE, IWANT."""
-        heartbeats = range(self.lazy + 1)
-        parts = [self._copies(PAYLOAD, [f"{n} {k}" for n in (COPIES, ANSWERS) for k in heartbeats])]
-        parts += [self._copies("IDONTWANT", [f"{UNWANTED} {k}" for k in heartbeats])]
-        for kind in ("IHAVE", "IWANT"):
-            parts += [self._copies(kind, [f"{TOLD_OF} {kind} {k}" for k in heartbeats])]
-        return Batches(tuple(one for part in parts for one in part.parts), parts[0].schema)
 
-    def _copies(self, kind: str, names: list[str]) -> Batches:
-        timed, topic, at_us = self.timed, self.topic, self.at_us
-
-        def rows(table: Columns) -> dict[str, Any]:
-            message = table["message"]
-            count, sent = len(message), table.get("sent")
-            nothing = np.zeros(count, dtype=np.int64)
-            unknown = sent is None or not timed
-            return {
-                "group": topic[message],
-                "publication": message,
-                "sender": table["sender"],
-                "receiver": table["node"],
-                "kind": kind,
-                "hop": table.get("hops", nothing),
-                "sent_us": pa.nulls(count, pa.int64()) if unknown else sent + at_us[message],
-                "first": table.get("first", nothing > 0),
-            }
-
-        return self._view(names, rows, self._by_publication(COPY_ROWS))
-
-    def state(self) -> Batches:
-        """Return `multicast.STATE`."""
-        size = self.topics.space.size
-
-        def rows(table: Columns) -> dict[str, Any]:
-            place = key_parts(table["place"], ("group", "node"), size)
-            return {**table, **place, "kind": np.array(KEPT_KINDS)[table["kind"]]}
-
-        return self._view([KEPT], rows, STATE)
-
-    def control(self, of_topics: bool) -> Batches:
-        """Return `multicast.CONTROL`.
-
-        Parameters
-        ----------
-        of_topics : bool
-            True if nodes dial for each topic, False if once for all topics.
-        """
-        space = self.topics.space
-
-        def rows(table: Columns) -> dict[str, Any]:
-            topic, node, peer = space.split(table["key"])
-            dialled = table["kind"] == JOINING_KINDS.index("dial")
-            return {
-                "group": topic if of_topics else np.where(dialled, NONE, topic),
-                "sender": peer,
-                "receiver": node,
-                "kind": np.array(JOINING_KINDS)[table["kind"]],
-                "messages": table["messages"],
-            }
-
-        return self._view([JOINING], rows, CONTROL)
-
-    def _view(
-        self, tables: list[str], rows: Callable[[Columns], dict[str, Any]], schema: str
-    ) -> Batches:
-        names = Names(self.topics.facts, self.kernel, self.topics.number)
-        return read_view(self.tables.rows(*tables), names, schema, rows)
+def _control(space: Space, of_topics: bool, table: Columns) -> dict[str, Any]:
+    """Return messages while joining; nodes dial for each topic, or once for all topics."""
+    topic, node, peer = space.split(table["key"])
+    dialled = table["kind"] == JOINING_KINDS.index("dial")
+    return {
+        "group": topic if of_topics else np.where(dialled, NONE, topic),
+        "sender": peer,
+        "receiver": node,
+        "kind": np.array(JOINING_KINDS)[table["kind"]],
+        "messages": table["messages"],
+    }

@@ -34,9 +34,8 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.gossipsub.choosing import in_order, least
-from scribe_spark.gossipsub.links import Links
 from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, Topics, TopicsProgram
+from scribe_spark.gossipsub.router import Links, in_order, least
 from scribe_spark.multicast import TIME
 
 #: Tables of a bucket: first copies (`Arrivals`); the copies that its nodes receive, with those by
@@ -63,66 +62,40 @@ _IHAVE, _IWANT, _ANSWER = "IHAVE", "IWANT", "answer"
 
 @dataclass
 class Arrivals(SortedTable):
-    """First copies, by message and node.
+    """First copies, by message and node."""
 
-    Attributes
-    ----------
-    at : ndarray of int64
-        The time of arrival: microseconds since the publication, or rounds of its lazy heartbeat.
-    hops : ndarray of int64
-    sender : ndarray of int64
-        The position of the sender; :data:`NONE` at the source.
-    heartbeat : ndarray of int64
-        The lazy heartbeat in which the copy arrived; 0 before the first one.
-    way : ndarray of int64
-        With the clock of hops: the sum of delays and processing along the first copies, in
-        microseconds.  With the clock of time: 0, because `at` has the time.
-    """
-
+    #: The time of arrival: microseconds since the publication, or rounds of its lazy heartbeat.
     at: np.ndarray = field(default_factory=whole_numbers)
     hops: np.ndarray = field(default_factory=whole_numbers)
+    #: The position of the sender; :data:`NONE` at the source.
     sender: np.ndarray = field(default_factory=whole_numbers)
+    #: The lazy heartbeat in which the copy arrived; 0 before the first one.
     heartbeat: np.ndarray = field(default_factory=whole_numbers)
+    #: With the clock of hops: the sum of delays and processing along the first copies, in
+    #: microseconds.  With the clock of time: 0, because `at` has the time.
     way: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
 class Messages:
-    """M messages that are published.
+    """M messages that are published."""
 
-    Attributes
-    ----------
-    topic, source : ndarray of int64, shape (M,)
-        The indices of topics and the positions of nodes.
-    clock : str
-        `multicast.TIME` or `multicast.HOPS`.
-    stamp : tuple of ndarray of int64, shape (M,)
-        Further keys of the random draw of a loss.
-    living : bool
-        True if lazy heartbeats are rounds of a world: times start at 0 in each, earlier heartbeats
-        do not hold copies back, and nodes announce everything they hold.
-    """
-
+    #: (M,): the indices of topics and the positions of nodes.
     topic: np.ndarray
     source: np.ndarray
-    clock: str = TIME
-    stamp: tuple[np.ndarray, ...] = ()
+    clock: str = TIME  # `multicast.TIME` or `multicast.HOPS`
+    stamp: tuple[np.ndarray, ...] = ()  # (M,): further keys of the random draw of a loss
+    #: True if lazy heartbeats are rounds of a world: times start at 0 in each, earlier heartbeats
+    #: do not hold copies back, and nodes announce everything they hold.
     living: bool = False
 
 
 @dataclass(frozen=True)
 class PublicationProgram(TopicsProgram):
-    """The base class of programs on messages.
-
-    Attributes
-    ----------
-    messages : Messages
-    heartbeat : int
-        The lazy heartbeat, 0 before the first one; in worlds the round.
-    """
+    """The base class of programs on messages."""
 
     messages: Messages
-    heartbeat: int
+    heartbeat: int  # the lazy heartbeat, 0 before the first one; in worlds the round
 
     @property
     def _size(self) -> int:
@@ -132,16 +105,14 @@ class PublicationProgram(TopicsProgram):
         """Return D between nodes in microseconds; with the clock of hops, 1."""
         if self.messages.clock != TIME:
             return np.ones(len(a), dtype=np.int64)
-        router = self.topics.facts.ring.router
-        return self.topics.kernel.delays(router[a], router[b]) + 2 * self.topics.lan_us
+        return self.topics.delay(a, b)
 
     def way(self, before: np.ndarray, hops: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return `Arrivals.way` of copies sent by nodes with ways `before` and with `hops`."""
         if self.messages.clock == TIME:
             return np.zeros(len(a), dtype=np.int64)
-        router = self.topics.facts.ring.router
-        delay = self.topics.kernel.delays(router[a], router[b]) + 2 * self.topics.lan_us
-        return before + np.where(hops > 0, self.topics.rules.processing_us, 0) + delay
+        waits = np.where(hops > 0, self.topics.rules.processing_us, 0)
+        return before + waits + self.topics.delay(a, b)
 
     def waits(self, hops: np.ndarray) -> np.ndarray:
         """Return how long nodes wait before they forward; sources do not wait."""
@@ -151,7 +122,7 @@ class PublicationProgram(TopicsProgram):
     def subscribes(self, message: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return True for live nodes that subscribe to the topic of a message."""
         place = self.messages.topic[message] * self._size + node
-        return self.topics.subscribers.directory.has(place) & self.topics.is_alive(node)
+        return self.topics.directory.has(place) & self.topics.is_alive(node)
 
     def lost(self, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
         """Return True for lost copies (rule G12)."""
@@ -179,22 +150,7 @@ class PublicationProgram(TopicsProgram):
     def links(
         self, table: Links, key: np.ndarray, but: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the links on which nodes send: not to `but`, and not to the source.
-
-        Parameters
-        ----------
-        table : Links
-        key : ndarray of int64
-            The keys of (message, node).
-        but : ndarray of int64
-            The position of an excluded peer for each key.
-
-        Returns
-        -------
-        of : ndarray of int64
-            The index of the key.
-        peer : ndarray of int64
-        """
+        """Return the links on which nodes send, not to `but` or the source: row of key, peer."""
         message, node = divided(key, self._size)
         place = self.messages.topic[message] * self._size + node
         of, row = expand(*self.topics.space.rows(table, place))
@@ -205,17 +161,7 @@ class PublicationProgram(TopicsProgram):
     def sends(
         self, tables: Tables, arrivals: Arrivals, row: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the peers to which sources, and nodes with a new first copy, send.
-
-        Parameters
-        ----------
-        row : ndarray of int64
-            Rows of `arrivals`.
-
-        Returns
-        -------
-        row, peer : ndarray of int64
-        """
+        """Return the peers to which sources and new receivers send: row of `arrivals`, peer."""
         at_source = arrivals.hops[row] == 0
         sources, others = row[at_source], row[~at_source]
         mesh = read_table(Links, tables, MESH)
@@ -251,14 +197,9 @@ class Spread(PublicationProgram):
     A node repeats its offer when an earlier copy arrives.  If many nodes have an offer, only the
     earlier half is sent, because later ones are likely to be replaced; the others wait for the next
     superstep.
-
-    Attributes
-    ----------
-    new : ndarray of int64
-        The messages that are published now.
     """
 
-    new: np.ndarray
+    new: np.ndarray  # the messages that are published now
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Accept earlier arrivals, and offer them to the mesh."""
@@ -345,13 +286,7 @@ class Spread(PublicationProgram):
         return key[anew]
 
     def _may_be_first(self, arrivals: Arrivals, row: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return True for offers no later than a copy of this heartbeat, or without a copy.
-
-        Parameters
-        ----------
-        row : ndarray of int64
-            Rows of `arrivals`, or :data:`NONE`.
-        """
+        """Return True for offers no later than a copy of this heartbeat, or without a copy."""
         if not len(arrivals):
             return np.ones(len(row), dtype=bool)
         no_later = (at <= arrivals.at[row]) & (arrivals.heartbeat[row] == self.heartbeat)
@@ -529,13 +464,7 @@ class Lacking(PublicationProgram):
     def lacking(
         self, bucket: int, tables: Tables, arrivals: Arrivals, message: np.ndarray
     ) -> np.ndarray:
-        """Return the sorted keys of messages and live subscribers that lack them: int64.
-
-        Parameters
-        ----------
-        message : ndarray of int64
-            The messages to check.
-        """
+        """Return the sorted keys of some messages and of live subscribers that lack them: int64."""
         if not len(message):
             return message
         topic, node = divided(self.topics.subscribers_of(bucket, tables).key, self._size)
@@ -628,20 +557,9 @@ class Gossip(Lacking):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return the draws of the peers outside of the meshes of some places, ascending.
 
-        Parameters
-        ----------
-        rows : tuple of ndarray of int64
-            The row ranges of the places in `connections`.
-
-        Returns
-        -------
-        of : ndarray of int64
-            The index of the place, ascending.
-        key : ndarray of int64
-            The link.
-        bits : ndarray of uint64
-        most : ndarray of int64
-            The number of peers of each place that get IHAVE, those with the smallest draws.
+        These are the index of the place, the link and the bits (uint64) of each peer, and the
+        number of peers of each place that get IHAVE, those with the smallest draws.  `rows` has the
+        row ranges of the places in `connections`.
         """
         of, row = expand(*rows)
         key = connections.key[row]
@@ -705,10 +623,7 @@ def publish(
 ) -> int:
     """Publish messages in fixed meshes; return the number of lazy heartbeats.
 
-    Parameters
-    ----------
-    play : callable
-        ``play(program, name)`` plays a program and returns the number of messages per superstep.
+    ``play(program, name)`` plays a program and returns the number of messages per superstep.
     """
     everything = np.arange(len(messages.topic))
     play(Spread(topics, messages, 0, everything), "PUBLISH")
@@ -719,13 +634,7 @@ def publish(
 def publish_lazily(
     play: Callable[[TopicsProgram, str], list[int]], topics: Topics, messages: Messages
 ) -> int:
-    """Play lazy heartbeats after a publication; return their number.
-
-    Parameters
-    ----------
-    play : callable
-        See :func:`publish`.
-    """
+    """Play lazy heartbeats after a publication; return their number."""
     nothing = whole_numbers()
     heartbeat = answered = 0
     while heartbeat - answered < topics.rules.mcache_gossip:

@@ -16,9 +16,7 @@ connections as it wants.  (If dials are spread over heartbeats, subscribers cont
 3 is limited to places that are not settled (`mesh.MaintainUnsettled`), and step 4 is skipped if no
 node announces anything.
 
-References
-----------
-docs/rules.md, G16 to G22.
+Rules: docs/rules.md, G16 to G22.
 """
 
 from __future__ import annotations
@@ -42,8 +40,6 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.gossipsub.degrees import with_classes
-from scribe_spark.gossipsub.links import BackOff, Links
 from scribe_spark.gossipsub.live_publication import (
     BY_MESSAGE,
     COUNTED,
@@ -58,16 +54,18 @@ from scribe_spark.gossipsub.mesh import (
     BACK_OFF,
     CONNECTIONS,
     MESH,
+    SUBSCRIBERS,
     TO_DIAL,
     UNSETTLED,
     Dial,
+    Directory,
     Maintain,
     MaintainUnsettled,
     RecordUnsettled,
+    Subscribers,
     Topics,
     TopicsProgram,
 )
-from scribe_spark.gossipsub.noted import Noted
 from scribe_spark.gossipsub.publication import (
     ARRIVALS,
     Copies,
@@ -75,8 +73,7 @@ from scribe_spark.gossipsub.publication import (
     PublicationProgram,
     Spread,
 )
-from scribe_spark.gossipsub.router import Router
-from scribe_spark.gossipsub.subscribers import SUBSCRIBERS, Directory, DirectoryOfRound, Subscribers
+from scribe_spark.gossipsub.router import BackOff, Router, with_classes
 from scribe_spark.gossipsub.with_bandwidth import publish_in_round
 from scribe_spark.living import (
     LivingRound,
@@ -109,35 +106,22 @@ _OUTCOMES, _LINKS = "outcomes", "counted links"
 
 @dataclass
 class _Published(SortedTable):
-    """Publications that are still announced or not yet due, by index.
+    """Publications that are still announced or not yet due, by index."""
 
-    Attributes
-    ----------
-    round, topic, source, duplicates : ndarray of int64
-        `round` is the heartbeat of the publication.
-    told : ndarray of int64
-        The number of nodes that announce it in the next heartbeat.
-    """
-
+    #: `round` is the heartbeat of the publication.
     round: np.ndarray = field(default_factory=whole_numbers)
     topic: np.ndarray = field(default_factory=whole_numbers)
     source: np.ndarray = field(default_factory=whole_numbers)
     duplicates: np.ndarray = field(default_factory=whole_numbers)
+    #: The number of nodes that announce it in the next heartbeat.
     told: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
 class LiveGossipSub(SystemOnBuckets):
-    """GossipSub as a system of a world.
+    """GossipSub as a system of a world."""
 
-    Attributes
-    ----------
-    rules : GossipSubConfig
-        The section of the config with defaults filled in.
-    clock : str
-    """
-
-    rules: GossipSubConfig
+    rules: GossipSubConfig  # the section of the config with defaults filled in
     clock: str = TIME
     payload: tuple[str, ...] = ("payload",)
     control: tuple[str, ...] = (
@@ -152,7 +136,6 @@ class LiveGossipSub(SystemOnBuckets):
     member_table: ClassVar[str] = SUBSCRIBERS
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """See `living.SystemOnBuckets`."""
         published = read_table(_Published, kept, _PUBLISHED)
         topics = Topics(
             *(player.bounds, player.facts, now.group),
@@ -162,7 +145,7 @@ class LiveGossipSub(SystemOnBuckets):
             lives=now.overlay,
             observer=now.tally.observer,
         )
-        done = play_heartbeat(player, topics, published, now, self.clock)
+        done = _play_heartbeat(player, topics, published, now, self.clock)
         kept[_PUBLISHED] = published.to_columns()
         count_messages(player, now)
         return done
@@ -173,29 +156,19 @@ def live_gossipsub(config: GossipSubConfig, classes: NodeClasses | None = None) 
     return LiveGossipSub(with_classes(config, classes), config.clock)
 
 
-def play_heartbeat(
+def _play_heartbeat(
     player: SystemPlayer, topics: Topics, published: _Published, now: LivingRound, clock: str
 ) -> SystemRound:
-    """Play one heartbeat, with the number of the own round.
-
-    Parameters
-    ----------
-    topics : Topics
-        The topics, with the lives after the events; the directory is replaced.
-    published : _Published
-        The publications of earlier heartbeats; changed in place.
-    clock : str
-        See `Messages`.
-    """
+    """Play one heartbeat, with the number of the own round; changes `published`."""
     events, number = now.events, now.number
     if now.begins_round:
         gone = Go(topics, number, now.world_round, events.fail, events.leave, events.entering)
         player.play(gone, {_QUITS: _pairs(now.quit), _JOINS: _pairs(now.join)})
-        topics = replace(topics, subscribers=_directory(player, topics))
+        topics = _with_directory(player, topics)
         player.play(Dial(topics, number))
         player.play(Maintain(topics, number, joins=True))
     elif player.has(TO_DIAL):
-        topics = replace(topics, subscribers=_directory(player, topics))
+        topics = _with_directory(player, topics)
         player.play(Dial(topics, number, draws_anew=False))
     if now.begins_round or player.has(UNSETTLED):
         _maintain(player, topics, now)
@@ -217,28 +190,19 @@ def _multicasts(published: _Published, now: LivingRound) -> Multicasts:
     return Multicasts.from_start(topic, message, published.source[message])
 
 
-def _noted(published: _Published, now: LivingRound) -> Noted | None:
-    """Return the recorder of a heartbeat; None if no multicast is measured."""
-    if not now.measures:
-        return None
-    elapsed_us = (now.number - now.own.first(now.world_round)) * now.own.own_us
-    return Noted(_multicasts(published, now), elapsed_us, notes_copies(now.measures))
-
-
 def _pairs(pairs: Pairs) -> Columns:
     return {AT: pairs[1], "topic": pairs[0]}
 
 
-def _directory(player: SystemPlayer, topics: Topics) -> DirectoryOfRound:
-    """Return the subscribers after the events of the world's round, shared by all buckets."""
+def _with_directory(player: SystemPlayer, topics: Topics) -> Topics:
+    """Add the subscribers after the events of the world's round, shared by all buckets."""
     size = topics.space.size
 
     def gather() -> dict[str, np.ndarray]:
         place = player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {}).get("key", whole_numbers())
-        found = Directory.of(place, len(topics.number), size)
-        return {"place": found.place, "offsets": found.offsets}
+        return dict(Directory.of(place, len(topics.number), size).shared)
 
-    return DirectoryOfRound(player.share("subscribers", gather), size)
+    return replace(topics, directory=Directory(player.share("subscribers", gather), size))
 
 
 def _maintain(player: SystemPlayer, topics: Topics, now: LivingRound) -> None:
@@ -255,7 +219,7 @@ def _publish(
 ) -> dict[str, float]:
     """Announce publications and publish those of this heartbeat; return counts."""
     if not now.begins_round:
-        topics = replace(topics, subscribers=_directory(player, topics))
+        topics = _with_directory(player, topics)
     told = published.told > 0
     topic, source = now.publish
     order = np.lexsort((source, topic))
@@ -271,7 +235,9 @@ def _publish(
     player.play(Copies(*program))
     if now.links is not None and len(new):
         publish_in_round(player, *program[:2], new, now)
-    player.play(CountCopies(*program, _noted(published, now)))
+    measured = _multicasts(published, now) if now.measures else None
+    elapsed_us = (now.number - now.own.first(now.world_round)) * now.own.own_us
+    player.play(CountCopies(*program, measured, elapsed_us, notes_copies(now.measures)))
     taken = player.take(BY_MESSAGE, COUNTED)
     sums = _by_message(taken[BY_MESSAGE], published)
     published.duplicates = published.duplicates + sums["duplicates"]
@@ -331,24 +297,19 @@ class Go(TopicsProgram):
     """Nodes die, leave, quit topics and join others; rules G17 and G18.
 
     All messages are based on the state before.
-
-    Attributes
-    ----------
-    number, world_round : int
-        The number of the heartbeat, and the round of the world.
-    fail, leave, enter : ndarray of int64
-        The nodes that die without a message, leave, and arrive or recover in this round.
     """
 
+    #: The number of the heartbeat, and the round of the world.
     number: int
     world_round: int
+    #: The nodes that die without a message, leave, and arrive or recover in this round.
     fail: np.ndarray
     leave: np.ndarray
     enter: np.ndarray
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send goodbye, PRUNE and unsubscribe; receive them."""
-        router = self._router(tables)
+        router = self.router(tables)
         if superstep:
             out: Outbox = {}
             self._receive(router, inbox)
@@ -364,12 +325,6 @@ class Go(TopicsProgram):
         ):
             tables[name] = table.to_columns()
         return out
-
-    def _router(self, tables: Tables) -> Router:
-        topics = self.topics
-        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
-        back_off = read_table(BackOff, tables, BACK_OFF)
-        return Router(topics.rules, topics.names, topics.space, connections, mesh, back_off)
 
     def _places(self, inbox: Inbox, kind: str) -> np.ndarray:
         """Return the places that quit or join, ascending."""
@@ -448,21 +403,11 @@ class Go(TopicsProgram):
 
 @dataclass(frozen=True)
 class CountRound(PublicationProgram):
-    """Count links, and the receivers of publications, after a round: rule G22.
+    """Count links, and the receivers of publications, after a round: rule G22."""
 
-    Attributes
-    ----------
-    published : ndarray of int64, shape (M,)
-        The heartbeat of each message.
-    due : ndarray of int64
-        The messages whose receivers are counted.
-    own : OwnRounds
-        The mapping between heartbeats and rounds of the world.
-    """
-
-    published: np.ndarray
-    due: np.ndarray
-    own: OwnRounds
+    published: np.ndarray  # (M,): the heartbeat of each message
+    due: np.ndarray  # the messages whose receivers are counted
+    own: OwnRounds  # the mapping between heartbeats and rounds of the world
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts and drop expired back-off; no message is sent."""
@@ -501,15 +446,9 @@ class CountRound(PublicationProgram):
 
 @dataclass(frozen=True)
 class Renumber(TopicsProgram):
-    """Renumber publications, and delete those that no node announces any more.
+    """Renumber publications, and delete those that no node announces any more."""
 
-    Attributes
-    ----------
-    index : ndarray of int64, shape (M,)
-        The new index of each message; :data:`NONE` for deleted ones.
-    """
-
-    index: np.ndarray
+    index: np.ndarray  # (M,): the new index of each message; :data:`NONE` for deleted ones
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write what nodes hold; no message is sent."""

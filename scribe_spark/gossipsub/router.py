@@ -1,7 +1,8 @@
 """The GossipSub router of many nodes in many topics: which peers to GRAFT, PRUNE or refuse.
 
 Every step is a function of the nodes' tables and of keyed random draws; the programs of
-:mod:`.mesh` and :mod:`.round` play it on buckets.
+:mod:`.mesh` and :mod:`.round` play it on buckets.  The peer scoring of v1.1 is not implemented: no
+peer is refused or dropped for its score, and opportunistic grafting never happens (rule G5).
 
 References
 ----------
@@ -14,71 +15,276 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, divided, expand, index_in_run
-from scribe_spark.gossipsub.choosing import Names, in_order, least
-from scribe_spark.gossipsub.degrees import Degrees, degrees
-from scribe_spark.gossipsub.links import DIALLED, BackOff, Links, Space
-from scribe_spark.gossipsub.score import score
+from scribe_spark import draws
+from scribe_spark.core.arrays import (
+    SortedTable,
+    codes,
+    distinct,
+    divided,
+    expand,
+    index_in_run,
+    whole_numbers,
+)
+from scribe_spark.core.frozen_fields import FrozenFields
+from scribe_spark.core.keys import key_of
+from scribe_spark.node_classes import NodeClasses
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.gossipsub import GossipSubConfig
+
+
+@dataclass(frozen=True)
+class Names:
+    """The numbers of topics and nodes, which are keys of random draws."""
+
+    topic: np.ndarray  # the number of each topic, by index
+    node: np.ndarray  # the number of each node, by position
+    seed: int
+
+    def bits(
+        self, purpose: str, heartbeat: int, topic: np.ndarray, *nodes: np.ndarray
+    ) -> np.ndarray:
+        """Return *draw*(purpose, heartbeat, topic, nodes) of topics and positions: uint64."""
+        rows = [self.node[one] for one in nodes]
+        return draws.bits_np(self.seed, purpose, heartbeat, self.topic[topic], *rows)
+
+    def bits_of_peers(
+        self,
+        purpose: str,
+        heartbeat: int,
+        topic: np.ndarray,
+        node: np.ndarray,
+        of: np.ndarray,
+        peer: np.ndarray,
+    ) -> np.ndarray:
+        """Return draws for peers; `of` has the row in (topic, node) of each peer: uint64."""
+        return draws.more_bits(self.bits(purpose, heartbeat, topic, node)[of], self.node[peer])
+
+
+def in_order(of: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    """Return the indices that sort rows by (`of`, `bits`), stably: int64."""
+    most = int(of.max(initial=0))
+    low = most.bit_length()
+    # one number of `of` and the upper bits of the draw sorts three times as fast as two columns
+    together = (of.astype(np.uint64) << np.uint64(64 - low)) if low else np.zeros(1, np.uint64)
+    together = together | (bits >> np.uint64(low))
+    order = np.argsort(together)
+    ordered = together[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        return np.lexsort((bits, of))
+    return order
+
+
+def least(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Return the `count` rows with the smallest bits of each owner, sorted by (`of`, `bits`)."""
+    likely = _likely(of, bits, count) if len(of) > _MANY else slice(None)
+    order = in_order(of[likely], bits[likely])
+    owner = of[likely][order]
+    chosen = order[index_in_run(owner) < count[owner]]
+    return chosen if isinstance(likely, slice) else likely[chosen]
+
+
+#: Up to this number of rows, sorting all is faster than selecting candidates first.
+_MANY = 2**16
+
+
+def _likely(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Return candidates that include the `count` smallest rows of each owner: int64, ascending.
+
+    The candidates of an owner are the rows below a bound that is likely to select `count` of them;
+    if it selects fewer, all rows of the owner are candidates.
+    """
+    rows = np.bincount(of, minlength=len(count))
+    share = np.minimum((count + 2.5 * np.sqrt(count) + 1) / np.maximum(rows, 1), 1.0)
+    most = (share * (2.0**64 - 2.0**11)).astype(np.uint64)
+    most[share == 1.0] = np.uint64(2**64 - 1)
+    below = bits <= most[of]
+    found = np.bincount(of[below], minlength=len(count))
+    few = found < np.minimum(count, rows)
+    if few.any():
+        below |= few[of]
+    return np.flatnonzero(below)
+
+
+# --- links
+
+
+#: How a connection was made, seen from one end: this end dialled the other (the link is outbound),
+#: the other end dialled this one, or both (the sum).
+DIALLED, WAS_DIALLED = 1, 2
+
+#: The number of rows whose scan takes as long as one binary search.
+_ROWS_OF_A_SEARCH = 64
+
+#: The number of links whose intermediate results fit into the processor's cache.
+_LINKS_AT_ONCE = 2**15
+
+
+@dataclass
+class Links(SortedTable):
+    """Connections, or the links of the mesh."""
+
+    #: int8: :data:`DIALLED`, :data:`WAS_DIALLED`, or their sum.
+    way: np.ndarray = field(default_factory=codes)
+
+
+@dataclass
+class BackOff(SortedTable):
+    """Peers to which a node must not send GRAFT for some time."""
+
+    #: The first heartbeat in which it may send GRAFT again.
+    until: np.ndarray = field(default_factory=whole_numbers)
+
+    def holds(self, keys: np.ndarray, heartbeat: int) -> np.ndarray:
+        """Return True for links in back-off."""
+        row = self.find(keys)
+        found = row >= 0
+        found[found] = self.until[row[found]] > heartbeat
+        return found
+
+
+@dataclass
+class Runs(SortedTable):
+    """The range of rows of each (topic, node) in a table of links."""
+
+    #: The first row, and the row after the last one.
+    first: np.ndarray = field(default_factory=whole_numbers)
+    last: np.ndarray = field(default_factory=whole_numbers)
+
+    def rows(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first row of each place and the row after its last one; equal if none."""
+        at = self.find(place)
+        if not len(self):
+            return at, at
+        first = self.first[at]
+        return first, np.where(at >= 0, self.last[at], first)
+
+
+@dataclass(frozen=True)
+class Space:
+    """Conversion between topics, nodes, peers and keys of tables.
+
+    A *place* is the key of a topic and a node: ``topic * size + node``.
+    """
+
+    size: int  # K, the number of nodes
+
+    def key(self, place: np.ndarray, peer: np.ndarray) -> np.ndarray:
+        """Return the keys of (place, peer)."""
+        return key_of([place, peer], self.size)
+
+    def split(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Split keys into topic, node and peer."""
+        place, peer = divided(key, self.size)
+        return *divided(place, self.size), peer
+
+    def peers_among(self, key: np.ndarray, marked: np.ndarray) -> np.ndarray:
+        """Return True for links whose peer, by position, is marked."""
+        found = np.empty(len(key), dtype=bool)
+        for start in range(0, len(key), _LINKS_AT_ONCE):
+            some = slice(start, start + _LINKS_AT_ONCE)
+            found[some] = marked[divided(key[some], self.size)[1]]
+        return found
+
+    def rows(self, table: SortedTable, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first row of each place and the row after its last one; equal if none."""
+        if len(place) * _ROWS_OF_A_SEARCH < len(table):
+            first = np.searchsorted(table.key, place * self.size)
+            return first, np.searchsorted(table.key, (place + 1) * self.size)
+        return self.runs(table).rows(place)
+
+    def runs(self, table: SortedTable) -> Runs:
+        """Return the range of rows of every place in a table."""
+        key, is_first = table.key, np.ones(len(table), dtype=bool)
+        for start in range(1, len(key), _LINKS_AT_ONCE):
+            place = key[start - 1 : start + _LINKS_AT_ONCE] // self.size
+            is_first[start : start + _LINKS_AT_ONCE] = place[1:] != place[:-1]
+        first = np.flatnonzero(is_first)
+        return Runs(key[first] // self.size, first, np.append(first, len(key))[1:])
+
+    def at(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
+        """Return the keys of all rows of some places."""
+        return table.key[expand(*self.rows(table, place))[1]]
+
+    def count(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
+        """Return the number of rows of each place."""
+        first, last = self.rows(table, place)
+        return last - first
+
+
+def turned_way(way: np.ndarray) -> np.ndarray:
+    """Return how connections were made, seen from their other ends."""
+    return ((way & DIALLED) << 1 | (way & WAS_DIALLED) >> 1).astype(np.int8)
+
+
+# --- degrees
+
+
+class Degrees(NamedTuple):
+    """D, D_low, D_high and D_out of some nodes: int64 arrays."""
+
+    d: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    out: np.ndarray
+
+
+def with_classes(config: GossipSubConfig, classes: NodeClasses | None) -> Any:
+    """Return GossipSub's rules for tasks, together with the classes of nodes."""
+    return FrozenFields(**vars(config.filled().for_tasks()), classes=classes)
+
+
+def degrees(rules: Any, node: np.ndarray, number: Any) -> Degrees:
+    """Return the desired degrees of nodes (positions).
+
+    `rules` is the result of :func:`with_classes`, or the filled section of a config without
+    classes.
+    """
+    classes: NodeClasses | None = getattr(rules, "classes", None)
+    if classes is None or not classes.says("degree"):
+        usual = rules.d, rules.d_low, rules.d_high, rules.d_out
+        return Degrees(*(np.broadcast_to(np.int64(value), node.shape) for value in usual))
+    d = classes.values("degree", number[node], rules.d)
+    low = np.clip(rules.d_low + d - rules.d, 1, d)
+    high = np.maximum(rules.d_high + d - rules.d, d)
+    return Degrees(d, low, high, np.minimum(np.minimum(rules.d_out, d // 2), low - 1))
+
+
+# --- router
+
 
 _NOBODY = np.empty(0, dtype=np.int64)
 
 
 @dataclass
 class Router:
-    """The peers of nodes in topics, and the decisions of the protocol.
+    """The peers of nodes in topics, and the decisions of the protocol."""
 
-    Attributes
-    ----------
-    rules : GossipSubConfig
-        The section of the config with defaults filled in.
-    names : Names
-    space : Space
-    connections, mesh : Links
-    back_off : BackOff
-    has_joined : callable, optional
-        ``has_joined(topic, node)`` returns True for peers that have joined; None if all have.
-    """
-
-    rules: GossipSubConfig
+    rules: GossipSubConfig  # the section of the config with defaults filled in
     names: Names
     space: Space
     connections: Links
     mesh: Links = field(default_factory=Links)
     back_off: BackOff = field(default_factory=BackOff)
+    #: ``has_joined(topic, node)`` returns True for peers that have joined; None if all have.
     has_joined: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
     # ---- what nodes decide
 
     def join(self, place: np.ndarray, heartbeat: int) -> np.ndarray:
-        """Nodes JOIN topics; rule G6.
-
-        Parameters
-        ----------
-        place : ndarray of int64
-            The keys of (topic, node), each once.
-
-        Returns
-        -------
-        ndarray of int64
-            The keys of the links on which they send GRAFT; the links are added to their meshes.
+        """Nodes JOIN topics (rule G6); return the links on which they send GRAFT, added to their
+        meshes.
         """
         return self._graft("gossipsub join", place, self._wished(place).d, heartbeat)
 
     def heartbeat(self, place: np.ndarray, heartbeat: int) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes maintain their meshes; rule G7.
+        """Nodes maintain their meshes (rule G7); return the links that were added and removed.
 
-        Returns
-        -------
-        grafted, pruned : ndarray of int64
-            The keys of links that were added to the meshes, and of links that were removed and are
-            in back-off now.
+        The removed ones are in back-off now.
         """
         wished = self._wished(place)
         degree = self.space.count(self.mesh, place)
@@ -125,10 +331,10 @@ class Router:
         key = self.connections.key[row]
         kept = ~self.mesh.has(key) & ~self.back_off.holds(key, heartbeat)
         of, row = of[kept], row[kept]
-        topic, node, peer = self.space.split(self.connections.key[row])
-        kept = score(topic, node, peer) >= 0
-        if self.has_joined is not None:
-            kept &= self.has_joined(topic, peer)
+        if self.has_joined is None:
+            return of, row
+        topic, _, peer = self.space.split(self.connections.key[row])
+        kept = self.has_joined(topic, peer)
         return of[kept], row[kept]
 
     def _prune(self, place: np.ndarray, heartbeat: int) -> np.ndarray:
@@ -188,26 +394,15 @@ class Router:
         self.take_back_off(key, until)
 
     def take_grafts(self, key: np.ndarray, way: np.ndarray, heartbeat: int) -> np.ndarray:
-        """Handle received GRAFTs; rule G8.
+        """Handle received GRAFTs (rule G8); return the refused links, in back-off now.
 
-        Parameters
-        ----------
-        key : ndarray of int64
-            The links, seen from the receiving nodes, each once.
-        way : ndarray of int8
-            How the connections were made, seen from the receiving nodes.
-
-        Returns
-        -------
-        ndarray of int64
-            The keys of refused GRAFTs; these links are in back-off.
+        `key` and `way` are seen from the receiving nodes; each link occurs once.
         """
         order = np.argsort(key)  # ties go to the smaller nodeId
         order = order[~self.mesh.has(key[order])]
         key, way = key[order], way[order]
-        backing_off = self.back_off.holds(key, heartbeat)
+        refused = self.back_off.holds(key, heartbeat)
         topic, node, peer = self.space.split(key)
-        refused = backing_off | (score(topic, node, peer) < 0)
         open_rows = np.flatnonzero(~refused)
         place = key[open_rows] // self.space.size
         places, of = np.unique(place, return_inverse=True)

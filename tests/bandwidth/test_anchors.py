@@ -67,12 +67,7 @@ def spread(
 ) -> tuple[float, float]:
     """Return copies a receipt, and the seconds until all nodes have a publication.
 
-    Parameters
-    ----------
-    delay : callable
-        ``delay(a, b)``: microseconds between nodes.
-    rate : ndarray of int64
-        Megabits per second of each node, up and down.
+    ``delay(a, b)`` is in microseconds, `rate` in megabits per second of each node, up and down.
     """
     room, node, peer = topic.topics.space.split(topic.mesh.key)
     rate = rate * 10**6

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from scribe_spark.bandwidth.growing import Calendar, Collected, Growing
+from scribe_spark.bandwidth.queues import Calendar, Collected, Growing
 
 
 def test_a_calendar_gives_rows_back_in_their_windows_in_the_order_of_coming():

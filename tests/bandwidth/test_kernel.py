@@ -30,8 +30,8 @@ from scribe_spark.engine.program import Tables
 from .played import case_of
 
 
-def compare(network, publications, rules, seed=0) -> None:
-    """Compare the kernel on 1, 2 and more buckets with the event queue."""
+def compare(network, publications, rules, seed=0):
+    """Compare the kernel on 1, 2 and more buckets with the event queue; return both results."""
     wanted = oracle.play(network, publications, rules)
     first = {key: tuple(one) for key, one in wanted.first.items()}
     copies = {
@@ -43,16 +43,15 @@ def compare(network, publications, rules, seed=0) -> None:
     cuts = np.random.default_rng(seed).integers(0, size + 1, 6).tolist()
     for bounds in ([0, size], [0, size // 2, size], sorted([0, size, *cuts])):
         assert case.played(bounds) == (first, copies), bounds
+    return wanted, first, copies
 
 
 @pytest.mark.parametrize("case", list(by_hand()), ids=lambda case: case.name)
 def test_cases_by_hand(case):
-    compare(case.network, case.publications, case.rules)
-    firsts, copies = case_of(case.network, case.publications, case.rules).played(
-        [0, len(case.network.nodes)]
-    )
+    wanted, firsts, copies = compare(case.network, case.publications, case.rules)
     assert {(p, y, x): (s, c) for p, y, x, _, s, c in copies} == case.copies
     assert {key: first for key, first in firsts.items() if first[1]} == case.first
+    assert {tuple(one) for one in wanted.held_back} == case.held_back
 
 
 @pytest.mark.parametrize("part", seeds(range(4), in_each_run=2))
@@ -62,11 +61,12 @@ def test_random_cases(part):
 
 
 def test_the_greedy_tree_is_the_optimum():
-    network, _ = greedy_tree(**OPTIMUM)
+    """600 KB at 10 Mbit/s to 10,000 nodes by the best tree takes 7.370 s."""
+    network, last = greedy_tree(**OPTIMUM)
     publication = oracle.Publication(0, 0, OPTIMUM["size"])
-    case = case_of(network, [publication], oracle.Rules(oracle.SERIAL))
-    first, _ = case.played([0, len(network.nodes)])
-    assert max(at_us for at_us, _, _ in first.values()) == OPTIMUM_US == 7_370_000
+    _, first, copies = compare(network, [publication], oracle.Rules(oracle.SERIAL))
+    assert max(at_us for at_us, _, _ in first.values()) == last == OPTIMUM_US == 7_370_000
+    assert len(first) == len(copies) + 1 == OPTIMUM["nodes"]
 
 
 def test_windows_go_on_where_a_player_has_stopped(monkeypatch):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from scribe_spark import experiments
-from scribe_spark.bandwidth.runs import Clock
-from scribe_spark.bandwidth.setting import Discipline
+from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.node_classes import NodeClasses
@@ -34,11 +34,8 @@ def config(tmp_path):
 def test_the_clock_has_the_rates_of_the_file(config, down):
     ring = SimpleNamespace(node=np.arange(40) * 3, router=np.arange(40) % 2)
     classes = NodeClasses.of(config)
-    clock = Clock(
-        *(SimpleNamespace(ring=ring), np.array([0, 40]), None, 1_000),
-        *(0, down, 5, classes, load(config).hosts, Discipline()),
-    )
-    nodes = clock.nodes()
+    links = replace(RoundLinks.of(config, load(config).hosts, 1_000), down=down, validation_us=5)
+    nodes = links.clock(SimpleNamespace(ring=ring), np.array([0, 40]), None).nodes()
     is_fast = classes.of_nodes(ring.node) == 0
     of_router = np.where(ring.router == 0, 10_000_000, 1)
     assert (nodes.up == np.where(is_fast, 10**9, of_router)).all()

@@ -91,12 +91,8 @@ def by_oracle(
 ) -> tuple[list[tuple], list[tuple]]:
     """Play publications on the event queue; return deliveries and copies as a run has them.
 
-    Parameters
-    ----------
-    links : iterable of (channel, node, peer)
-        A channel is a group, or a group and a source.
-    roots : dict, optional
-        Group -> the root, to which sources send their messages first.
+    Links are (channel, node, peer); a channel is a group, or a group and a source.  Sources send
+    their messages to the roots of groups first, if these are given.
     """
     place: dict[tuple, int] = {}
 

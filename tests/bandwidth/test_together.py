@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from in_threads import play_in_threads
 
-from scribe_spark.bandwidth import ARRIVALS, COPIES, LINKS, together
+from scribe_spark.bandwidth import ARRIVALS, COPIES, LINKS, windows
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
 
@@ -35,7 +35,7 @@ def given():
     setting, links = mesh(NODES, 3)
     bounds = np.array([0, NODES])
     (tables,) = buckets_of(links, bounds)
-    together.play_windows(InTask([tables]), bounds, setting)
+    windows.play_windows(InTask([tables]), bounds, setting)
     return setting, links, {name: rows_of(tables[name]) for name in (ARRIVALS, COPIES)}
 
 
@@ -60,14 +60,14 @@ def test_buckets_in_one_task_are_played_as_one(given, bounds, monkeypatch):
     setting, links, expected = given
     tables = list(buckets_of(links, bounds))
     counts = []
-    play = together.play_windows
+    play = windows.play_windows
 
     def counted(player, bounds, given):
         counts.append(len(bounds) - 1)
         play(player, bounds, given)
 
-    monkeypatch.setattr(together, "play_windows", counted)
-    together.play_in_few_tasks(InTask(tables), np.array(bounds), setting)
+    monkeypatch.setattr(windows, "play_windows", counted)
+    windows.play_in_few_tasks(InTask(tables), np.array(bounds), setting)
     assert counts == [1]
     check(bounds, tables, expected)
 
@@ -82,7 +82,7 @@ def test_tasks_play_many_links_themselves_and_the_first_one_plays_few(given, bou
 
     def work(exchange):
         player = InTask([tables[exchange.rank]], exchange)
-        together.play_in_few_tasks(player, np.array(bounds), setting, least)
+        windows.play_in_few_tasks(player, np.array(bounds), setting, least)
         swaps.append(exchange.swaps)
 
     play_in_threads(len(bounds) - 1, work)

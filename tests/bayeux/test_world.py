@@ -55,19 +55,10 @@ def check(
 ) -> Counter:
     """Play a world, and compare every round.
 
-    Parameters
-    ----------
-    blind : bool
-        Whether the tables of a bucket can be read only while it is played.
-    cuts : tuple of int
-        Numbers of buckets into which the state is cut between rounds, one after the other.
-    source : str or None
-        Where multicasts begin that are measured; None: they are not.
-
-    Returns
-    -------
-    Counter
-        The measures of multicasts that rounds had, and how many of their deliveries TREEs brought.
+    Blind: the tables of a bucket can be read only while the bucket is played.  The state is cut
+    into `cuts` buckets between rounds, one number after the other.  Multicasts begin at `source`;
+    None: they are not measured.  Return the measures of multicasts, and the number of deliveries by
+    TREEs.
     """
     case = random_live(seed)
     run = case.begin()

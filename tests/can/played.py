@@ -6,26 +6,22 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from identifiers import parts
+import worlds
 from poisoned import Poisoned, play_blind
 
 from scribe_spark import draws
-from scribe_spark.can.cans import Placement, zones_of_groups
-from scribe_spark.can.flooding import goes_on
-from scribe_spark.can.joining import JoinAndFlood, Joining
-from scribe_spark.can.points import Landmarks
-from scribe_spark.can.space import Space
-from scribe_spark.can.zones import Zones
+from scribe_spark.can.multicast import Joining, goes_on
+from scribe_spark.can.space import Placement, Space, draw_landmarks
+from scribe_spark.can.zones import Zones, zones_of_groups
 from scribe_spark.config.can import most_bits
 from scribe_spark.dissemination import Dissemination
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.packing import concatenate
-from scribe_spark.engine.ring import Ring
 from tests.oracle.can.cases import CanCase
 
-__all__ = ["LAN_US", "Played", "Routers", "ZonesInMemory", "draw_of"]
+__all__ = ["LAN_US", "Played", "ZonesInMemory", "draw_of"]
 
-LAN_US = 1000
+LAN_US = worlds.LAN_US
 
 
 @dataclass(frozen=True)
@@ -35,40 +31,21 @@ class ZonesInMemory:
     zones: Zones
 
 
-@dataclass(frozen=True)
-class Routers:
-    """The routes of a case; indices of routers are their ids."""
-
-    delay_us: np.ndarray
-
-    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.delay_us[a, b]
-
-
 class Played:
     """A case as kernels play it."""
 
     def __init__(self, given: CanCase, buckets: int) -> None:
         self.given, case = given, given.case
         self.routes = case.routes()
-        many = len(case.routers)
-        self.kernel = Routers(
-            np.array([[self.routes.delay[a][b] for b in range(many)] for a in range(many)])
-        )
-        nodes = sorted(case.ids, key=case.ids.__getitem__)
-        ids = [case.ids[node] for node in nodes]
-        self.ring = Ring(
-            *parts(ids),
-            np.array(nodes),
-            np.array([case.router[node] for node in nodes]),
-        )
-        self.bounds = np.linspace(0, len(nodes), buckets + 1).astype(np.int64)
+        world = worlds.World(case, self.routes, case.overlay(self.routes), 0)
+        self.ring, self.kernel = world.ring, world.kernel
+        self.bounds = np.linspace(0, len(self.ring), buckets + 1).astype(np.int64)
         most = most_bits(given.dimensions)
         self.space = Space(given.dimensions, min(given.bits or most, most))
         self.number = np.array(sorted(case.keys), dtype=np.int64)
         self.landmarks = None
         if given.landmarks:
-            self.landmarks = Landmarks.drawn(case.seed, given.landmarks, many)
+            self.landmarks = draw_landmarks(case.seed, given.landmarks, len(case.routers))
 
     @cached_property
     def tables(self) -> list[Poisoned]:
@@ -88,14 +65,14 @@ class Played:
         self.known = ZonesInMemory(zones)
         point = np.array([case.keys[g] >> (128 - space.bits) for g in self.number.tolist()], int)
         floods = np.arange(len(source)), source
-        join = Joining(self.bounds, self.known, point, source, given.flooding, *floods)
         flood = Dissemination(
             *(self.bounds, RingInMemory(ring), self.kernel, LAN_US, goes_on, ("face",)),
             clock=given.clock,
             processing_us=given.processing_us,
         )
+        join = Joining(self.bounds, self.known, point, source, given.flooding, *floods, flood)
         tables = [Poisoned() for _ in self.bounds[1:]]
-        self.supersteps = len(play_blind(JoinAndFlood(join, flood), tables))
+        self.supersteps = len(play_blind(join, tables))
         return tables
 
     def rows(self, *names: str) -> dict[str, np.ndarray]:

@@ -12,10 +12,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from scribe_spark.can.cans import Placement, zones_of_groups
-from scribe_spark.can.flooding import CORNER, DIRECTED, OPTIMAL, goes_on
-from scribe_spark.can.joining import NEIGHBOURS, JoinAndFlood, Joining
-from scribe_spark.can.space import Space
+from scribe_spark.can.multicast import (
+    CORNER,
+    DIRECTED,
+    NEIGHBOURS,
+    OPTIMAL,
+    Joining,
+    goes_on,
+)
+from scribe_spark.can.space import Placement, Space
+from scribe_spark.can.zones import zones_of_groups
 from scribe_spark.config.can import most_bits
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, Dissemination
 from scribe_spark.engine.facts import RingInMemory
@@ -65,8 +71,8 @@ def measured(n: int, d: int, flooding: str, clock: str) -> tuple[float, float, i
         *(bounds, RingInMemory(ring), DrawnDelays(), 1000, goes_on, ("face",), clock)
     )
     floods = np.arange(len(source)), source
-    join = Joining(bounds, ZonesInMemory(zones), groups, source, flooding, *floods)
-    play(JoinAndFlood(join, flood), [tables])
+    join = Joining(bounds, ZonesInMemory(zones), groups, source, flooding, *floods, flood)
+    play(join, [tables])
     copies, got = len(tables[ARRIVED_COPIES]["node"]), len(tables[ARRIVALS]["node"]) - MESSAGES
     missed = MESSAGES * (n - 1) - got
     return len(tables[NEIGHBOURS]["zone"]) / len(zones), (copies - got) / len(member[0]), missed

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from scribe_spark.can.joining import CONTROL, KINDS, NEIGHBOURS
+from scribe_spark.can.multicast import KINDS, NEIGHBOURS, TAKEN
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES
 from scribe_spark.engine.packing import concatenate
 from tests.can.played import Played, draw_of
@@ -24,7 +24,7 @@ def test_every_row_is_the_oracles(seed):
     given = random_can(seed)
     case, draw = given.case, draw_of(given.case.seed)
     played = Played(given, 1)
-    ids = () if played.landmarks is None else tuple(played.landmarks.routers.tolist())
+    ids = () if played.landmarks is None else tuple(played.landmarks.tolist())
     points = given.points(played.routes, draw, ids)
     everybody = given.everybody(points)
     copies, first, control, state = [], [], Counter(), Counter()
@@ -62,7 +62,7 @@ def test_every_row_is_the_oracles(seed):
 
 def _control(played: Played) -> Counter:
     """(group, sender, receiver, kind) -> messages."""
-    names = [f"{CONTROL} {superstep}" for superstep in range(played.supersteps)]
+    names = [f"{TAKEN} {superstep}" for superstep in range(played.supersteps)]
     taken = played.rows(*names)
     found: Counter = Counter()
     for group, sender, receiver, kind, messages in _rows(

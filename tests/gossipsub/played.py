@@ -15,8 +15,16 @@ from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
-from scribe_spark.gossipsub.links import Space
-from scribe_spark.gossipsub.mesh import BACK_OFF, CONNECTIONS, GRAPH, MESH, TOLD, Topics, building
+from scribe_spark.gossipsub.mesh import (
+    BACK_OFF,
+    CONNECTIONS,
+    GRAPH,
+    MESH,
+    TOLD,
+    Directory,
+    Topics,
+    building,
+)
 from scribe_spark.gossipsub.publication import (
     ANSWERS,
     ARRIVALS,
@@ -26,7 +34,7 @@ from scribe_spark.gossipsub.publication import (
     Messages,
     publish,
 )
-from scribe_spark.gossipsub.subscribers import Directory
+from scribe_spark.gossipsub.router import Space
 from scribe_spark.pastry.lives import Lives
 
 __all__ = ["Played", "config_of", "other_ends", "play_case"]
@@ -53,16 +61,11 @@ def config_of(settings: Settings) -> GossipSubConfig:
 
 @dataclass
 class Played:
-    """What the kernels have left of all topics of a case; nodes and groups by their numbers.
-
-    Attributes
-    ----------
-    meshes, backoffs : list of set
-        After each wave and heartbeat: (group, x, y), and (group, x, y, until).
-    """
+    """What the kernels have left of all topics of a case; nodes and groups by their numbers."""
 
     topics: Topics
     tables: list[Tables]
+    #: After each wave and heartbeat: (group, x, y), and (group, x, y, until).
     meshes: list[set[tuple[int, ...]]]
     backoffs: list[set[tuple[int, ...]]]
     lazy_heartbeats: int

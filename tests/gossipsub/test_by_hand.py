@@ -9,9 +9,7 @@ import pytest
 from oracle.gossipsub.settings import Settings
 from oracle.gossipsub.topic import Topic
 
-from scribe_spark.gossipsub.choosing import Names
-from scribe_spark.gossipsub.links import DIALLED, BackOff, Links, Space, turned_way
-from scribe_spark.gossipsub.router import Router
+from scribe_spark.gossipsub.router import DIALLED, BackOff, Links, Names, Router, Space, turned_way
 
 from .played import config_of, other_ends
 
@@ -22,30 +20,17 @@ Pairs = set[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Case:
-    """A heartbeat of node 0, or GRAFTs that arrive; equal draws, so that nodeIds decide.
-
-    Attributes
-    ----------
-    links : str
-        ``0>1``: node 0 has dialled node 1.
-    mesh : str
-        The peers in the mesh of node 0, which is in theirs.
-    back_off : dict
-        (node, peer) -> until which heartbeat.
-    grafts : set of (int, int)
-        Senders and receivers, whose meshes have the receivers; without any node 0 has a heartbeat.
-    peers : set of int
-        The mesh of node 0 afterwards.
-    backing_off : set of (int, int, int)
-        Node, peer and end of each back-off afterwards.
-    """
+    """A heartbeat of node 0, or GRAFTs that arrive; equal draws, so that nodeIds decide."""
 
     settings: Settings
-    links: str
-    mesh: str
-    peers: set[int]
+    links: str  # ``0>1``: node 0 has dialled node 1
+    mesh: str  # the peers in the mesh of node 0, which is in theirs
+    peers: set[int]  # the mesh of node 0 afterwards
+    #: Node, peer and end of each back-off afterwards.
     backing_off: set[tuple[int, int, int]] = field(default_factory=set)
+    #: (node, peer) -> until which heartbeat.
     back_off: dict[tuple[int, int], int] = field(default_factory=dict)
+    #: Senders and receivers, whose meshes have the receivers; without any node 0 has a heartbeat.
     grafts: Pairs = field(default_factory=set)
     heartbeat: int = 0
 

@@ -1,4 +1,4 @@
-"""Degrees of meshes by the classes of nodes: GRAFT, PRUNE and refusals at the class's bounds."""
+"""Choices of the router: the least draws, and degrees of meshes by the classes of nodes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ import pytest
 
 from scribe_spark.config import RunConfig
 from scribe_spark.config.gossipsub import GossipSubConfig
-from scribe_spark.gossipsub.choosing import Names
-from scribe_spark.gossipsub.degrees import degrees, with_classes
-from scribe_spark.gossipsub.links import DIALLED, Links, Space, turned_way
-from scribe_spark.gossipsub.router import Router
+from scribe_spark.gossipsub.router import (
+    DIALLED,
+    Links,
+    Names,
+    Router,
+    Space,
+    degrees,
+    least,
+    turned_way,
+    with_classes,
+)
 from scribe_spark.node_classes import NodeClasses
 
 COUNT = 40
@@ -81,3 +88,19 @@ def test_a_full_node_refuses(degree, taken):
     refused = router.take_grafts(key, way, 1)
     assert len(router.mesh) == taken
     assert len(refused) == len(key) - taken
+
+
+@pytest.mark.parametrize(("rows", "groups"), [(500, 40), (200_000, 9_000), (200_000, 3)])
+def test_the_least_of_each_are_chosen_in_order(rows, groups):
+    """Groups of all sizes, some that take none or more than they have; many equal draws."""
+    random = np.random.default_rng(rows + groups)
+    of = random.integers(0, groups, rows)
+    bits = random.integers(0, 2**64, rows, dtype=np.uint64)
+    bits[::7] = bits[0]
+    bits[1::50] = 2**64 - 1
+    count = random.integers(0, 2 * rows // groups + 1, groups)
+    count[::5] = random.integers(0, 8, len(count[::5]))
+    order = np.lexsort((bits, of))
+    place = np.arange(rows) - np.searchsorted(of[order], of[order])
+    expected = order[place < count[of[order]]]
+    assert least(of, bits, count).tolist() == expected.tolist()

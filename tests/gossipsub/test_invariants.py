@@ -30,7 +30,7 @@ def test_meshes_are_symmetric_and_of_right_degrees(preset, joins):
     space, rules, mesh, connections = one.topics.space, one.topics.rules, one.mesh, one.connections
     assert np.array_equal(np.sort(other_ends(space, mesh.key)), mesh.key)
     assert connections.has(mesh.key).all()
-    place, degree = one.topics.subscribers.directory.place, one.degrees()
+    place, degree = one.topics.directory.place, one.degrees()
     assert degree.max() <= rules.d_high
     assert degree[place < 300].min() >= rules.d_low
     # who has fewer has nobody left to GRAFT

@@ -37,21 +37,11 @@ BY_TIME, BY_HOPS = 0, 16
 def check(
     seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = (), measured: bool = True
 ) -> Counter:
-    """Play a world, and compare every round.
+    """Play a world, and compare every round; return the measures of multicasts that rounds had.
 
-    Parameters
-    ----------
-    blind : bool
-        Whether the tables of a bucket can be read only while it is played.
-    cuts : tuple of int
-        Numbers of buckets into which the state is cut between rounds, one after the other.
-    measured : bool
-        Whether the multicasts of rounds are measured, which changes nothing else.
-
-    Returns
-    -------
-    Counter
-        The measures of multicasts that rounds had.
+    Blind: the tables of a bucket can be read only while the bucket is played.  The state is cut
+    into `cuts` buckets between rounds, one number after the other.  Measured multicasts change
+    nothing else.
     """
     case = random_live(seed)
 

@@ -82,42 +82,24 @@ class Publication(NamedTuple):
 
 @dataclass(frozen=True)
 class Network:
-    """Nodes, places and links.
-
-    Attributes
-    ----------
-    nodes : mapping of int to Node
-    places : mapping of int to int
-        Place -> its node.  The publisher of a tree is a place of its own with a link to the root.
-    links : sequence of Link
-        At most one from a place to another; a link of a tree has no link back.
-    """
+    """Nodes, places and links."""
 
     nodes: Mapping[int, Node]
+    #: Place -> its node.  The publisher of a tree is a place of its own with a link to the root.
     places: Mapping[int, int]
-    links: Sequence[Link]
+    links: Sequence[Link]  # At most one from a place to another; a link of a tree has no link back
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How copies are sent.
+    """How copies are sent."""
 
-    Attributes
-    ----------
-    discipline : str
-        Of uplinks: `serial` or `interleaved`.
-    shared : bool
-        Up- and downlinks belong to nodes, else to places.
-    idontwant : int or None
-        The size from which messages are announced by IDONTWANT; None: without IDONTWANT.
-    order : callable or None
-        ``order(p, y, x)``, y and x nodes: copies of a batch go in this order.  None: in the order
-        of the links.
-    """
-
-    discipline: str = INTERLEAVED
-    shared: bool = True
+    discipline: str = INTERLEAVED  # Of uplinks: `serial` or `interleaved`
+    shared: bool = True  # Up- and downlinks belong to nodes, else to places
+    #: The size from which messages are announced by IDONTWANT; None: without IDONTWANT.
     idontwant: int | None = None
+    #: ``order(p, y, x)``, y and x nodes: copies of a batch go in this order.  None: in the order of
+    #: the links.
     order: Callable[[int, int, int], int] | None = None
 
 
@@ -166,23 +148,13 @@ class Told(NamedTuple):
 
 @dataclass
 class Played:
-    """What came of all publications.
+    """What came of all publications."""
 
-    Attributes
-    ----------
-    first : dict of (publication, place) to First
-        Of each place that has the publication, the source too.
-    copies : list of Copy
-        In the order of their completion.
-    held_back : list of HeldBack
-    told : list of Told
-        IDONTWANTs.
-    """
-
+    #: Of each place that has the publication, the source too.
     first: dict[tuple[int, int], First] = field(default_factory=dict)
-    copies: list[Copy] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)  # In the order of their completion
     held_back: list[HeldBack] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)  # IDONTWANTs
 
 
 def tx(size: int, bandwidth: int) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import random
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -19,24 +20,27 @@ BYTE = 8_000_000
 
 @dataclass(frozen=True)
 class Case:
-    """What is played, and what comes of it.
-
-    Attributes
-    ----------
-    copies : dict of (publication, sender, receiver) to (start, complete)
-        All copies that are sent.
-    first : dict of (publication, place) to (complete, hops, sender)
-        All first copies, without those of the sources.
-    held_back : set of (publication, sender, receiver, at)
-    """
+    """What is played, and what comes of it."""
 
     name: str
     network: Network
     publications: list[Publication]
     rules: Rules
-    copies: dict[tuple[int, int, int], tuple[int, int]]
-    first: dict[tuple[int, int], tuple[int, int, int]]
+    copies: dict[tuple[int, int, int], tuple[int, int]]  # All copies that are sent
     held_back: set[tuple[int, int, int, int]] = field(default_factory=set)
+
+    @property
+    def first(self) -> dict[tuple[int, int], tuple[int, int, int]]:
+        """The first copies of all but sources (ties: fewest hops, the sender's least nodeId)."""
+        ident = {at: self.network.nodes[node].ident for at, node in self.network.places.items()}
+        sources = {(p, one.source) for p, one in enumerate(self.publications)}
+        found = dict.fromkeys(sources, (0, 0, 0))
+        for (p, y, x), (_, complete) in sorted(self.copies.items(), key=lambda row: row[1][1]):
+            if (p, x) not in sources:
+                row = complete, found[p, y][1] + 1, y
+                ways = found.get((p, x), row), row
+                found[p, x] = min(ways, key=lambda way: (*way[:2], ident[way[2]]))
+        return {key: row for key, row in found.items() if key not in sources}
 
 
 def network(links: str, delay: int, nodes: dict[int, Node], at: dict[int, int]) -> Network:
@@ -69,6 +73,16 @@ def up(*nodes: int, validation_us: int = 0) -> dict[int, Node]:
     return {node: Node(node, up=BYTE, validation_us=validation_us) for node in nodes}
 
 
+def sent(*publications: str) -> dict[tuple[int, int, int], tuple[int, int]]:
+    """Return copies of each publication: ``0>1 5-9`` starts at 5 and is complete at 9."""
+    found = {}
+    for publication, text in enumerate(publications):
+        for copy in text.split(", "):
+            y, x, start, complete = map(int, re.findall(r"\d+", copy))
+            found[publication, y, x] = start, complete
+    return found
+
+
 FROM_0 = [Publication(0, 0, 100)]
 TRIANGLE = "0-1 0-2 1-2"
 TWO_TOPICS = "10>11 10>12 20>21 20>22"
@@ -90,32 +104,28 @@ def by_hand() -> Iterator[Case]:
         star,
         FROM_0,
         IN_SERIES,
-        {(0, 0, 1): (0, 1100), (0, 0, 2): (100, 1200)},
-        {(0, 1): (1100, 1, 0), (0, 2): (1200, 1, 0)},
+        sent("0>1 0-1100, 0>2 100-1200"),
     )
     yield Case(
         "interleaved: both copies take the time of both",
         star,
         FROM_0,
         TOGETHER,
-        {(0, 0, 1): (0, 1200), (0, 0, 2): (0, 1200)},
-        {(0, 1): (1200, 1, 0), (0, 2): (1200, 1, 0)},
+        sent("0>1 0-1200, 0>2 0-1200"),
     )
     yield Case(
         "no limits: delays alone, whatever the discipline",
         network("0>1 0>2 2>3", 1000, {2: Node(2, validation_us=7)}, {}),
         FROM_0,
         TOGETHER,
-        {(0, 0, 1): (0, 1000), (0, 0, 2): (0, 1000), (0, 2, 3): (1007, 2007)},
-        {(0, 1): (1000, 1, 0), (0, 2): (1000, 1, 0), (0, 3): (2007, 2, 2)},
+        sent("0>1 0-1000, 0>2 0-1000, 2>3 1007-2007"),
     )
     yield Case(
         "a byte at 3 Mbit/s takes 8/3 us, rounded up; two interleaved copies twice that",
         network("0>1 0>2", 10, {0: Node(0, up=3_000_000)}, {}),
         [Publication(0, 0, 1)],
         TOGETHER,
-        {(0, 0, 1): (0, 16), (0, 0, 2): (0, 16)},
-        {(0, 1): (16, 1, 0), (0, 2): (16, 1, 0)},
+        sent("0>1 0-16, 0>2 0-16"),
     )
     yield Case(
         "a downlink slower than the uplink, and one that is faster",
@@ -124,8 +134,7 @@ def by_hand() -> Iterator[Case]:
         ),
         FROM_0,
         IN_SERIES,
-        {(0, 0, 1): (0, 1200), (0, 0, 2): (100, 1200)},
-        {(0, 1): (1200, 1, 0), (0, 2): (1200, 1, 0)},
+        sent("0>1 0-1200, 0>2 100-1200"),
     )
     down = network("10>12 21>22@950", 1000, {2: Node(2, down=BYTE)}, TOPICS)
     late = [Publication(10, 0, 100), Publication(21, 100, 100)]
@@ -134,59 +143,37 @@ def by_hand() -> Iterator[Case]:
         down,
         late,
         TOGETHER,
-        {(0, 10, 12): (0, 1100), (1, 21, 22): (100, 1200)},
-        {(0, 12): (1100, 1, 10), (1, 22): (1200, 1, 21)},
+        sent("10>12 0-1100", "21>22 100-1200"),
     )
     yield Case(
         "each topic by itself on independent downlinks",
         down,
         late,
         replace(TOGETHER, shared=False),
-        {(0, 10, 12): (0, 1100), (1, 21, 22): (100, 1150)},
-        {(0, 12): (1100, 1, 10), (1, 22): (1150, 1, 21)},
+        sent("10>12 0-1100", "21>22 100-1150"),
     )
     yield Case(
         "first bytes at the same time: the earlier publication, whatever the senders' nodeIds",
         network("10>12 21>22", 1000, {0: Node(9), 1: Node(1), 2: Node(2, down=BYTE)}, TOPICS),
         [Publication(10, 0, 100), Publication(21, 0, 100)],
         TOGETHER,
-        {(0, 10, 12): (0, 1100), (1, 21, 22): (0, 1200)},
-        {(0, 12): (1100, 1, 10), (1, 22): (1200, 1, 21)},
+        sent("10>12 0-1100", "21>22 0-1200"),
     )
     yield Case(
         "first bytes of one publication at the same time: the sender's least nodeId",
         network("0>1 0>2 1>3 2>3", 1000, {1: Node(8), 2: Node(7), 3: Node(3, down=BYTE)}, {}),
         FROM_0,
         TOGETHER,
-        {
-            (0, 0, 1): (0, 1000),
-            (0, 0, 2): (0, 1000),
-            (0, 1, 3): (1000, 2200),
-            (0, 2, 3): (1000, 2100),
-        },
-        {(0, 1): (1000, 1, 0), (0, 2): (1000, 1, 0), (0, 3): (2100, 2, 2)},
+        sent("0>1 0-1000, 0>2 0-1000, 1>3 1000-2200, 2>3 1000-2100"),
     )
     yield Case(
         "copies complete at the same time: fewest hops, then the sender's least nodeId",
         network("0>1@500 0>2@500 0>5@200 5>4@300 1>3@500 2>3@500 4>3@500", 0, {1: Node(8)}, {}),
         FROM_0,
         TOGETHER,
-        {
-            (0, 0, 1): (0, 500),
-            (0, 0, 2): (0, 500),
-            (0, 0, 5): (0, 200),
-            (0, 5, 4): (200, 500),
-            (0, 1, 3): (500, 1000),
-            (0, 2, 3): (500, 1000),
-            (0, 4, 3): (500, 1000),
-        },
-        {
-            (0, 1): (500, 1, 0),
-            (0, 2): (500, 1, 0),
-            (0, 5): (200, 1, 0),
-            (0, 4): (500, 2, 5),
-            (0, 3): (1000, 2, 2),
-        },
+        sent(
+            "0>1 0-500, 0>2 0-500, 0>5 0-200, 5>4 200-500, 1>3 500-1000, 2>3 500-1000, 4>3 500-1000"
+        ),
     )
     two = network(TWO_TOPICS, 1000, up(0), TOPICS)
     firsts = {(0, 11): 1, (0, 12): 1, (1, 21): 1, (1, 22): 1}
@@ -206,29 +193,25 @@ def by_hand() -> Iterator[Case]:
                 (p, 10 * (p + 1), x): (at - 1000 - 100 * together, at)
                 for (p, x), at in zip(firsts, complete, strict=True)
             },
-            {(p, x): (at, 1, 10 * (p + 1)) for (p, x), at in zip(firsts, complete, strict=True)},
         )
     validates = {
         validation: network(TRIANGLE, 1000, up(0, 1, 2, validation_us=validation), {})
         for validation in (50, 1100, 1101, 2000)
     }
-    came = {(0, 1): (1100, 1, 0), (0, 2): (1200, 1, 0)}
-    from_source = {(0, 0, 1): (0, 1100), (0, 0, 2): (100, 1200)}
+    from_source = sent("0>1 0-1100, 0>2 100-1200")
     yield Case(
         "duplicates cross each other",
         validates[50],
         FROM_0,
         told(IN_SERIES),
-        from_source | {(0, 1, 2): (1150, 2250), (0, 2, 1): (1250, 2350)},
-        came,
+        from_source | sent("1>2 1150-2250, 2>1 1250-2350"),
     )
     yield Case(
         "an IDONTWANT that arrives when a copy starts holds nothing back",
         validates[1100],  # 1 enqueues at 2200, when the IDONTWANT of 2 arrives
         FROM_0,
         told(IN_SERIES),
-        from_source | {(0, 1, 2): (2200, 3300)},
-        came,
+        from_source | sent("1>2 2200-3300"),
         {(0, 2, 1, 2300)},
     )
     yield Case(
@@ -237,7 +220,6 @@ def by_hand() -> Iterator[Case]:
         FROM_0,
         told(IN_SERIES),
         from_source,
-        came,
         {(0, 1, 2, 2201), (0, 2, 1, 2301)},
     )
     yield Case(
@@ -246,7 +228,6 @@ def by_hand() -> Iterator[Case]:
         FROM_0,
         told(IN_SERIES, 100),
         from_source,
-        came,
         {(0, 1, 2, 3100), (0, 2, 1, 3200)},
     )
     yield Case(
@@ -254,16 +235,14 @@ def by_hand() -> Iterator[Case]:
         validates[2000],
         FROM_0,
         told(IN_SERIES, 101),
-        from_source | {(0, 1, 2): (3100, 4200), (0, 2, 1): (3200, 4300)},
-        came,
+        from_source | sent("1>2 3100-4200, 2>1 3200-4300"),
     )
     yield Case(
         "without IDONTWANT a complete copy of the peer holds a copy back",
         network(TRIANGLE, 1000, up(0, 1) | up(2, validation_us=5000), {}),
         FROM_0,
         IN_SERIES,
-        from_source | {(0, 1, 2): (1100, 2200)},
-        came,
+        from_source | sent("1>2 1100-2200"),
         {(0, 2, 1, 6200)},
     )
     waits = network("0-1 0-3 0-2 1-2", 10, {0: Node(0, up=BYTE)}, {})
@@ -273,13 +252,7 @@ def by_hand() -> Iterator[Case]:
         network("0-1 0-3 0-2 0-4 1-2", 10, {0: Node(0, up=BYTE)}, {}),
         large,
         told(IN_SERIES),
-        {
-            (0, 0, 1): (0, 1010),
-            (0, 0, 3): (1000, 2010),
-            (0, 0, 4): (2000, 3010),
-            (0, 1, 2): (1010, 1020),
-        },
-        {(0, 1): (1010, 1, 0), (0, 2): (1020, 2, 1), (0, 3): (2010, 1, 0), (0, 4): (3010, 1, 0)},
+        sent("0>1 0-1010, 0>3 1000-2010, 0>4 2000-3010, 1>2 1010-1020"),
         {(0, 0, 2, 2000)},
     )
     yield Case(
@@ -287,14 +260,7 @@ def by_hand() -> Iterator[Case]:
         waits,
         large,
         told(TOGETHER),
-        {
-            (0, 0, 1): (0, 3010),
-            (0, 0, 3): (0, 3010),
-            (0, 0, 2): (0, 3010),
-            (0, 1, 2): (3010, 3020),
-            (0, 2, 1): (3010, 3020),
-        },
-        {(0, 1): (3010, 1, 0), (0, 2): (3010, 1, 0), (0, 3): (3010, 1, 0)},
+        sent("0>1 0-3010, 0>3 0-3010, 0>2 0-3010, 1>2 3010-3020, 2>1 3010-3020"),
     )
     yield Case(
         "interleaved: the copies that are not held back share the uplink",
@@ -302,13 +268,7 @@ def by_hand() -> Iterator[Case]:
         network("0-1@10 0-2@100 1-2@5 1-3@10 1-4@10", 0, up(1, validation_us=110), {}),
         FROM_0,
         told(TOGETHER),
-        {
-            (0, 0, 1): (0, 10),
-            (0, 0, 2): (0, 100),
-            (0, 1, 3): (120, 330),
-            (0, 1, 4): (120, 330),
-        },
-        {(0, 1): (10, 1, 0), (0, 2): (100, 1, 0), (0, 3): (330, 2, 1), (0, 4): (330, 2, 1)},
+        sent("0>1 0-10, 0>2 0-100, 1>3 120-330, 1>4 120-330"),
         {(0, 2, 1, 100), (0, 1, 2, 120)},
     )
     yield Case(
@@ -316,20 +276,7 @@ def by_hand() -> Iterator[Case]:
         network("10>11 10>12 20>21 20>22 30>20", 1000, up(0), TOPICS | {30: 3}),
         [Publication(30, 0, 100), Publication(10, 1000, 100)],  # 0 enqueues both at 1000
         IN_SERIES,
-        {
-            (0, 30, 20): (0, 1000),
-            (0, 20, 21): (1000, 2100),
-            (0, 20, 22): (1100, 2200),
-            (1, 10, 11): (1200, 2300),
-            (1, 10, 12): (1300, 2400),
-        },
-        {
-            (0, 20): (1000, 1, 30),
-            (0, 21): (2100, 2, 20),
-            (0, 22): (2200, 2, 20),
-            (1, 11): (2300, 1, 10),
-            (1, 12): (2400, 1, 10),
-        },
+        sent("30>20 0-1000, 20>21 1000-2100, 20>22 1100-2200", "10>11 1200-2300, 10>12 1300-2400"),
     )
     backwards = replace(IN_SERIES, order=lambda p, y, x: -x)
     yield Case(
@@ -337,16 +284,14 @@ def by_hand() -> Iterator[Case]:
         star,
         FROM_0,
         backwards,
-        {(0, 0, 2): (0, 1100), (0, 0, 1): (100, 1200)},
-        {(0, 2): (1100, 1, 0), (0, 1): (1200, 1, 0)},
+        sent("0>2 0-1100, 0>1 100-1200"),
     )
     yield Case(
         "equal draws: the receiver's least nodeId",
         network("0>1 0>2", 1000, up(0) | {1: Node(5), 2: Node(4)}, {}),
         FROM_0,
         replace(IN_SERIES, order=lambda p, y, x: 0),
-        {(0, 0, 2): (0, 1100), (0, 0, 1): (100, 1200)},
-        {(0, 2): (1100, 1, 0), (0, 1): (1200, 1, 0)},
+        sent("0>2 0-1100, 0>1 100-1200"),
     )
     for flood in (False, True):
         yield Case(
@@ -354,8 +299,7 @@ def by_hand() -> Iterator[Case]:
             network("0-1 0:2 1:2 1:3", 1000, {}, {}),
             [Publication(0, 0, 100, flood)],
             TOGETHER,
-            {(0, 0, 1): (0, 1000)} | ({(0, 0, 2): (0, 1000)} if flood else {}),
-            {(0, 1): (1000, 1, 0)} | ({(0, 2): (1000, 1, 0)} if flood else {}),
+            sent("0>1 0-1000") | (sent("0>2 0-1000") if flood else {}),
         )
     yield Case(
         "a tree: the publisher, a child of the root, sends to the root on its node's uplink",
@@ -363,35 +307,18 @@ def by_hand() -> Iterator[Case]:
         network("9>0 0>1 0>2 2>3", 1000, up(0, 2), {9: 2}),
         [Publication(9, 0, 100)],
         TOGETHER,
-        {
-            (0, 9, 0): (0, 1100),
-            (0, 0, 1): (1100, 2300),
-            (0, 0, 2): (1100, 2300),
-            (0, 2, 3): (2300, 3400),
-        },
-        {(0, 0): (1100, 1, 9), (0, 1): (2300, 2, 0), (0, 2): (2300, 2, 0), (0, 3): (3400, 3, 2)},
+        sent("9>0 0-1100, 0>1 1100-2300, 0>2 1100-2300, 2>3 2300-3400"),
     )
     yield Case(
         "several messages in flight wait at each uplink of a chain",
         network("0>1 1>2", 1000, up(0) | {1: Node(1, up=BYTE // 2)}, {}),
         [Publication(0, 0, 100), Publication(0, 0, 100), Publication(0, 50, 100)],
         IN_SERIES,
-        {
-            (0, 0, 1): (0, 1100),
-            (1, 0, 1): (100, 1200),
-            (2, 0, 1): (200, 1300),
-            (0, 1, 2): (1100, 2300),
-            (1, 1, 2): (1300, 2500),
-            (2, 1, 2): (1500, 2700),
-        },
-        {
-            (0, 1): (1100, 1, 0),
-            (1, 1): (1200, 1, 0),
-            (2, 1): (1300, 1, 0),
-            (0, 2): (2300, 2, 1),
-            (1, 2): (2500, 2, 1),
-            (2, 2): (2700, 2, 1),
-        },
+        sent(
+            "0>1 0-1100, 1>2 1100-2300",
+            "0>1 100-1200, 1>2 1300-2500",
+            "0>1 200-1300, 1>2 1500-2700",
+        ),
     )
 
 

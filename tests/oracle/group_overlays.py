@@ -23,19 +23,11 @@ Event = tuple
 
 @dataclass(frozen=True)
 class OverlaysCase:
-    """Nodes and groups that come and go, as plain data.
-
-    Attributes
-    ----------
-    events : list of list of tuple
-        By round.
-    initial : set of int
-        The nodes that are alive at the start.
-    """
+    """Nodes and groups that come and go, as plain data."""
 
     case: Case
-    events: list[list[Event]]
-    initial: set[int]
+    events: list[list[Event]]  # By round
+    initial: set[int]  # the nodes that are alive at the start
     detection: int
     deadline: int
     dimensions: int
@@ -89,18 +81,11 @@ def random_overlays(seed: int) -> OverlaysCase:
 
 @dataclass
 class World:
-    """The members of groups, and publications that are not due.
-
-    Attributes
-    ----------
-    system : {"flooding", "can", "ip_multicast", "naive_unicast"}
-    draw : callable
-        The random bits of a purpose.
-    """
+    """The members of groups, and publications that are not due."""
 
     given: OverlaysCase
     system: str
-    draw: Draw
+    draw: Draw  # the random bits of a purpose
     alive: set[int] = field(default_factory=set)
     members: dict[int, set[int]] = field(default_factory=dict)
     silent: dict[tuple[int, int], int] = field(default_factory=dict)

@@ -1,4 +1,7 @@
-"""The oracle of the clock with bandwidth, against cases worked by hand and other oracles."""
+"""The oracle of the clock with bandwidth: what always holds, and other oracles.
+
+The cases worked by hand are in tests/bandwidth/test_kernel.py, for the oracle and the kernel.
+"""
 
 from __future__ import annotations
 
@@ -15,29 +18,6 @@ from .dissemination import Edge, spread
 from .gossipsub.publication import Publication as GossipPublication
 from .gossipsub.settings import Settings
 from .gossipsub.topic import Topic
-
-
-@pytest.mark.parametrize("case", list(cases.by_hand()), ids=lambda case: case.name)
-def test_by_hand(case: cases.Case) -> None:
-    played = play(case.network, case.publications, case.rules)
-    copies = {
-        (c.publication, c.sender, c.receiver): (c.start_us, c.complete_us) for c in played.copies
-    }
-    assert copies == case.copies
-    assert len(copies) == len(played.copies)
-    sources = {(p, one.source) for p, one in enumerate(case.publications)}
-    first = {key: tuple(one) for key, one in played.first.items() if key not in sources}
-    assert first == case.first
-    assert {tuple(one) for one in played.held_back} == case.held_back
-
-
-def test_optimum_without_duplicates() -> None:
-    """600 KB at 10 Mbit/s to 10,000 nodes by the best tree takes 7.370 s."""
-    network, last = cases.greedy_tree(**cases.OPTIMUM)
-    played = play(network, [Publication(0, 0, cases.OPTIMUM["size"])], Rules(SERIAL))
-    assert last == cases.OPTIMUM_US
-    assert max(first.at_us for first in played.first.values()) == cases.OPTIMUM_US
-    assert len(played.first) == len(played.copies) + 1 == cases.OPTIMUM["nodes"]
 
 
 @pytest.mark.parametrize("seed", seeds(range(150), 50))

@@ -14,8 +14,7 @@ from oracle.group_overlays import OverlaysCase, World, random_overlays
 from oracle.multicast_measures import delay_measures, duplicates, node_stress
 
 from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
-from scribe_spark.can.cans import Placement
-from scribe_spark.can.space import Space
+from scribe_spark.can.space import Placement, Space
 from scribe_spark.config.can import most_bits
 from scribe_spark.engine.exchange import distinct_rows
 from scribe_spark.engine.ring import Ring

@@ -23,25 +23,19 @@ class Copy:
 
 @dataclass
 class Published:
-    """What came of a publication.
-
-    Attributes
-    ----------
-    first : dict of (partition, node) to Copy
-    deliveries : dict of node to (hops, delay_us, first_from)
-        Of each member but the source that got it.
-    duplicates : int
-        Payload copies to members other than the source that are not their deliveries.
-    """
+    """What came of a publication."""
 
     copies: list[Copy]
     first: dict[tuple[int, int], Copy]
-    deliveries: dict[int, tuple[int, int, int]]
-    duplicates: int
+    deliveries: dict[int, tuple[int, int, int]]  # Of each member but the source that got it
+    duplicates: int  # Payload copies to members other than the source that are not their deliveries
 
 
 def publish(session: Session, source: int, way: str = "root") -> Published:
-    """Send a publication to all partitions."""
+    """Publish messages in fixed meshes; return the number of lazy heartbeats.
+
+    ``play(program, name)`` plays a program and returns the number of messages per superstep.
+    """
     first_root = session.roots[0]
     start = way_to_root(session, source, way)
     copies: list[Copy] = []

@@ -8,7 +8,10 @@ PASTRY, SURROGATE = "pastry", "surrogate"
 
 
 def partition_keys(group_key: int, count: int) -> list[int]:
-    """Return the key of each partition (B1)."""
+    """Return the keys of all partitions; partition i of group g has index g * partitions + i.
+
+    The keys of a group are evenly spaced on the ring; the first is the groupId.
+    """
     return [(group_key + number * (RING // count)) % RING for number in range(count)]
 
 

@@ -63,52 +63,32 @@ class Settings:
 
 @dataclass
 class Spread:
-    """How the publications of a group went in a round; all of them go the same way.
-
-    Attributes
-    ----------
-    root : int
-    to_root : dict of source to list of node
-        The ways of MULTICASTs that its root accepted, from the source to the root.
-    copies : list of (sender, receiver)
-        The copies of one publication, lost ones too.
-    ways : dict of node to list of node
-        The way of the first copy from the root: that of fewest hops, then of the sender with the
-        smallest nodeId.
-    trees : dict of node to list of list of node
-        The ways of TREEs that brought the publications: from the root to a sender by copies, and
-        on.
-    """
+    """How the publications of a group went in a round; all of them go the same way."""
 
     root: int
+    #: The ways of MULTICASTs that its root accepted, from the source to the root.
     to_root: dict[int, list[int]] = field(default_factory=dict)
+    #: The copies of one publication, lost ones too.
     copies: list[tuple[int, int]] = field(default_factory=list)
+    #: The way of the first copy from the root: that of fewest hops, then of the sender with the
+    #: smallest nodeId.
     ways: dict[int, list[int]] = field(default_factory=dict)
+    #: The ways of TREEs that brought the publications: from the root to a sender by copies, and on.
     trees: dict[int, list[list[int]]] = field(default_factory=dict)
 
 
 @dataclass
 class Snapshot:
-    """All groups after a round, and what happened in it.
-
-    Attributes
-    ----------
-    lists : set of (group, node, member, next hop, number, written)
-    members : set of (group, node, number, waits)
-    sessions : set of (group, root, lost)
-    had : dict of publication to set of node
-        Who has got it in this round, its source too, if the root has got it.
-    duplicates : Counter of publication
-    messages, lost : Counter of (sender, receiver, kind)
-        Transmissions, and those of them that were lost.
-    """
+    """All groups after a round, and what happened in it."""
 
     round: int
     lists: set[tuple[int, int, int, int, int, int]]
     members: set[tuple[int, int, int, bool]]
     sessions: set[tuple[int, int, bool]]
+    #: Who has got it in this round, its source too, if the root has got it.
     had: dict[Name, set[int]]
     duplicates: Counter[Name]
+    #: Transmissions, and those of them that were lost.
     messages: Messages
     lost: Messages
 

@@ -18,21 +18,13 @@ from .space import Draw, Points, Space
 
 @dataclass(frozen=True)
 class CanCase:
-    """A case, as plain data.
-
-    Attributes
-    ----------
-    bits : int or None
-        What the config says; None: as many as can be. The seed is that of the draws, too.
-    landmarks : int
-        How many; which ones (`distinct_below`) is given to `points`.
-    clock : {"time", "hops"}
-    """
+    """A case, as plain data."""
 
     case: Case
     dimensions: int
+    #: What the config says; None: as many as can be. The seed is that of the draws, too.
     bits: int | None
-    landmarks: int
+    landmarks: int  # How many; which ones (`distinct_below`) is given to `points`
     flooding: str
     clock: str
     processing_us: int

@@ -20,11 +20,7 @@ def flood(
 ) -> Spread:
     """Return what comes of a publication; labels are (dimension, direction).
 
-    Parameters
-    ----------
-    flooding : {"directed", "corner", "optimal"}
-    delay : callable, optional
-        By the clock of time; None: by hops, each of which takes 1, and processing nothing.
+    Without `delay`, by hops, each of which takes 1, and processing nothing.
     """
     edges = [Edge(x, y, way) for x, across in can.across.items() for y, way in across.items()]
     goes_on = {DIRECTED: directed, CORNER: corner, OPTIMAL: optimal}[flooding]

@@ -10,13 +10,7 @@ from .space import Draw, Points, Space
 
 
 class CanOverlay:
-    """The CAN of all nodes, without landmarks; Scribe's trees grow over it.
-
-    Parameters
-    ----------
-    ids, router, delay : mapping
-        As of `tests.oracle.pastry.Overlay`.
-    """
+    """A CAN of all nodes."""
 
     def __init__(
         self,

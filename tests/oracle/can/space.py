@@ -53,13 +53,7 @@ class Space:
 
 
 def place_of_order(delays: Sequence[int]) -> int:
-    """Return the place of a node's order of the landmarks among all orders (C3).
-
-    Parameters
-    ----------
-    delays : sequence of int
-        From the node's router to each landmark, landmarks by router id.
-    """
+    """Return the place of an order of landmarks (delays by router id) among all orders (C3)."""
     order = sorted(range(len(delays)), key=lambda landmark: (delays[landmark], landmark))
     return list(permutations(range(len(delays)))).index(tuple(order))
 

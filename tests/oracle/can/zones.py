@@ -18,22 +18,14 @@ Adjacency = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Zone:
-    """A box of the torus: half open, its sides powers of two.
+    """A box of the torus: half open, its sides powers of two."""
 
-    Attributes
-    ----------
-    low, side : tuple of int
-        The least coordinate and the length in each dimension.
-    depth : int
-        How many halvings made it.
-    prefix : int
-        Bit k (the first is the highest of ``depth`` bits) says which half the k-th halving left:
-        1 is the upper one.
-    """
-
+    #: The least coordinate and the length in each dimension.
     low: Point
     side: Point
-    depth: int = 0
+    depth: int = 0  # How many halvings made it
+    #: Bit k (the first is the highest of ``depth`` bits) says which half the k-th halving left: 1
+    #: is the upper one.
     prefix: int = 0
 
     @staticmethod
@@ -72,10 +64,8 @@ def owner(zones: Mapping[int, Zone], point: Point) -> int:
 def join(zones: dict[int, Zone], node: int, point: Point, space: Space) -> int | None:
     """Let a node join: the newcomer takes the half with its point, the owner the other one.
 
-    Returns
-    -------
-    int or None
-        Whose zone was split; None for the first node, which gets the whole torus.
+    Return the owner of the zone that was split; None for the first node, which gets the whole
+    torus.
     """
     if not zones:
         zones[node] = Zone.whole(space)

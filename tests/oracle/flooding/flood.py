@@ -39,7 +39,10 @@ def ring_of(overlay: Overlay, members: Iterable[int], source: int) -> Overlay:
 
 
 def flood(overlay: Overlay, source: int) -> list[Copy]:
-    """Return all copies of a publication (F2, F3, F5)."""
+    """Return what comes of a publication; labels are (dimension, direction).
+
+    Without `delay`, by hops, each of which takes 1, and processing nothing.
+    """
     rows = len(digits(0, overlay.b))
     copies = send(overlay, source, ranges(overlay, source, range(rows)), 0, 0)
     for copy in copies:  # grows while it is read

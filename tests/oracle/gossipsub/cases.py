@@ -13,18 +13,12 @@ from .settings import Draw, Settings
 
 @dataclass(frozen=True)
 class GossipCase:
-    """A case, as plain data; the seed of the draws is the case's.
-
-    Attributes
-    ----------
-    dead : frozenset of node
-        Who fails silently after the last heartbeat; no source.
-    """
+    """A case, as plain data; the seed of the draws is the case's."""
 
     case: Case
     settings: Settings
     sources: dict[int, int]
-    dead: frozenset[int]
+    dead: frozenset[int]  # Who fails silently after the last heartbeat; no source
 
     def graph(self, draw: Draw) -> set[tuple[int, int]] | None:
         """Return who dials whom in the one graph for all topics; None: each topic by itself."""

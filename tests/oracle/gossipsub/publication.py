@@ -15,28 +15,18 @@ PAYLOAD, IDONTWANT, IHAVE, IWANT = "payload", "IDONTWANT", "IHAVE", "IWANT"
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of the payload that a node sends to a node.
-
-    Attributes
-    ----------
-    hop : int
-        1 for the source's copies.
-    sent, arrives : int
-        Microseconds since the publication (in worlds since the round's beginning); by hops the
-        round within the eager phase or the lazy heartbeat.
-    heartbeat : int
-        The lazy heartbeat in which it was sent, 0 before the first; in worlds the round.
-    lost : bool
-        By a draw, or at a dead node.
-    """
+    """A copy of the payload that a node sends to a node."""
 
     sender: int
     receiver: int
-    hop: int
+    hop: int  # 1 for the source's copies
+    #: Microseconds since the publication (in worlds since the round's beginning); by hops the round
+    #: within the eager phase or the lazy heartbeat.
     sent: int
     arrives: int
+    #: The lazy heartbeat in which it was sent, 0 before the first; in worlds the round.
     heartbeat: int
-    lost: bool
+    lost: bool  # By a draw, or at a dead node
 
 
 @dataclass(frozen=True)

@@ -13,22 +13,15 @@ from .topic import Messages, Topic
 
 @dataclass
 class Played:
-    """What came of a topic.
-
-    Attributes
-    ----------
-    meshes, backoffs : list of set
-        After the JOINs of each wave and after each heartbeat, in this order: (x, y), and
-        (x, y, until).
-    end : int
-        The number of the heartbeat that would come next.
-    """
+    """What came of a topic."""
 
     topic: Topic
     publication: Publication
+    #: After the JOINs of each wave and after each heartbeat, in this order: (x, y), and (x, y,
+    #: until).
     meshes: list[set[tuple[int, int]]]
     backoffs: list[set[tuple[int, int, int]]]
-    end: int
+    end: int  # the number of the heartbeat that would come next
     lazy_heartbeats: int
 
     def deliveries(self, members: Iterable[int]) -> dict[int, tuple[int, int, int]]:
@@ -84,14 +77,9 @@ def play(
     graph: set[tuple[int, int]] | None = None,
     dead: Collection[int] = (),
 ) -> Played:
-    """Play a topic.
+    """Play a topic; nodes that are dead fail silently after the last heartbeat.
 
-    Parameters
-    ----------
-    graph : set of (who dials, whom)
-        With `discovery = graph`, `discovery.dialled_by_all`.
-    dead : collection of node
-        Who fails silently after the last heartbeat.
+    With `discovery = graph`, `graph` is that of `discovery.dialled_by_all`.
     """
     topic = Topic(number, settings, draw, idents)
     subscribers = sorted({*members, source})

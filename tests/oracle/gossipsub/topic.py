@@ -215,12 +215,3 @@ class Topic:
         entries.update((x, "mesh") for x, _ in self.mesh_links())
         entries.update((x, "back-off") for x, _, _ in self.backoffs(h))
         return dict(entries)
-
-    def degrees_are_right(self, h: int) -> bool:
-        """Tell whether each degree is in [d_low, d_high], as far as connections allow."""
-        s = self.settings
-        return all(
-            len(self.mesh_of(x)) <= s.d_high
-            and (len(self.mesh_of(x)) >= s.d_low or not self.eligible(x, h))
-            for x in self.joined
-        )

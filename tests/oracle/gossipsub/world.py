@@ -30,40 +30,23 @@ class Held:
 
 @dataclass
 class Snapshot:
-    """A topic after a heartbeat, and what happened in it.
+    """A topic after a heartbeat, and what happened in it."""
 
-    Attributes
-    ----------
-    heartbeat, round : int
-        Its number, and that of the world's round in which it begins.
-    connections : set of (x, y, outbound at x)
-    to_dial : set of (x, y)
-        Whom x has drawn, but not dialled yet.
-    mesh : set of (x, y)
-    backoffs : set of (x, y, until) that hold in the next heartbeat
-    deliveries : dict of (publication, node) to (hops, delay, first_from)
-        First copies; by hops the delay is the round of the dissemination.
-    copies : list of (publication, Copy)
-    duplicates : Counter of publication
-        Payloads taken by a live node that has had the publication.
-    by_iwant : int
-        First copies that are answers to IWANT.
-    messages, lost : Counter of (sender, receiver, kind)
-        `lost` are those of `messages` that met a dead node, or were lost by a draw.
-    """
-
+    #: Its number, and that of the world's round in which it begins.
     heartbeat: int
     round: int
     members: set[int]
     published: list[Name]
     connections: set[tuple[int, int, bool]]
-    to_dial: set[tuple[int, int]]
+    to_dial: set[tuple[int, int]]  # Whom x has drawn, but not dialled yet
     mesh: set[tuple[int, int]]
     backoffs: set[tuple[int, int, int]]
+    #: First copies; by hops the delay is the round of the dissemination.
     deliveries: dict[tuple[Name, int], tuple[int, int, int]]
     copies: list[tuple[Name, Copy]]
-    duplicates: Counter[Name]
-    by_iwant: int
+    duplicates: Counter[Name]  # Payloads taken by a live node that has had the publication
+    by_iwant: int  # First copies that are answers to IWANT
+    #: `lost` are those of `messages` that met a dead node, or were lost by a draw.
     messages: Messages
     lost: Messages
 
@@ -133,18 +116,10 @@ class LiveTopic(Topic):
         live: Collection[int],
         begins_round: bool = True,
     ) -> Snapshot:
-        """Play a heartbeat.
+        """Play a heartbeat, with its number `now` and that of the world's round.
 
-        Parameters
-        ----------
-        now : int
-            Its number.
-        number : int
-            That of the world's round.
-        live : collection of node
-            Who lives after Pastry's events.
-        begins_round : bool
-            Whether it is the first of the world's round.
+        The nodes `live` after Pastry's events; `begins_round`: it is the first of the world's
+        round.
         """
         events = list(events)
         self.messages, self.lost = Counter(), Counter()
@@ -325,22 +300,15 @@ class LiveTopic(Topic):
 
 @dataclass
 class World:
-    """All topics, and who is alive.
-
-    Attributes
-    ----------
-    round_us, heartbeat_us : int
-        How long a round and a heartbeat last; a heartbeat is at most a round.
-    seen : dict of topic to list of Snapshot
-        Heartbeat by heartbeat.
-    """
+    """All topics, and who is alive."""
 
     topics: dict[int, LiveTopic]
     live: set[int]
+    #: How long a round and a heartbeat last; a heartbeat is at most a round.
     round_us: int
     heartbeat_us: int
     heartbeats: int = 0
-    seen: dict[int, list[Snapshot]] = field(default_factory=dict)
+    seen: dict[int, list[Snapshot]] = field(default_factory=dict)  # Heartbeat by heartbeat
 
     def step(self, number: int, events: Iterable[Event]) -> list[dict[int, Snapshot]]:
         """Play the heartbeats of all topics that begin before the round is over.

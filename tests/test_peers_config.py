@@ -1,0 +1,187 @@
+"""The sections of the systems beside Scribe, and of bandwidth: what is refused, in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from scribe_spark import InputError, RunConfig, WorldConfig
+from scribe_spark.config import Execution
+from scribe_spark.config.bandwidth import BandwidthConfig
+from scribe_spark.config.can import CanConfig, most_bits
+from scribe_spark.config.gossipsub import PRESETS, GossipSubConfig
+from scribe_spark.experiments.checks import check
+from scribe_spark.report.provenance import settings
+from scribe_spark.report.text import ABSENT
+from scribe_spark.systems import systems_of_run
+
+SIZED = {"message_size": "128KB"}
+FAST = {"message_size": "1GB"}
+SLOW_CLASS = {"classes": [{"name": "a", "share": 1.0, "up": "1bit/s"}]}
+MANY = {"nodes": 100_000, "groups": 1_500, "systems": "flooding", "flooding_over": "overlay"}
+
+#: What a run is given -> how the line begins.
+REFUSED = [
+    ({"gossipsub_d": 0}, "gossipsub_d = 0: must be at least 1"),
+    ({"gossipsub_d_low": 7}, "gossipsub_d_low = 7: must be at most gossipsub_d, which is 6"),
+    ({"gossipsub_d_low": 0}, "gossipsub_d_low = 0: must be at least 1"),
+    ({"gossipsub_d": 13}, "gossipsub_d_high = 12: must be at least gossipsub_d, which is 13"),
+    ({"gossipsub_d_out": 4}, "gossipsub_d_out = 4: must be at most half of gossipsub_d"),
+    (
+        {"gossipsub_d_low": 2, "gossipsub_d_out": 2},
+        "gossipsub_d_out = 2: must be less than gossipsub_d_low, which is 2",
+    ),
+    ({"gossipsub_processing_ms": -1.0}, "gossipsub_processing_ms = -1.0"),
+    ({"gossipsub_prune_backoff_ms": -1.0}, "gossipsub_prune_backoff_ms = -1.0"),
+    ({"gossipsub_heartbeat_ms": 0.0}, "gossipsub_heartbeat_ms = 0.0"),
+    ({"gossipsub_loss": 1.0}, "gossipsub_loss = 1.0"),
+    ({"gossipsub_preset": "nim"}, "gossipsub_preset = 'nim'"),
+    ({"gossipsub_dials": 0}, "gossipsub_dials = 0"),
+    ({"bayeux_partitions": 0}, "bayeux_partitions = 0"),
+    ({"bayeux_partitions": 65}, "bayeux_partitions = 65"),
+    ({"bayeux_root": "chord"}, "bayeux_root = 'chord'"),
+    ({"bayeux_hops": "leaves"}, "bayeux_hops = 'leaves'"),
+    ({"bayeux_recreate": 3}, "bayeux_recreate = 3: applies to worlds"),
+    ({"flooding_over": "all"}, "flooding_over = 'all'"),
+    ({"can_dimensions": 0}, "can_dimensions = 0: must be at least 1"),
+    ({"can_dimensions": 41}, "can_dimensions = 41: must be at most 40"),
+    ({"can_bits": 0}, "can_bits = 0: must be at least 1"),
+    ({"can_landmarks": -1}, "can_landmarks = -1: must be at least 0"),
+    ({"can_landmarks": 9}, "can_landmarks = 9: must be at most 8"),
+    ({"can_flooding": "4"}, "can_flooding = '4': must be one of directed, corner, optimal"),
+    ({"can_clock": "rounds"}, "can_clock = 'rounds': must be one of time, hops"),
+    ({"can_processing_ms": -1.0}, "can_processing_ms = -1.0: must be at least 0"),
+    ({"overlay_dimensions": 0}, "overlay_dimensions = 0: must be at least 1"),
+    (
+        {"can_dimensions": 1, "can_bits": 31},
+        "can_bits = 31: must be at most 30 with can_dimensions = 1",
+    ),
+    (
+        {"systems": "can", "nodes": 1025, "can_bits": 10},
+        "can_bits = 10: gives 2^10 zones at most for 1,025 nodes; give more",
+    ),
+    ({"message_size": "0KB"}, "message_size"),
+    ({"message_size": "-1KB"}, "message_size"),
+    ({"uplink": "50"}, "uplink"),
+    ({"validation": "5"}, "validation"),
+    ({"links": "own"}, "links"),
+    (FAST | {"uplink": "1bit/s"}, "message_size"),
+    (FAST | {"downlink": "1bit/s"}, "message_size"),
+    (FAST | SLOW_CLASS, "message_size"),
+    (SIZED | {"source": "routed"}, "source"),
+    (SIZED | {"systems": "gossipsub", "gossipsub_loss": 0.1}, "gossipsub_loss"),
+    (SIZED | {"systems": "gossipsub", "gossipsub_clock": "hops"}, "gossipsub_clock"),
+    (SIZED | {"systems": "can", "can_clock": "hops"}, "can_clock"),
+    (SIZED | {"systems": "bayeux", "bayeux_partitions": 4}, "bayeux_partitions"),
+    (
+        SIZED | {"systems": "can", "can_processing_ms": 1.0, "validation": "5ms"},
+        "can_processing_ms",
+    ),
+    (SIZED | {"generator": "churn"}, "message_size"),
+]
+
+
+@pytest.mark.parametrize(("given", "line"), REFUSED, ids=str)
+def test_runs_refuse_what_cannot_be_in_one_line(given, line):
+    with pytest.raises(InputError) as refused:
+        RunConfig(**given)
+    assert str(refused.value).startswith(line)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"bayeux_recreate": -1}, "bayeux_recreate = -1"),
+        ({"bayeux_partitions": 2}, "bayeux_partitions.*applies to runs"),
+        ({"bayeux_root": "surrogate"}, "bayeux_root.*applies to runs"),
+        ({"can_landmarks": 3}, "can_landmarks = 3: applies to runs only"),
+        ({"gossipsub_discovery": "graph"}, "'graph': is not supported in worlds"),
+    ],
+)
+def test_worlds_refuse_what_applies_to_runs(given, line):
+    with pytest.raises(InputError, match=line):
+        WorldConfig(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"nodes": 120, "overlay": "can", "systems": one}, f"{one}, which needs Pastry's tables")
+        for one in ("bayeux", "flooding")
+    ]
+    + [(MANY, r"flooding_over = 'overlay'.*150,000,000 copies")],
+)
+def test_runs_are_checked_before_any_work(given, line, tmp_path):
+    with pytest.raises(InputError, match=line):
+        check(RunConfig(**given), Execution(out=str(tmp_path / "out")))
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (
+            ["--can-dimensions", "3"],
+            "can_dimensions = 3: has no effect without can in --systems; give both",
+        ),
+        (
+            ["--overlay-dimensions", "3"],
+            "overlay_dimensions = 3: has no effect without --overlay can; give both",
+        ),
+        (
+            ["--systems", "can", "--can-landmarks", "8"],
+            "can_landmarks = 8: must be at most the 3 routers of the network",
+        ),
+    ],
+)
+def test_flags_are_refused_before_any_work(flags, line, tmp_path, call):
+    links = tmp_path / "links.csv"
+    links.write_text("src,dst,delay_ms\n1,2,1\n2,3,1\n")
+    given = "run", "--nodes", 5, "--groups", 1, "--topology", links, "--out", tmp_path / "out"
+    code, _, err = call(*given, *flags)
+    assert (code, err.strip()) == (2, f"scribe-spark: error: {line}")
+
+
+def test_the_defaults_of_can():
+    assert [most_bits(d) for d in (1, 2, 6, 40)] == [30, 40, 40, 40]
+    assert [CanConfig(dimensions=d).halvings for d in (1, 6)] == [30, 40]
+    assert CanConfig(bits=12).halvings == 12
+    RunConfig(nodes=1025, can_bits=10)  # has no effect without the system
+    RunConfig(systems="can", nodes=1024, can_bits=10)
+    assert WorldConfig(can_dimensions=3).can.dimensions == 3
+
+
+def test_a_preset_gives_the_other_values():
+    config = RunConfig(gossipsub_preset="ethereum", gossipsub_d_high=20).gossipsub
+    rules = config.filled()
+    assert (config.d, rules.d, rules.d_low, rules.d_high, rules.d_out) == (None, 8, 6, 20, 2)
+    assert rules.heartbeat_us == 700_000
+    # 60 s are 85.7 heartbeats of 0.7 s
+    assert (rules.prune_backoff, rules.unsubscribe_backoff) == (86, 15)
+    assert {GossipSubConfig(preset=one, d_high=None).filled().d_high for one in PRESETS} == {12}
+
+
+@pytest.mark.parametrize("kind", [RunConfig, WorldConfig])
+def test_a_page_shows_the_presets_values(kind):
+    """A world's section [gossipsub] accepts flat names; given values are shown unchanged."""
+    config = kind(gossipsub={"gossipsub_preset": "ethereum", "gossipsub_d_high": 20})
+    shown = {key: value for key, value, _ in settings({"resolved": config.flat()})}
+    of_preset = {f"gossipsub_{name}" for name in PRESETS["ethereum"]}
+    assert {name for name in of_preset if shown[name] == ABSENT} == set()
+    assert (shown["gossipsub_d"], shown["gossipsub_d_high"]) == ("8", "20")
+
+
+def test_sizes_rates_and_times_are_whole_numbers():
+    config = BandwidthConfig(message_size="1.5KB", uplink="50Mbit/s", validation="1.5ms")
+    assert (config.size, config.up, config.down) == (1_500, 50_000_000, 0)
+    assert (config.validation_us, config.on) == (1_500, True)
+    assert not BandwidthConfig(uplink="1Gbit/s").on
+
+
+def test_the_discipline_stands_beside_the_clock():
+    named = ("scribe", "gossipsub", "ip_multicast")
+    config = RunConfig(**SIZED, systems=named, uplink_order="serial")
+    clocks = {one.name: one.clock_in_words(config) for one in systems_of_run((), named)}
+    told = "time: 128KB, serial uplinks, shared links"
+    assert clocks["scribe"] == clocks["gossipsub"] == told
+    assert clocks["ip_multicast"] == "time"
+    assert {one.clock_in_words(RunConfig()) for one in systems_of_run((), ())} == {"time"}
