@@ -13,12 +13,16 @@ run the stage again after such an error.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import secrets
+import shutil
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -28,13 +32,15 @@ from pyspark import BarrierTaskContext, inheritable_thread_target
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark.engine.between_tasks import Alone, Ended, Exchange
+from scribe_spark.engine.between_tasks import Alone, Ended, Exchange, PeerLost
 from scribe_spark.engine.packing import Packed
 from scribe_spark.engine.rows import pack_rows
 from scribe_spark.errors import InputError, RunError, one_line
 from scribe_spark.runtime.blocks import is_lost_block, materialise_and_read, release
+from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import abilities, describe_jobs
 from scribe_spark.runtime.slots import slots, why_no_barrier
+from scribe_spark.runtime.tricks import enabled
 from scribe_spark.schemas import ROWS
 
 if TYPE_CHECKING:
@@ -80,13 +86,20 @@ def run_in_tasks(
     the `columns` of all new rows.  An `InputError` of a task is raised as such, other errors and
     repeatedly lost tasks as a `RunError`.
     """
-    frame = _in_tasks(rows, tasks, work, patience)
+    spark, folder = rows.sparkSession, None
+    if tasks > 1 and enabled("mapped_tables") and abilities(spark).shares_disk:
+        folder = scratch_folder()
+    frame = _in_tasks(rows, tasks, work, patience, folder)
     if tasks > 1:  # the shuffle lets Spark run the stage again, and ends the barrier stage
         frame = frame.repartitionById(tasks, F.col("bucket"))
     wanted = [*columns, _error_of_task()]
     # with a shuffle, Spark itself runs the stage again
     tries = 1 if tasks > 1 else _TRIES
-    table, read = run_again_where_lost(lambda: materialise_and_read(frame, wanted), tries)
+    try:
+        table, read = run_again_where_lost(lambda: materialise_and_read(frame, wanted), tries)
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
     try:
         _raise_error(read)
     except Exception:
@@ -110,13 +123,22 @@ def run_again_where_lost(action: Callable[[], T], tries: int) -> T:
     raise ValueError(f"tries = {tries}")
 
 
-def _in_tasks(rows: DataFrame, tasks: int, work: Work, patience: float | None) -> DataFrame:
-    """Return the rows that the tasks yield and the rows that report errors: `ROWS`; lazy."""
+def _in_tasks(
+    rows: DataFrame,
+    tasks: int,
+    work: Work,
+    patience: float | None,
+    folder: Path | None = None,
+) -> DataFrame:
+    """Return the rows that the tasks yield and the rows that report errors: `ROWS`; lazy.
+
+    The tasks tell their addresses in the folder, or without one by Spark.
+    """
     if tasks == 1:
         return rows.coalesce(1).mapInArrow(_kernel(work, Alone), ROWS)
     secret = secrets.token_bytes(32)
     placed = rows.repartitionById(tasks, F.col("bucket").cast("int"))
-    kernel = _kernel(work, lambda: _connected(tasks, secret, patience))
+    kernel = _kernel(work, lambda: _connected(tasks, secret, patience, folder))
     return placed.mapInArrow(kernel, ROWS, barrier=True)
 
 
@@ -161,7 +183,7 @@ def _raise_error(read: pa.Table) -> None:
 # --- in a task of a barrier stage
 
 
-def _connected(tasks: int, secret: bytes, patience: float | None) -> Flight:
+def _connected(tasks: int, secret: bytes, patience: float | None, folder: Path | None) -> Flight:
     """Return the exchange of this task with the others of its stage."""
     # imported in the worker only: gRPC starts threads, and Spark's daemon forks its workers
     from scribe_spark.engine.flight import LOOPBACK, PATIENCE, Address, Flight, Server
@@ -174,12 +196,55 @@ def _connected(tasks: int, secret: bytes, patience: float | None) -> Flight:
     server = Server(secret, LOOPBACK if len(set(hosts)) == 1 else own_address(hosts, rank))
     try:
         one = server.address
-        gathered = context.allGather(f"{one.host} {one.port} {one.nonce}")
+        own = f"{one.host} {one.port} {one.nonce}"
+        if folder is None:
+            gathered = context.allGather(own)
+        else:
+            meeting = folder / str(context.stageId())
+            gathered = gather_in_files(meeting, rank, tasks, context.taskAttemptId(), own, PATIENCE)
     except BaseException:
         server.shutdown()
         raise
     addresses = [Address(h, int(p), n) for h, p, n in (line.split() for line in gathered)]
     return Flight(rank, server, addresses, secret, PATIENCE if patience is None else patience)
+
+
+def gather_in_files(
+    folder: Path, rank: int, tasks: int, attempt: int, own: str, patience: float
+) -> list[str]:
+    """Return the texts of all tasks of a stage, as `allGather` does, which takes a second.
+
+    Each task writes a file for each of its attempts.  A task that ran before the stage was run
+    again is recognised by a later attempt, or by its process, which has ended.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = f"{rank} {attempt} {os.getpid()}"
+    (folder / f"new {name}").write_text(own)
+    (folder / f"new {name}").rename(folder / name)
+    end = time.monotonic() + patience
+    while True:
+        latest: dict[int, tuple[int, str]] = {}
+        for written in os.listdir(folder):
+            peer, number, process = written.split()[-3:]
+            if written.startswith("new") or not _runs(int(process)):
+                continue
+            latest[int(peer)] = max(latest.get(int(peer), (-1, "")), (int(number), written))
+        if len(latest) == tasks:
+            return [(folder / latest[peer][1]).read_text() for peer in range(tasks)]
+        if time.monotonic() > end:
+            missing = min(set(range(tasks)) - latest.keys())
+            why = f"task {missing} has told no address for {patience:g} s"
+            raise PeerLost(Ended("lost", missing, why))
+        time.sleep(0.002)
+
+
+def _runs(process: int) -> bool:
+    """Return True if there is a process with this number."""
+    try:
+        os.kill(process, 0)  # signal 0 is not sent
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def own_address(hosts: Sequence[str], rank: int) -> str:

@@ -18,11 +18,13 @@ from pyspark.sql import functions as F
 
 from scribe_spark.engine import barrier
 from scribe_spark.engine.barrier import (
+    gather_in_files,
     own_address,
     run_again_where_lost,
     run_in_tasks,
     why_no_tasks,
 )
+from scribe_spark.engine.between_tasks import PeerLost
 from scribe_spark.engine.on_spark import BucketTables, Layout
 from scribe_spark.engine.rows import pack_rows, read_rows
 from scribe_spark.errors import InputError, RunError
@@ -274,6 +276,23 @@ def test_a_trial_of_the_network(spark, monkeypatch):
     assert why_no_tasks(spark, 2) is None  # not tried again
     monkeypatch.setattr(barrier, "_tried", type(barrier._tried)())
     assert "not callable" in why_no_tasks(spark, 2)
+
+
+def test_addresses_in_files_are_those_of_the_last_try_of_each_task(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    files = {"2 99": ended.pid, "1 3": os.getpid(), "1 11": os.getpid(), "2 12": os.getpid()}
+    for name, process in files.items():
+        (tmp_path / f"{name} {process}").write_text(f"address {name}")
+    gathered = gather_in_files(tmp_path, 0, 3, 10, "own address", 60)
+    assert gathered == ["own address", "address 1 11", "address 2 12"]
+    assert not list(tmp_path.glob("new*"))
+
+
+def test_a_task_without_an_address_is_lost(tmp_path):
+    with pytest.raises(PeerLost, match="task 1 has told no address"):
+        gather_in_files(tmp_path / "of a stage", 0, 2, 5, "address 0", 0.1)
+    assert (tmp_path / "of a stage").stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("hosts", [["127.0.0.1", "192.0.2.1"], ["no.such.host", "192.0.2.1"]])
