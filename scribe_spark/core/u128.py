@@ -22,6 +22,9 @@ import numpy as np
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+BITS = 128
+
+
 # --- Columns
 
 
@@ -53,6 +56,14 @@ def _leading_zeros_np(x: np.ndarray) -> np.ndarray:
     # 32 bits are a float without loss, and its exponent is their length
     _, length = np.frexp(np.where(in_high, high, x).astype(np.float64))
     return np.where(in_high, 32, 64) - length.astype(np.int64)
+
+
+def digit_at_np(hi: np.ndarray, lo: np.ndarray, position: np.ndarray, b: int) -> np.ndarray:
+    """Return the digit of each id at its own position: int64."""
+    per_half = 64 // b
+    half = np.where(position < per_half, hi, lo)
+    shift = (64 - b * (position % per_half + 1)).astype(np.uint64)
+    return ((half >> shift) & np.uint64(2**b - 1)).astype(np.int64)
 
 
 def shared_digits_np(a_hi, a_lo, b_hi, b_lo, b: int) -> np.ndarray:

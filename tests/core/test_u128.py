@@ -55,6 +55,9 @@ def test_digits_in_numpy(b):
     expected = np.array([digits(a, b) for a in A])
     for position in range(128 // b):
         assert np.array_equal(u128.digit_np(hi, lo, position, b), expected[:, position])
+    position = np.arange(len(A)) % (128 // b)
+    found = u128.digit_at_np(hi, lo, position, b)
+    assert np.array_equal(found, expected[np.arange(len(A)), position])
 
 
 @pytest.mark.parametrize("b", BS)
