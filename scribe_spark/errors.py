@@ -131,7 +131,9 @@ def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
     allowed = list(known)
     for name in given:
         if name not in allowed:
-            raise InputError(what, name, f"is unknown{meant(name, allowed) or _choice(allowed)}")
+            several = len(allowed) > _FEW_NAMES
+            choice = "; --help has the list" if several else f"; give one of {listed(allowed)}"
+            raise InputError(what, name, f"is unknown{meant(name, allowed) or choice}")
 
 
 def meant(name: str, known: Collection[str]) -> str:
@@ -139,10 +141,6 @@ def meant(name: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(name[:_LONGEST_VALUE], known, n=1)
     alike = [found for found in near if found[0] == name[0] or len(found) <= len(name) + 1]
     return f"; did you mean {alike[0]!r}?" if alike else ""
-
-
-def _choice(known: Collection[str]) -> str:
-    return f"; give one of {listed(known)}" if len(known) <= _FEW_NAMES else "; --help has the list"
 
 
 def _name(name: object) -> str:

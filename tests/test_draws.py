@@ -32,13 +32,10 @@ def drawn(frame, column) -> list[int]:
 # --- columns --------------------------------------------------------------------------------------
 
 
-def test_golden_columns(spark):
+def test_columns_and_numpy_have_the_same_bits(spark):
     rows = spark.range(3)
     assert drawn(rows, draws.bits(1, "test", "id")) == GOLDEN_BITS
     assert drawn(rows, draws.below(1000, 1, "test", "id")) == GOLDEN_BELOW
-
-
-def test_numpy_has_the_bits_of_columns(spark):
     found = draws.bits_np(1, "test", np.arange(3))
     assert found.view(np.int64).tolist() == GOLDEN_BITS
     rows = spark.range(50)
@@ -98,6 +95,9 @@ def test_golden_streams():
     assert draws.distinct_below(1000, 5, 1, "members", 7).tolist() == GOLDEN_DISTINCT
     assert draws.distinct_below(10, 7, 1, "members", 7).tolist() == GOLDEN_MOST
     assert draws.stream(1, "tie").random_raw(2).tolist() == GOLDEN_RAW
+    # equal on every version of numpy: only the raw bits of Philox are used
+    assert draws.whole_numbers(draws.stream(1, "tie"), 1023, 4).tolist() == GOLDEN_WHOLE
+    assert draws.uniform(draws.stream(1, "tie"), 1).tolist() == GOLDEN_UNIFORM
 
 
 def test_streams_depend_on_seed_purpose_and_row():
@@ -122,9 +122,6 @@ def test_all_of_them_and_none():
     assert draws.distinct_below(5, 5, 1, "test", 1).tolist() == [0, 1, 2, 3, 4]
     assert draws.distinct_below(5, 0, 1, "test", 1).tolist() == []
     assert draws.distinct_below(1, 1, 1, "test", 1).tolist() == [0]
-
-
-def test_more_than_there_are_are_refused():
     with pytest.raises(ValueError, match="6 distinct values below 5"):
         draws.distinct_below(5, 6, 1, "test", 1)
 
@@ -151,12 +148,6 @@ def test_raw_bits_give_what_a_numpy_generator_of_this_version_gives():
                 assert draws.whole_numbers(raw, n, count).tolist() == expected.tolist()
     generator = np.random.Generator(draws.stream(5, "test"))
     assert draws.uniform(draws.stream(5, "test"), 99).tolist() == generator.random(99).tolist()
-
-
-def test_golden_numbers_of_raw_bits():
-    """Equal on every version of numpy: only the raw bits of Philox are used."""
-    assert draws.whole_numbers(draws.stream(1, "tie"), 1023, 4).tolist() == GOLDEN_WHOLE
-    assert draws.uniform(draws.stream(1, "tie"), 1).tolist() == GOLDEN_UNIFORM
 
 
 def test_graphs_and_ties_take_raw_bits_only(monkeypatch):

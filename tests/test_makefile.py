@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -51,22 +52,8 @@ def make(folder: Path, *arguments: str, **environment: str) -> str:
 
 def test_help_lists_every_target_and_variable(clone):
     text = make(clone, "help")
-    for target in (
-        "run",
-        "paper",
-        "sweep",
-        "test",
-        "test-slow",
-        "test-cluster",
-        "report",
-        "world",
-        "bench",
-        "digests",
-        "lint",
-        "notebooks",
-        "clean",
-        "help",
-    ):
+    targets = "run paper sweep test test-slow test-cluster report world bench digests lint"
+    for target in f"{targets} notebooks clean help".split():
         assert f"\n  {target} " in text
     for variable in ("NODES", "GROUPS", "SEED", "SEEDS", "OUT", "MASTER", "REMOTE", "ARGS"):
         assert f"  {variable}=" in text
@@ -76,32 +63,25 @@ def test_help_is_the_default(clone):
     assert make(clone) == make(clone, "help")
 
 
-def test_only_set_variables_become_flags(clone):
-    assert make(clone, "run") == "<run>"
-    assert make(clone, "run", "NODES=5", "OUT=o") == "<run><--nodes><5><--out><o>"
-    assert make(clone, "run", "CONFIG=c") == "<run><--config><c>"
-    assert make(clone, "report", "OUT=o") == "<report><--out><o>"
-    assert make(clone, "sweep", "CONFIG=c", "OUT=o") == "<sweep><--out><o><--config><c>"
+#: What follows `make`, and the words of the command that it runs.
+CALLS = [
+    ("run", "<run>"),
+    ("run NODES=5 OUT=o", "<run><--nodes><5><--out><o>"),
+    ("run CONFIG=c", "<run><--config><c>"),
+    ("report OUT=o", "<report><--out><o>"),
+    ("sweep CONFIG=c OUT=o", "<sweep><--out><o><--config><c>"),
+    ("paper", "<paper><--resume>"),
+    ("paper SEEDS=3 OUT=o", "<paper><--resume><--seeds><3><--out><o>"),
+    ("paper ARGS=--overwrite", "<paper><--overwrite>"),
+    ("digests 'ARGS=--only tiny'", "<tests/golden/digests.py><--only><tiny>"),
+    ("run GROUPS=50 SHELL=/bin/bash", "<run><--groups><50>"),  # bash has a variable of that name
+    ("run 'ARGS=--overwrite --b 2 *'", "<run><--overwrite><--b><2><*>"),
+]
 
 
-def test_paper_goes_on_where_it_was(clone):
-    assert make(clone, "paper") == "<paper><--resume>"
-    assert make(clone, "paper", "SEEDS=3", "OUT=o") == "<paper><--resume><--seeds><3><--out><o>"
-    assert make(clone, "paper", "ARGS=--overwrite") == "<paper><--overwrite>"
-
-
-def test_digests_takes_flags_of_its_own(clone):
-    script = "<tests/golden/digests.py>"
-    assert make(clone, "digests", "ARGS=--only tiny") == f"{script}<--only><tiny>"
-
-
-def test_groups_is_not_what_bash_calls_groups(clone):
-    assert make(clone, "run", "GROUPS=50", "SHELL=/bin/bash") == "<run><--groups><50>"
-
-
-def test_arguments_are_words(clone):
-    text = make(clone, "run", "ARGS=--overwrite --b 2 *")
-    assert text == "<run><--overwrite><--b><2><*>"
+@pytest.mark.parametrize(("line", "words"), CALLS)
+def test_variables_become_flags(clone, line, words):
+    assert make(clone, *shlex.split(line)) == words
 
 
 @pytest.mark.parametrize(

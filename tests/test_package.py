@@ -69,15 +69,12 @@ def test_nothing_heavy_comes_along(statement):
 # a whole `run` is in test_notebooks.py
 
 
-def test_run_refuses_before_spark(tmp_path):
-    (tmp_path / "mine.txt").touch()
-    with pytest.raises(InputError, match="is not empty"):
-        run(RunConfig(nodes=10, groups=1), out=str(tmp_path))
-
-
-def test_run_refuses_what_another_run_left(tmp_path):
-    (tmp_path / "manifest.json").write_text('{"resolved": {}, "phases": []}')
-    with pytest.raises(InputError, match="exists; use"):
+@pytest.mark.parametrize(
+    ("name", "says"), [("mine.txt", "is not empty"), ("manifest.json", "exists; use")]
+)
+def test_run_refuses_before_spark(tmp_path, name, says):
+    (tmp_path / name).write_text('{"resolved": {}, "phases": []}')
+    with pytest.raises(InputError, match=says):
         run(RunConfig(nodes=10, groups=1), out=str(tmp_path))
 
 

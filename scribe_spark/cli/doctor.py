@@ -78,11 +78,8 @@ def _java() -> Finding:
     try:
         return Finding("Java", str(check_java()))
     except InputError as error:
-        return Finding("Java", f"{error.value} {error.remedy.partition('; ')[0]}", _after(error))
-
-
-def _after(error: InputError) -> str:
-    return error.remedy.partition("; ")[2] or error.remedy
+        fault, _, remedy = error.remedy.partition("; ")
+        return Finding("Java", f"{error.value} {fault}", remedy or error.remedy)
 
 
 def _spark() -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic.fields import FieldInfo
 
@@ -60,7 +60,7 @@ def fields_of(model: type[Section], section: str) -> dict[str, FieldRecord]:
             section,
             name,
             flat[name],
-            _kind(field),
+            kind_of(field.annotation, field.metadata),
             None if field.is_required() else field.default,
             field.description or "",
             _bounds(field),
@@ -68,11 +68,6 @@ def fields_of(model: type[Section], section: str) -> dict[str, FieldRecord]:
         for name, field in model.model_fields.items()
         if not issubclass(model, Sectioned) or name not in model.sections
     }
-
-
-def _kind(field: FieldInfo) -> Kind:
-    marks = tuple(field.metadata)
-    return kind_of(Annotated[field.annotation, *marks] if marks else field.annotation)
 
 
 #: Greater bounds only say that a number fits into a table; they are not shown.

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Interval
-from pydantic import ValidatorFunctionWrapHandler, WrapValidator, model_validator
+from pydantic import WrapValidator, model_validator
 
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Section, setting, unset, within
@@ -60,12 +60,8 @@ def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {n: of_preset.get(n) if value is None else value for n, value in settings.items()}
 
 
-def _check_given(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    return None if value is None else check(value)
-
-
 #: Mark of a field that is None if the preset decides its value (`GossipSubConfig.filled`).
-_OF_PRESET = WrapValidator(_check_given)
+_OF_PRESET = WrapValidator(lambda value, check: None if value is None else check(value))
 
 _Degree = Annotated[int, within(0, _MOST_DEGREE), _OF_PRESET]
 _Time = Annotated[float, within(0.0, _MOST_MS), _OF_PRESET]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -41,7 +42,9 @@ class Kind:
         try:
             if self.name == "bool":
                 return {"true": True, "false": False}[text]
-            return {"int": whole_number, "float": _number}.get(self.name, str)(text)
+            if self.name == "float":
+                return float(_ascii(text))
+            return whole_number(text) if self.name == "int" else text
         except (KeyError, ValueError):
             raise InputError(field, text, f"must be {_WORDS[self.name]}") from None
 
@@ -57,17 +60,13 @@ def whole_number(text: str) -> int:
     return int(_ascii(text))
 
 
-def _number(text: str) -> float:
-    return float(_ascii(text))
-
-
 def _ascii(text: str) -> str:
     if not text.isascii():
         raise ValueError("has digits of another script")
     return text
 
 
-def kind_of(annotation: Any) -> Kind:
+def kind_of(annotation: Any, marks: Iterable[Any] = ()) -> Kind:
     """Return the kind of an annotation: ``int | None``, ``Literal["a", "b"]``, ``tuple[str, ...]``.
 
     Of several types, the first one counts: a flag's text is converted to it.
@@ -78,9 +77,11 @@ def kind_of(annotation: Any) -> Kind:
     Kind(name='int', choices=(), optional=True)
     """
     origin, inner = get_origin(annotation), get_args(annotation)
+    for mark in marks:
+        if isinstance(mark, TakenAs):
+            return Kind(mark.kind)
     if origin is Annotated:
-        marks = [mark.kind for mark in inner[1:] if isinstance(mark, TakenAs)]
-        return Kind(marks[0]) if marks else kind_of(inner[0])
+        return kind_of(inner[0], inner[1:])
     if origin in (Union, types.UnionType):
         first = kind_of(inner[0])
         return Kind(first.name, first.choices, type(None) in inner)

@@ -55,7 +55,8 @@ def read_cells(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table
     """Return the cells of wanted columns as texts; NULL for empty cells."""
     read = _read(data, header, str)
     places = {name: header.names.index(name) for name in wanted}
-    return pa.table({name: _texts(read[place]) for name, place in places.items()})
+    texts = {name: pa.array(read[at], pa.string(), from_pandas=True) for name, at in places.items()}
+    return pa.table({name: pc.utf8_trim_whitespace(cells) for name, cells in texts.items()})
 
 
 def read_whole_numbers(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table | None:
@@ -94,7 +95,3 @@ def _read(data: bytes, header: Header, types: object) -> pd.DataFrame:
             )
         except pd.errors.ParserWarning:
             raise ValueError("its rows have more cells than its header") from None
-
-
-def _texts(cells: pd.Series) -> pa.Array:
-    return pc.utf8_trim_whitespace(pa.array(cells, pa.string(), from_pandas=True))

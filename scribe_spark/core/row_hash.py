@@ -74,7 +74,8 @@ def _hash(column: pa.Array, seed: np.ndarray) -> np.ndarray:
         return hash_longs(numbers.view(np.uint64), seed)
     if pa.types.is_int64(kind):
         return hash_longs(numbers.view(np.uint64), seed)
-    return _hash_int(numbers.astype(np.int32).view(np.uint32).astype(np.uint64), seed)
+    value = numbers.astype(np.int32).view(np.uint32).astype(np.uint64)
+    return _mixed(_with_int(seed + _P5 + np.uint64(4), value))
 
 
 def _hash_texts(column: pa.Array, seed: np.ndarray) -> np.ndarray:
@@ -102,10 +103,6 @@ def hash_longs(value: np.ndarray, seed: np.ndarray) -> np.ndarray:
 
 def _hash_longs(value: np.ndarray, seed: np.ndarray) -> np.ndarray:
     return _mixed(_with_long(seed + _P5 + np.uint64(8), value))
-
-
-def _hash_int(value: np.ndarray, seed: np.ndarray) -> np.ndarray:
-    return _mixed(_with_int(seed + _P5 + np.uint64(4), value))
 
 
 def hash_bytes(text: bytes, seed: np.ndarray) -> np.ndarray:

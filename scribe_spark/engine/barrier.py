@@ -295,7 +295,8 @@ def _try(spark: SparkSession, tasks: int) -> str | None:
 
     def attempt() -> None:
         abilities(spark).tag(tag, "trial")
-        frame = _in_tasks(_one_row_each(spark, tasks), tasks, _swap_once, 10.0)
+        rows = spark.range(tasks).select(F.col("id").cast("int").alias("bucket"))
+        frame = _in_tasks(rows, tasks, _swap_once, 10.0)
         try:
             _raise_error(frame.select(_error_of_task()).toArrow())
             reasons[:] = []
@@ -311,10 +312,6 @@ def _try(spark: SparkSession, tasks: int) -> str | None:
         with suppress(Exception):
             abilities(spark).cancel_tagged(tag)
     return reasons[0] if reasons else None
-
-
-def _one_row_each(spark: SparkSession, tasks: int) -> DataFrame:
-    return spark.range(tasks).select(F.col("id").cast("int").alias("bucket"))
 
 
 def _swap_once(exchange: Exchange, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -350,9 +350,13 @@ class _Made:
         count = listed.column("rows").to_numpy()
         sent = pc.fill_null(listed.column("bytes"), 0).to_numpy()
         named = filter(None, listed.column("file").to_pylist())
+        held: Counter[str] = Counter()
+        for row in listed.select(["table", "name", "rows"]).to_pylist():
+            if row["table"]:
+                held[row["name"]] += row["rows"]
         return cls(
             rows,
-            _count_rows(listed),
+            held,
             int(count[~is_table].sum()),
             int(sent[~is_table].sum()),
             frozenset(file for lines in named for file in lines.splitlines()),
@@ -367,14 +371,6 @@ def _seen() -> list[str | Column]:
 def _delete(files: Iterable[str]) -> None:
     for file in files:
         Path(file).unlink(missing_ok=True)
-
-
-def _count_rows(listed: pa.Table) -> Counter[str]:
-    held: Counter[str] = Counter()
-    for row in listed.select(["table", "name", "rows"]).to_pylist():
-        if row["table"]:
-            held[row["name"]] += row["rows"]
-    return held
 
 
 def play_superstep(

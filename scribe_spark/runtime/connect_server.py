@@ -48,7 +48,9 @@ class Server:
 
 def start_server(master: str, settings: Mapping[str, str]) -> Server:
     """Start a server on a local master, and wait until it accepts connections."""
-    port, token = _free_port(), secrets.token_hex()
+    token = secrets.token_hex()
+    with socket.create_server(("localhost", 0)) as found:
+        port = int(found.getsockname()[1])  # a free one
     listens = {
         "spark.connect.grpc.binding.address": "localhost",
         "spark.connect.grpc.binding.port": str(port),
@@ -71,14 +73,10 @@ def start_server(master: str, settings: Mapping[str, str]) -> Server:
     while not _listens(port):
         if process.poll() is not None or time.monotonic() > last:
             server.stop()
-            raise RuntimeError(_why(said))
+            reason = reason_in(said.read_bytes().splitlines())
+            raise RuntimeError(reason or f"the server has not begun in {_BEGIN:g} s")
         time.sleep(_AGAIN)
     return server
-
-
-def _free_port() -> int:
-    with socket.create_server(("localhost", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 def _listens(port: int) -> bool:
@@ -86,8 +84,3 @@ def _listens(port: int) -> bool:
         socket.create_connection(("localhost", port), timeout=1).close()
         return True
     return False
-
-
-def _why(said: Path) -> str:
-    reason = reason_in(said.read_bytes().splitlines())
-    return reason or f"the server has not begun in {_BEGIN:g} s"

@@ -97,13 +97,11 @@ def discard_arrays(*names: str) -> None:
 @functools.lru_cache(maxsize=32)
 def open_array(name: str) -> np.ndarray:
     """Return a distributed array, memory-mapped once per process."""
-    return np.load(_file(name), mmap_mode="r").view(np.ndarray)  # memmap's own operations are slow
-
-
-def _file(name: str) -> str | Path:
     if name in _sources:  # the driver's
-        return _sources[name][0]
-    return name if os.path.isabs(name) else SparkFiles.get(name)
+        file: str | Path = _sources[name][0]
+    else:
+        file = name if os.path.isabs(name) else SparkFiles.get(name)
+    return np.load(file, mmap_mode="r").view(np.ndarray)  # memmap's own operations are slow
 
 
 class Shared(Protocol):

@@ -161,15 +161,12 @@ def _check_home(home: str) -> None:
     remedy = f"name the folder of Spark {ours}, or unset it: pyspark brings one"
     if not os.access(Path(home, "bin", "spark-submit"), os.X_OK):
         raise InputError(_HOME, home, f"holds no bin/spark-submit; {remedy}")
-    found = [re.sub(r"spark-core_[^-]*-|\.jar$", "", jar.name) for jar in _cores(home)]
+    jars = sorted(Path(home, "jars").glob("spark-core_*.jar"))
+    found = [re.sub(r"spark-core_[^-]*-|\.jar$", "", jar.name) for jar in jars]
     if not any(version.split(".")[:2] == ours.split(".")[:2] for version in found):
         raise InputError(
             _HOME, home, f"is Spark {listed(found) if found else 'without jars'}; {remedy}"
         )
-
-
-def _cores(home: str) -> list[Path]:
-    return sorted(Path(home, "jars").glob("spark-core_*.jar"))
 
 
 def _check_scratch(folders: str) -> None:

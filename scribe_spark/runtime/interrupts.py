@@ -21,6 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -117,19 +118,13 @@ def in_thread(work: Callable[..., T], *given: Any) -> T:
         return work(*given)
     import psutil  # noqa: F401  (before there are processes to end: see _end)
 
-    done: list[T] = []
-    failed: list[BaseException] = []
-    ended = threading.Event()
+    result, came = Future[T](), False
 
     def call() -> None:
         try:
-            done.append(work(*given))
+            result.set_result(work(*given))
         except BaseException as error:
-            failed.append(error)
-        finally:
-            ended.set()
-
-    came = False
+            result.set_exception(error)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal came
@@ -139,17 +134,15 @@ def in_thread(work: Callable[..., T], *given: Any) -> T:
     thread = threading.Thread(target=call, daemon=True, name=getattr(work, "__name__", "work"))
     with _handling(interrupt):
         thread.start()
-        while not came and not ended.wait(_AGAIN):
-            pass
+        while not came and not result.done():
+            wait([result], _AGAIN)
     if came:
         last = time.monotonic() + _PATIENCE
         end_processes()
-        while not ended.wait(_ENDING) and time.monotonic() < last:
+        while not wait([result], _ENDING).done and time.monotonic() < last:
             end_processes()  # the thread may have started another one
         raise KeyboardInterrupt
-    if failed:
-        raise failed[0]
-    return done[0]
+    return result.result()
 
 
 @contextmanager

@@ -139,12 +139,8 @@ def _create(settings: dict[str, str], master: str) -> SparkSession:
         words.pass_on()
         # the server of accumulators should print nothing when the JVM ends
         server: Any = spark.sparkContext._accumulatorServer
-        server.handle_error = _say_nothing
+        server.handle_error = lambda *_: None
     return spark
-
-
-def _say_nothing(*_: object) -> None:
-    pass
 
 
 def _refusal(error: Exception, master: str) -> InputError | RunError:
@@ -188,7 +184,8 @@ def _connect(execution: Execution, nodes: int, estimated_work: int, worlds: bool
 
 def _client(url: str) -> SparkSession:
     spark = SparkSession.builder.remote(url).appName(_NAME).getOrCreate()
-    atexit.register(_close_client, spark)
+    # otherwise remaining tables would ask the client to free them, and wait for ever
+    atexit.register(cast(Any, spark).client.close)
     return spark
 
 
@@ -212,12 +209,6 @@ def _ask_no_more(client: Any, server: Server) -> None:
     """Let a client give up at once if its server has ended."""
     server.process.wait()
     client.set_retry_policies([])
-
-
-def _close_client(spark: SparkSession) -> None:
-    """Close the client of a session when Python ends: remaining tables would wait for ever."""
-    connected: Any = spark
-    connected.client.close()
 
 
 def _with_scratch(spark: SparkSession, execution: Execution | None) -> SparkSession:

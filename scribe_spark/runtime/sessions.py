@@ -15,7 +15,7 @@ import socket
 import uuid
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -68,11 +68,9 @@ def usable(trick: str, spark: SparkSession) -> bool:
     return enabled(trick) and not (trick in _CLASSIC and is_connect(spark))
 
 
-@contextmanager
-def describe_jobs(spark: SparkSession, description: str) -> Iterator[None]:
+def describe_jobs(spark: SparkSession, description: str) -> AbstractContextManager[None]:
     """Return a context manager in which jobs have a description in Spark's UI and event log."""
-    with abilities(spark).describing(description):
-        yield
+    return abilities(spark).describing(description)
 
 
 def local_frame(spark: SparkSession, table: pa.Table) -> DataFrame:

@@ -7,10 +7,9 @@ JVM loads its planner.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.sessions import Classic, abilities, describe_jobs, parallelism
@@ -38,8 +37,4 @@ def _play(spark: SparkSession) -> None:
     cores = parallelism(spark)
     rows = spark.range(0, cores, 1, cores)
     with suppress(Exception), describe_jobs(spark, "warm-up"):  # the session may be over
-        rows.mapInArrow(_same, "id bigint").toArrow()
-
-
-def _same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
+        rows.mapInArrow(lambda batches: batches, "id bigint").toArrow()

@@ -41,23 +41,14 @@ def test_many_keys_are_found_as_few_are(span):
 
 
 def test_expand_is_a_range_for_each_pair():
-    pair, number = expand(np.array([3, 7, 0]), np.array([5, 7, 3]))
-    assert list(zip(pair.tolist(), number.tolist(), strict=True)) == [
-        *((0, 3), (0, 4)),
-        *((2, 0), (2, 1), (2, 2)),
-    ]
-    assert [part.tolist() for part in expand(EMPTY, EMPTY)] == [[], []]
-
-
-def test_expand_passes_over_empty_pairs():
     random = np.random.default_rng(5)
     first = random.integers(0, 1000, 200)
     last = first + random.integers(0, 4, 200)
     pair, number = expand(first, last)
-    expected = [
-        (i, n) for i, (a, b) in enumerate(zip(first, last, strict=True)) for n in range(a, b)
-    ]
+    pairs = enumerate(zip(first, last, strict=True))
+    expected = [(index, one) for index, (a, b) in pairs for one in range(a, b)]
     assert list(zip(pair.tolist(), number.tolist(), strict=True)) == expected
+    assert [part.tolist() for part in expand(EMPTY, EMPTY)] == [[], []]
 
 
 def test_divided_is_divmod():
@@ -75,22 +66,22 @@ def test_numbered_tells_equal_rows_in_sorted_order(rows):
     assert numbered(a, b).tolist() == [order.index(pair) for pair in pairs]
 
 
-def test_index_in_run_counts_equal_keys_before():
-    keys = [1, 1, 1, 4, 6, 6]
-    assert index_in_run(np.array(keys)).tolist() == [0, 1, 2, 0, 0, 1]
-    assert index_in_run(EMPTY).tolist() == []
+#: A function, its arrays and the result: sorted, and without repetitions.
+CASES = [
+    (index_in_run, [[1, 1, 1, 4, 6, 6]], [0, 1, 2, 0, 0, 1]),
+    (index_in_run, [[]], []),
+    (distinct, [[3, 1, 3, 2, 1]], [1, 2, 3]),
+    (distinct, [[]], []),
+    (distinct, [[[3, 1], [3, 2]]], [1, 2, 3]),
+    (without, [[3, 1, 3, 2, 1], [2, 2, 7]], [1, 3]),
+    (without, [[], [1]], []),
+    (without, [[2, 1], []], [1, 2]),
+]
 
 
-def test_distinct_is_sorted_and_without_repetitions():
-    assert distinct(np.array([3, 1, 3, 2, 1])).tolist() == [1, 2, 3]
-    assert distinct(EMPTY).tolist() == []
-    assert distinct(np.array([[3, 1], [3, 2]])).tolist() == [1, 2, 3]
-
-
-def test_without_is_sorted_and_without_repetitions():
-    assert without(np.array([3, 1, 3, 2, 1]), np.array([2, 2, 7])).tolist() == [1, 3]
-    assert without(EMPTY, np.array([1])).tolist() == []
-    assert without(np.array([2, 1]), EMPTY).tolist() == [1, 2]
+@pytest.mark.parametrize(("function", "arrays", "result"), CASES)
+def test_small_arrays(function, arrays, result):
+    assert function(*(np.array(array, dtype=np.int64) for array in arrays)).tolist() == result
 
 
 def test_keys_of_numbers_in_few_bytes_have_room():
