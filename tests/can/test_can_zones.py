@@ -7,8 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from scribe_spark.can.space import Space
-from scribe_spark.can.zones import Zones, across_faces, opposite, split_zones
+from scribe_spark.can.zones import Space, Zones, across_faces, opposite, split_zones
 from scribe_spark.config.can import most_bits
 from scribe_spark.errors import InputError
 from tests.oracle.can import space as plain
