@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from arriving import Kernel
 from living_buckets import RecordingTally, SystemBuckets, ring_of
-from oracle.gossipsub.live_cases import LiveCase, random_live
+from oracle.gossipsub.cases import LiveCase, random_live
 from oracle.gossipsub.world import Snapshot, World, publications
 from oracle.multicast_measures import delay_measures, duplicates, latencies, node_stress
 
