@@ -1,4 +1,4 @@
-"""A publication, and a static run of one topic: JOINs, heartbeats, publication (rules G1 to G14)."""
+"""A static run of one topic: JOINs, heartbeats, and one publication (rules G1 to G14)."""
 
 from __future__ import annotations
 
