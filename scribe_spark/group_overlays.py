@@ -23,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 
 from scribe_spark.bandwidth.rounds import Begun
-from scribe_spark.bandwidth.runs import RoundLinks, flood_along
+from scribe_spark.bandwidth.runs import flood_along
 from scribe_spark.bandwidth.setting import TimedPublications
 from scribe_spark.core.arrays import distinct, expand, find_sorted, read_table, run_starts
 from scribe_spark.core.keys import key_of
@@ -211,28 +211,22 @@ class GroupOverlays(SystemOnBuckets):
     def _publish(self, player: SystemPlayer, round: _Round, now: LivingRound) -> np.ndarray:
         """Let publications spread; return the duplicates of each group."""
         player.play(Build(round))
+        topic, network = np.arange(len(round.source)), (round.facts, round.bounds, round.kernel)
         if now.links is None or self.merged:
             spread = Dissemination(
                 *(round.bounds, round.facts, round.kernel, round.lan_us, self.forwards),
                 *(self.carried, self.clock, self.processing_us),
             )
-            start = {AT: round.source, "group": np.arange(len(round.source))}
-            player.play(spread, {START: start})
+            player.play(spread, {START: {AT: round.source, "group": topic}})
         else:
-            self._flood(player, round, now.links)
+            clock = now.links.clock(*network, self.processing_us, held_back=False, spares=False)
+            published = TimedPublications.of(0, topic, round.source, now.links.size)
+            names = EDGES, ARRIVALS, ARRIVED_COPIES
+            played = flood_along(clock, published, names, self.forwards, self.carried)
+            player.keep(played, "clock with bandwidth")
         player.play(CountCopies(round, now.measures))
         again = player.take(_AGAIN)[_AGAIN]["copies"]
         return again.reshape(-1, len(round.number)).sum(axis=0)
-
-    def _flood(self, player: SystemPlayer, round: _Round, links: RoundLinks) -> None:
-        """Let publications with sizes spread."""
-        network = round.facts, round.bounds, round.kernel
-        clock = links.clock(*network, self.processing_us, held_back=False, spares=False)
-        topic = np.arange(len(round.source))
-        published = TimedPublications.of(0, topic, round.source, links.size)
-        names = EDGES, ARRIVALS, ARRIVED_COPIES
-        played = flood_along(clock, published, names, self.forwards, self.carried)
-        player.keep(played, "clock with bandwidth")
 
 
 def _in_order(pairs: Pairs) -> Pairs:

@@ -293,7 +293,7 @@ def _can(stages: Any) -> Multicast:
 
 
 def _live_can(config: Any) -> SystemOnBuckets:
-    from scribe_spark.flooding.over_can import live_can
+    from scribe_spark.flooding.live import live_can
 
     return live_can(config.can, config.seed)
 

@@ -13,18 +13,22 @@ from oracle.pastry import Overlay
 from poisoned import OneAtATime, Poisoned
 
 from scribe_spark.bayeux.bayeux import ENTRIES, Sums
-from scribe_spark.bayeux.membership import (
+from scribe_spark.bayeux.protocol import (
     BEGUN,
+    COPIES,
+    DELIVERED,
     JOIN,
     MEMBER,
     SENT,
     TREE,
+    Deliver,
     Join,
     NextHops,
     Record,
     Tree,
+    Ways,
+    flood,
 )
-from scribe_spark.bayeux.multicast import COPIES, DELIVERED, Deliver, Ways, flood
 from scribe_spark.bayeux.sessions import Sessions
 from scribe_spark.dissemination import EDGES, START
 from scribe_spark.engine import Tables

@@ -13,10 +13,9 @@ from spread_out import SpreadOut
 
 from scribe_spark import cli
 from scribe_spark.bayeux.bayeux import ENTRIES, Sums
-from scribe_spark.bayeux.membership import LISTED, LISTS, SENT, TREE, Lists, NextHops, Record
+from scribe_spark.bayeux.protocol import LISTED, LISTS, SENT, TREE, Lists, NextHops, Record
 from scribe_spark.bayeux.sessions import Sessions
-from scribe_spark.can.space import Space
-from scribe_spark.can.zones import Zones
+from scribe_spark.can.zones import Space, Zones
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.core.key_limits import MOST_KEYS, refuse_groups_of_world

@@ -169,7 +169,7 @@ FAULTS = {
         "tests/bayeux/test_bayeux.py",
     ),
     "a PRUNE that keeps the member": Fault(
-        "bayeux/membership.py",
+        "bayeux/protocol.py",
         'lists.number[row[there]] <= came["number"][there]',
         'lists.number[row[there]] < came["number"][there]',
         "tests/bayeux/test_world.py",
@@ -181,7 +181,7 @@ FAULTS = {
         "tests/bayeux/test_world.py",
     ),
     "a TREE that is recorded backwards": Fault(
-        "bayeux/membership.py",
+        "bayeux/protocol.py",
         "np.roll(node, -1))",
         "np.roll(node, 1))",
         "tests/bayeux/test_world.py",
@@ -277,7 +277,7 @@ FAULTS = {
         "flooding/live.py", "at * rows + came + 1)", "at * rows + came + 2)", OVERLAYS
     ),
     "a round of CAN whose shallow zones know no deeper ones": Fault(
-        "flooding/over_can.py",
+        "flooding/live.py",
         "deeper = zones.depth[neighbour] < zones.depth[zone]",
         "deeper = zones.depth[neighbour] > zones.depth[zone]",
         OVERLAYS,
@@ -475,10 +475,10 @@ FAULTS = {
         "tests/topology/test_transit_stub.py",
     ),
     "the time of a heartbeat": Fault(
-        "gossipsub/live_publication.py", "got.at + self.elapsed_us", "got.at + 0", GOSSIP
+        "gossipsub/round.py", "got.at + self.elapsed_us", "got.at + 0", GOSSIP
     ),
     "the way before a heartbeat": Fault(
-        "gossipsub/live_publication.py",
+        "gossipsub/round.py",
         'noted["delay_us"][order[row[row >= 0]]]',
         '0 * noted["delay_us"][order[row[row >= 0]]]',
         GOSSIP,

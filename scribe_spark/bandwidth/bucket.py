@@ -16,9 +16,7 @@ from numpy.typing import DTypeLike
 
 from scribe_spark.bandwidth.queues import (
     Calendar,
-    Collected,
     Downlinks,
-    QueuedBatches,
     Started,
     Uplinks,
 )
@@ -40,7 +38,7 @@ from scribe_spark.core.arrays import (
     run_starts,
 )
 from scribe_spark.core.keys import common_keys, key_of, order_of
-from scribe_spark.engine.packing import Columns, smallest
+from scribe_spark.engine.packing import Columns, smallest, take
 
 #: The number of sorted keys that are searched in one step: the keys between the first and the last
 #: one fit into the processor's cache.
@@ -176,11 +174,7 @@ class ClockBucket:
         return back
 
     def begin(self, answered: Columns | None, window_us: int, least_delay_us: int) -> None:
-        """Store the answers, and let sources publish.
-
-        The length L of a window and the least delay of all links of all buckets are in
-        microseconds.
-        """
+        """Store the answers, and let sources publish; times are in microseconds."""
         given, links, size = self.given, self.links, len(self.given)
         self.window_us, self._least_delay_us = window_us, least_delay_us
         self._number = np.full(len(links), NONE, dtype=np.int32)
@@ -229,10 +223,7 @@ class ClockBucket:
     # --- steps 1 and 2 of a window
 
     def receive(self, window: int, copies: np.ndarray | None) -> dict[str, np.ndarray]:
-        """Receive copies and those in transit; return the IDONTWANTs for first copies.
-
-        `copies` are the rows that started since the last window.
-        """
+        """Receive started copies and those in transit; return the IDONTWANTs for first copies."""
         if copies is not None:
             if not copies.flags.writeable:  # they are the bytes of a message
                 copies = copies.copy()
@@ -327,7 +318,8 @@ class ClockBucket:
                 column = self._from[link]
             else:
                 column = self._carried[self.given.carried.index(name)][link]
-            self._copies.add(name, column)
+            parts = self._copies[name]
+            parts.append(column.astype(parts[0].dtype))
 
     def _unwanted(self, first: np.ndarray) -> dict[str, np.ndarray]:
         """Return IDONTWANTs to all peers except the first copy's sender (rule W7)."""
@@ -391,10 +383,11 @@ class ClockBucket:
         takes_us = transmission_us(given.publications.size[publication], given.nodes.up[node])
         can_be_held = np.bincount(of[self._can_be_told[link]], minlength=len(first)) > 0
         whole = ~can_be_held | (takes_us == 0)
-        batches = QueuedBatches(
-            uplink, publication, at_us, takes_us, first[:, _HOPS], copies, whole
-        )
-        self.uplinks.enqueue(batches.take(copies > 0), link, self.window_us)
+        batches = {
+            **{"uplink": uplink, "publication": publication, "hops": first[:, _HOPS]},
+            **{"at_us": at_us, "takes_us": takes_us, "copies": copies, "whole": whole},
+        }
+        self.uplinks.enqueue(take(batches, copies > 0), link, self.window_us)
 
     def _rank(self, publication: np.ndarray, node: np.ndarray, link: np.ndarray) -> np.ndarray:
         """Return the numbers by which the copies of a batch are sorted; rule W2."""
@@ -458,25 +451,22 @@ class ClockBucket:
 
     def copies(self) -> dict[str, np.ndarray]:
         """Return all copies, in any order, in the types in which they are stored."""
-        kept = self.given.kept
-        columns = {name: self._copies.take(name) for name in kept if name in self._copies}
-        if "place" in self._copies:
-            place = self._copies.take("place")
-            names = {"room": self._room, "node": self._node}
+        columns, kept = {}, self.given.kept
+        for name in list(self._copies):
+            columns[name] = np.concatenate(self._copies.pop(name))
+        if "place" in columns:
+            place, names = columns.pop("place"), {"room": self._room, "node": self._node}
             columns |= {name: of[place] for name, of in names.items() if name in kept}
         return columns
 
 
-def _empty_copies(given: ClockSetting) -> Collected:
-    """Return a table for the columns of copies that are results.
-
-    Rooms and nodes are stored as places.
-    """
+def _empty_copies(given: ClockSetting) -> dict[str, list[np.ndarray]]:
+    """Return the parts of the columns of copies that are results; places are rooms and nodes."""
     kept = {"place" if name in ("room", "node") else name for name in given.kept}
     numbers = dict.fromkeys(("publication", "place", "sender", "hops"), np.int32)
     times = dict.fromkeys(("sent_us", "at_us", *given.carried), np.int64)
     kinds: dict[str, DTypeLike] = {**numbers, **times, "first": np.bool_}
-    return Collected(**{name: kind for name, kind in kinds.items() if name in kept})
+    return {name: [np.empty(0, dtype=kind)] for name, kind in kinds.items() if name in kept}
 
 
 def _times(rows: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from scribe_spark.core.arrays import NONE, Rows, expand, index_in_run, run_starts
 from scribe_spark.core.keys import order_of
+from scribe_spark.engine.packing import Columns
 
 #: The number of windows in a span of a calendar; rows of later spans are not sorted yet.
 _SPAN = 32
@@ -35,30 +36,6 @@ class Growing:
         for name, column in self._columns.items():
             column[first : self.count] = values[name]
         return np.arange(first, self.count)
-
-
-class Collected:
-    """Rows that are added in parts and read once; `kinds` are the types of the columns."""
-
-    def __init__(self, **kinds: DTypeLike) -> None:
-        self._kinds = kinds
-        self._parts: dict[str, list[np.ndarray]] = {
-            name: [np.empty(0, dtype=kind)] for name, kind in kinds.items()
-        }
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._kinds
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
-
-    def add(self, name: str, values: np.ndarray) -> None:
-        """Add copies of values to a column."""
-        self._parts[name].append(values.astype(self._kinds[name]))
-
-    def take(self, name: str) -> np.ndarray:
-        """Return a column, and delete it."""
-        return np.concatenate(self._parts.pop(name))
 
 
 class Calendar:
@@ -172,19 +149,6 @@ class Downlinks:
 
 
 @dataclass
-class QueuedBatches(Rows):
-    """Batches of copies."""
-
-    uplink: np.ndarray
-    publication: np.ndarray
-    at_us: np.ndarray  # the time at which the batch is enqueued
-    takes_us: np.ndarray  # the transmission time of a single copy
-    hops: np.ndarray  # the hops of the sender's first copy
-    copies: np.ndarray  # the number of copies, at least one
-    whole: np.ndarray  # bool: True if all copies start together, or none of them can be held back
-
-
-@dataclass
 class Started(Rows):
     """Copies that have started."""
 
@@ -218,28 +182,27 @@ class Uplinks:
         """Return the first window in which an uplink starts a copy."""
         return self._waiting.first()
 
-    def enqueue(self, batches: QueuedBatches, link: np.ndarray, window_us: int) -> None:
-        """Add batches, sorted by uplink, time and publication; `link` has their copies' links."""
-        if not len(batches):
+    def enqueue(self, batches: Columns, link: np.ndarray, window_us: int) -> None:
+        """Add batches, sorted by uplink, time and publication; `link` has their copies' links.
+
+        Parameters
+        ----------
+        batches : Columns
+            ``uplink, publication, at_us`` (when the batch is enqueued), ``takes_us`` (the time of a
+            single copy), ``hops`` (of the sender's first copy), ``copies`` (at least one), and
+            ``whole`` (True if all copies start together, or none of them can be held back).
+        """
+        if not len(batches["uplink"]):
             return
-        ends = self._links.count + np.cumsum(batches.copies)
+        ends = self._links.count + np.cumsum(batches["copies"])
         self._links.add(len(link), link=link)
-        number = self._batches.add(
-            len(batches),
-            at_us=batches.at_us,
-            publication=batches.publication,
-            takes_us=batches.takes_us,
-            hops=batches.hops,
-            whole=batches.whole,
-            next=NONE,
-            first=ends - batches.copies,
-            end=ends,
-        )
-        starts = run_starts(batches.uplink)
+        first = ends - batches["copies"]
+        number = self._batches.add(len(first), **batches, next=NONE, first=first, end=ends)
+        starts = run_starts(batches["uplink"])
         inner = np.ones(len(number), dtype=bool)
         inner[starts] = False
         self._batches["next"][number[np.flatnonzero(inner) - 1]] = number[inner]
-        uplink, last = batches.uplink[starts], np.append(starts[1:], len(number)) - 1
+        uplink, last = batches["uplink"][starts], np.append(starts[1:], len(number)) - 1
         tail = self._tail[uplink]
         queued = tail >= 0
         self._batches["next"][tail[queued]] = number[starts[queued]]

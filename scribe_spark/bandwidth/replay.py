@@ -127,10 +127,7 @@ def _write(
     keeps_copies: bool,
     tables: Tables,
 ) -> None:
-    """Store the first copies at members, and copies along trees.
-
-    `group` has the index of the group of each topic, `root` the root of each.
-    """
+    """Store the first copies at members, and copies along trees; topics have groups and roots."""
     came, members = tables.pop(ARRIVALS), tables.pop(_MEMBER)
     wanted = np.sort(key_of([members["group"], members[AT]], size))
     p, topic = came["publication"], came["room"] // ROOMS

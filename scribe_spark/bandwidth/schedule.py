@@ -97,10 +97,7 @@ def first_of(of: np.ndarray) -> np.ndarray:
 
 
 def check_schedule(path: str, nodes: int, usual: int) -> Schedule:
-    """Read and check a local table of publications without Spark.
-
-    `nodes` is N; `usual` is the size in bytes if the table has no column of sizes.
-    """
+    """Read and check a local table without Spark; `usual` is the size if it has no sizes."""
     return _checked(read_table(path, "schedule", _COLUMNS, ("size",)), path, nodes, usual)
 
 

@@ -34,10 +34,7 @@ Rule = Callable[[Columns, Columns], np.ndarray]
 
 
 def transmission_us(size: np.ndarray | int, rate: np.ndarray | int) -> np.ndarray:
-    """Return the time to transmit messages (bytes) on links (bit/s), rounded up: int64.
-
-    The rate 0 means no limit, and takes no time.
-    """
+    """Return the time of messages (bytes) on links (bit/s, 0: no limit), rounded up: int64."""
     rate = np.asarray(rate, dtype=np.int64)
     taken = -(-_BIT_MICROSECONDS * np.asarray(size, dtype=np.int64) // np.maximum(rate, 1))
     return np.where(rate > 0, taken, 0)

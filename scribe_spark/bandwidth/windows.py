@@ -151,10 +151,7 @@ MANY_LINKS = 2**23
 def play_in_few_tasks(
     player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting, many: int = MANY_LINKS
 ) -> None:
-    """Play all windows like `play_windows`, with all buckets as one bucket if that is faster.
-
-    From `many` links on, tasks play their own buckets.
-    """
+    """Play all windows; with fewer than `many` links, the first task plays all buckets as one."""
     in_task = player if isinstance(player, InTask) else None
     if in_task is None or (in_task.exchange is not None and in_task.count(LINKS) >= many):
         play_windows(player, bounds, given)

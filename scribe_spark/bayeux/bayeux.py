@@ -14,23 +14,27 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.bayeux.membership import (
+from scribe_spark.bayeux.protocol import (
     BEGUN,
+    COPIES,
+    DELIVERED,
     JOIN,
     LISTS,
     MEMBER,
     MEMBERS,
     SENT,
     TREE,
+    Deliver,
     Join,
     Lists,
     NextHops,
     Record,
     SessionProgram,
     Tree,
+    Ways,
+    flood,
     take_tables,
 )
-from scribe_spark.bayeux.multicast import COPIES, DELIVERED, Deliver, Ways, flood
 from scribe_spark.bayeux.sessions import TABLE, Sessions, Settled
 from scribe_spark.core.arrays import NONE, read_table
 from scribe_spark.core.keys import key_of, key_parts
@@ -165,10 +169,7 @@ def _multicast(
     begun: np.ndarray,
     progress: Progress | None,
 ) -> BucketTables:
-    """Let each group's source multicast a message; return tables with copies and deliveries.
-
-    `begun` has the sessions whose root received a JOIN.
-    """
+    """Let sources multicast, of sessions with JOINs; return tables with copies and deliveries."""
     ring, session = overlay.ring, ways.started(begun, sessions.partitions)
     root = ring.facts.ring.node[sessions.root_of[session]]
     start = local_frame(ring.layout.spark, pa.table({"session": session, "root": root}))

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from scribe_spark.bandwidth.rounds import Begun
-from scribe_spark.bayeux.membership import (
+from scribe_spark.bayeux.protocol import (
     CAME,
     JOIN,
     LEAVE,
@@ -23,8 +23,10 @@ from scribe_spark.bayeux.membership import (
     LISTS,
     MEMBER,
     MEMBERS,
+    MULTICAST,
     PRUNE,
     QUIT,
+    SOURCE,
     TREE,
     UNREACHED,
     Forget,
@@ -34,15 +36,16 @@ from scribe_spark.bayeux.membership import (
     Members,
     NextHops,
     Prune,
+    Publish,
     Record,
     SessionProgram,
     Transmissions,
     Tree,
     at_root,
+    flood,
     record,
     take_tables,
 )
-from scribe_spark.bayeux.multicast import MULTICAST, SOURCE, Publish, flood
 from scribe_spark.bayeux.sessions import LEAF_SET, TABLE, Round, Sessions, by_knowledge
 from scribe_spark.core.arrays import (
     NONE,
@@ -266,11 +269,7 @@ class CountHeard(SessionProgram):
         return self._by_group(group)
 
     def _note_expected(self, tables: Tables, heard: np.ndarray, own: np.ndarray) -> None:
-        """Record that all members of groups with publications should receive these.
-
-        The keys (group, node) in `heard` received all accepted publications; those in `own` sent
-        one.
-        """
+        """Record the expected receivers; `heard` received everything, `own` are the sources."""
         size, members = self.sessions.size, read_table(Members, tables, MEMBERS).key
         members = members[self.published[members // size] > 0]
         group = members // size
@@ -439,10 +438,7 @@ class _Round:
         return SystemRound(measures, due, multicasts=self.multicasts, begun=self.begun)
 
     def _begun(self, came: Columns) -> Begun:
-        """Return the publications that roots have accepted, by group and source.
-
-        All publications of a group go the same way, by the name 0.
-        """
+        """Return the accepted publications by group and source; their name is 0."""
         if not came:
             return Begun()
         came = take(came, np.lexsort((came["member"], came["session"])))

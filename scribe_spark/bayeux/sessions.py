@@ -49,10 +49,7 @@ def partition_keys(group_ids: Keys, partitions: int) -> Keys:
 
 
 def find_roots(ring: Ring, keys: Keys, partitions: int, rule: str, b: int) -> np.ndarray:
-    """Return the root of each partition: positions, int64, shape (G, partitions).
-
-    A partition with the same root as an earlier one does not exist: :data:`NONE`.
-    """
+    """Return roots: (G, partitions); NONE if an earlier partition has the same one."""
     if rule == SURROGATE:
         found = surrogate_roots(ring, keys, b)
     else:
@@ -110,10 +107,7 @@ def table_hop(
 
 
 def by_knowledge(facts: KnowsRing, is_alive: IsAlive, hops: str) -> Hop:
-    """Return the rule by the leaf sets and routing tables in a bucket, around dead nodes.
-
-    With perfect tables, the rule of :data:`TABLE` resolves one digit per hop.
-    """
+    """Return the rule by the leaf sets and routing tables in a bucket, around dead nodes."""
     return partial(_hop_of_bucket, facts, is_alive, table_hop if hops == TABLE else hop)
 
 
@@ -209,7 +203,7 @@ class Sessions:
     to_root: Hop
     to_member: Hop
     round: Round | None = None  # the round of a world; None in a run, where all nodes are alive
-    #: Counts the messages of a world; a run records them in tables (`membership.SENT`).
+    #: Counts the messages of a world; a run records them in tables (`protocol.SENT`).
     observer: Observer | None = None
 
     @classmethod
@@ -227,10 +221,7 @@ class Sessions:
         root: str,
         hops: str,
     ) -> Sessions:
-        """Return the sessions of a run; `usual` is Pastry's rule.
-
-        The groupIds are sorted by the groups' numbers.  InputError: too many groups for int64 keys.
-        """
+        """Return the sessions of a run, for groupIds in the order of the groups' numbers."""
         because = f"bayeux_partitions = {partitions}"
         refuse_groups(len(group_ids), len(facts.ring), times=partitions, because=because)
         keys = partition_keys(group_ids, partitions)

@@ -15,11 +15,13 @@ import numpy as np
 
 from scribe_spark.bandwidth.runs import clock_of, flood_along, play_on_spark
 from scribe_spark.bandwidth.setting import TimedPublications
-from scribe_spark.can.space import Placement, Space, draw_landmarks
 from scribe_spark.can.zones import (
+    Placement,
     SharedZones,
+    Space,
     Zones,
     across_faces,
+    draw_landmarks,
     next_zones,
     opposite,
     zones_of_groups,

@@ -15,8 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
 from scribe_spark.can.multicast import NEIGHBOURS, FindNeighbours
-from scribe_spark.can.space import Space
-from scribe_spark.can.zones import Placement, SharedZones, next_zones, zones_of_all
+from scribe_spark.can.zones import Placement, SharedZones, Space, next_zones, zones_of_all
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import read_typed
 from scribe_spark.engine.on_spark import BucketTables

@@ -61,10 +61,7 @@ def place_bounds(begins: np.ndarray, buckets: int) -> np.ndarray:
 def known_of_places(
     ring: Ring, begins: np.ndarray, first: int, last: int, kernel: Kernel, b: int, half: int
 ) -> States:
-    """Return perfect tables and leaf sets of a range of places, in their groups' rings.
-
-    The ring has all places; the range consists of whole groups.
-    """
+    """Return perfect tables and leaf sets of the places of whole groups, in their rings."""
     own = begins[(begins > first) & (begins < last)] - first
     rows = nearest_entries(ring.take(slice(first, last)), 0, kernel, b, own)
     cells = np.full((last - first, max(1, len(rows)), 2**b), NONE, dtype=np.int32)

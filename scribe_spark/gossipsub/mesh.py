@@ -260,9 +260,8 @@ class TopicsProgram:
     def send(
         self, tables: Tables, kind: str, key: np.ndarray, **columns: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Count messages along links; return those that arrive, addressed to the other ends.
-
-        Links are seen from the sending nodes; `columns` are more columns of the messages.
+        """Count messages along links, seen from the senders; return those that arrive, at the other
+        ends.
         """
         topics = self.topics
         topic, node, peer = topics.space.split(key)

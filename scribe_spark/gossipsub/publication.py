@@ -533,10 +533,7 @@ class Gossip(Lacking):
         return {AT: peer[told], "message": message[order[nth]], "sender": node}
 
     def _told(self, tables: Tables, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the peers to which places (ascending) send IHAVE: index of the place, and peer.
-
-        The result includes at least the peers that lack a publication.
-        """
+        """Return the peers to which places send IHAVE, at least those that lack a publication."""
         connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         told = [(whole_numbers(), whole_numbers())]
         for start in range(0, len(places), PLACES_AT_ONCE):
@@ -621,10 +618,7 @@ class Gossip(Lacking):
 def publish(
     play: Callable[[TopicsProgram, str], list[int]], topics: Topics, messages: Messages
 ) -> int:
-    """Publish messages in fixed meshes; return the number of lazy heartbeats.
-
-    ``play(program, name)`` plays a program and returns the number of messages per superstep.
-    """
+    """Publish messages in fixed meshes; return the number of lazy heartbeats."""
     everything = np.arange(len(messages.topic))
     play(Spread(topics, messages, 0, everything), "PUBLISH")
     play(Copies(topics, messages, 0), "copies")

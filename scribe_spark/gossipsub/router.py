@@ -239,11 +239,7 @@ def with_classes(config: GossipSubConfig, classes: NodeClasses | None) -> Any:
 
 
 def degrees(rules: Any, node: np.ndarray, number: Any) -> Degrees:
-    """Return the desired degrees of nodes (positions).
-
-    `rules` is the result of :func:`with_classes`, or the filled section of a config without
-    classes.
-    """
+    """Return the desired degrees of nodes, given by position."""
     classes: NodeClasses | None = getattr(rules, "classes", None)
     if classes is None or not classes.says("degree"):
         usual = rules.d, rules.d_low, rules.d_high, rules.d_out
@@ -282,10 +278,7 @@ class Router:
         return self._graft("gossipsub join", place, self._wished(place).d, heartbeat)
 
     def heartbeat(self, place: np.ndarray, heartbeat: int) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes maintain their meshes (rule G7); return the links that were added and removed.
-
-        The removed ones are in back-off now.
-        """
+        """Nodes maintain their meshes (rule G7); return added and pruned links."""
         wished = self._wished(place)
         degree = self.space.count(self.mesh, place)
         few = degree < wished.low

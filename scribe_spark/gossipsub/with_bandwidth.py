@@ -76,10 +76,7 @@ def _of_sources(
 
 
 def _write(copies: Copies, at_us: np.ndarray, announced: np.ndarray, tables: Tables) -> None:
-    """Convert the clock's results to the tables of `publication`.
-
-    Times count from the publications (`at_us`); nodes announce some of these by IDONTWANT.
-    """
+    """Convert the clock's results to the tables of `publication`; times count from `at_us`."""
     size = copies.topics.space.size
     came, sent = tables.pop(FIRST_COPIES), tables.pop(ALL_COPIES)
     none = np.zeros(len(came["node"]), dtype=np.int64)
@@ -96,10 +93,7 @@ def _write(copies: Copies, at_us: np.ndarray, announced: np.ndarray, tables: Tab
 
 
 def _write_heartbeat(copies: Copies, new: np.ndarray, announced: bool, tables: Tables) -> None:
-    """Add the clock's results to the tables of a world's heartbeat; copies to dead nodes are lost.
-
-    `new` are the messages that are published now.
-    """
+    """Add the clock's results to the tables of a world's heartbeat; the dead receive no copies."""
     topics, heartbeat = copies.topics, copies.heartbeat
     came, sent = tables.pop(FIRST_COPIES), tables.pop(ALL_COPIES)
     came = take(came, topics.is_alive(came["node"]))

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from scribe_spark.bandwidth.queues import Calendar, Collected, Growing
+from scribe_spark.bandwidth.queues import Calendar, Growing
 
 
 def test_a_calendar_gives_rows_back_in_their_windows_in_the_order_of_coming():
@@ -25,19 +25,6 @@ def test_a_calendar_gives_rows_back_in_their_windows_in_the_order_of_coming():
         assert calendar.take(now).tolist() == due.pop(now, [])
         now += 1
     assert calendar.first() is None
-
-
-def test_collected_rows_have_the_types_and_columns_that_are_kept():
-    rows = Collected(node=np.int32, first=np.bool_)
-    for first in (0, 3):
-        numbers = np.arange(first, first + 3)
-        rows.add("node", numbers)
-        rows.add("first", numbers > 1)
-    assert list(rows) == ["node", "first"]
-    assert "more" not in rows
-    node, first = rows.take("node"), rows.take("first")
-    assert (node.tolist(), node.dtype) == ([0, 1, 2, 3, 4, 5], np.int32)
-    assert (first.tolist(), first.dtype) == ([False] * 2 + [True] * 4, bool)
 
 
 def test_growing_arrays_keep_what_is_added():

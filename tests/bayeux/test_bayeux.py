@@ -7,8 +7,7 @@ from collections import Counter
 import bayeux_played
 import pytest
 from oracle.bayeux.cases import BayeuxCase, random_bayeux
-from oracle.bayeux.publication import publish, way_to_root
-from oracle.bayeux.session import Session
+from oracle.bayeux.session import Session, publish, way_to_root
 
 SLOW = pytest.mark.slow
 

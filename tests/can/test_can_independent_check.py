@@ -20,8 +20,7 @@ from scribe_spark.can.multicast import (
     Joining,
     goes_on,
 )
-from scribe_spark.can.space import Placement, Space
-from scribe_spark.can.zones import zones_of_groups
+from scribe_spark.can.zones import Placement, Space, zones_of_groups
 from scribe_spark.config.can import most_bits
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, Dissemination
 from scribe_spark.engine.facts import RingInMemory

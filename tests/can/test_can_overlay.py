@@ -10,8 +10,7 @@ from played import halves
 
 from scribe_spark.can.multicast import NEIGHBOURS, FindNeighbours
 from scribe_spark.can.overlay import CanNextHop
-from scribe_spark.can.space import Placement
-from scribe_spark.can.zones import zones_of_all
+from scribe_spark.can.zones import Placement, zones_of_all
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.in_task import InTask

@@ -7,11 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from scribe_spark.can.space import Space
-from scribe_spark.can.zones import Zones, across_faces, opposite, split_zones
+from scribe_spark.can.zones import Space, Zones, across_faces, opposite, split_zones
 from scribe_spark.config.can import most_bits
 from scribe_spark.errors import InputError
-from tests.oracle.can import space as plain
+from tests.oracle.can import zones as plain
 from tests.oracle.can.zones import Zone, adjacencies, build
 
 CASES = list(itertools.product(range(8), (1, 2, 3, 6)))

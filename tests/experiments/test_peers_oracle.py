@@ -17,15 +17,14 @@ import pandas as pd
 import pytest
 import worlds
 from oracle.bayeux import session
-from oracle.bayeux.publication import order, publish
+from oracle.bayeux.session import order, publish
 from oracle.can import flood as can_flood
 from oracle.can import joining
 from oracle.can.can import global_can, group_can
-from oracle.can.space import Points, Space
+from oracle.can.zones import Points, Space
 from oracle.flooding import flood
-from oracle.gossipsub.discovery import dialled_by_all
 from oracle.gossipsub.run import play
-from oracle.gossipsub.settings import Settings
+from oracle.gossipsub.topic import Settings, dialled_by_all
 from oracle.pastry import Overlay
 from oracle.routes import shortest_routes
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import worlds
 from oracle.gossipsub.cases import GossipCase
-from oracle.gossipsub.settings import Settings
+from oracle.gossipsub.topic import Settings
 from poisoned import OneAtATime, Poisoned
 from spread_out import FarApart, SpreadOut
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from oracle.gossipsub.settings import Settings
-from oracle.gossipsub.topic import Topic
+from oracle.gossipsub.topic import Settings, Topic
 
 from scribe_spark.gossipsub.router import DIALLED, BackOff, Links, Names, Router, Space, turned_way
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from arriving import Kernel
 from living_buckets import RecordingTally, SystemBuckets, ring_of
-from oracle.gossipsub.live_cases import LiveCase, random_live
+from oracle.gossipsub.cases import LiveCase, random_live
 from oracle.gossipsub.world import Snapshot, World, publications
 from oracle.multicast_measures import delay_measures, duplicates, latencies, node_stress
 
@@ -18,8 +18,7 @@ from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.ring import Ring
 from scribe_spark.gossipsub import publication
-from scribe_spark.gossipsub.live_publication import LiveGossip
-from scribe_spark.gossipsub.round import LiveGossipSub, live_gossipsub
+from scribe_spark.gossipsub.round import LiveGossip, LiveGossipSub, live_gossipsub
 from scribe_spark.living import LivingRound, OwnRounds, SystemPlayer
 from scribe_spark.measures.multicasts import multicast_units
 from scribe_spark.pastry.events import Events

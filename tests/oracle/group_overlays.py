@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from .can.can import Can, join_order
 from .can.flood import CORNER, DIRECTED, OPTIMAL, corner, directed, optimal
-from .can.space import Draw, Points, Space
+from .can.zones import Draw, Points, Space
 from .dissemination import Edge, First, Spread, spread
 from .flooding.flood import ring_of
 from .random_cases import Case, random_case

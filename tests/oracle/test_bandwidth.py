@@ -15,9 +15,8 @@ from seeds import seeds
 from . import bandwidth_cases as cases
 from .bandwidth import SERIAL, First, Network, Node, Publication, Rules, play, tx
 from .dissemination import Edge, spread
-from .gossipsub.publication import Publication as GossipPublication
-from .gossipsub.settings import Settings
-from .gossipsub.topic import Topic
+from .gossipsub.run import Publication as GossipPublication
+from .gossipsub.topic import Settings, Topic
 
 
 @pytest.mark.parametrize("seed", seeds(range(150), 50))

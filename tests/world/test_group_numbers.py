@@ -12,8 +12,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import experiments, schemas
-from scribe_spark.can.space import Placement, Space
-from scribe_spark.can.zones import zones_of_groups
+from scribe_spark.can.zones import Placement, Space, zones_of_groups
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.engine.ring import Ring

@@ -14,12 +14,11 @@ from oracle.group_overlays import OverlaysCase, World, random_overlays
 from oracle.multicast_measures import delay_measures, duplicates, node_stress
 
 from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
-from scribe_spark.can.space import Placement, Space
+from scribe_spark.can.zones import Placement, Space
 from scribe_spark.config.can import most_bits
 from scribe_spark.engine.exchange import distinct_rows
 from scribe_spark.engine.ring import Ring
-from scribe_spark.flooding.live import LiveFlooding
-from scribe_spark.flooding.over_can import LiveCan
+from scribe_spark.flooding.live import LiveCan, LiveFlooding
 from scribe_spark.group_overlays import GroupOverlays
 from scribe_spark.living import LivingRound
 from scribe_spark.pastry.events import Events

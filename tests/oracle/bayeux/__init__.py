@@ -5,7 +5,7 @@ on `tests.oracle.pastry` (perfect tables) or `tests.oracle.imperfect` (any table
 drawn.
 
 Use: ``session = Session(overlay, key, Options(...))``, ``session.join(member)`` for each member,
-then ``session.publish(source, way)``. By concept: `roots` (B1 to B3), `session` (B4 to B6),
-`publication` (B7 to B9), `cases` (seeded random cases, with perfect and damaged tables). Worlds:
-`world.Bayeux` on `tests.oracle.living` (B11 to B20), `live_cases`.
+then ``session.publish(source, way)``. By concept: `session` (B1 to B9), `cases` (seeded random
+cases, with perfect and damaged tables). Worlds: `world.Bayeux` on `tests.oracle.living` (B11 to
+B20), `live_cases`.
 """

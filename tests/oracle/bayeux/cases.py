@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from ..imperfect import Damage, overlay_of, random_damage
 from ..pastry import Overlay
 from ..random_cases import Case, random_case
-from .publication import Published, publish
-from .roots import PASTRY, SURROGATE
-from .session import Options, Session
+from .session import PASTRY, SURROGATE, Options, Published, Session, publish
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,17 @@ from seeds import seeds
 
 from ..pastry import RING, Overlay
 from .cases import random_bayeux
-from .publication import publish
-from .roots import PASTRY, SURROGATE, partition_keys, root_of, roots, surrogate_hop
-from .session import Options, Session
+from .session import (
+    PASTRY,
+    SURROGATE,
+    Options,
+    Session,
+    partition_keys,
+    publish,
+    root_of,
+    roots,
+    surrogate_hop,
+)
 
 #: b = 2: nodeIds that begin with the digits 00, 01, 12, 13, 30, 32; distances grow with numbers.
 FIRST = {1: 0b0000, 2: 0b0001, 3: 0b0110, 4: 0b0111, 5: 0b1100, 6: 0b1110}

@@ -6,7 +6,7 @@ Draws are asked of one callable, ``draw(purpose, *numbers)`` -> 64 bits, unsigne
 ``("can point", group, node)`` and ``("can order", group, node)``; the group of the CAN of all nodes
 is -1. The landmarks (routers) are given.
 
-Use: `space` (C1 to C3: bits, points, landmarks), `zones` (C5, C6, one join after the other),
+Use: `zones` (C1 to C3, C5, C6: bits, points, landmarks, one join after the other),
 `can.Can` (one CAN: who is in it, C4; greedy routes, C12), `flood` (C7 to C11), `joining` (C13 to
 C16), `overlay` (C17), `cases` (seeded random cases).
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from . import zones as zoning
-from .space import ALL_NODES, Draw, Point, Points, Space
+from .zones import ALL_NODES, Draw, Point, Points, Space
 
 
 class Can:

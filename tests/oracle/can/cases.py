@@ -13,7 +13,7 @@ from .can import Can, global_can, group_can
 from .flood import CORNER, DIRECTED, OPTIMAL, flood
 from .joining import Messages, control
 from .overlay import CanOverlay
-from .space import Draw, Points, Space
+from .zones import Draw, Points, Space
 
 
 @dataclass(frozen=True)

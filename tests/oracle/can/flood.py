@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from ..dissemination import Edge, First, Spread, spread
 from .can import Can
-from .space import Point
+from .zones import Point
 
 DIRECTED, CORNER, OPTIMAL = "directed", "corner", "optimal"
 

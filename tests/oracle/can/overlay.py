@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..pastry import ID_BITS
 from .can import global_can
-from .space import Draw, Points, Space
+from .zones import Draw, Points, Space
 
 
 class CanOverlay:

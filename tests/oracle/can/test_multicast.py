@@ -14,7 +14,7 @@ from .can import Can
 from .cases import CanCase, random_can
 from .flood import CORNER, DIRECTED, OPTIMAL, deliveries, duplicates, first_apart, flood, parent
 from .joining import contacts, control, joins, state
-from .space import Draw, Points, Space
+from .zones import Draw, Points, Space
 
 
 def draw_of(seed: int) -> Draw:

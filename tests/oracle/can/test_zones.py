@@ -7,8 +7,20 @@ import random
 import pytest
 from seeds import seeds
 
-from .space import Points, Space, place_of_order
-from .zones import NoRoom, Zone, adjacencies, build, join, neighbours, owner, symmetric, tiles
+from .zones import (
+    NoRoom,
+    Points,
+    Space,
+    Zone,
+    adjacencies,
+    build,
+    join,
+    neighbours,
+    owner,
+    place_of_order,
+    symmetric,
+    tiles,
+)
 
 #: A square of 16 x 16.
 SQUARE = Space(2, 8)

@@ -10,11 +10,8 @@ import pytest
 from seeds import seeds
 
 from .cases import random_gossip
-from .discovery import dialled_by_all, sample
-from .publication import IHAVE, IWANT, Publication
-from .run import play
-from .settings import Draw, Settings, is_lost, least
-from .topic import Topic
+from .run import IHAVE, IWANT, Publication, play
+from .topic import Draw, Settings, Topic, dialled_by_all, is_lost, least, sample
 
 IDS = {node: node for node in range(30)}
 

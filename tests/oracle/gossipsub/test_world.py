@@ -9,8 +9,8 @@ import keyed
 import pytest
 from seeds import seeds
 
-from .live_cases import random_live
-from .settings import Draw, Settings
+from .cases import random_live
+from .topic import Draw, Settings
 from .world import LiveTopic, PublicationResult, Snapshot, World, publications
 
 IDS = {node: node for node in range(10)}

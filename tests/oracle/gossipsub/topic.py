@@ -1,12 +1,108 @@
-"""Connections, mesh and back-off of one topic: JOIN, heartbeats, GRAFT and PRUNE (G5 to G9)."""
+"""One topic: settings, discovery, connections, mesh and back-off (rules G1 to G9)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 
-from .discovery import dialled_in_topic
-from .settings import Draw, Settings, least
+#: draw(purpose, *numbers) -> 64 bits, unsigned.
+Draw = Callable[..., int]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Names are those of the rules; degrees are d, d_low, d_high, d_out, d_lazy.
+
+    Back-offs are in heartbeats; `loss` is a share. `clock` is time or hops.
+    """
+
+    d: int = 6
+    d_low: int = 5
+    d_high: int = 12
+    d_out: int = 2
+    d_lazy: int = 6
+    gossip_factor: float = 0.25
+    discovery: str = "dial"
+    dials: int = 20
+    dials_per_heartbeat: int = 0
+    joins: str = "at_once"
+    join_waves: int = 1
+    heartbeats: int = 10
+    heartbeat_phases: int = 1
+    prune_at_d_high: bool = False
+    prune_backoff: int = 60
+    unsubscribe_backoff: int = 10
+    flood_publish: bool = True
+    idontwant: bool = True
+    processing_ms: float = 0
+    heartbeat_ms: float = 1000
+    mcache_gossip: int = 3
+    loss: float = 0.0
+    clock: str = "time"
+    detection: int = 1
+    deadline: int = 5
+
+    @property
+    def processing_us(self) -> int:
+        """Return the processing time in microseconds."""
+        return round(self.processing_ms * 1000)
+
+    @property
+    def heartbeat_us(self) -> int:
+        """Return the period of heartbeats in microseconds."""
+        return round(self.heartbeat_ms * 1000)
+
+
+def least(
+    count: int,
+    nodes: Iterable[int],
+    draw: Callable[[int], int],
+    idents: Mapping[int, int],
+) -> list[int]:
+    """Return the `count` nodes of least draw, of equal draws the smaller nodeId first."""
+    return sorted(nodes, key=lambda node: (draw(node), idents[node]))[: max(count, 0)]
+
+
+def is_lost(bits: int, loss: float) -> bool:
+    """Tell whether a draw says that a copy is lost (G12)."""
+    return (bits >> 11) * 2.0**-53 < loss
+
+
+def sample(
+    others: Iterable[int], count: int, draw: Callable[[int], int], idents: Mapping[int, int]
+) -> list[int]:
+    """Return `count` of the others without repeats (Floyd's sample), all if there are no more."""
+    in_order = sorted(others, key=lambda node: idents[node])
+    if len(in_order) <= count:
+        return in_order
+    taken: set[int] = set()
+    for i in range(len(in_order) - count, len(in_order)):
+        p = draw(i) % (i + 1)
+        taken.add(i if p in taken else p)
+    return [in_order[p] for p in sorted(taken)]
+
+
+def dialled_in_topic(
+    topic: int, x: int, among: Iterable[int], dials: int, h: int, draw: Draw, idents: Mapping
+) -> list[int]:
+    """Return whom a subscriber draws of the others in a topic (G2)."""
+    others = [node for node in among if node != x]
+    return sample(others, dials, lambda i: draw("gossipsub dial", h, topic, x, i), idents)
+
+
+def dialled_by_all(
+    nodes: Iterable[int], dials: int, draw: Draw, idents: Mapping[int, int]
+) -> set[tuple[int, int]]:
+    """Return (who dials, whom) of the one graph for all topics (G3)."""
+    everybody = list(nodes)
+
+    def drawn_by(x: int) -> list[int]:
+        others = [node for node in everybody if node != x]
+        return sample(others, dials, lambda i: draw("gossipsub graph", x, i), idents)
+
+    return {(x, y) for x in everybody for y in drawn_by(x)}
+
 
 #: (sender, receiver, kind) -> messages.
 Messages = Counter[tuple[int, int, str]]

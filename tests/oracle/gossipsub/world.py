@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from .discovery import sample
-from .publication import IDONTWANT, IHAVE, IWANT, PAYLOAD, Copy, Publication, asked, gossip_peers
-from .settings import Draw, Settings
-from .topic import Messages, Topic
+from .run import IDONTWANT, IHAVE, IWANT, PAYLOAD, Copy, Publication, asked, gossip_peers
+from .topic import Draw, Messages, Settings, Topic, sample
 
 #: (round, node, kind), and the group for join, quit and publish.
 Event = tuple

@@ -1,11 +1,11 @@
-"""Members of sessions: JOIN and LEAVE to the root, TREE to the member, PRUNE along member lists.
+"""Messages of sessions: JOIN, LEAVE and MULTICAST to the root, TREE to the member, PRUNE, copies.
 
 Nodes on the way of a TREE record the member.  A message has the columns ``session``, ``member``
 (the member that it concerns or comes from) and ``number``.
 
 References
 ----------
-docs/rules.md, B3 to B6, B12 to B16.  JSAC 2002, Section V: "Each request to join a group is routed
+docs/rules.md, B3 to B9, B12 to B16.  JSAC 2002, Section V: "Each request to join a group is routed
 by Tapestry all the way to the node acting as the root. Then, the root records the identity of the
 new member and uses Tapestry to route another message back to the new member. Every Tapestry node
 along this route records the identity of the new member."
@@ -21,18 +21,22 @@ import numpy as np
 
 from scribe_spark.bayeux.sessions import Round, Sessions
 from scribe_spark.core.arrays import (
+    NONE,
     SortedTable,
     distinct,
+    find_sorted,
     flags,
     last_of_runs,
     read_table,
+    run_starts,
     whole_numbers,
 )
 from scribe_spark.core.keys import key_of, key_parts, order_of
-from scribe_spark.dissemination import EDGES
+from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, Dissemination
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
+from scribe_spark.multicast import TIME
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.next_hop import Met
 from scribe_spark.pastry.route import route_to_edge, unrouted
@@ -59,13 +63,6 @@ class Transmissions:
     ) -> None:
         """Add transmissions."""
         self.rows.append({"session": session, "sender": sender, "receiver": receiver, "lost": lost})
-
-    def add_hop(self, session: np.ndarray, at: np.ndarray, onward: np.ndarray, met: Met) -> None:
-        """Add the transmissions of a hop, including those to dead nodes."""
-        goes = np.flatnonzero((onward >= 0) & (onward != at))
-        row = np.r_[goes, met.message]
-        lost = np.arange(len(row)) >= len(goes)
-        self.add(session[row], at[row], np.r_[onward[goes], met.dead], lost)
 
     def write(self, sessions: Sessions, tables: Tables, superstep: int) -> None:
         """Count transmissions in a world; in a run, write them into a table."""
@@ -95,17 +92,17 @@ class SessionProgram:
         sent: Transmissions,
         next_hop: Callable[[int, Columns], tuple[np.ndarray, Met]],
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Route messages to their end or the edge of the bucket, see `route_to_edge`.
-
-        ``next_hop(first, messages)`` gets the position of the bucket's first node.
-        """
+        """Route messages to their end or the edge of the bucket, see `route_to_edge`."""
         first, last = self.bounds[bucket : bucket + 2].tolist()
 
         def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
             onward, met = next_hop(first, messages)
-            sent.add_hop(messages["session"], messages[AT], onward, met)
-            goes = np.where(onward >= 0, onward, messages[AT])
-            return onward, self._farther(messages, goes)
+            session, at = messages["session"], messages[AT]
+            goes = np.flatnonzero((onward >= 0) & (onward != at))
+            row = np.r_[goes, met.message]
+            lost = np.arange(len(row)) >= len(goes)
+            sent.add(session[row], at[row], np.r_[onward[goes], met.dead], lost)
+            return onward, self._farther(messages, np.where(onward >= 0, onward, at))
 
         return route_to_edge(moving, hop_of, lambda at: (at >= first) & (at < last))
 
@@ -381,10 +378,7 @@ class Tree(SessionProgram):
 
 
 def _acknowledged(arrived: Columns) -> dict[str, np.ndarray]:
-    """Return messages to the nodes on the ways of TREEs that reached their members.
-
-    They have the columns ``next``, and ``first``: True if the TREE started at that node.
-    """
+    """Return messages to the nodes on the ways of TREEs; ``first`` marks the starts."""
     path = arrived["path"]
     row, column = np.nonzero(path >= 0)
     node = path[row, column]
@@ -456,3 +450,142 @@ def _largest(came: Columns) -> dict[str, np.ndarray]:
     order = order_of(came["session"], came["member"], came["number"])
     last = last_of_runs(came["session"][order], came["member"][order])
     return take(came, order[last])
+
+
+# --- multicast: copies start at the roots of sessions (:mod:`scribe_spark.dissemination`).  The way
+# before that, from the source to the root of partition 0 and from there to the session's root, is
+# the same for all nodes of a session.  So `Deliver` adds it afterwards.
+
+
+# kinds of messages
+SOURCE, MULTICAST = "source", "MULTICAST"
+
+# tables of a bucket
+COPIES, DELIVERED = "copies of all sessions", "delivered"
+
+_COLUMNS = ("session", "group", "node", "sender", "hops", "at_us")
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The way of a multicast to the root of each session."""
+
+    source: np.ndarray  # (G,): the position of each group's source
+    #: (G k,): the node that sends the message to the session's root; -1 if the source is that root.
+    sender: np.ndarray
+    #: (G k,): hops and delay up to the session's root; hops are -1 if the message does not arrive.
+    hops: np.ndarray
+    delay_us: np.ndarray
+
+    @classmethod
+    def of(
+        cls, sessions: Sessions, source: np.ndarray, hops: np.ndarray, delay_us: np.ndarray
+    ) -> Ways:
+        """Compute the ways by rule B8 from those to the roots of partition 0 (hops -1: lost)."""
+        roots = sessions.roots
+        main = np.repeat(roots[:, 0], roots.shape[1])
+        session, root = np.arange(roots.size), roots.ravel()
+        group = session // roots.shape[1]
+        is_main = session % roots.shape[1] == 0
+        sender = np.where(is_main, np.where(source == roots[:, 0], NONE, source)[group], main)
+        there = (root >= 0) & (hops[group] >= 0)
+        more_us = sessions.delays(main, root)
+        return cls(
+            source,
+            sender,
+            np.where(there, hops[group] + ~is_main, NONE),
+            delay_us[group] + more_us,
+        )
+
+    def started(self, begun: np.ndarray, partitions: int) -> np.ndarray:
+        """Return the sessions in which copies start: partition 0, and others that have begun."""
+        main = np.arange(len(self.source)) * partitions
+        sessions = distinct(np.r_[main, begun])
+        return sessions[self.hops[sessions] >= 0]
+
+
+@dataclass(frozen=True)
+class Publish(ToRoot):
+    """Sources (messages :data:`SOURCE`) send their publications to the roots."""
+
+    kind = MULTICAST
+
+    def begin(self, tables: Tables, inbox: Inbox) -> Columns:
+        came = inbox.get(SOURCE, {AT: whole_numbers(), "group": whole_numbers()})
+        source, session = came[AT], came["group"] * self.sessions.partitions
+        none = np.zeros(len(source), dtype=np.int64)
+        way = {"hops": none, "delay_us": none}
+        return {AT: source, "session": session, "member": source, "number": none, **way}
+
+
+def flood(sessions: Sessions, clock: str = TIME) -> Dissemination:
+    """Return the program in which nodes send copies to all next hops: rules B7 and B17."""
+    return Dissemination(
+        *(sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us),
+        rule=_to_all,
+        clock=clock,
+    )
+
+
+def _to_all(first: Columns, edges: Columns) -> np.ndarray:
+    return np.ones(len(edges["peer"]), dtype=bool)
+
+
+@dataclass(frozen=True)
+class Deliver(SessionProgram):
+    """Combine the copies that each node received in the sessions of a group."""
+
+    ways: Ways
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write deliveries and copies; no message is sent."""
+        if ARRIVALS not in tables:
+            return {}
+        size, ways = len(self.sessions.facts.ring), self.ways
+        # 1. each node's first copy in each session, and then of the group
+        came = self._from_source(tables[ARRIVALS])
+        begins = tables[ARRIVALS]["sender"] < 0
+        came["sender"] = np.where(begins, ways.sender[came["session"]], came["sender"])
+        between_roots = begins & (came["session"] % self.sessions.partitions > 0)
+        came["is_copy"] = ~begins | between_roots
+        place = key_of([came["group"], came["node"]], size)
+        order = np.lexsort((came["session"], came["sender"], came["hops"], came["at_us"], place))
+        place = place[order]
+        order = order[run_starts(place)]
+        first, place = take(came, order), distinct(place)
+        # 2. deliveries to members
+        found = find_sorted(place, read_table(Members, tables, MEMBERS).key)
+        got = take(first, found[found >= 0])
+        got = take(got, got["node"] != ways.source[got["group"]])
+        names = ("group", "node", "hops", "at_us")
+        tables[DELIVERED] = {name: got[name] for name in names}
+        # 3. copies within sessions, and copies between roots
+        arrived = [tables[ARRIVED_COPIES]] if ARRIVED_COPIES in tables else []
+        arrived = [self._from_source(one) for one in arrived]
+        copies = concatenate(
+            [*arrived, take({name: came[name] for name in _COLUMNS}, between_roots)]
+        )
+        which = find_sorted(place, key_of([copies["group"], copies["node"]], size))
+        same = (first["session"][which] == copies["session"]) & (
+            first["sender"][which] == copies["sender"]
+        )
+        same &= first["is_copy"][which] & (copies["node"] != ways.source[copies["group"]])
+        delay_us = self.sessions.delays(copies["sender"], copies["node"])
+        tables[COPIES] = {
+            **{name: copies[name] for name in ("group", "node", "sender", "hops")},
+            "sent_us": copies["at_us"] - delay_us,
+            "first": same,
+        }
+        return {}
+
+    def _from_source(self, rows: Columns) -> dict[str, np.ndarray]:
+        """Return arrivals with hops and delay counted from the source."""
+        session = rows["group"]
+        return {
+            "session": session,
+            "group": session // self.sessions.partitions,
+            "node": rows["node"],
+            "sender": rows["sender"],
+            "hops": rows["hops"] + self.ways.hops[session],
+            "at_us": rows["at_us"] + self.ways.delay_us[session],
+        }
