@@ -53,21 +53,7 @@ _CONTROL = ("heartbeat", "refresh", "JOIN", "LEAVE", "acknowledgement", "replica
 
 @dataclass(frozen=True)
 class _World:
-    """A world under churn.
-
-    Attributes
-    ----------
-    measures : DataFrame
-        Rounds by measures.
-    begin, last : int
-        The first round of the steady state (where the world has not settled, that of the last
-        `WINDOW` rounds), and the last round whose publications have had all their time.
-    settles : bool
-    median : float
-        Share delivered in time in the steady state, median over groups.
-    seconds : float
-        How long a round lasts.
-    """
+    """A world under churn."""
 
     measures: pd.DataFrame
     begin: int

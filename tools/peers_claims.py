@@ -34,19 +34,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper.
-
-    Attributes
-    ----------
-    source : str
-        The paper and its section.
-    words : str
-        As the paper has them.
-    needs : tuple of str
-        The runs that it is tested by.
-    cases : callable
-        ``cases(peers)``: what came of it.
-    """
+    """A claim of a paper."""
 
     source: str
     words: str
@@ -100,13 +88,7 @@ def _beside_scribe(
     holds: Callable[[float, float], bool],
     *runs: str,
 ) -> Callable[[Peers], list[Case]]:
-    """Cases for each of some metrics and runs, of the run's system beside Scribe.
-
-    Parameters
-    ----------
-    metrics : mapping of str to str
-        Name of a metric -> what it is called.
-    """
+    """Cases for each of some metrics and runs, of the run's system beside Scribe."""
 
     def cases(peers: Peers) -> list[Case]:
         found = []
@@ -557,13 +539,7 @@ def grid_of(peers: Peers) -> list[list[str]]:
 def _direction(
     less: str, more: str, metrics: Iterable[str], holds: Callable[[float, float], bool]
 ) -> Callable[[Peers], list[Case]]:
-    """Cases that one combination has less of some metrics than another one.
-
-    Parameters
-    ----------
-    holds : callable
-        ``holds(less, more)``.
-    """
+    """Cases that one combination has less of some metrics than another one."""
 
     def cases(peers: Peers) -> list[Case]:
         found = []

@@ -140,23 +140,7 @@ def _command(scenario: str, world: str, seed: int, nodes: int, groups: int) -> l
 
 @dataclass(frozen=True)
 class Seen:
-    """A system in a world.
-
-    Attributes
-    ----------
-    scenario, system : str
-        What happens; the system's name in tables.
-    nodes : int
-        Alive at the start.
-    seconds : float
-        How long a round lasts.
-    has : str
-        What a round consists of.
-    measures : DataFrame
-        Rounds by measures.
-    publications : DataFrame
-        ``round, group`` and `COUNTS`, of the publications whose deadline has come.
-    """
+    """A system in a world."""
 
     scenario: str
     system: str

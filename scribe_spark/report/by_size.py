@@ -28,15 +28,7 @@ _CAPTION = (
 
 
 def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> PageFigure | None:
-    """Draw a line for each system whose nodes forward copies; return None without such systems.
-
-    Parameters
-    ----------
-    delays : DataFrame
-        ``system, size, rad``, a row for each system and group, of one run or several.
-    systems : set of str
-        The systems of the page.
-    """
+    """Draw a line for each system whose nodes forward copies; return None without such systems."""
     from matplotlib.ticker import MaxNLocator
 
     lines = {name: by_size(of) for name, of in delays.groupby("system") if _is_shown(str(name))}
@@ -80,11 +72,6 @@ def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> PageFigure | None:
 def by_size(delays: pd.DataFrame) -> pd.Series:
     """Return the median RAD by the median size of each class of groups; the largest group is a
     class.
-
-    Parameters
-    ----------
-    delays : DataFrame
-        ``size, rad``; at least one row.
     """
     size = delays["size"].to_numpy()
     classes = np.floor(np.log2(size)).astype(int)

@@ -29,17 +29,7 @@ _MARKED = (50, 90, 95, 99)
 def draw_coverage(
     counts: pd.DataFrame, expected: Mapping[str, float], systems: set[str]
 ) -> PageFigure | None:
-    """Draw a line for each system; return None if no latency in ms was counted.
-
-    Parameters
-    ----------
-    counts : DataFrame
-        ``system, unit, value, count``: deliveries by their latency, rounded up to whole `unit`.
-    expected : mapping of str to float
-        System -> the number of expected receivers, over all groups.
-    systems : set of str
-        The systems of the page.
-    """
+    """Draw a line for each system; return None if no latency in ms was counted."""
     from matplotlib.ticker import PercentFormatter
 
     of_time = counts[counts["unit"] == "ms"]

@@ -59,17 +59,7 @@ Quoted = Sequence[tuple[float, str, Mark, str]]
 def draw(
     spec: FigureSpec, distributions: pd.DataFrame, published: Mapping[str, float] | None = None
 ) -> Drawing:
-    """Draw one figure; without data, it says so.
-
-    Parameters
-    ----------
-    spec : FigureSpec
-        The figure.
-    distributions : DataFrame
-        ``figure, system, measure, value, count``.
-    published : mapping of str to float, optional
-        Metric -> the paper's value; values that the paper quotes are drawn as lines.
-    """
+    """Draw one figure; without data, it says so."""
 
     series = series_of(spec, distributions)
     read = [

@@ -64,17 +64,7 @@ def section_of(measure: str) -> str:
 
 @dataclass(frozen=True)
 class FigureSection:
-    """A section of a page.
-
-    Attributes
-    ----------
-    name, title, intro : str
-        The name, the heading and the first sentence.
-    figures : list of PageFigure
-        The visible figures.
-    more : list of PageFigure
-        The folded figures.
-    """
+    """A section of a page."""
 
     name: str
     title: str
@@ -91,15 +81,7 @@ class FigureSection:
 def figure_sections(
     figures: Iterable[tuple[str, PageFigure]], most_open: int | None = None
 ) -> list[FigureSection]:
-    """Return the sections that have figures.
-
-    Parameters
-    ----------
-    figures : iterable of (str, PageFigure)
-        Each figure with the name of its section.
-    most_open : int, optional
-        The number of visible figures of a section; by default all.
-    """
+    """Return the sections that have figures."""
     listed = list(figures)
     found = []
     for name, (title, intro) in _SECTIONS.items():

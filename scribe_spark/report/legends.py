@@ -22,11 +22,6 @@ def legend_above(figure: Figure, looks: Sequence[tuple[str, dict[str, Any]]]) ->
     """Put a legend above all axes, in as many columns as fit into the width of the figure.
 
     The axes keep their size.  A label that is too long for a line is cut.
-
-    Parameters
-    ----------
-    looks : sequence of (str, dict)
-        The label and the style of each line.
     """
     for columns in range(min(len(looks), _MOST_COLUMNS), 0, -1):
         legend = _legend(figure, looks, columns)
@@ -43,16 +38,6 @@ def label_ends(axes: Axes, lines: Mapping[str, tuple[float, str]]) -> bool:
     """Put the label of each line at its right end, if there is space for all of them.
 
     The axes become narrower by the width of the longest label.
-
-    Parameters
-    ----------
-    lines : mapping of str to (float, str)
-        Label -> value at the right end, and colour.
-
-    Returns
-    -------
-    bool
-        False if ends are too near to each other, or labels too long: nothing is drawn then.
     """
     figure = axes.figure
     heights = sorted(axes.transData.transform((0, y))[1] for y, _ in lines.values())

@@ -54,15 +54,7 @@ class _Bar:
 def draw_node_bytes(
     distributions: pd.DataFrame, by_part: pd.DataFrame | None
 ) -> Iterator[PageFigure]:
-    """Yield the figures of a run whose messages have a size; nothing for other runs.
-
-    Parameters
-    ----------
-    distributions : DataFrame
-        ``system, measure, value, count``.
-    by_part : DataFrame or None
-        The table `by_part` of runs with classes or regions.
-    """
+    """Yield the figures of a run whose messages have a size; nothing for other runs."""
     if "measure" not in distributions:
         return
     for direction, does in _DIRECTIONS.items():

@@ -25,16 +25,23 @@ from scribe_spark.report.comparison import (
 )
 from scribe_spark.report.coverage import draw_coverage
 from scribe_spark.report.drawing import draw, page_systems
-from scribe_spark.report.failures import COSTS, failure_rows, without_failures
 from scribe_spark.report.figure_sections import BYTES, GROUPS, TIME, figure_sections, section_of
-from scribe_spark.report.latencies import latency_values, links_in_words, without_latencies
 from scribe_spark.report.node_bytes import draw_node_bytes
-from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
 from scribe_spark.report.part_latency import draw_part_latencies
-from scribe_spark.report.parts import parts_tables
 from scribe_spark.report.provenance import as_mapping, facts, origin, phases, settings
 from scribe_spark.report.series import series_of
 from scribe_spark.report.svg import PageFigure
+from scribe_spark.report.tables import (
+    COSTS,
+    OVERLAYS,
+    failure_rows,
+    latency_values,
+    links_in_words,
+    met,
+    parts_tables,
+    published_numbers,
+    without_tables_of_their_own,
+)
 from scribe_spark.report.text import PERCENT, is_number
 from scribe_spark.report.tree_figures import RunTrees, tree_figures
 
@@ -132,7 +139,7 @@ def render(
     ]
     if tables is not None:  # without links to missing tables
         figures = [(section, one.with_tables(tables)) for section, one in figures]
-    compared_rows = sections(without_latencies(without_failures(metrics)))
+    compared_rows = sections(without_tables_of_their_own(metrics))
     rows = [row for section in compared_rows for row in section.rows]
     compared = [row.difference for row in rows if row.difference is not None]
     numbers, cards = published_numbers(metrics), run_cards(metrics)

@@ -25,13 +25,7 @@ _WIDTH, _CHART = 4.5, 1.55  # inches
 
 
 def draw_part_latencies(counts: pd.DataFrame) -> Iterator[PageFigure]:
-    """Yield a figure for classes and one for regions, if a run has them.
-
-    Parameters
-    ----------
-    counts : DataFrame
-        The columns :data:`COLUMNS`: deliveries by their latency, rounded up to whole ms.
-    """
+    """Yield a figure for classes and one for regions, if a run has them."""
     for by, rows in counts.groupby("by", sort=True):
         yield _figure(str(by), rows)
 

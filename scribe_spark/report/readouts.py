@@ -52,19 +52,7 @@ Words = tuple[str, str]
 
 @dataclass(frozen=True)
 class Spot:
-    """A part of a drawing with a description, in the drawing's own units.
-
-    Attributes
-    ----------
-    area : str
-        The name and the attributes of the element under the pointer: ``circle cx="3" ...``.
-    x, y : float
-        The position of the words: right of `x`, or left of it if there is no space.
-    words : sequence of (str, str)
-        Lines, each with a colour.
-    marks : str
-        Elements that are shown with the words.
-    """
+    """A part of a drawing with a description, in the drawing's own units."""
 
     area: str
     x: float
@@ -127,19 +115,7 @@ def _cut(words: str) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a drawing.
-
-    Attributes
-    ----------
-    label : str
-        The label; empty for a single line.
-    colour : str
-        The colour.
-    x : ndarray of float
-        The positions at which values are shown; none is NaN.
-    at : callable
-        ``at(x)`` is the line's value, NaN where it has none.
-    """
+    """A line of a drawing."""
 
     label: str
     colour: str
@@ -180,21 +156,7 @@ def exactly(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 @dataclass(frozen=True)
 class Readout:
-    """The values of all lines at one x, shown along an axis.
-
-    Attributes
-    ----------
-    axes : Axes
-        The axes.
-    lines : sequence of Line
-        The lines.
-    heading : callable
-        ``heading(x)``: the first line of words.
-    value : callable
-        ``value(y)``: a value in words.
-    at : callable
-        ``at(x)`` is x in the form of a table.
-    """
+    """The values of all lines at one x, shown along an axis."""
 
     axes: Axes
     lines: Sequence[Line]
@@ -223,11 +185,6 @@ def _spots(readout: Readout, figure: Figure) -> Iterator[str]:
     """Yield vertical bands over the axes of a drawn figure, one for each x.
 
     If values are too close to each other to point at, a band has the one nearest to its middle.
-
-    Parameters
-    ----------
-    figure : Figure
-        The figure of the axes, drawn in points.
     """
     axes, scale = readout.axes, 72 / figure.dpi
     width, height = 72 * figure.get_figwidth(), 72 * figure.get_figheight()

@@ -38,19 +38,7 @@ _ROUTED = {what: (f"parent_lookup_{what}", f"child_lookup_{what}") for what in (
 
 @dataclass(frozen=True)
 class Drawing:
-    """Lines over the number of hosts.
-
-    Attributes
-    ----------
-    name, title, unit : str
-        The name of its files, the heading, and the unit.
-    lines : dict of str to Series
-        Label -> values by number of hosts.
-    checks : dict of str to str
-        Label of a line -> the range of the independent check, such as ``24-39 %``.
-    logarithmic : bool
-        True for a logarithmic axis of the numbers of hosts.
-    """
+    """Lines over the number of hosts."""
 
     name: str
     title: str
@@ -75,17 +63,7 @@ class Drawing:
 def render_reference_tree(
     rows: pd.DataFrame, metrics: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]
 ) -> Report:
-    """Draw the figures and write the page.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        The table `reference_tree`.
-    metrics : sequence of mappings
-        The rows of `metrics.json`.
-    manifest : mapping
-        The manifest, as in `render`.
-    """
+    """Draw the figures and write the page."""
     sections = []
     for title, intro, drawings in (
         (

@@ -23,17 +23,7 @@ _MEASURE_LABELS = {"rad": "RAD", "rmd": "RMD"}
 
 @dataclass(frozen=True)
 class Series:
-    """One curve of a figure.
-
-    Attributes
-    ----------
-    label : str
-        The label.
-    system, measure : str
-        The key of its rows in the distributions.
-    inset_only : bool
-        True if it is drawn in the inset only, as it would leave the axes of the main figure.
-    """
+    """One curve of a figure."""
 
     label: str
     system: str

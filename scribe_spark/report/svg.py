@@ -29,15 +29,7 @@ _DOTS = 200
 
 
 class Drawn(str):
-    """An ``<svg>`` element of a matplotlib figure, which can also be saved in other formats.
-
-    Attributes
-    ----------
-    figure : Figure
-        The matplotlib figure.
-    values : DataFrame
-        The values in the figure.
-    """
+    """An ``<svg>`` element of a matplotlib figure, which can also be saved in other formats."""
 
     figure: Figure
     values: pd.DataFrame
@@ -65,21 +57,7 @@ class Drawn(str):
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A figure of a page.
-
-    Attributes
-    ----------
-    name, title : str
-        The name of its files, and the heading.
-    drawing : str
-        An ``<svg>`` element; a `Drawn` for a matplotlib figure.
-    caption, words : str
-        The caption, and the values in sentences.
-    unit : str
-        The unit behind the heading; empty if the axes name it.
-    tables : tuple of str
-        The tables of the folder with the values.
-    """
+    """A figure of a page."""
 
     name: str
     title: str
@@ -146,23 +124,7 @@ def svg_element(
     values: pd.DataFrame | None = None,
     spots: Callable[[], Iterable[Spot]] = tuple,
 ) -> Drawn:
-    """Return the figure as an ``<svg>`` element, for a file or for a page with several.
-
-    Parameters
-    ----------
-    figure : Figure
-        The matplotlib figure.
-    name : str
-        The prefix of all ids, so that ids of two figures differ.
-    heading, words : str
-        Title and description: the text alternative.
-    readouts : sequence of Readout
-        Values that are shown under the pointer; of overlapping ones, the last is visible.
-    values : DataFrame, optional
-        The values as a table; by default those of the first of `readouts`.
-    spots : callable
-        Further parts that show values under the pointer; called after the figure was drawn.
-    """
+    """Return the figure as an ``<svg>`` element, for a file or for a page with several."""
     file = io.StringIO()
     nothing = {key: None for key in ("Date", "Creator", "Format", "Type")}
     figure.savefig(file, format="svg", metadata=nothing)
@@ -182,13 +144,7 @@ def svg_element(
 def plain_svg(
     name: str, heading: str, words: str, size: tuple[float, float], body: Iterable[str]
 ) -> str:
-    """Return existing elements as an ``<svg>`` element, as :func:`svg_element` does.
-
-    Parameters
-    ----------
-    size : (float, float)
-        Width and height in points.
-    """
+    """Return existing elements as an ``<svg>`` element, as :func:`svg_element` does."""
     width, height = (f"{length:g}" for length in size)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt" '

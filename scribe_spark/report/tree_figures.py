@@ -18,17 +18,7 @@ _WIDTH = 236.0
 
 @dataclass(frozen=True)
 class RunTrees:
-    """The tables from which trees are drawn.
-
-    Attributes
-    ----------
-    trees : sequence of (str, GroupTree)
-        The trees with their names, such as ``largest group``, in the order of drawing.
-    routers, links : DataFrame
-        The tables `routers` and `links`; coordinates may be missing.
-    left_out : str
-        A sentence about groups that are not drawn; empty if there are none.
-    """
+    """The tables from which trees are drawn."""
 
     trees: Sequence[tuple[str, GroupTree]]
     routers: pd.DataFrame

@@ -37,13 +37,7 @@ _ROOT = "#f0c808"
 
 
 def layers_of(tree: GroupTree, width: float) -> TreeDrawing:
-    """Draw a tree in layers.
-
-    Parameters
-    ----------
-    width : float
-        The width of the drawing without its legend, in points.
-    """
+    """Draw a tree in layers."""
     leaves, deepest = int((tree.children == 0).sum()), int(tree.depth.max(initial=0))
     small = len(tree) <= MOST_NODES and leaves <= _MOST_LEAVES
     step = 34.0 if small else 30.0

@@ -35,17 +35,7 @@ def has_map(routers: pd.DataFrame) -> bool:
 
 @dataclass(frozen=True)
 class TreeDrawing:
-    """A drawn tree.
-
-    Attributes
-    ----------
-    size : (float, float)
-        Width and height.
-    body : list of str
-        Its elements.
-    words, note : str
-        A description of the drawing, and of the parts that it leaves out.
-    """
+    """A drawn tree."""
 
     size: tuple[float, float]
     body: list[str]
@@ -113,15 +103,7 @@ class _Map:
 
 
 def map_of(tree: GroupTree, routers: pd.DataFrame, links: pd.DataFrame, side: float) -> TreeDrawing:
-    """Draw a tree over the map.
-
-    Parameters
-    ----------
-    routers, links : DataFrame
-        The tables `routers` (with all coordinates) and `links`.
-    side : float
-        The width of the map in points.
-    """
+    """Draw a tree over the map."""
     chart = _Map(routers, side)
     draw = _nodes if len(tree) <= MOST_NODES else _places
     width, height = side + LEGEND, max(chart.height, 150.0)

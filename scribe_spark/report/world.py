@@ -12,14 +12,13 @@ from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.cards import world_cards
 from scribe_spark.report.coverage import draw_coverage
-from scribe_spark.report.latencies import latencies_of_last_round, links_in_words
 from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.page import Latency, Report, fill_template
-from scribe_spark.report.parts import parts_tables
 from scribe_spark.report.provenance import as_mapping, facts, origin, settings
 from scribe_spark.report.readouts import Readout, lines_of
 from scribe_spark.report.style import marked_style, system_styles
 from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
+from scribe_spark.report.tables import latencies_of_last_round, links_in_words, parts_tables
 from scribe_spark.report.text import as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
 from scribe_spark.report.world_panels import (
@@ -56,21 +55,7 @@ def render_world(
     latency: Latency | None = None,
     by_part: pd.DataFrame | None = None,
 ) -> Report:
-    """Draw the figures and write the page of a world.
-
-    Parameters
-    ----------
-    rounds : DataFrame
-        The table `rounds`.
-    manifest : mapping
-        The manifest, as in `render`.
-    watched : DataFrame, optional
-        The table `watched_trees` of a world with groups.
-    latency : Latency, optional
-        The deliveries of the last round by their latency.
-    by_part : DataFrame, optional
-        The measures of each round by class and region: `schemas.ROUNDS_BY_PART`.
-    """
+    """Draw the figures and write the page of a world."""
     from scribe_spark.worlds.summary import measures_by_round  # imported here, as it imports Spark
 
     length = as_mapping(manifest.get("round"))
@@ -146,13 +131,7 @@ def _is_steady(lines: Mapping[str, pd.Series]) -> bool:
 
 
 def _lines(panel: Panel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:
-    """Return label -> values by round (or by `across`), for each measure that was taken.
-
-    Parameters
-    ----------
-    seconds : float
-        How long a round lasts.
-    """
+    """Return label -> values by round (or by `across`), for each measure that was taken."""
     if panel.across:
         found = {label: _distribution(table, name) for name, label in panel.measures.items()}
         return {label: counts for label, counts in found.items() if len(counts)}
@@ -236,21 +215,7 @@ def draw_rounds(
     looks: Mapping[str, dict[str, Any]] | None = None,
     unit: str = "",
 ) -> Drawn:
-    """Return a drawing over the rounds.
-
-    Parameters
-    ----------
-    lines : mapping of str to Series
-        Label -> values by round; each line has at least one value.
-    legend : bool
-        True to put labels into the drawing.
-    across : str
-        The title of the horizontal axis.
-    looks : mapping of str to dict, optional
-        Label -> style of a line; the default depends on the number of the line.
-    unit : str
-        The title of the vertical axis.
-    """
+    """Return a drawing over the rounds."""
     from matplotlib.ticker import MaxNLocator
 
     with new_figure(4.6, 2.7) as figure:
