@@ -148,7 +148,7 @@ def _counts(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quote
     inset = axes.inset_axes(_INSET)
     inset.set(xscale="log", yscale="log")
     inset.tick_params(labelsize=6.5, length=2, pad=1.5)
-    inset.set_title(f"{spec.y} with at least x", fontsize=7, pad=3, color="#222222")
+    inset.set_title(f"{spec.y} with at least x", y=1, fontsize=7, pad=3, color="#222222")
     for curve in curves:
         shown, data = curve.data.values > 0, curve.data
         _line(inset, curve, data.values[shown], data.at_least[shown], linewidth=1.3)

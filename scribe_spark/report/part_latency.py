@@ -50,7 +50,7 @@ def _figure(by: str, rows: pd.DataFrame) -> PageFigure:
             low = height - _CHART * (row + 1) + 0.08
             place = (0.56 + column * 2.05) / _WIDTH, low / height, 1.78 / _WIDTH, 1.2 / height
             axes = figure.add_axes(place)
-            axes.set_title(label_of(system), fontsize=8, pad=3, loc="left")
+            axes.set_title(label_of(system), y=1, fontsize=8, pad=3, loc="left")
             told = []
             for part in parts:
                 of = found.get((system, part))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from scribe_spark.report.axes import draw_minor_ticks
 from scribe_spark.report.readouts import STYLE, Readout, Spot, spot_svg
 from scribe_spark.report.style import RC
 
@@ -125,6 +126,9 @@ def svg_element(
     spots: Callable[[], Iterable[Spot]] = tuple,
 ) -> Drawn:
     """Return the figure as an ``<svg>`` element, for a file or for a page with several."""
+    for axes in figure.axes:
+        for one in (axes, *axes.child_axes):
+            draw_minor_ticks(one)
     file = io.StringIO()
     nothing = {key: None for key in ("Date", "Creator", "Format", "Type")}
     figure.savefig(file, format="svg", metadata=nothing)
