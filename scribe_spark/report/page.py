@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -44,6 +45,9 @@ from scribe_spark.report.tables import (
 )
 from scribe_spark.report.text import PERCENT, is_number
 from scribe_spark.report.tree_figures import RunTrees, tree_figures
+
+if TYPE_CHECKING:  # only drawing needs it
+    from jinja2 import Environment
 
 #: The text of every page about its figures.
 HOW_TO_READ = (
@@ -224,15 +228,20 @@ def _heading(manifest: Mapping[str, Any], is_paper: bool) -> str:
     return "Report of a run"
 
 
-def fill_template(template: str, **values: Any) -> str:
-    """Fill a template; every value except markup is escaped."""
+@cache
+def environment() -> Environment:
+    """Return the environment of the templates, which compiles each template once."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("scribe_spark.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(how_to_read=HOW_TO_READ, **values)
+
+
+def fill_template(template: str, **values: Any) -> str:
+    """Fill a template; every value except markup is escaped."""
+    return environment().get_template(template).render(how_to_read=HOW_TO_READ, **values)

@@ -44,11 +44,18 @@ class Drawn(str):
 
     def as_png(self) -> bytes:
         """Return the figure as PNG."""
-        from matplotlib import style
+        import numpy as np
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from PIL import Image
 
         file = io.BytesIO()
-        with style.context(["default", RC]):
-            self.figure.savefig(file, format="png", dpi=_DOTS, metadata={"Software": None})
+        with drawing_style():
+            self.figure.set_dpi(_DOTS)
+            canvas = FigureCanvasAgg(self.figure)
+            canvas.draw()
+            # without the alpha channel, a quickly packed image is as short as a well packed one
+            image = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
+            image.save(file, "PNG", compress_level=1, dpi=(_DOTS, _DOTS))
         return file.getvalue()
 
     def as_csv(self) -> bytes:
@@ -101,16 +108,21 @@ def figure_files(figures: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
 
 
 @contextmanager
-def new_figure(width: float, height: float) -> Iterator[Figure]:
-    """Yield an empty figure (sizes in inches) in the style of all pages, drawn as SVG.
-
-    Inside the ``with`` block, the style replaces the user's matplotlibrc.
-    """
+def drawing_style() -> Iterator[None]:
+    """Replace the user's matplotlibrc by the style of all pages."""
     from matplotlib import style
+
+    with style.context(["default", RC]):
+        yield
+
+
+@contextmanager
+def new_figure(width: float, height: float) -> Iterator[Figure]:
+    """Yield an empty figure (sizes in inches) in the style of all pages, drawn as SVG."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    with style.context(["default", RC]):
+    with drawing_style():
         figure = Figure(figsize=(width, height))
         FigureCanvasSVG(figure)
         yield figure
