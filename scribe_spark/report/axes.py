@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scribe_spark.report.style import short_number
+from scribe_spark.report.style import RC, short_number
 from scribe_spark.report.text import as_bytes
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 
 def log_axis(axes: Axes, which: str) -> None:
@@ -32,37 +33,38 @@ def log_axis(axes: Axes, which: str) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def draw_minor_ticks(axes: Axes) -> None:
+def draw_minor_ticks(figure: Figure) -> None:
     """Draw the minor ticks of logarithmic axes, which have no labels, as one line of markers each.
 
     As ticks of matplotlib, which are three artists each, they would take most of a figure's time.
     """
-    from matplotlib import rcParams
-    from matplotlib.lines import TICKDOWN, TICKLEFT, Line2D
+    from matplotlib.lines import Line2D
+    from matplotlib.markers import TICKDOWN, TICKLEFT
     from matplotlib.ticker import NullLocator
 
-    for axis, marker, transform in (
-        (axes.xaxis, TICKDOWN, axes.get_xaxis_transform()),
-        (axes.yaxis, TICKLEFT, axes.get_yaxis_transform()),
-    ):
-        if axis.get_scale() != "log":
-            continue
-        name, at, (low, high) = axis.axis_name, axis.get_minorticklocs(), axis.get_view_interval()
-        axis.set_minor_locator(NullLocator())
-        at = at[(at >= low) & (at <= high)]
-        edge = np.zeros(len(at))
-        line = Line2D(
-            *((at, edge) if name == "x" else (edge, at)),
-            transform=transform,
-            linestyle="none",
-            marker=marker,
-            markersize=rcParams[f"{name}tick.minor.size"],
-            markeredgewidth=rcParams[f"{name}tick.minor.width"],
-            color=rcParams[f"{name}tick.color"],
-            clip_on=False,
-            zorder=axis.get_zorder(),
-        )
-        axes.add_artist(line)
+    for axes in (one for outer in figure.axes for one in (outer, *outer.child_axes)):
+        for axis, marker, transform in (
+            (axes.xaxis, TICKDOWN, axes.get_xaxis_transform()),
+            (axes.yaxis, TICKLEFT, axes.get_yaxis_transform()),
+        ):
+            if axis.get_scale() != "log":
+                continue
+            at, (low, high) = axis.get_minorticklocs(), axis.get_view_interval()
+            axis.set_minor_locator(NullLocator())
+            at = at[(at >= low) & (at <= high)]
+            edge = np.zeros(len(at))
+            ticks = Line2D(
+                *((at, edge) if axis is axes.xaxis else (edge, at)),
+                transform=transform,
+                linestyle="none",
+                marker=marker,
+                markersize=2,  # as matplotlib's own
+                markeredgewidth=0.6,
+                color=RC["xtick.color"],
+                clip_on=False,
+                zorder=axis.get_zorder(),
+            )
+            axes.add_artist(ticks)
 
 
 def whole_numbers(axis: Axis) -> None:

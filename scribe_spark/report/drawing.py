@@ -179,7 +179,7 @@ def _readout(
     lines = [
         Line(
             curve.series.label if len(curves) > 1 else y,
-            curve.look["color"],
+            curve.look,
             curve.data.values,
             partial(at, curve.data),
         )

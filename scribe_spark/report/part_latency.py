@@ -58,7 +58,7 @@ def _figure(by: str, rows: pd.DataFrame) -> PageFigure:
                     continue
                 share, look = 100 * of.at_most / of.total, looks[part]
                 axes.plot(np.r_[0.0, of.values], np.r_[0.0, share], **look)
-                told.append(Line(part, look["color"], of.values, of.share_at_most))
+                told.append(Line(part, look, of.values, of.share_at_most))
             axes.set_xlim(0, right)
             axes.set_ylim(0, 101)
             axes.set_yticks([0, 50, 90, 100])

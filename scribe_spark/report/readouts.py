@@ -113,27 +113,22 @@ def _cut(words: str) -> str:
 # --- lines over an axis
 
 
+_NO_POINTS = np.empty(0), np.empty(0)
+
+
 @dataclass(frozen=True)
 class Line:
     """A line of a drawing."""
 
-    label: str
-    colour: str
-    x: np.ndarray
-    at: Callable[[np.ndarray], np.ndarray]
+    label: str  # empty for a single line
+    look: Mapping[str, Any]  # its colour, and further options of the drawn line
+    x: np.ndarray  # the positions at which values are shown, without NaN
+    at: Callable[[np.ndarray], np.ndarray]  # the values there, NaN for none
+    points: tuple[np.ndarray, np.ndarray] = _NO_POINTS  # as the line is drawn
 
-
-def lines_of(series: Mapping[str, pd.Series], looks: Mapping[str, Mapping[str, Any]]) -> list[Line]:
-    """Return the lines of series of values, by label, with the colours of their looks."""
-    return [
-        Line(
-            label,
-            looks[label]["color"],
-            one.index.to_numpy(dtype=float)[one.notna()],
-            exactly(one.index.to_numpy(), one.to_numpy(dtype=float)),
-        )
-        for label, one in series.items()
-    ]
+    @property
+    def colour(self) -> str:
+        return self.look["color"]
 
 
 def exactly(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

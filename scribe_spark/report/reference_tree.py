@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,14 +17,16 @@ import pandas as pd
 from scribe_spark.measures.published import check_range
 from scribe_spark.measures.reference_tree import CHECKED_AREAS, CHECKED_DEGREES
 from scribe_spark.report.cards import Card
+from scribe_spark.report.chart import chart, line_of
 from scribe_spark.report.comparison import check_verdict
-from scribe_spark.report.legends import legend_above
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import facts, origin, settings
-from scribe_spark.report.readouts import Readout, lines_of
 from scribe_spark.report.style import marked_style, short_number
-from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
+from scribe_spark.report.svg import Drawn, PageFigure
 from scribe_spark.report.text import as_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: The two ways to count a reconfiguration area.
 _AREAS = {
@@ -252,16 +254,15 @@ def draw_lines(drawing: Drawing) -> Drawn:
     """Return the drawing as an ``<svg>`` element."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-    with new_figure(4.6, 2.7) as figure:
-        axes = figure.add_axes((0.13, 0.17, 0.83, 0.78))
-        looks = {label: marked_style(number) for number, label in enumerate(drawing.lines)}
-        for label, line in drawing.lines.items():
-            look = looks[label]
-            axes.plot(line.index, line.to_numpy(), zorder=3, **look)
-            if label in drawing.checks:
-                axes.axhspan(
-                    *_bounds(drawing.checks[label]), color=look["color"], alpha=0.12, linewidth=0
-                )
+    looks = {label: marked_style(number) for number, label in enumerate(drawing.lines)}
+    lines = [
+        line_of(label, looks[label], line.index, line) for label, line in drawing.lines.items()
+    ]
+
+    def prepare(axes: Axes) -> None:
+        for label, text in drawing.checks.items():
+            if label in looks:
+                axes.axhspan(*_bounds(text), color=looks[label]["color"], alpha=0.12, linewidth=0)
         if drawing.logarithmic:
             axes.set_xscale("log")
             axes.xaxis.set_major_locator(LogLocator(numticks=12))
@@ -272,11 +273,14 @@ def draw_lines(drawing: Drawing) -> Drawn:
             axes.set_xticks(list(numbers))
         top = max(float(line.max()) for line in drawing.lines.values())
         axes.set_ylim(0, top * 1.15 or 1)
-        axes.set_xlabel("hosts")
-        axes.set_ylabel(drawing.unit)
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        legend_above(figure, list(looks.items()))
-        readout = Readout(
-            axes, lines_of(drawing.lines, looks), lambda hosts: f"{as_text(hosts)} hosts"
-        )
-        return svg_element(figure, drawing.name, drawing.title, drawing.words, [readout])
+
+    return chart(
+        *(drawing.name, drawing.title, drawing.words, lines),
+        lambda hosts: f"{as_text(hosts)} hosts",
+        prepare,
+        labels=("hosts", drawing.unit),
+        size=(4.6, 2.7),
+        box=(0.13, 0.17, 0.83, 0.78),
+        zorder=3,
+    )

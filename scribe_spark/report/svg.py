@@ -138,9 +138,7 @@ def svg_element(
     spots: Callable[[], Iterable[Spot]] = tuple,
 ) -> Drawn:
     """Return the figure as an ``<svg>`` element, for a file or for a page with several."""
-    for axes in figure.axes:
-        for one in (axes, *axes.child_axes):
-            draw_minor_ticks(one)
+    draw_minor_ticks(figure)
     file = io.StringIO()
     nothing = {key: None for key in ("Date", "Creator", "Format", "Type")}
     figure.savefig(file, format="svg", metadata=nothing)

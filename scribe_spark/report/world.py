@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -11,13 +11,12 @@ import pandas as pd
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.cards import world_cards
+from scribe_spark.report.chart import chart, line_of
 from scribe_spark.report.coverage import draw_coverage
-from scribe_spark.report.legends import label_ends, legend_above
 from scribe_spark.report.page import Latency, Report, fill_template
 from scribe_spark.report.provenance import as_mapping, facts, origin, settings
-from scribe_spark.report.readouts import Readout, lines_of
 from scribe_spark.report.style import marked_style, system_styles
-from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
+from scribe_spark.report.svg import Drawn, PageFigure
 from scribe_spark.report.tables import latencies_of_last_round, links_in_words, parts_tables
 from scribe_spark.report.text import as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
@@ -29,6 +28,9 @@ from scribe_spark.report.world_panels import (
     Panel,
     system_panels,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _MESSAGES, _LOST = "messages.", "messages.lost "
 _MOST_FREQUENT, _MOST_KINDS = "messages", 5
@@ -218,29 +220,31 @@ def draw_rounds(
     """Return a drawing over the rounds."""
     from matplotlib.ticker import MaxNLocator
 
-    with new_figure(4.6, 2.7) as figure:
-        axes = figure.add_axes((0.15, 0.17, 0.81, 0.78))
-        by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
-        for label, line in lines.items():
-            every = -(-len(line) // 10) if len(line) > _MOST_MARKERS else 1
-            look = {**by_label[label], "markevery": every}
-            axes.plot(line.index, line.to_numpy(), clip_on=False, zorder=3, **look)
-        values = np.concatenate([line.dropna().to_numpy(dtype=float) for line in lines.values()])
+    by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
+    drawn = [line_of(label, by_label[label], line.index, line) for label, line in lines.items()]
+    values = np.concatenate([line.points[1][~np.isnan(line.points[1])] for line in drawn])
+    whole = bool((values == np.round(values)).all())
+
+    def prepare(axes: Axes) -> None:
+        for line in axes.lines:
+            count = len(line.get_xdata())
+            line.set_markevery(-(-count // 10) if count > _MOST_MARKERS else 1)
         axes.set_ylim(0, values.max() * 1.08 or 1)
-        axes.set_xlabel(across)
-        axes.set_ylabel(unit)
         # of one round too
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-        whole = bool((values == np.round(values)).all())
         steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=steps, integer=whole, min_n_ticks=1))
         short_numbers(axes.yaxis)
-        ends = {
-            label: (float(line.dropna().iloc[-1]), by_label[label]["color"])
-            for label, line in lines.items()
-            if len(line.dropna())
-        }
-        if legend and len(lines) > 1 and not (len(ends) == len(lines) and label_ends(axes, ends)):
-            legend_above(figure, [(label, by_label[label]) for label in lines])
-        readout = Readout(axes, lines_of(lines, by_label), lambda x: f"{across} {as_text(x)}")
-        return svg_element(figure, name, title, words, [readout])
+
+    return chart(
+        *(name, title, words, drawn),
+        lambda x: f"{across} {as_text(x)}",
+        prepare,
+        labels=(across, unit),
+        size=(4.6, 2.7),
+        box=(0.15, 0.17, 0.81, 0.78),
+        ends=True,
+        legend=legend,
+        clip_on=False,
+        zorder=3,
+    )
