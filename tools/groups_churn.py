@@ -21,6 +21,7 @@ from tools.groups_tables import (
     over_seeds,
     publications,
     rounds,
+    rounds_in_words,
     settled,
     share_cell,
     spread,
@@ -128,10 +129,8 @@ def _cells(columns: Mapping[str, Callable[[_World], float]], seeds: Sequence[_Wo
 
 def _rounds(seeds: Sequence[_World]) -> str:
     """Return the first and the last round that are looked at."""
-    if not all(one.settles for one in seeds):
-        return f"not settled; last {WINDOW}"
-    begins = sorted({one.begin for one in seeds})
-    return f"{'-'.join(map(str, dict.fromkeys((begins[0], begins[-1]))))} to {seeds[0].last}"
+    begins = [one.begin if one.settles else None for one in seeds]
+    return rounds_in_words(begins, seeds[0].last)
 
 
 def _sum(name: str) -> Callable[[_World], float]:

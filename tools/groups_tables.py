@@ -14,8 +14,8 @@ from scribe_spark.worlds.summary import totals_by_number
 
 __all__ = [
     "COUNTS", "STEADY_RULE", "complete", "in_time_by_group", "is_lost", "memberships", "number",
-    "of", "over_seeds", "per_cent", "publications", "rounds", "settled", "share_cell",
-    "spread", "total",
+    "of", "over_seeds", "per_cent", "publications", "rounds", "rounds_in_words", "settled",
+    "share_cell", "spread", "total",
 ]  # fmt: skip
 
 #: What the pages say of the steady state of worlds under churn.
@@ -87,6 +87,14 @@ def settled(table: pd.DataFrame, control: pd.Series) -> int | None:
     lines = (line.reindex(expected.index) for line in (expected, late, control))
     begin = first_steady([line.to_numpy() for line in lines])
     return None if begin is None else int(expected.index[begin])
+
+
+def rounds_in_words(begins: Sequence[int | None], last: int) -> str:
+    """Return the rounds of the steady states of several seeds, by the first round of each."""
+    known = sorted(begin for begin in begins if begin is not None)
+    if len(known) < len(begins):
+        return f"not settled; last {WINDOW}"
+    return f"{'-'.join(map(str, dict.fromkeys((known[0], known[-1]))))} to {last}"
 
 
 def over_seeds(values: Sequence[float], cell: Callable[[float], str] | None = None) -> str:

@@ -35,6 +35,7 @@ from tools.groups_tables import (
     of,
     over_seeds,
     rounds,
+    rounds_in_words,
     settled,
     share_cell,
 )
@@ -278,6 +279,7 @@ def numbers(found: dict[tuple[str, str], list[Seen]]) -> list[str]:
     header = ["events", "system", "seeds", "rounds", *_COLUMNS]
     rows = []
     for (scenario, kind), worlds in found.items():
+        last = int(worlds[0].publications["round"].max())
         told = [
             over_seeds([column(one) for one in worlds], share_cell if "%" in name else number)
             for name, column in _COLUMNS.items()
@@ -285,20 +287,10 @@ def numbers(found: dict[tuple[str, str], list[Seen]]) -> list[str]:
         rows.append(
             [
                 *(_BRIEFLY[scenario], _KINDS[kind].label),
-                *(f"{len(worlds)}", _rounds(worlds), *told),
+                *(f"{len(worlds)}", rounds_in_words([one.begin for one in worlds], last), *told),
             ]
         )
     return table(header, rows)
-
-
-def _rounds(worlds: Sequence[Seen]) -> str:
-    """Return the rounds whose publications count."""
-    last = int(worlds[0].publications["round"].max())
-    begins = [one.begin for one in worlds]
-    if None in begins:
-        return f"not settled; last {WINDOW}"
-    known = sorted({one for one in begins if one is not None})
-    return f"{'-'.join(map(str, dict.fromkeys((known[0], known[-1]))))} to {last}"
 
 
 #: The rows of the figure: what is drawn -> the label of its axis.

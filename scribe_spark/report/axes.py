@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,6 +42,8 @@ def draw_minor_ticks(figure: Figure) -> None:
     from matplotlib.markers import TICKDOWN, TICKLEFT
     from matplotlib.ticker import NullLocator
 
+    look: dict[str, Any] = {"linestyle": "none", "color": RC["xtick.color"], "clip_on": False}
+    look |= {"markersize": 2, "markeredgewidth": 0.6}  # as matplotlib's own
     for axes in (one for outer in figure.axes for one in (outer, *outer.child_axes)):
         for axis, marker, transform in (
             (axes.xaxis, TICKDOWN, axes.get_xaxis_transform()),
@@ -53,18 +55,9 @@ def draw_minor_ticks(figure: Figure) -> None:
             axis.set_minor_locator(NullLocator())
             at = at[(at >= low) & (at <= high)]
             edge = np.zeros(len(at))
-            ticks = Line2D(
-                *((at, edge) if axis is axes.xaxis else (edge, at)),
-                transform=transform,
-                linestyle="none",
-                marker=marker,
-                markersize=2,  # as matplotlib's own
-                markeredgewidth=0.6,
-                color=RC["xtick.color"],
-                clip_on=False,
-                zorder=axis.get_zorder(),
-            )
-            axes.add_artist(ticks)
+            points = (at, edge) if axis is axes.xaxis else (edge, at)
+            look |= {"marker": marker, "transform": transform, "zorder": axis.get_zorder()}
+            axes.add_artist(Line2D(*points, **look))
 
 
 def whole_numbers(axis: Axis) -> None:

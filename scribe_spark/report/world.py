@@ -226,8 +226,8 @@ def draw_rounds(
     whole = bool((values == np.round(values)).all())
 
     def prepare(axes: Axes) -> None:
-        for line in axes.lines:
-            count = len(line.get_xdata())
+        for line, given in zip(axes.lines, drawn, strict=True):
+            count = len(given.points[0])
             line.set_markevery(-(-count // 10) if count > _MOST_MARKERS else 1)
         axes.set_ylim(0, values.max() * 1.08 or 1)
         # of one round too
