@@ -19,12 +19,12 @@ class Card:
     """The main numbers of a system, or of the overlay."""
 
     title: str
-    value: str
-    what: str
-    colour: str
-    lines: Sequence[tuple[str, str]] = ()
-    number: float | None = None
-    share: float | None = None
+    value: str  # the main number
+    what: str  # its meaning
+    colour: str  # of the system in the figures
+    lines: Sequence[tuple[str, str]] = ()  # further numbers: meaning and value
+    number: float | None = None  # the main number, if cards are compared by it
+    share: float | None = None  # the card's bar: per cent of the greatest number of all cards
 
 
 #: Measures of a system of a run, the main one first -> meaning and unit behind the number.

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 class Mark:
     """Numbers that the paper quotes, drawn as a thin line with a few words."""
 
+    #: For example ``max {scribe.rad.max}``: each metric in braces is replaced by its published
+    #: value.  The line is at the first of them; without all values there is no mark.
     words: str
-    coloured: bool = False
-    axis: str = "x"
-    side: str = "right"
-    end: str = "bottom"
+    coloured: bool = False  # True for the colour of the first metric's system, else grey
+    axis: str = "x"  # ``x`` for a vertical line, ``y`` for a horizontal one
+    side: str = "right"  # the words' side of a vertical line, their end of a horizontal one
+    end: str = "bottom"  # the start of the words of a vertical line: ``top`` or ``bottom``
 
     @property
     def metrics(self) -> list[str]:
@@ -44,18 +46,20 @@ class Mark:
 class FigureSpec:
     """One figure of the paper: its axes, curves and quoted values."""
 
-    number: str
-    slug: str
+    number: str  # in the paper, and its key in the distributions
+    slug: str  # the text for file names
     title: str
     caption: str
+    #: ``ranks`` (size against rank), ``cumulative`` (things with at most x) or ``counts`` (things
+    #: with exactly x; an inset has those with at least x, on log scales).
     kind: str
-    x: str
+    x: str  # the titles of the axes
     y: str
-    thing: str
-    measures: tuple[str, ...]
+    thing: str  # the counted things, in the plural
+    measures: tuple[str, ...]  # of each system in the figure
     marks: tuple[Mark, ...] = ()
-    log_x: bool = False
-    unicast_in_inset: bool = False
+    log_x: bool = False  # True for a logarithmic x axis, without things with the value 0
+    unicast_in_inset: bool = False  # True if curves of unicast are too long for the main figure
 
     @property
     def name(self) -> str:

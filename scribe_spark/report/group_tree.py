@@ -12,10 +12,10 @@ class GroupTree:
     """A group's tree; arrays of shape (n,)."""
 
     group: int
-    size: int
+    size: int  # the number of members
     node: np.ndarray
-    parent: np.ndarray
-    depth: np.ndarray
+    parent: np.ndarray  # the index of the parent in `node`, -1 at a root
+    depth: np.ndarray  # 0 at a root
     member: np.ndarray
     router: np.ndarray
 

@@ -54,11 +54,11 @@ Words = tuple[str, str]
 class Spot:
     """A part of a drawing with a description, in the drawing's own units."""
 
-    area: str
-    x: float
+    area: str  # name and attributes of the element under the pointer: ``circle cx="3" ...``
+    x: float  # the words are right of `x`, or left of it if there is no space
     y: float
-    words: Sequence[Words]
-    marks: str = ""
+    words: Sequence[Words]  # lines
+    marks: str = ""  # elements that are shown with the words
 
 
 def spot_svg(spot: Spot, width: float, height: float) -> str:
@@ -155,9 +155,9 @@ class Readout:
 
     axes: Axes
     lines: Sequence[Line]
-    heading: Callable[[float], str]
-    value: Callable[[float], str] = field(default=as_text)
-    at: Callable[[float], Any] = float
+    heading: Callable[[float], str]  # of an x: the first line of words
+    value: Callable[[float], str] = field(default=as_text)  # a value in words
+    at: Callable[[float], Any] = float  # x in the form of a table
 
     def spots(self, figure: Figure) -> Iterator[str]:
         """Yield vertical bands over the axes of a drawn figure, one for each x."""

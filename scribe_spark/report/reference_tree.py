@@ -45,9 +45,9 @@ class Drawing:
     name: str
     title: str
     unit: str
-    lines: Mapping[str, pd.Series]
-    checks: Mapping[str, str] = field(default_factory=dict)
-    logarithmic: bool = False
+    lines: Mapping[str, pd.Series]  # by label: values by number of hosts
+    checks: Mapping[str, str] = field(default_factory=dict)  # by label: such as ``24-39 %``
+    logarithmic: bool = False  # True for a logarithmic axis of the numbers of hosts
 
     @property
     def words(self) -> str:

@@ -26,9 +26,9 @@ class Series:
     """One curve of a figure."""
 
     label: str
-    system: str
+    system: str  # with `measure`, the key of its rows in the distributions
     measure: str
-    inset_only: bool = False
+    inset_only: bool = False  # True if it would leave the axes of the main figure
 
     @property
     def deviation_name(self) -> str:

@@ -33,7 +33,7 @@ class Drawn(str):
     """An ``<svg>`` element of a matplotlib figure, which can also be saved in other formats."""
 
     figure: Figure
-    values: pd.DataFrame
+    values: pd.DataFrame  # in the figure
 
     @classmethod
     def of(cls, svg: str, figure: Figure, values: pd.DataFrame) -> Drawn:
@@ -67,13 +67,13 @@ class Drawn(str):
 class PageFigure:
     """A figure of a page."""
 
-    name: str
+    name: str  # of its files
     title: str
-    drawing: str
+    drawing: str  # an ``<svg>`` element; a `Drawn` for a matplotlib figure
     caption: str = ""
-    words: str = ""
-    unit: str = ""
-    tables: tuple[str, ...] = ()
+    words: str = ""  # the values in sentences
+    unit: str = ""  # behind the heading; empty if the axes name it
+    tables: tuple[str, ...] = ()  # of the folder, with the values
 
     def with_tables(self, tables: Collection[str]) -> PageFigure:
         """Return the figure with links to the given tables only."""

@@ -20,10 +20,10 @@ _WIDTH = 236.0
 class RunTrees:
     """The tables from which trees are drawn."""
 
-    trees: Sequence[tuple[str, GroupTree]]
-    routers: pd.DataFrame
+    trees: Sequence[tuple[str, GroupTree]]  # with names such as ``largest group``, in order
+    routers: pd.DataFrame  # coordinates may be missing
     links: pd.DataFrame
-    left_out: str = ""
+    left_out: str = ""  # a sentence about groups that are not drawn
 
 
 def tree_figures(found: RunTrees) -> list[PageFigure]:

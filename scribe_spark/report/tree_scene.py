@@ -36,10 +36,10 @@ class Scene:
     """
 
     group: int
-    number: int
-    last: int
+    number: int  # the round of the failure
+    last: int  # the round of the last drawing
     before: pd.DataFrame
-    during: pd.DataFrame
+    during: pd.DataFrame  # with the nodes that died in the round
     after: pd.DataFrame
 
     @property

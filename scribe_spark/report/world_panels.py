@@ -14,13 +14,16 @@ from scribe_spark.systems import LIVES
 class Panel:
     """A drawing: some measures over the rounds."""
 
-    name: str
+    name: str  # of its files
     title: str
     unit: str
-    measures: Mapping[str, str]
+    measures: Mapping[str, str]  # measure -> the name of its line
+    #: True if a round without a value is a gap; else lines join the rounds with a value.
     every_round: bool = True
+    #: If it is set, the panel is a distribution over all rounds together, by the number at the end
+    #: of the measures' names (``repaired.3``), whose meaning it is; `measures` lacks the number.
     across: str = ""
-    systems: Mapping[str, str] = field(default_factory=dict)
+    systems: Mapping[str, str] = field(default_factory=dict)  # name of a line -> its system
 
     @property
     def axis(self) -> str:
