@@ -17,7 +17,7 @@ from scribe_spark.report.axes import log_axis
 from scribe_spark.report.chart import chart
 from scribe_spark.report.comparison import NOTABLE, Difference
 from scribe_spark.report.figure_sections import figure_sections, section_of
-from scribe_spark.report.page import Report, fill_template
+from scribe_spark.report.page import Report, make_page
 from scribe_spark.report.provenance import origin, settings
 from scribe_spark.report.readouts import Line
 from scribe_spark.report.series import ALL_SYSTEMS, label_of, measure_in_words
@@ -181,8 +181,10 @@ def render_compare(
             alike.append(title)
         else:
             figures.append((section_of(measure), figure))
-    html = fill_template(
+    return make_page(
         "compare.html",
+        {},
+        [one for _, one in figures],
         noun=noun,
         names=names,
         links=links,
@@ -196,7 +198,6 @@ def render_compare(
         alike=alike,
         origins=[(name, origin(side.manifest)) for name, side in zip(names, sides, strict=True)],
     )
-    return Report(html, {one.name: one.drawing for _, one in figures})
 
 
 def _summary(headlines: Sequence[Compared], notable: Sequence[Compared]) -> str:

@@ -6,7 +6,7 @@ made here, are inserted as markup.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -147,8 +147,10 @@ def render(
     rows = [row for section in compared_rows for row in section.rows]
     compared = [row.difference for row in rows if row.difference is not None]
     numbers, cards = published_numbers(metrics), run_cards(metrics)
-    html = fill_template(
+    return make_page(
         "template.html",
+        manifest,
+        [one for _, one in figures],
         heading=_heading(manifest, bool(compared)),
         facts=facts(manifest),
         verdict=verdict(cards),
@@ -174,11 +176,8 @@ def render(
         published_numbers=numbers,
         met=met(numbers),
         topologies=topologies(metrics),
-        settings=settings(manifest),
-        origin=origin(manifest),
         phases=phases(manifest),
     )
-    return Report(html, {one.name: one.drawing for _, one in figures})
 
 
 def _figures_of_paper(
@@ -242,6 +241,10 @@ def environment() -> Environment:
     )
 
 
-def fill_template(template: str, **values: Any) -> str:
-    """Fill a template; every value except markup is escaped."""
-    return environment().get_template(template).render(how_to_read=HOW_TO_READ, **values)
+def make_page(
+    template: str, manifest: Mapping[str, Any], figures: Iterable[PageFigure], **values: Any
+) -> Report:
+    """Fill a template with values, the settings and the origin; all but markup is escaped."""
+    filled = {"settings": settings(manifest), "origin": origin(manifest), "phases": [], **values}
+    html = environment().get_template(template).render(how_to_read=HOW_TO_READ, **filled)
+    return Report(html, {one.name: one.drawing for one in figures})

@@ -19,8 +19,9 @@ from scribe_spark.measures.reference_tree import CHECKED_AREAS, CHECKED_DEGREES
 from scribe_spark.report.cards import Card
 from scribe_spark.report.chart import chart, line_of
 from scribe_spark.report.comparison import check_verdict
-from scribe_spark.report.page import Report, fill_template
-from scribe_spark.report.provenance import facts, origin, settings
+from scribe_spark.report.figure_sections import FigureSection
+from scribe_spark.report.page import Report, make_page
+from scribe_spark.report.provenance import facts
 from scribe_spark.report.style import marked_style, short_number
 from scribe_spark.report.svg import Drawn, PageFigure
 from scribe_spark.report.text import as_text
@@ -66,7 +67,7 @@ def render_reference_tree(
     rows: pd.DataFrame, metrics: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]
 ) -> Report:
     """Draw the figures and write the page."""
-    sections = []
+    sections: list[FigureSection] = []
     for title, intro, drawings in (
         (
             "The paper's experiment",
@@ -91,21 +92,19 @@ def render_reference_tree(
             for one in drawings
         ]  # fmt: skip
         if drawn:
-            sections.append((title, intro, drawn))
-    html = fill_template(
+            sections.append(FigureSection(f"section-{len(sections) + 1}", title, drawn, intro))
+    return make_page(
         "reference_tree.html",
+        manifest,
+        [one for section in sections for one in section.figures],
         facts=facts(manifest),
         cards=_cards(metrics),
-        drawn=sections,
+        figure_sections=sections,
         numbers=[
             (row["name"], as_text(row["value"]), row["unit"], row.get("check") or "")
             for row in metrics
         ],
-        settings=settings(manifest),
-        origin=origin(manifest),
-        phases=[],
     )
-    return Report(html, {one.name: one.drawing for _, _, drawn in sections for one in drawn})
 
 
 def _cards(metrics: Sequence[Mapping[str, Any]]) -> list[Card]:

@@ -20,8 +20,8 @@ from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.cards import Card
 from scribe_spark.report.chart import chart
 from scribe_spark.report.figure_sections import figure_sections, section_of
-from scribe_spark.report.page import Report, fill_template
-from scribe_spark.report.provenance import origin, settings
+from scribe_spark.report.page import Report, make_page
+from scribe_spark.report.provenance import settings
 from scribe_spark.report.readouts import Line, exactly
 from scribe_spark.report.series import measure_in_words
 from scribe_spark.report.style import marked_style, short_number
@@ -103,8 +103,11 @@ def render_sweep(
     drawn_rounds = rounds if rounds and len(rounds) <= MOST_LINES else {}
     by_round = {labels[folder]: table for folder, table in drawn_rounds.items()}
     over_rounds = rounds_panels(by_round, measures or {})
-    html = fill_template(
+    figures = [*panels.values(), *over_rounds]
+    return make_page(
         "sweep.html",
+        manifest,
+        figures,
         facts=_facts(value, grid, points),
         axis=axis,
         noun=noun,
@@ -127,11 +130,7 @@ def render_sweep(
             for metric, one in panels.items()
         ],
         settings=settings({part: _typed(manifest.get(part)) for part in ("config", "resolved")}),
-        origin=origin(manifest),
-        phases=[],
     )
-    figures = [*panels.values(), *over_rounds]
-    return Report(html, {one.name: one.drawing for one in figures})
 
 
 def _cards(

@@ -13,8 +13,9 @@ from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.cards import world_cards
 from scribe_spark.report.chart import chart, line_of
 from scribe_spark.report.coverage import draw_coverage
-from scribe_spark.report.page import Latency, Report, fill_template
-from scribe_spark.report.provenance import as_mapping, facts, origin, settings
+from scribe_spark.report.figure_sections import FigureSection
+from scribe_spark.report.page import Latency, Report, make_page
+from scribe_spark.report.provenance import as_mapping, facts
 from scribe_spark.report.style import marked_style, system_styles
 from scribe_spark.report.svg import Drawn, PageFigure
 from scribe_spark.report.tables import latencies_of_last_round, links_in_words, parts_tables
@@ -63,7 +64,7 @@ def render_world(
     length = as_mapping(manifest.get("round"))
     table = measures_by_round(rounds)
     seconds = float(length.get("seconds", NOMINAL_SECONDS))
-    sections: list[tuple[str, list[PageFigure], list[PageFigure]]] = []
+    sections: list[FigureSection] = []
     shown: list[Panel] = []
     figures: list[PageFigure] = []
     for title, panels in (
@@ -78,7 +79,8 @@ def render_world(
         drawn.sort(key=lambda one: one[0].name in steady)
         if drawn:
             listed = [figure for _, figure in drawn]
-            sections.append((title, listed[:_MOST_OPEN], listed[_MOST_OPEN:]))
+            name = f"section-{len(sections) + 1}"
+            sections.append(FigureSection(name, title, listed, most_open=_MOST_OPEN))
             shown += [p for p in panels if p.name != _MOST_FREQUENT and not p.across]
             figures += listed
     coverage = None
@@ -88,8 +90,10 @@ def render_world(
     scene = None if watched is None else scene_of(watched)
     drawn_trees = [] if scene is None else scene_figures(scene)
     figures += [*([] if coverage is None else [coverage]), *drawn_trees]
-    html = fill_template(
+    return make_page(
         "world.html",
+        manifest,
+        figures,
         facts=[
             *facts(manifest),
             ("Rounds", as_text(len(table))),
@@ -114,11 +118,7 @@ def render_world(
             for number in table.index
         ],
         heads=[f"{panel.title}: {label}" for panel in shown for label in panel.measures.values()],
-        settings=settings(manifest),
-        origin=origin(manifest),
-        phases=[],
     )
-    return Report(html, {figure.name: figure.drawing for figure in figures})
 
 
 def _of_last_round(by_part: pd.DataFrame) -> pd.DataFrame:
