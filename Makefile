@@ -83,7 +83,7 @@ groups-results: setup ## Measure Scribe under failures, churn and crowds, and wr
 .PHONY: rad-under-churn
 rad-under-churn: setup ## Measure RAD, RMD and node stress under churn, with and without the bottleneck remover, and write figure and table of docs/living.md
 	@$(BIN)/python -m tools.rad_under_churn out/rad-under-churn
-	@$(BIN)/python -m tools.rad_under_churn out/rad-under-churn --page
+	@$(BIN)/python -m tools.rad_under_churn out/rad-under-churn --page docs/living.md
 
 .PHONY: peers-living
 peers-living: setup ## Measure Scribe, GossipSub and Bayeux under the same failures and churn, and write docs/peers_living.md (some hours; ARGS="--only NAME ..." selects worlds)

@@ -38,13 +38,10 @@ def out(tmp_path: Path) -> Path:
 
 
 def test_the_page_gets_table_and_figure_and_keeps_the_rest(out: Path, tmp_path: Path) -> None:
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    (docs / rad_under_churn.PAGE).write_text(
-        f"before\n{rad_under_churn.BEGIN}\nold\n{rad_under_churn.END}\nafter\n", "utf-8"
-    )
-    rad_under_churn.write_page(out, docs)
-    text = (docs / rad_under_churn.PAGE).read_text("utf-8")
+    page = tmp_path / "page.md"
+    page.write_text("before\n" + "old\n".join(rad_under_churn.MARKS) + "after\n", "utf-8")
+    rad_under_churn.main([str(out), "--page", str(page)])
+    text = page.read_text("utf-8")
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
     assert "old" not in text
@@ -64,6 +61,6 @@ def test_the_page_gets_table_and_figure_and_keeps_the_rest(out: Path, tmp_path: 
             "1.52 ± 0.673",
         ),
     ]
-    figure = (docs / rad_under_churn.FIGURE).read_text("utf-8")
+    figure = (tmp_path / rad_under_churn.FIGURE).read_text("utf-8")
     assert "RAD, median over the groups" in figure
     assert "with the bottleneck remover" in figure

@@ -36,12 +36,7 @@ __all__ = ["DrawnDelays", "Published", "TopicsInMemory", "build_topics"]
 
 @dataclass(frozen=True)
 class DrawnDelays:
-    """A delay for each pair of nodes, drawn uniformly; the same both ways.
-
-    Attributes
-    ----------
-    least_us, most_us, seed : int
-    """
+    """A delay for each pair of nodes, drawn uniformly; the same both ways."""
 
     least_us: int
     most_us: int
@@ -60,17 +55,7 @@ class DrawnDelays:
 
 @dataclass(frozen=True)
 class Published:
-    """What became of a publication of each topic.
-
-    Attributes
-    ----------
-    arrivals : Arrivals
-        First copies by topic and node.
-    copies : dict of str to ndarray
-        ``message, node, sender, sent, hops, lost, first``.
-    lazy_heartbeats : int
-        How many took place.
-    """
+    """What became of a publication of each topic."""
 
     arrivals: Arrivals
     copies: dict[str, np.ndarray]
@@ -79,17 +64,7 @@ class Published:
 
 @dataclass(frozen=True)
 class TopicsInMemory:
-    """Topics with their meshes; nodes are positions, topics indices.
-
-    Attributes
-    ----------
-    topics : Topics
-    tables : Tables
-        Of all nodes.
-    source : ndarray of int64
-        Of each topic.
-    clock : str
-    """
+    """Topics with their meshes; nodes are positions, topics indices."""
 
     topics: Topics
     tables: Tables
@@ -111,15 +86,7 @@ class TopicsInMemory:
         return self.topics.space.count(self.mesh, self.topics.directory.place)
 
     def publish(self, alive: np.ndarray | None = None, **rules: Any) -> Published:
-        """Publish to every topic.
-
-        Parameters
-        ----------
-        alive : ndarray of bool, optional
-            The nodes that have not failed just before.
-        **rules
-            Fields of `GossipSubConfig` whose values differ from those that made the mesh.
-        """
+        """Publish to every topic."""
         lives = None if alive is None else Lives.of(len(alive), np.flatnonzero(alive))
         topics = replace(self.topics, rules=self.topics.rules.replace(**rules), lives=lives)
         messages = Messages(np.arange(len(self.source)), self.source, self.clock)
@@ -139,17 +106,7 @@ def build_topics(
     seed: int,
     source: np.ndarray | None = None,
 ) -> TopicsInMemory:
-    """Connect the members of topics, and build their meshes.
-
-    Parameters
-    ----------
-    members : sequence of ndarray of int64
-        The positions of each topic's members.
-    kernel : KnowsDelays
-        Every node is a router of its own, without LAN links.
-    source : ndarray of int64, optional
-        Of each topic; by default the first of its members.
-    """
+    """Connect the members of topics, and build their meshes."""
     number = np.arange(nodes, dtype=np.int64)
     ring = Ring(number.astype(np.uint64), np.zeros(nodes, dtype=np.uint64), number, number)
     if source is None:

@@ -21,6 +21,7 @@ from tools.groups_tables import (
     over_seeds,
     publications,
     rounds,
+    rounds_in_words,
     settled,
     share_cell,
     spread,
@@ -53,21 +54,7 @@ _CONTROL = ("heartbeat", "refresh", "JOIN", "LEAVE", "acknowledgement", "replica
 
 @dataclass(frozen=True)
 class _World:
-    """A world under churn.
-
-    Attributes
-    ----------
-    measures : DataFrame
-        Rounds by measures.
-    begin, last : int
-        The first round of the steady state (where the world has not settled, that of the last
-        `WINDOW` rounds), and the last round whose publications have had all their time.
-    settles : bool
-    median : float
-        Share delivered in time in the steady state, median over groups.
-    seconds : float
-        How long a round lasts.
-    """
+    """A world under churn."""
 
     measures: pd.DataFrame
     begin: int
@@ -142,10 +129,8 @@ def _cells(columns: Mapping[str, Callable[[_World], float]], seeds: Sequence[_Wo
 
 def _rounds(seeds: Sequence[_World]) -> str:
     """Return the first and the last round that are looked at."""
-    if not all(one.settles for one in seeds):
-        return f"not settled; last {WINDOW}"
-    begins = sorted({one.begin for one in seeds})
-    return f"{'-'.join(map(str, dict.fromkeys((begins[0], begins[-1]))))} to {seeds[0].last}"
+    begins = [one.begin if one.settles else None for one in seeds]
+    return rounds_in_words(begins, seeds[0].last)
 
 
 def _sum(name: str) -> Callable[[_World], float]:

@@ -45,13 +45,7 @@ def run(folder: Path) -> None:
 
 
 def played(spark: SparkSession, folder: Path, **given: Any) -> dict[str, Any]:
-    """What happens to the group; its access list is written into `folder`.
-
-    Parameters
-    ----------
-    given : Any
-        Fields of the world, instead of those of the experiment.
-    """
+    """What happens to the group; its access list is written into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     config, later = _prepared(folder, given)
     with Simulation(spark, network_of(config)) as simulation:

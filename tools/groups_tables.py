@@ -14,8 +14,8 @@ from scribe_spark.worlds.summary import totals_by_number
 
 __all__ = [
     "COUNTS", "STEADY_RULE", "complete", "in_time_by_group", "is_lost", "memberships", "number",
-    "of", "over_seeds", "per_cent", "publications", "rounds", "settled", "share_cell",
-    "spread", "total",
+    "of", "over_seeds", "per_cent", "publications", "rounds", "rounds_in_words", "settled",
+    "share_cell", "spread", "total",
 ]  # fmt: skip
 
 #: What the pages say of the steady state of worlds under churn.
@@ -74,35 +74,14 @@ def spread(table: pd.DataFrame, prefix: str) -> dict[int, int]:
 
 
 def in_time_by_group(table: pd.DataFrame, by: Sequence[str] = ("group",)) -> pd.Series:
-    """Return the share delivered in time, of the groups that expect any delivery.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From :func:`publications`.
-    by : sequence of str
-        Columns that each share is for.
-    """
+    """Return the share delivered in time, of the groups that expect any delivery."""
     sums = table.groupby(list(by))[["expected", "in_time"]].sum()
     sums = sums[sums["expected"] > 0]
     return sums["in_time"] / sums["expected"]
 
 
 def settled(table: pd.DataFrame, control: pd.Series) -> int | None:
-    """Return the first round of the steady state of a world under churn: :data:`STEADY_RULE`.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Publications of some rounds, one after the other.
-    control : Series
-        Control messages per node, by rounds.
-
-    Returns
-    -------
-    int or None
-        None: the world has not settled.
-    """
+    """Return the first round of the steady state of a world under churn: :data:`STEADY_RULE`."""
     expected = table.groupby("round")["expected"].sum()
     late = 1 - in_time_by_group(table, ("round", "group")).groupby("round").mean()
     lines = (line.reindex(expected.index) for line in (expected, late, control))
@@ -110,15 +89,18 @@ def settled(table: pd.DataFrame, control: pd.Series) -> int | None:
     return None if begin is None else int(expected.index[begin])
 
 
+def rounds_in_words(begins: Sequence[int | None], last: int) -> str:
+    """Return the rounds of the steady states of several seeds, by the first round of each."""
+    known = sorted(begin for begin in begins if begin is not None)
+    if len(known) < len(begins):
+        return f"not settled; last {WINDOW}"
+    return f"{'-'.join(map(str, dict.fromkeys((known[0], known[-1]))))} to {last}"
+
+
 def over_seeds(values: Sequence[float], cell: Callable[[float], str] | None = None) -> str:
     """Return the mean over seeds, and the standard deviation where seeds differ.
 
     It is ``-`` where a seed has no value (NaN).
-
-    Parameters
-    ----------
-    cell : callable, optional
-        Writes the mean; without it :func:`number` does.
     """
     if np.isnan(values).any():
         return "-"

@@ -14,28 +14,14 @@ __all__ = ["main", "run", "sections_of", "table", "with_lines"]
 
 
 def run(commands: Mapping[str, Sequence[str]], out: Path, names: Iterable[str]) -> None:
-    """Run the experiments that are not complete.
-
-    Parameters
-    ----------
-    commands : mapping of str to sequence of str
-        Name of an experiment, which is its folder in `out` -> command of scribe-spark.
-    names : iterable of str
-        Those to be run.
-    """
+    """Run the experiments that are not complete."""
     for name in names:
         command = [sys.executable, "-m", "scribe_spark.cli", *commands[name]]
         subprocess.run([*command, "--out", str(out / name), "--resume"], check=True)
 
 
 def sections_of(out: Path, sections: Mapping[str, Callable[[Path], list[str]]]) -> list[str]:
-    """The lines of those sections whose experiment is in `out`.
-
-    Parameters
-    ----------
-    sections : mapping of str to callable
-        Name of an experiment -> its section: the folder of all experiments -> lines.
-    """
+    """The lines of those sections whose experiment is in `out`."""
     there = [section for name, section in sections.items() if (out / name).exists()]
     return [line for section in there for line in section(out)]
 
@@ -60,18 +46,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def with_lines(text: str, marks: tuple[str, str], lines: Iterable[str]) -> str:
-    """`text` with other lines between two marks.
-
-    Parameters
-    ----------
-    marks : (str, str)
-        The lines before and after, each with its line end.
-
-    Raises
-    ------
-    SystemExit
-        `text` does not have the marks.
-    """
+    """`text` with other lines between two marks."""
     begin, end = marks
     before, found, rest = text.partition(begin)
     _, found_end, after = rest.partition(end)
@@ -87,19 +62,7 @@ def main(
     write: Callable[[Path, Path], str],
     play: Callable[[Path, Iterable[str]], None] | None = None,
 ) -> None:
-    """``OUT [--only NAME ...] [--page FILE]``: run experiments, or write the page of them.
-
-    Parameters
-    ----------
-    description : str
-        What ``--help`` says.
-    commands : mapping of str to sequence of str
-        As of :func:`run`.
-    write : callable
-        (OUT, FILE) -> the page, of the experiments that are in OUT; FILE is the page as it is.
-    play : callable, optional
-        (OUT, names) runs experiments that need more than their commands, instead of :func:`run`.
-    """
+    """``OUT [--only NAME ...] [--page FILE]``: run experiments, or write the page of them."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("out", type=Path)
     parser.add_argument("--only", nargs="+", choices=commands, default=list(commands))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -34,19 +34,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper.
-
-    Attributes
-    ----------
-    source : str
-        The paper and its section.
-    words : str
-        As the paper has them.
-    needs : tuple of str
-        The runs that it is tested by.
-    cases : callable
-        ``cases(peers)``: what came of it.
-    """
+    """A claim of a paper."""
 
     source: str
     words: str
@@ -82,31 +70,12 @@ def rows_of(claims: Iterable[Claim], peers: Peers) -> list[list[str]]:
 # --- comparisons
 
 
-def _compared(
-    what: str,
-    mine: float | None,
-    other: float | None,
-    holds: Callable[[float, float], bool],
-    of: str = "",
-) -> list[Case]:
-    """A case of a system's number beside Scribe's; none where there is none."""
-    if mine is None or other is None:
-        return []
-    return [Case(holds(mine, other), f"{what}{of} {number(mine)}, Scribe {number(other)}")]
-
-
 def _beside_scribe(
     metrics: Mapping[str, str],
     holds: Callable[[float, float], bool],
     *runs: str,
 ) -> Callable[[Peers], list[Case]]:
-    """Cases for each of some metrics and runs, of the run's system beside Scribe.
-
-    Parameters
-    ----------
-    metrics : mapping of str to str
-        Name of a metric -> what it is called.
-    """
+    """Cases for each of some metrics and runs, of the run's system beside Scribe."""
 
     def cases(peers: Peers) -> list[Case]:
         found = []
@@ -115,8 +84,9 @@ def _beside_scribe(
             of = "" if len(runs) == 1 else f" ({name})"
             for metric, what in metrics.items():
                 mine, scribes = peer.value(metric), peer.value(metric, "scribe")
-                cases = _compared(what, mine, scribes, holds, of)
-                found += [replace(case, words="") for case in cases] if metric in SHOWN else cases
+                if mine is not None and scribes is not None:
+                    words = f"{what}{of} {number(mine)}, Scribe {number(scribes)}"
+                    found.append(Case(holds(mine, scribes), "" if metric in SHOWN else words))
         return found
 
     return cases
@@ -124,6 +94,10 @@ def _beside_scribe(
 
 def _more(mine: float, other: float) -> bool:
     return mine > other
+
+
+def _less(mine: float, other: float) -> bool:
+    return mine < other
 
 
 def _much_more(mine: float, other: float) -> bool:
@@ -307,24 +281,21 @@ def _members_forward(peers: Peers) -> list[Case]:
     ]  # fmt: skip
 
 
-def _landmarks_lower(peers: Peers) -> list[Case]:
-    plain, binned, found = peers["can"], peers["can_landmarks"], []
-    for metric, what in {**_DELAYS, **_STRESS}.items():
-        before, after = plain.value(metric), binned.value(metric)
-        if before is not None and after is not None:
-            words = f"{what} {number(after)} with landmarks, {number(before)} without"
-            found.append(Case(after < before, words))
-    return found
+def _landmarks(
+    metrics: Mapping[str, str], holds: Callable[[float, float], bool]
+) -> Callable[[Peers], list[Case]]:
+    """Cases for each of some metrics, of CAN with landmarks beside CAN without."""
 
+    def cases(peers: Peers) -> list[Case]:
+        found = []
+        for metric, what in metrics.items():
+            before, after = (peers[name].value(metric) for name in ("can", "can_landmarks"))
+            if before is not None and after is not None:
+                words = f"{what} {number(after)} with landmarks, {number(before)} without"
+                found.append(Case(holds(after, before), words))
+        return found
 
-def _landmarks_cost(peers: Peers) -> list[Case]:
-    plain, binned, found = peers["can"], peers["can_landmarks"], []
-    for metric, what in _BUILDING.items():
-        before, after = plain.value(metric), binned.value(metric)
-        if before is not None and after is not None:
-            words = f"{what} {number(after)} with landmarks, {number(before)} without"
-            found.append(Case(after > before, words))
-    return found
+    return cases
 
 
 def _contacts(peers: Peers) -> list[Case]:
@@ -486,13 +457,13 @@ CLAIMS: tuple[Claim, ...] = (
         "taking network topology into account when building CAN overlays is likely to reduce "
         "delays and link stresses",
         ("can", "can_landmarks"),
-        _landmarks_lower,
+        _landmarks({**_DELAYS, **_STRESS}, _less),
     ),
     Claim(
         "JSAC V",
         "but it will increase the cost of overlay construction and maintenance further",
         ("can", "can_landmarks"),
-        _landmarks_cost,
+        _landmarks(_BUILDING, _more),
     ),
     Claim(
         "JSAC V",
@@ -557,13 +528,7 @@ def grid_of(peers: Peers) -> list[list[str]]:
 def _direction(
     less: str, more: str, metrics: Iterable[str], holds: Callable[[float, float], bool]
 ) -> Callable[[Peers], list[Case]]:
-    """Cases that one combination has less of some metrics than another one.
-
-    Parameters
-    ----------
-    holds : callable
-        ``holds(less, more)``.
-    """
+    """Cases that one combination has less of some metrics than another one."""
 
     def cases(peers: Peers) -> list[Case]:
         found = []

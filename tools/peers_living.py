@@ -35,6 +35,7 @@ from tools.groups_tables import (
     of,
     over_seeds,
     rounds,
+    rounds_in_words,
     settled,
     share_cell,
 )
@@ -140,23 +141,7 @@ def _command(scenario: str, world: str, seed: int, nodes: int, groups: int) -> l
 
 @dataclass(frozen=True)
 class Seen:
-    """A system in a world.
-
-    Attributes
-    ----------
-    scenario, system : str
-        What happens; the system's name in tables.
-    nodes : int
-        Alive at the start.
-    seconds : float
-        How long a round lasts.
-    has : str
-        What a round consists of.
-    measures : DataFrame
-        Rounds by measures.
-    publications : DataFrame
-        ``round, group`` and `COUNTS`, of the publications whose deadline has come.
-    """
+    """A system in a world."""
 
     scenario: str
     system: str
@@ -294,6 +279,7 @@ def numbers(found: dict[tuple[str, str], list[Seen]]) -> list[str]:
     header = ["events", "system", "seeds", "rounds", *_COLUMNS]
     rows = []
     for (scenario, kind), worlds in found.items():
+        last = int(worlds[0].publications["round"].max())
         told = [
             over_seeds([column(one) for one in worlds], share_cell if "%" in name else number)
             for name, column in _COLUMNS.items()
@@ -301,20 +287,10 @@ def numbers(found: dict[tuple[str, str], list[Seen]]) -> list[str]:
         rows.append(
             [
                 *(_BRIEFLY[scenario], _KINDS[kind].label),
-                *(f"{len(worlds)}", _rounds(worlds), *told),
+                *(f"{len(worlds)}", rounds_in_words([one.begin for one in worlds], last), *told),
             ]
         )
     return table(header, rows)
-
-
-def _rounds(worlds: Sequence[Seen]) -> str:
-    """Return the rounds whose publications count."""
-    last = int(worlds[0].publications["round"].max())
-    begins = [one.begin for one in worlds]
-    if None in begins:
-        return f"not settled; last {WINDOW}"
-    known = sorted({one for one in begins if one is not None})
-    return f"{'-'.join(map(str, dict.fromkeys((known[0], known[-1]))))} to {last}"
 
 
 #: The rows of the figure: what is drawn -> the label of its axis.

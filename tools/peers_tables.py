@@ -24,14 +24,7 @@ LENGTHS = "edge_lengths.json"
 
 @dataclass(frozen=True)
 class Peer:
-    """A run with one system beside Scribe.
-
-    Attributes
-    ----------
-    folder : Path
-    system : str
-        The system that it is about.
-    """
+    """A run with one system beside Scribe."""
 
     folder: Path
     system: str
@@ -91,13 +84,7 @@ class TreeShape:
 
 
 def tree_shape(edges: pd.DataFrame) -> TreeShape:
-    """Return the shape of trees.
-
-    Parameters
-    ----------
-    edges : DataFrame
-        ``group, parent, child``; of a child with several parents the last one counts.
-    """
+    """Return the shape of trees."""
     group = np.r_[edges["group"], edges["group"]]
     number = numbered(group, np.r_[edges["parent"], edges["child"]])
     upper, lower = np.split(number, 2)
@@ -109,15 +96,7 @@ def tree_shape(edges: pd.DataFrame) -> TreeShape:
 
 
 def edge_lengths(edges: pd.DataFrame, delay_us: np.ndarray) -> dict[str, float]:
-    """Return mean delays D in ms: of the edges at the roots, and of those to the leaves.
-
-    Parameters
-    ----------
-    edges : DataFrame
-        ``group, parent, child``.
-    delay_us : ndarray of int64
-        Of each edge.
-    """
+    """Return mean delays D in ms: of the edges at the roots, and of those to the leaves."""
     shape = tree_shape(edges)
     deep = shape.depth > 1  # an edge from a root to a leaf is both
 

@@ -1,10 +1,10 @@
-"""What churn does to trees, with and without the bottleneck remover: a figure and its numbers.
+"""Trees under churn, with and without the bottleneck remover: a figure and its numbers.
 
-``python -m tools.rad_under_churn OUT [--page]``
+``python -m tools.rad_under_churn OUT [--only NAME ...] [--page docs/living.md]``
 
 OUT has the sweep of ``data/world_rad_under_churn.toml`` of each seed.  Without ``--page`` the
-missing ones are run; ``--page`` writes the figure, ``docs/figure-rad-under-churn.svg``, and the
-table between the marks in ``docs/living.md``.
+missing ones are run; ``--page`` writes the table between the marks of the page, and the figure
+beside the page.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.worlds.steady import WINDOW, first_steady
 from scribe_spark.worlds.summary import measures_by_round
 from tools import pages
-from tools.groups_tables import number, of, over_seeds
+from tools.groups_tables import number, of, over_seeds, rounds_in_words
 from tools.pages import table
 
 __all__ = ["figure", "main", "numbers"]
 
-ROOT = Path(__file__).parents[1]
 CONFIG = "data/world_rad_under_churn.toml"
-PAGE, FIGURE = "living.md", "figure-rad-under-churn.svg"
-BEGIN, END = "<!-- rad_under_churn: begin -->", "<!-- rad_under_churn: end -->"
+FIGURE = "figure-rad-under-churn.svg"
+MARKS = ("<!-- rad_under_churn: begin -->\n", "<!-- rad_under_churn: end -->\n")
 
 SEEDS = range(1, 6)
 
@@ -79,11 +78,8 @@ def numbers(played: Mapping[str, Sequence[pd.DataFrame]]) -> list[str]:
             one.iloc[-WINDOW if begin is None else begin :]
             for one, begin in zip(seeds, begins, strict=True)
         ]
-        known = sorted({begin for begin in begins if begin is not None})
-        when = f"not settled; last {WINDOW}"
-        if None not in begins:
-            first = "-".join(map(str, dict.fromkeys((known[0], known[-1]))))
-            when = f"mean of rounds {first} to {seeds[0].index[-1]}"
+        settled = rounds_in_words(begins, seeds[0].index[-1])
+        when = settled if None in begins else f"mean of rounds {settled}"
         for of_rounds, some in (("round 0", [one.iloc[:1] for one in seeds]), (when, steady)):
             values = [over_seeds([_mean(one, name) for one in some]) for name in _TOLD]
             rows.append([label, f"{len(seeds)}", of_rounds, *values])
@@ -119,26 +115,18 @@ def _over(seeds: Sequence[pd.DataFrame], measure: str) -> pd.Series:
     return pd.concat([of(one, measure) for one in seeds], axis=1).mean(axis=1)
 
 
-def write_page(out: Path, docs: Path) -> None:
-    """Write the figure, and the table into the page."""
+def page(out: Path, file: Path) -> str:
+    """Return the page with its table; write the figure beside it."""
     played = worlds(out)
-    replace_file(docs / FIGURE, figure(played).encode())
-    text = (docs / PAGE).read_text("utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    lines = [BEGIN, "", *numbers(played), "", END]
-    replace_file(docs / PAGE, (before + "\n".join(lines) + after).encode())
+    replace_file(file.parent / FIGURE, figure(played).encode())
+    return pages.with_lines(file.read_text("utf-8"), MARKS, ["", *numbers(played), ""])
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Run the command."""
-    out = Path(arguments[0])
-    if arguments[1:] == ["--page"]:
-        write_page(out, ROOT / "docs")
-    else:
-        for seed in SEEDS:
-            world = ["world", "--config", str(ROOT / CONFIG), "--seed", f"{seed}"]
-            pages.run({f"seed-{seed}": world}, out, [f"seed-{seed}"])
+    world = ["world", "--config", CONFIG]
+    commands = {f"seed-{seed}": [*world, "--seed", f"{seed}"] for seed in SEEDS}
+    pages.main(arguments, "Measure trees under churn.", commands, page)
 
 
 if __name__ == "__main__":

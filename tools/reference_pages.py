@@ -234,13 +234,7 @@ def _kind(found: re.Match[str]) -> str:
 
 
 def meaning_of(name: str) -> str:
-    """Return the meaning of a measure of a world's rounds.
-
-    Raises
-    ------
-    KeyError
-        Neither `MEANINGS` nor the measures of runs have it.
-    """
+    """Return the meaning of a measure of a world's rounds."""
     measure = name.removeprefix("SYSTEM.")
     if measure in MEANINGS:
         return MEANINGS[measure]

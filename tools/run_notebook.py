@@ -95,26 +95,7 @@ def display_html(html: str) -> None:
 
 
 def run(path: str | Path, spark: Any, given: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Run one notebook.
-
-    Parameters
-    ----------
-    path : str or Path
-        A notebook of this repository.
-    spark : SparkSession
-    given : mapping, optional
-        Values of widgets, instead of their defaults; those that it has no widget for are ignored.
-
-    Returns
-    -------
-    dict
-        The notebook's namespace at the end, or where it exited.
-
-    Raises
-    ------
-    InputError
-        No such file, or not a notebook.
-    """
+    """Run one notebook."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:

@@ -41,16 +41,7 @@ Run = Callable[[list[str]], str]
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a tutorial.
-
-    Attributes
-    ----------
-    language : str
-        ``sh`` or ``python``.
-    code : str
-    output : str or None
-        What the page says that the block prints; None where it does not say.
-    """
+    """A block of a tutorial."""
 
     language: str
     code: str
@@ -73,19 +64,7 @@ def pictures_of(text: str) -> list[tuple[str, str]]:
 
 
 def play(text: str, folder: Path, run: Run, small: bool = False) -> Iterator[str]:
-    """Run each block of a tutorial in a folder, and yield what it prints.
-
-    Parameters
-    ----------
-    text : str
-        The tutorial.
-    folder : Path
-        It gets a link to the repository's `data`, and what the commands write.
-    run : callable
-        Runs a command.
-    small : bool
-        Whether runs and worlds get the flags that the page has for a small case.
-    """
+    """Run each block of a tutorial in a folder, and yield what it prints."""
     (folder / "data").symlink_to(ROOT / "data")
     flags = _SMALL.search(text)
     more = shlex.split(flags["flags"]) if small and flags else []

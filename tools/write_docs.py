@@ -25,7 +25,7 @@ from typing import Any
 import pandas as pd
 
 from scribe_spark.core.paths import replace_file
-from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
+from scribe_spark.report.tables import OVERLAYS, met, published_numbers
 from tools.pages import table, with_lines
 from tools.reference_pages import commands_page, configuration_page, measures_page, tables_page
 

@@ -20,7 +20,7 @@ from scribe_spark.experiments.run_trees import TABLES, read_trees
 from scribe_spark.inputs import is_local
 from scribe_spark.report import Latency, render
 from scribe_spark.report.part_latency import COLUMNS as PART_LATENCY_COLUMNS
-from scribe_spark.report.parts import COLUMNS
+from scribe_spark.report.tables import PART_COLUMNS
 from scribe_spark.schemas import DISTRIBUTIONS
 
 #: The tables and texts from which the report is drawn.
@@ -84,7 +84,7 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
         spread = folder.collect(_DISTRIBUTIONS, DISTRIBUTIONS.names).to_pandas()
         delays = folder.collect(_GROUP_DELAY, DELAYS).to_pandas()
         trees = read_trees(folder.collect)
-        by_part = _optional(folder, records, _BY_PART, COLUMNS)
+        by_part = _optional(folder, records, _BY_PART, PART_COLUMNS)
         part_latencies = _optional(folder, records, _PART_LATENCIES, PART_LATENCY_COLUMNS)
         latency, metrics = _latency(folder, records), folder.read_json(_METRICS)
         page = render(

@@ -6,18 +6,22 @@ group of a mesh sends to all members itself; only large groups show the costs of
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 
 from scribe_spark.measures.measure import forwards
 from scribe_spark.report.axes import log_axis, short_numbers
-from scribe_spark.report.legends import label_ends, legend_above
-from scribe_spark.report.readouts import Line, Readout, exactly
+from scribe_spark.report.chart import chart, line_of
 from scribe_spark.report.series import label_of
 from scribe_spark.report.style import in_order, system_styles
-from scribe_spark.report.svg import PageFigure, new_figure, svg_element
+from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.text import as_text
 from scribe_spark.systems import baseline, find_system
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _NAME, _TITLE = "figure-rad-by-group-size", "RAD by group size"
 _CAPTION = (
@@ -28,63 +32,43 @@ _CAPTION = (
 
 
 def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> PageFigure | None:
-    """Draw a line for each system whose nodes forward copies; return None without such systems.
-
-    Parameters
-    ----------
-    delays : DataFrame
-        ``system, size, rad``, a row for each system and group, of one run or several.
-    systems : set of str
-        The systems of the page.
-    """
+    """Draw a line for each system whose nodes forward copies; return None without such systems."""
     from matplotlib.ticker import MaxNLocator
 
     lines = {name: by_size(of) for name, of in delays.groupby("system") if _is_shown(str(name))}
     order = in_order(lines)
     if not order:
         return None
-    looks = system_styles({*systems, *order})
+    styles = system_styles({*systems, *order})
     words = " ".join(_words(name, lines[name]) for name in order)
-    with new_figure(4.5, 3.15) as figure:
-        axes = figure.add_axes((0.165, 0.135, 0.815, 0.83))
-        axes.set_xlabel("group size (members)")
-        axes.set_ylabel(f"RAD (mean delay / by {baseline().label})")
+    drawn = [
+        line_of(label_of(name) if len(order) > 1 else "", styles[name], line.index, line)
+        for name, line in ((name, lines[name]) for name in order)
+    ]
+
+    def prepare(axes: Axes) -> None:
         axes.set_xscale("log")
-        axes.axhline(1, color=looks[baseline().name]["color"], linewidth=0.7)
-        for name in order:
-            axes.plot(lines[name].index, lines[name].to_numpy(), zorder=3, **looks[name])
+        axes.axhline(1, color=styles[baseline().name]["color"], linewidth=0.7)
         log_axis(axes, "x")
         axes.set_xlim(left=0.8 * min(line.index[0] for line in lines.values()))
         axes.set_ylim(0, max(line.max() for line in lines.values()) * 1.08)
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
         short_numbers(axes.yaxis)
-        ends = {
-            label_of(name): (float(lines[name].iloc[-1]), looks[name]["color"]) for name in order
-        }
-        if len(order) > 1 and not label_ends(axes, ends):
-            legend_above(figure, [(label_of(name), looks[name]) for name in order])
-        told = [
-            Line(
-                label_of(name) if len(order) > 1 else "",
-                looks[name]["color"],
-                lines[name].index.to_numpy(),
-                exactly(lines[name].index.to_numpy(), lines[name].to_numpy()),
-            )
-            for name in order
-        ]
-        readout = Readout(axes, told, lambda size: f"about {as_text(size)} members")
-        svg = svg_element(figure, _NAME, _TITLE, words, [readout])
-        return PageFigure(_NAME, _TITLE, svg, _CAPTION, words, tables=("group_delay",))
+
+    svg = chart(
+        *(_NAME, _TITLE, words, drawn),
+        lambda size: f"about {as_text(size)} members",
+        prepare,
+        labels=("group size (members)", f"RAD (mean delay / by {baseline().label})"),
+        ends=True,
+        zorder=3,
+    )
+    return PageFigure(_NAME, _TITLE, svg, _CAPTION, words, tables=("group_delay",))
 
 
 def by_size(delays: pd.DataFrame) -> pd.Series:
     """Return the median RAD by the median size of each class of groups; the largest group is a
     class.
-
-    Parameters
-    ----------
-    delays : DataFrame
-        ``size, rad``; at least one row.
     """
     size = delays["size"].to_numpy()
     classes = np.floor(np.log2(size)).astype(int)

@@ -16,29 +16,15 @@ from scribe_spark.systems import all_systems, baseline
 
 @dataclass(frozen=True)
 class Card:
-    """The main numbers of a system, or of the overlay.
-
-    Attributes
-    ----------
-    title, value, what : str
-        The system, its main number, and the meaning of the number.
-    colour : str
-        The system's colour in the figures.
-    lines : sequence of (str, str)
-        Further numbers: meaning and value.
-    number : float, optional
-        The main number, if cards are compared by it.
-    share : float, optional
-        The length of the card's bar: per cent of the greatest number of all cards.
-    """
+    """The main numbers of a system, or of the overlay."""
 
     title: str
-    value: str
-    what: str
-    colour: str
-    lines: Sequence[tuple[str, str]] = ()
-    number: float | None = None
-    share: float | None = None
+    value: str  # the main number
+    what: str  # its meaning
+    colour: str  # of the system in the figures
+    lines: Sequence[tuple[str, str]] = ()  # further numbers: meaning and value
+    number: float | None = None  # the main number, if cards are compared by it
+    share: float | None = None  # the card's bar: per cent of the greatest number of all cards
 
 
 #: Measures of a system of a run, the main one first -> meaning and unit behind the number.
@@ -61,13 +47,7 @@ _OVERLAY_COLOUR = "#59636e"
 
 
 def run_cards(metrics: Iterable[Mapping[str, Any]]) -> list[Card]:
-    """Return a card for each system of a run; an empty list for several runs together.
-
-    Parameters
-    ----------
-    metrics : iterable of mapping
-        The rows of ``metrics.json``.
-    """
+    """Return a card for each system of a run; an empty list for several runs together."""
     rows = list(metrics)
     if any(row.get("experiment") for row in rows):
         return []
@@ -111,13 +91,7 @@ def verdict(cards: Sequence[Card]) -> str:
 
 
 def world_cards(table: pd.DataFrame) -> list[Card]:
-    """Return a card for the overlay's lookups, and one for each system of a world.
-
-    Parameters
-    ----------
-    table : DataFrame
-        A row for each round, a column for each measure.
-    """
+    """Return a card for the overlay's lookups, and one for each system of a world."""
     cards = [_lookups(table)] if "lookups.right" in table else []
     for system in _systems(table.columns):
         numbers = _fates(table, system) | {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -13,17 +14,20 @@ import pandas as pd
 from scribe_spark.measures.headlines import is_headline
 from scribe_spark.measures.histogram import Histogram, histogram_of_rows
 from scribe_spark.report.axes import log_axis
+from scribe_spark.report.chart import chart
 from scribe_spark.report.comparison import NOTABLE, Difference
 from scribe_spark.report.figure_sections import figure_sections, section_of
-from scribe_spark.report.legends import legend_above
-from scribe_spark.report.page import Report, fill_template
+from scribe_spark.report.page import Report, make_page
 from scribe_spark.report.provenance import origin, settings
-from scribe_spark.report.readouts import Line, Readout
+from scribe_spark.report.readouts import Line
 from scribe_spark.report.series import ALL_SYSTEMS, label_of, measure_in_words
 from scribe_spark.report.style import marked_style
-from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
+from scribe_spark.report.svg import Drawn, PageFigure
 from scribe_spark.report.text import ABSENT, PERCENT, as_setting, as_text
 from scribe_spark.report.world import draw_rounds, line_words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: Measure whose distribution is drawn -> heading, axis, the counted things, and True for the tail
 #: on logarithmic axes in place of the cumulative share.
@@ -177,8 +181,10 @@ def render_compare(
             alike.append(title)
         else:
             figures.append((section_of(measure), figure))
-    html = fill_template(
+    return make_page(
         "compare.html",
+        {},
+        [one for _, one in figures],
         noun=noun,
         names=names,
         links=links,
@@ -192,7 +198,6 @@ def render_compare(
         alike=alike,
         origins=[(name, origin(side.manifest)) for name, side in zip(names, sides, strict=True)],
     )
-    return Report(html, {one.name: one.drawing for _, one in figures})
 
 
 def _summary(headlines: Sequence[Compared], notable: Sequence[Compared]) -> str:
@@ -367,22 +372,14 @@ def _draw(
     from matplotlib.ticker import FuncFormatter, NullFormatter, PercentFormatter
 
     looks = {label: {**look, "marker": None} for label, look in _looks(names).items()}
-    with new_figure(4.6, 2.9) as figure:
-        axes = figure.add_axes((0.17, 0.16, 0.8, 0.8))
-        axes.set_xlabel(axis)
-        told = []
-        for label, of in found.items():
-            if tail:
-                shown = of.values > 0
-                x, share = of.values[shown], 100 * of.at_least[shown] / of.total
-                at = _share_of(of.count_at_least, of.total)
-            else:
-                x, share = of.values, 100 * of.at_most / of.total
-                at = _share_of(of.count_at_most, of.total)
-            axes.plot(x, share, drawstyle="steps-post" if not tail else "default", **looks[label])
-            told.append(Line(label, looks[label]["color"], x, at))
-        bound = "at least" if tail else "at most"
-        axes.set_ylabel(f"{things} with {bound} x (%)")
+    bound, lines = "at least" if tail else "at most", []
+    for label, of in found.items():
+        shown = of.values > 0 if tail else slice(None)
+        x, counts = of.values[shown], (of.at_least if tail else of.at_most)[shown]
+        at = partial(_share, of.count_at_least if tail else of.count_at_most, of.total)
+        lines.append(Line(label, looks[label], x, at, (x, 100 * counts / of.total)))
+
+    def prepare(axes: Axes) -> None:
         if tail:
             axes.set(xscale="log", yscale="log")
             log_axis(axes, "x")
@@ -391,14 +388,18 @@ def _draw(
         else:
             axes.set_ylim(0, 100)
             axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
-        legend_above(figure, [(label, looks[label]) for label in found])
-        readout = Readout(axes, told, lambda x: f"{bound} {as_text(x)}, in {things}", _percent)
-        return svg_element(figure, name, title, words, [readout])
+
+    return chart(
+        *(name, title, words, lines),
+        lambda x: f"{bound} {as_text(x)}, in {things}",
+        prepare,
+        labels=(axis, f"{things} with {bound} x (%)"),
+        size=(4.6, 2.9),
+        box=(0.17, 0.16, 0.8, 0.8),
+        value=lambda share: as_text(share) + PERCENT,
+        drawstyle="default" if tail else "steps-post",
+    )
 
 
-def _share_of(count: Any, total: int) -> Any:
-    return lambda x: 100 * count(x) / total
-
-
-def _percent(value: float) -> str:
-    return as_text(value) + PERCENT
+def _share(count: Callable[[np.ndarray], np.ndarray], total: float, x: np.ndarray) -> np.ndarray:
+    return 100 * count(x) / total

@@ -181,11 +181,6 @@ def check_verdict(metric: Mapping[str, Any]) -> str:
     """Return the position of a number to the independent check's range; empty if it is inside.
 
     A mean over topologies is compared with the help of its standard deviation over them.
-
-    Parameters
-    ----------
-    metric : mapping
-        ``value, check``; for several topologies also ``std`` and ``seeds``.
     """
     value, check = metric.get("value"), metric.get("check")
     bounds = check_range(check) if isinstance(check, str) else None

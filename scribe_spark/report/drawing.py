@@ -59,17 +59,7 @@ Quoted = Sequence[tuple[float, str, Mark, str]]
 def draw(
     spec: FigureSpec, distributions: pd.DataFrame, published: Mapping[str, float] | None = None
 ) -> Drawing:
-    """Draw one figure; without data, it says so.
-
-    Parameters
-    ----------
-    spec : FigureSpec
-        The figure.
-    distributions : DataFrame
-        ``figure, system, measure, value, count``.
-    published : mapping of str to float, optional
-        Metric -> the paper's value; values that the paper quotes are drawn as lines.
-    """
+    """Draw one figure; without data, it says so."""
 
     series = series_of(spec, distributions)
     read = [
@@ -158,7 +148,7 @@ def _counts(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quote
     inset = axes.inset_axes(_INSET)
     inset.set(xscale="log", yscale="log")
     inset.tick_params(labelsize=6.5, length=2, pad=1.5)
-    inset.set_title(f"{spec.y} with at least x", fontsize=7, pad=3, color="#222222")
+    inset.set_title(f"{spec.y} with at least x", y=1, fontsize=7, pad=3, color="#222222")
     for curve in curves:
         shown, data = curve.data.values > 0, curve.data
         _line(inset, curve, data.values[shown], data.at_least[shown], linewidth=1.3)
@@ -189,7 +179,7 @@ def _readout(
     lines = [
         Line(
             curve.series.label if len(curves) > 1 else y,
-            curve.look["color"],
+            curve.look,
             curve.data.values,
             partial(at, curve.data),
         )

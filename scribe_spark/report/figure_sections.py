@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scribe_spark.report.svg import PageFigure
@@ -64,47 +64,33 @@ def section_of(measure: str) -> str:
 
 @dataclass(frozen=True)
 class FigureSection:
-    """A section of a page.
-
-    Attributes
-    ----------
-    name, title, intro : str
-        The name, the heading and the first sentence.
-    figures : list of PageFigure
-        The visible figures.
-    more : list of PageFigure
-        The folded figures.
-    """
+    """A section of a page."""
 
     name: str
     title: str
-    intro: str
-    figures: list[PageFigure]
-    more: list[PageFigure]
+    listed: Sequence[PageFigure]
+    intro: str = ""
+    most_open: int | None = None  # the number of visible figures; by default all
 
     @property
-    def count(self) -> int:
-        """The number of its figures."""
-        return len(self.figures) + len(self.more)
+    def figures(self) -> Sequence[PageFigure]:
+        """The visible figures."""
+        return self.listed[: self.most_open]
+
+    @property
+    def more(self) -> Sequence[PageFigure]:
+        """The folded figures."""
+        return self.listed[len(self.figures) :]
 
 
 def figure_sections(
     figures: Iterable[tuple[str, PageFigure]], most_open: int | None = None
 ) -> list[FigureSection]:
-    """Return the sections that have figures.
-
-    Parameters
-    ----------
-    figures : iterable of (str, PageFigure)
-        Each figure with the name of its section.
-    most_open : int, optional
-        The number of visible figures of a section; by default all.
-    """
+    """Return the sections that have figures; each figure comes with the name of its section."""
     listed = list(figures)
     found = []
     for name, (title, intro) in _SECTIONS.items():
         of = [one for section, one in listed if section == name]
-        cut = len(of) if most_open is None else most_open
         if of:
-            found.append(FigureSection(name, title, intro, of[:cut], of[cut:]))
+            found.append(FigureSection(name, title, of, intro, most_open))
     return found

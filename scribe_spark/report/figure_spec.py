@@ -9,29 +9,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mark:
-    """Numbers that the paper quotes, drawn as a thin line with a few words.
+    """Numbers that the paper quotes, drawn as a thin line with a few words."""
 
-    Attributes
-    ----------
-    words : str
-        For example ``max {scribe.rad.max}``: each name of a metric in braces is replaced by its
-        published value.  The line is at the first of them; without all values there is no mark.
-    coloured : bool
-        True for the colour of the system of its first metric; else it is grey.
-    axis : str
-        ``x`` for a vertical line, ``y`` for a horizontal one.
-    side : str
-        The position of the words: ``left`` or ``right`` of a vertical line; at the ``left`` or
-        ``right`` end of a horizontal one.
-    end : str
-        The start of the words of a vertical line: ``top`` or ``bottom``.
-    """
-
+    #: For example ``max {scribe.rad.max}``: each metric in braces is replaced by its published
+    #: value.  The line is at the first of them; without all values there is no mark.
     words: str
-    coloured: bool = False
-    axis: str = "x"
-    side: str = "right"
-    end: str = "bottom"
+    coloured: bool = False  # True for the colour of the first metric's system, else grey
+    axis: str = "x"  # ``x`` for a vertical line, ``y`` for a horizontal one
+    side: str = "right"  # the words' side of a vertical line, their end of a horizontal one
+    end: str = "bottom"  # the start of the words of a vertical line: ``top`` or ``bottom``
 
     @property
     def metrics(self) -> list[str]:
@@ -58,44 +44,22 @@ class Mark:
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """One figure of the paper: its axes, curves and quoted values.
+    """One figure of the paper: its axes, curves and quoted values."""
 
-    Attributes
-    ----------
-    number : str
-        The figure's number in the paper, and its key in the distributions.
-    slug, title, caption : str
-        The text for file names, over the figure, and under it.
-    kind : str
-        ``ranks`` (size against rank), ``cumulative`` (things with at most x) or ``counts`` (things
-        with exactly x; an inset has those with at least x, on log scales).
-    x, y : str
-        The titles of the axes.
-    thing : str
-        The counted things, in the plural.
-    measures : tuple of str
-        The measures of each system in the figure.
-    marks : tuple of Mark
-        The quoted values.
-    log_x : bool
-        True for a logarithmic x axis, without things with the value 0.
-    unicast_in_inset : bool
-        True if curves of systems that send every packet from the source are too long for the main
-        figure.
-    """
-
-    number: str
-    slug: str
+    number: str  # in the paper, and its key in the distributions
+    slug: str  # the text for file names
     title: str
     caption: str
+    #: ``ranks`` (size against rank), ``cumulative`` (things with at most x) or ``counts`` (things
+    #: with exactly x; an inset has those with at least x, on log scales).
     kind: str
-    x: str
+    x: str  # the titles of the axes
     y: str
-    thing: str
-    measures: tuple[str, ...]
+    thing: str  # the counted things, in the plural
+    measures: tuple[str, ...]  # of each system in the figure
     marks: tuple[Mark, ...] = ()
-    log_x: bool = False
-    unicast_in_inset: bool = False
+    log_x: bool = False  # True for a logarithmic x axis, without things with the value 0
+    unicast_in_inset: bool = False  # True if curves of unicast are too long for the main figure
 
     @property
     def name(self) -> str:

@@ -9,29 +9,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class GroupTree:
-    """A group's tree; arrays of shape (n,).
-
-    Attributes
-    ----------
-    group, size : int
-        The group's number, and the number of its members.
-    node : ndarray of int64
-        The nodes.
-    parent : ndarray of int64
-        The index of the parent in `node`; -1 at a root.
-    depth : ndarray of int64
-        The depth; 0 at a root.
-    member : ndarray of bool
-        True for members.
-    router : ndarray of int64
-        The router of each node.
-    """
+    """A group's tree; arrays of shape (n,)."""
 
     group: int
-    size: int
+    size: int  # the number of members
     node: np.ndarray
-    parent: np.ndarray
-    depth: np.ndarray
+    parent: np.ndarray  # the index of the parent in `node`, -1 at a root
+    depth: np.ndarray  # 0 at a root
     member: np.ndarray
     router: np.ndarray
 
@@ -67,18 +51,6 @@ def subtree_sizes(tree: GroupTree) -> np.ndarray:
 
 def layers(parent: np.ndarray, order: np.ndarray) -> np.ndarray:
     """Return horizontal positions of the nodes of a forest: leaves side by side, others above them.
-
-    Parameters
-    ----------
-    parent : ndarray of int64, shape (n,)
-        The index of the parent; -1 at a root.  There are no cycles.
-    order : ndarray, shape (n,)
-        Siblings are in the order of these values.
-
-    Returns
-    -------
-    ndarray of float, shape (n,)
-        The leaves are at 0, 1, 2, ...
 
     Examples
     --------

@@ -14,17 +14,7 @@ COLUMNS = ("figure", "system", "measure", "value", "count")
 def read_histogram(
     distributions: pd.DataFrame, figure: str, system: str, measure: str, positive: bool = False
 ) -> Histogram:
-    """Return the rows of one curve; empty without data.
-
-    Parameters
-    ----------
-    distributions : DataFrame
-        The columns :data:`COLUMNS`.
-    figure, system, measure : str
-        The key of the rows.
-    positive : bool
-        True to leave out values that a logarithmic axis cannot show.
-    """
+    """Return the rows of one curve; empty without data."""
     if not set(COLUMNS) <= set(distributions.columns):
         return Histogram()
     rows = distributions[

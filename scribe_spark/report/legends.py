@@ -6,6 +6,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from scribe_spark.report.readouts import Line
+
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -18,15 +22,10 @@ _MARGIN = 0.01
 _LABEL, _LONGEST_LABEL = 7.5, 24
 
 
-def legend_above(figure: Figure, looks: Sequence[tuple[str, dict[str, Any]]]) -> None:
+def legend_above(figure: Figure, looks: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     """Put a legend above all axes, in as many columns as fit into the width of the figure.
 
     The axes keep their size.  A label that is too long for a line is cut.
-
-    Parameters
-    ----------
-    looks : sequence of (str, dict)
-        The label and the style of each line.
     """
     for columns in range(min(len(looks), _MOST_COLUMNS), 0, -1):
         legend = _legend(figure, looks, columns)
@@ -39,41 +38,33 @@ def legend_above(figure: Figure, looks: Sequence[tuple[str, dict[str, Any]]]) ->
     _grow(figure, legend.get_window_extent().height / figure.dpi)
 
 
-def label_ends(axes: Axes, lines: Mapping[str, tuple[float, str]]) -> bool:
+def label_ends(axes: Axes, lines: Sequence[Line]) -> bool:
     """Put the label of each line at its right end, if there is space for all of them.
 
     The axes become narrower by the width of the longest label.
-
-    Parameters
-    ----------
-    lines : mapping of str to (float, str)
-        Label -> value at the right end, and colour.
-
-    Returns
-    -------
-    bool
-        False if ends are too near to each other, or labels too long: nothing is drawn then.
     """
-    figure = axes.figure
-    heights = sorted(axes.transData.transform((0, y))[1] for y, _ in lines.values())
+    figure, labels = axes.figure, [line.label for line in lines]
+    known = [line.points[1][~np.isnan(line.points[1])] for line in lines]
+    if not all(map(len, known)) or max(map(len, labels)) > _LONGEST_LABEL:
+        return False
+    ends = [float(values[-1]) for values in known]
+    heights = sorted(axes.transData.transform((0, y))[1] for y in ends)
     lowest = _LABEL * 1.15 * figure.dpi / 72
     if any(above - below < lowest for below, above in itertools.pairwise(heights)):
         return False
-    if max(map(len, lines)) > _LONGEST_LABEL:
-        return False
     texts = [
         axes.annotate(
-            label,
+            line.label,
             xy=(1, y),
             xycoords=("axes fraction", "data"),
             xytext=(4, 0),
             textcoords="offset points",
-            color=colour,
+            color=line.colour,
             fontsize=_LABEL,
             va="center",
             annotation_clip=False,
         )
-        for label, (y, colour) in lines.items()
+        for line, y in zip(lines, ends, strict=True)
     ]
     wide = max(text.get_window_extent().width for text in texts) / figure.bbox.width
     left, bottom, _, high = axes.get_position().bounds
@@ -81,7 +72,7 @@ def label_ends(axes: Axes, lines: Mapping[str, tuple[float, str]]) -> bool:
     return True
 
 
-def _legend(figure: Figure, looks: Sequence[tuple[str, dict[str, Any]]], columns: int) -> Legend:
+def _legend(figure: Figure, looks: Sequence[tuple[str, Mapping[str, Any]]], columns: int) -> Legend:
     from matplotlib.lines import Line2D
 
     return figure.legend(

@@ -26,16 +26,6 @@ from scribe_spark.report.series import Series, series_of
 def mean_distributions(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return distributions whose curves, cumulative or not, are the means of the topologies'
     curves.
-
-    Parameters
-    ----------
-    tables : sequence of DataFrame
-        ``figure, system, measure, value, count``, one for each topology; a missing row counts as 0.
-
-    Returns
-    -------
-    DataFrame
-        The same columns; counts are no longer whole numbers.
     """
     together = pd.concat(tables, ignore_index=True)
     at = ["figure", "system", "measure", "value"]
@@ -49,18 +39,6 @@ def average_deviation(curves: Sequence[Histogram], cumulative: bool = False) -> 
     x runs evenly from the least to the greatest value of any topology.  Counts have whole x: every
     whole number counts, even if no topology has it.  A cumulative curve is constant between values,
     so each value counts by its distance to the next.
-
-    Parameters
-    ----------
-    curves : sequence of Histogram
-        One curve, in each topology.
-    cumulative : bool
-        True for things with at most x, False for things with exactly x.
-
-    Returns
-    -------
-    float or None
-        None for fewer than two topologies, or without data.
     """
     x = np.unique(np.concatenate([curve.values for curve in curves]))
     if len(curves) < 2 or len(x) == 0:
@@ -86,15 +64,7 @@ def _heights(curve: Histogram, x: np.ndarray, cumulative: bool) -> np.ndarray:
 def average_deviations(
     tables: Sequence[pd.DataFrame], published: Mapping[str, Published]
 ) -> list[dict[str, Any]]:
-    """Return rows for `metrics.json` with the average standard deviation of every curve.
-
-    Parameters
-    ----------
-    tables : sequence of DataFrame
-        The same argument as in :func:`mean_distributions`.
-    published : mapping of str to Published
-        The published values of this experiment, by metric.
-    """
+    """Return rows for `metrics.json` with the average standard deviation of every curve."""
     together = pd.concat(tables, ignore_index=True)
     rows = []
     for spec in FIGURES:
@@ -130,20 +100,7 @@ def _deviation_row(
 
 
 def over_seeds(measured: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Return every number over the topologies.
-
-    Parameters
-    ----------
-    measured : mapping
-        Seed -> rows of `metrics.json`.
-
-    Returns
-    -------
-    list of dict
-        The rows of the first seed with each name.  ``value`` is the mean over the seeds with a
-        value; added are ``std``, their sample standard deviation (None for fewer than two), and
-        ``seeds``, each seed's value (None without a value).
-    """
+    """Return every number over the topologies."""
     known: dict[str, Mapping[str, Any]] = {}
     values: dict[str, dict[int, float | None]] = {}
     for seed, rows in measured.items():

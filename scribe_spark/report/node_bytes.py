@@ -5,18 +5,22 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from scribe_spark.measures.histogram import Histogram, histogram_of_rows
 from scribe_spark.report.axes import byte_numbers
-from scribe_spark.report.legends import legend_above
-from scribe_spark.report.readouts import Line, Readout, Spot, coordinate
+from scribe_spark.report.chart import chart
+from scribe_spark.report.readouts import Line, Spot, coordinate
 from scribe_spark.report.series import label_of
 from scribe_spark.report.style import in_order, system_styles
 from scribe_spark.report.svg import PageFigure, new_figure, svg_element
 from scribe_spark.report.text import PERCENT, as_bytes, as_percent, as_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: Direction -> the verb for it.
 _DIRECTIONS = {"up": "sends", "down": "receives"}
@@ -54,15 +58,7 @@ class _Bar:
 def draw_node_bytes(
     distributions: pd.DataFrame, by_part: pd.DataFrame | None
 ) -> Iterator[PageFigure]:
-    """Yield the figures of a run whose messages have a size; nothing for other runs.
-
-    Parameters
-    ----------
-    distributions : DataFrame
-        ``system, measure, value, count``.
-    by_part : DataFrame or None
-        The table `by_part` of runs with classes or regions.
-    """
+    """Yield the figures of a run whose messages have a size; nothing for other runs."""
     if "measure" not in distributions:
         return
     for direction, does in _DIRECTIONS.items():
@@ -203,39 +199,41 @@ def _cumulative(direction: str, does: str, payload: Mapping[str, Histogram]) -> 
     from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
     name, title = f"figure-bytes-{direction}-nodes", f"Nodes by the payload that each {does}"
-    looks = system_styles(payload)
+    styles = system_styles(payload)
     words = " ".join(
         f"{label_of(system)}: half of the {as_text(of.total)} nodes have at most "
         f"{as_bytes(of.median() or 0)}, and the greatest value is {as_bytes(of.max or 0)}."
         for system, of in payload.items()
     )
-    with new_figure(4.5, 3.15) as figure:
-        axes = figure.add_axes((0.165, 0.135, 0.79, 0.83))
-        axes.set(xlabel=f"payload that a node {does}", ylabel="nodes with at most x (%)")
+    positive = [of.values[of.values > 0] for of in payload.values()]
+    least = min((values[0] for values in positive if len(values)), default=1.0) / 2
+    most = max((of.values[-1] for of in payload.values()), default=1.0) * 1.3
+    lines = []
+    for (system, of), x in zip(payload.items(), positive, strict=True):
+        share = 100 * of.at_most / of.total
+        start = share[0] if len(x) < len(share) else 0.0
+        points = np.r_[least, x, most], np.r_[start, share[len(share) - len(x) :], 100.0]
+        look = {"color": styles[system]["color"]}
+        lines.append(Line(label_of(system), look, x, of.share_at_most, points))
+
+    def prepare(axes: Axes) -> None:
         axes.set_xscale("log")
-        positive = [of.values[of.values > 0] for of in payload.values()]
-        least = min((values[0] for values in positive if len(values)), default=1.0) / 2
-        most = max((of.values[-1] for of in payload.values()), default=1.0) * 1.3
-        told = []
-        for system, of in payload.items():
-            shown, colour = of.values > 0, looks[system]["color"]
-            share = 100 * of.at_most / of.total
-            start = 0.0 if shown[0] else share[0]
-            x, y = np.r_[least, of.values[shown], most], np.r_[start, share[shown], 100.0]
-            axes.plot(x, y, color=colour, drawstyle="steps-post")
-            told.append(Line(label_of(system), colour, of.values[shown], of.share_at_most))
         axes.set_xlim(least, max(most, 2 * least))
         axes.set_ylim(0, 101)
         axes.xaxis.set_major_locator(LogLocator(numticks=8))
         axes.xaxis.set_minor_formatter(NullFormatter())
         byte_numbers(axes.xaxis)
         axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
-        if len(payload) > 1:
-            legend_above(
-                figure, [(label_of(one), {"color": looks[one]["color"]}) for one in payload]
-            )
-        readout = Readout(axes, told, lambda size: f"at most {as_bytes(size)}", as_percent)
-        svg = svg_element(figure, name, title, words, [readout])
+
+    svg = chart(
+        *(name, title, words, lines),
+        lambda size: f"at most {as_bytes(size)}",
+        prepare,
+        labels=(f"payload that a node {does}", "nodes with at most x (%)"),
+        box=(0.165, 0.135, 0.79, 0.83),
+        value=as_percent,
+        drawstyle="steps-post",
+    )
     caption = (
         f"The share of the nodes that {'send' if direction == 'up' else 'receive'} at most x bytes "
         "of payload; a curve begins at the share of the nodes with none. Control messages are left "

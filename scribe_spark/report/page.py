@@ -6,9 +6,10 @@ made here, are inserted as markup.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -25,18 +26,28 @@ from scribe_spark.report.comparison import (
 )
 from scribe_spark.report.coverage import draw_coverage
 from scribe_spark.report.drawing import draw, page_systems
-from scribe_spark.report.failures import COSTS, failure_rows, without_failures
 from scribe_spark.report.figure_sections import BYTES, GROUPS, TIME, figure_sections, section_of
-from scribe_spark.report.latencies import latency_values, links_in_words, without_latencies
 from scribe_spark.report.node_bytes import draw_node_bytes
-from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
 from scribe_spark.report.part_latency import draw_part_latencies
-from scribe_spark.report.parts import parts_tables
 from scribe_spark.report.provenance import as_mapping, facts, origin, phases, settings
 from scribe_spark.report.series import series_of
 from scribe_spark.report.svg import PageFigure
+from scribe_spark.report.tables import (
+    COSTS,
+    OVERLAYS,
+    failure_rows,
+    latency_values,
+    links_in_words,
+    met,
+    parts_tables,
+    published_numbers,
+    without_tables_of_their_own,
+)
 from scribe_spark.report.text import PERCENT, is_number
 from scribe_spark.report.tree_figures import RunTrees, tree_figures
+
+if TYPE_CHECKING:  # only drawing needs it
+    from jinja2 import Environment
 
 #: The text of every page about its figures.
 HOW_TO_READ = (
@@ -132,12 +143,14 @@ def render(
     ]
     if tables is not None:  # without links to missing tables
         figures = [(section, one.with_tables(tables)) for section, one in figures]
-    compared_rows = sections(without_latencies(without_failures(metrics)))
+    compared_rows = sections(without_tables_of_their_own(metrics))
     rows = [row for section in compared_rows for row in section.rows]
     compared = [row.difference for row in rows if row.difference is not None]
     numbers, cards = published_numbers(metrics), run_cards(metrics)
-    html = fill_template(
+    return make_page(
         "template.html",
+        manifest,
+        [one for _, one in figures],
         heading=_heading(manifest, bool(compared)),
         facts=facts(manifest),
         verdict=verdict(cards),
@@ -163,11 +176,8 @@ def render(
         published_numbers=numbers,
         met=met(numbers),
         topologies=topologies(metrics),
-        settings=settings(manifest),
-        origin=origin(manifest),
         phases=phases(manifest),
     )
-    return Report(html, {one.name: one.drawing for _, one in figures})
 
 
 def _figures_of_paper(
@@ -217,15 +227,24 @@ def _heading(manifest: Mapping[str, Any], is_paper: bool) -> str:
     return "Report of a run"
 
 
-def fill_template(template: str, **values: Any) -> str:
-    """Fill a template; every value except markup is escaped."""
+@cache
+def environment() -> Environment:
+    """Return the environment of the templates, which compiles each template once."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("scribe_spark.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(how_to_read=HOW_TO_READ, **values)
+
+
+def make_page(
+    template: str, manifest: Mapping[str, Any], figures: Iterable[PageFigure], **values: Any
+) -> Report:
+    """Fill a template with values, the settings and the origin; all but markup is escaped."""
+    filled = {"settings": settings(manifest), "origin": origin(manifest), "phases": [], **values}
+    html = environment().get_template(template).render(how_to_read=HOW_TO_READ, **filled)
+    return Report(html, {one.name: one.drawing for one in figures})

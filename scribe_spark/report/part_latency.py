@@ -25,13 +25,7 @@ _WIDTH, _CHART = 4.5, 1.55  # inches
 
 
 def draw_part_latencies(counts: pd.DataFrame) -> Iterator[PageFigure]:
-    """Yield a figure for classes and one for regions, if a run has them.
-
-    Parameters
-    ----------
-    counts : DataFrame
-        The columns :data:`COLUMNS`: deliveries by their latency, rounded up to whole ms.
-    """
+    """Yield a figure for classes and one for regions, if a run has them."""
     for by, rows in counts.groupby("by", sort=True):
         yield _figure(str(by), rows)
 
@@ -56,7 +50,7 @@ def _figure(by: str, rows: pd.DataFrame) -> PageFigure:
             low = height - _CHART * (row + 1) + 0.08
             place = (0.56 + column * 2.05) / _WIDTH, low / height, 1.78 / _WIDTH, 1.2 / height
             axes = figure.add_axes(place)
-            axes.set_title(label_of(system), fontsize=8, pad=3, loc="left")
+            axes.set_title(label_of(system), y=1, fontsize=8, pad=3, loc="left")
             told = []
             for part in parts:
                 of = found.get((system, part))
@@ -64,7 +58,7 @@ def _figure(by: str, rows: pd.DataFrame) -> PageFigure:
                     continue
                 share, look = 100 * of.at_most / of.total, looks[part]
                 axes.plot(np.r_[0.0, of.values], np.r_[0.0, share], **look)
-                told.append(Line(part, look["color"], of.values, of.share_at_most))
+                told.append(Line(part, look, of.values, of.share_at_most))
             axes.set_xlim(0, right)
             axes.set_ylim(0, 101)
             axes.set_yticks([0, 50, 90, 100])

@@ -52,25 +52,13 @@ Words = tuple[str, str]
 
 @dataclass(frozen=True)
 class Spot:
-    """A part of a drawing with a description, in the drawing's own units.
+    """A part of a drawing with a description, in the drawing's own units."""
 
-    Attributes
-    ----------
-    area : str
-        The name and the attributes of the element under the pointer: ``circle cx="3" ...``.
-    x, y : float
-        The position of the words: right of `x`, or left of it if there is no space.
-    words : sequence of (str, str)
-        Lines, each with a colour.
-    marks : str
-        Elements that are shown with the words.
-    """
-
-    area: str
-    x: float
+    area: str  # name and attributes of the element under the pointer: ``circle cx="3" ...``
+    x: float  # the words are right of `x`, or left of it if there is no space
     y: float
-    words: Sequence[Words]
-    marks: str = ""
+    words: Sequence[Words]  # lines
+    marks: str = ""  # elements that are shown with the words
 
 
 def spot_svg(spot: Spot, width: float, height: float) -> str:
@@ -125,39 +113,22 @@ def _cut(words: str) -> str:
 # --- lines over an axis
 
 
+_NO_POINTS = np.empty(0), np.empty(0)
+
+
 @dataclass(frozen=True)
 class Line:
-    """A line of a drawing.
+    """A line of a drawing."""
 
-    Attributes
-    ----------
-    label : str
-        The label; empty for a single line.
-    colour : str
-        The colour.
-    x : ndarray of float
-        The positions at which values are shown; none is NaN.
-    at : callable
-        ``at(x)`` is the line's value, NaN where it has none.
-    """
+    label: str  # empty for a single line
+    look: Mapping[str, Any]  # its colour, and further options of the drawn line
+    x: np.ndarray  # the positions at which values are shown, without NaN
+    at: Callable[[np.ndarray], np.ndarray]  # the values there, NaN for none
+    points: tuple[np.ndarray, np.ndarray] = _NO_POINTS  # as the line is drawn
 
-    label: str
-    colour: str
-    x: np.ndarray
-    at: Callable[[np.ndarray], np.ndarray]
-
-
-def lines_of(series: Mapping[str, pd.Series], looks: Mapping[str, Mapping[str, Any]]) -> list[Line]:
-    """Return the lines of series of values, by label, with the colours of their looks."""
-    return [
-        Line(
-            label,
-            looks[label]["color"],
-            one.index.to_numpy(dtype=float)[one.notna()],
-            exactly(one.index.to_numpy(), one.to_numpy(dtype=float)),
-        )
-        for label, one in series.items()
-    ]
+    @property
+    def colour(self) -> str:
+        return self.look["color"]
 
 
 def exactly(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -180,27 +151,13 @@ def exactly(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 @dataclass(frozen=True)
 class Readout:
-    """The values of all lines at one x, shown along an axis.
-
-    Attributes
-    ----------
-    axes : Axes
-        The axes.
-    lines : sequence of Line
-        The lines.
-    heading : callable
-        ``heading(x)``: the first line of words.
-    value : callable
-        ``value(y)``: a value in words.
-    at : callable
-        ``at(x)`` is x in the form of a table.
-    """
+    """The values of all lines at one x, shown along an axis."""
 
     axes: Axes
     lines: Sequence[Line]
-    heading: Callable[[float], str]
-    value: Callable[[float], str] = field(default=as_text)
-    at: Callable[[float], Any] = float
+    heading: Callable[[float], str]  # of an x: the first line of words
+    value: Callable[[float], str] = field(default=as_text)  # a value in words
+    at: Callable[[float], Any] = float  # x in the form of a table
 
     def spots(self, figure: Figure) -> Iterator[str]:
         """Yield vertical bands over the axes of a drawn figure, one for each x."""
@@ -223,11 +180,6 @@ def _spots(readout: Readout, figure: Figure) -> Iterator[str]:
     """Yield vertical bands over the axes of a drawn figure, one for each x.
 
     If values are too close to each other to point at, a band has the one nearest to its middle.
-
-    Parameters
-    ----------
-    figure : Figure
-        The figure of the axes, drawn in points.
     """
     axes, scale = readout.axes, 72 / figure.dpi
     width, height = 72 * figure.get_figwidth(), 72 * figure.get_figheight()

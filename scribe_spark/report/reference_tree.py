@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,14 +17,17 @@ import pandas as pd
 from scribe_spark.measures.published import check_range
 from scribe_spark.measures.reference_tree import CHECKED_AREAS, CHECKED_DEGREES
 from scribe_spark.report.cards import Card
+from scribe_spark.report.chart import chart, line_of
 from scribe_spark.report.comparison import check_verdict
-from scribe_spark.report.legends import legend_above
-from scribe_spark.report.page import Report, fill_template
-from scribe_spark.report.provenance import facts, origin, settings
-from scribe_spark.report.readouts import Readout, lines_of
+from scribe_spark.report.figure_sections import FigureSection
+from scribe_spark.report.page import Report, make_page
+from scribe_spark.report.provenance import facts
 from scribe_spark.report.style import marked_style, short_number
-from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
+from scribe_spark.report.svg import Drawn, PageFigure
 from scribe_spark.report.text import as_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: The two ways to count a reconfiguration area.
 _AREAS = {
@@ -38,26 +41,14 @@ _ROUTED = {what: (f"parent_lookup_{what}", f"child_lookup_{what}") for what in (
 
 @dataclass(frozen=True)
 class Drawing:
-    """Lines over the number of hosts.
-
-    Attributes
-    ----------
-    name, title, unit : str
-        The name of its files, the heading, and the unit.
-    lines : dict of str to Series
-        Label -> values by number of hosts.
-    checks : dict of str to str
-        Label of a line -> the range of the independent check, such as ``24-39 %``.
-    logarithmic : bool
-        True for a logarithmic axis of the numbers of hosts.
-    """
+    """Lines over the number of hosts."""
 
     name: str
     title: str
     unit: str
-    lines: Mapping[str, pd.Series]
-    checks: Mapping[str, str] = field(default_factory=dict)
-    logarithmic: bool = False
+    lines: Mapping[str, pd.Series]  # by label: values by number of hosts
+    checks: Mapping[str, str] = field(default_factory=dict)  # by label: such as ``24-39 %``
+    logarithmic: bool = False  # True for a logarithmic axis of the numbers of hosts
 
     @property
     def words(self) -> str:
@@ -75,18 +66,8 @@ class Drawing:
 def render_reference_tree(
     rows: pd.DataFrame, metrics: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]
 ) -> Report:
-    """Draw the figures and write the page.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        The table `reference_tree`.
-    metrics : sequence of mappings
-        The rows of `metrics.json`.
-    manifest : mapping
-        The manifest, as in `render`.
-    """
-    sections = []
+    """Draw the figures and write the page."""
+    sections: list[FigureSection] = []
     for title, intro, drawings in (
         (
             "The paper's experiment",
@@ -111,21 +92,19 @@ def render_reference_tree(
             for one in drawings
         ]  # fmt: skip
         if drawn:
-            sections.append((title, intro, drawn))
-    html = fill_template(
+            sections.append(FigureSection(f"section-{len(sections) + 1}", title, drawn, intro))
+    return make_page(
         "reference_tree.html",
+        manifest,
+        [one for section in sections for one in section.figures],
         facts=facts(manifest),
         cards=_cards(metrics),
-        drawn=sections,
+        figure_sections=sections,
         numbers=[
             (row["name"], as_text(row["value"]), row["unit"], row.get("check") or "")
             for row in metrics
         ],
-        settings=settings(manifest),
-        origin=origin(manifest),
-        phases=[],
     )
-    return Report(html, {one.name: one.drawing for _, _, drawn in sections for one in drawn})
 
 
 def _cards(metrics: Sequence[Mapping[str, Any]]) -> list[Card]:
@@ -274,16 +253,15 @@ def draw_lines(drawing: Drawing) -> Drawn:
     """Return the drawing as an ``<svg>`` element."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-    with new_figure(4.6, 2.7) as figure:
-        axes = figure.add_axes((0.13, 0.17, 0.83, 0.78))
-        looks = {label: marked_style(number) for number, label in enumerate(drawing.lines)}
-        for label, line in drawing.lines.items():
-            look = looks[label]
-            axes.plot(line.index, line.to_numpy(), zorder=3, **look)
-            if label in drawing.checks:
-                axes.axhspan(
-                    *_bounds(drawing.checks[label]), color=look["color"], alpha=0.12, linewidth=0
-                )
+    looks = {label: marked_style(number) for number, label in enumerate(drawing.lines)}
+    lines = [
+        line_of(label, looks[label], line.index, line) for label, line in drawing.lines.items()
+    ]
+
+    def prepare(axes: Axes) -> None:
+        for label, text in drawing.checks.items():
+            if label in looks:
+                axes.axhspan(*_bounds(text), color=looks[label]["color"], alpha=0.12, linewidth=0)
         if drawing.logarithmic:
             axes.set_xscale("log")
             axes.xaxis.set_major_locator(LogLocator(numticks=12))
@@ -294,11 +272,14 @@ def draw_lines(drawing: Drawing) -> Drawn:
             axes.set_xticks(list(numbers))
         top = max(float(line.max()) for line in drawing.lines.values())
         axes.set_ylim(0, top * 1.15 or 1)
-        axes.set_xlabel("hosts")
-        axes.set_ylabel(drawing.unit)
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        legend_above(figure, list(looks.items()))
-        readout = Readout(
-            axes, lines_of(drawing.lines, looks), lambda hosts: f"{as_text(hosts)} hosts"
-        )
-        return svg_element(figure, drawing.name, drawing.title, drawing.words, [readout])
+
+    return chart(
+        *(drawing.name, drawing.title, drawing.words, lines),
+        lambda hosts: f"{as_text(hosts)} hosts",
+        prepare,
+        labels=("hosts", drawing.unit),
+        size=(4.6, 2.7),
+        box=(0.13, 0.17, 0.83, 0.78),
+        zorder=3,
+    )

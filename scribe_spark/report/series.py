@@ -23,22 +23,12 @@ _MEASURE_LABELS = {"rad": "RAD", "rmd": "RMD"}
 
 @dataclass(frozen=True)
 class Series:
-    """One curve of a figure.
-
-    Attributes
-    ----------
-    label : str
-        The label.
-    system, measure : str
-        The key of its rows in the distributions.
-    inset_only : bool
-        True if it is drawn in the inset only, as it would leave the axes of the main figure.
-    """
+    """One curve of a figure."""
 
     label: str
-    system: str
+    system: str  # with `measure`, the key of its rows in the distributions
     measure: str
-    inset_only: bool = False
+    inset_only: bool = False  # True if it would leave the axes of the main figure
 
     @property
     def deviation_name(self) -> str:

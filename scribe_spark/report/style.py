@@ -96,13 +96,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def system_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the colour and the marker of each system, the same in all figures.
-
-    Parameters
-    ----------
-    names : iterable of str
-        The systems of a page; unregistered ones are numbered by name.
-    """
+    """Return the colour and the marker of each system, the same in all figures."""
     registered = [system.name for system in all_systems()]
     numbers = registered + sorted(set(names) - set(registered))
     return {

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from scribe_spark.report.axes import draw_minor_ticks
 from scribe_spark.report.readouts import STYLE, Readout, Spot, spot_svg
 from scribe_spark.report.style import RC
 
@@ -29,18 +30,10 @@ _DOTS = 200
 
 
 class Drawn(str):
-    """An ``<svg>`` element of a matplotlib figure, which can also be saved in other formats.
-
-    Attributes
-    ----------
-    figure : Figure
-        The matplotlib figure.
-    values : DataFrame
-        The values in the figure.
-    """
+    """An ``<svg>`` element of a matplotlib figure, which can also be saved in other formats."""
 
     figure: Figure
-    values: pd.DataFrame
+    values: pd.DataFrame  # in the figure
 
     @classmethod
     def of(cls, svg: str, figure: Figure, values: pd.DataFrame) -> Drawn:
@@ -51,11 +44,18 @@ class Drawn(str):
 
     def as_png(self) -> bytes:
         """Return the figure as PNG."""
-        from matplotlib import style
+        import numpy as np
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from PIL import Image
 
         file = io.BytesIO()
-        with style.context(["default", RC]):
-            self.figure.savefig(file, format="png", dpi=_DOTS, metadata={"Software": None})
+        with drawing_style():
+            self.figure.set_dpi(_DOTS)
+            canvas = FigureCanvasAgg(self.figure)
+            canvas.draw()
+            # without the alpha channel, a quickly packed image is as short as a well packed one
+            image = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
+            image.save(file, "PNG", compress_level=1, dpi=(_DOTS, _DOTS))
         return file.getvalue()
 
     def as_csv(self) -> bytes:
@@ -65,29 +65,15 @@ class Drawn(str):
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A figure of a page.
+    """A figure of a page."""
 
-    Attributes
-    ----------
-    name, title : str
-        The name of its files, and the heading.
-    drawing : str
-        An ``<svg>`` element; a `Drawn` for a matplotlib figure.
-    caption, words : str
-        The caption, and the values in sentences.
-    unit : str
-        The unit behind the heading; empty if the axes name it.
-    tables : tuple of str
-        The tables of the folder with the values.
-    """
-
-    name: str
+    name: str  # of its files
     title: str
-    drawing: str
+    drawing: str  # an ``<svg>`` element; a `Drawn` for a matplotlib figure
     caption: str = ""
-    words: str = ""
-    unit: str = ""
-    tables: tuple[str, ...] = ()
+    words: str = ""  # the values in sentences
+    unit: str = ""  # behind the heading; empty if the axes name it
+    tables: tuple[str, ...] = ()  # of the folder, with the values
 
     def with_tables(self, tables: Collection[str]) -> PageFigure:
         """Return the figure with links to the given tables only."""
@@ -122,16 +108,21 @@ def figure_files(figures: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
 
 
 @contextmanager
-def new_figure(width: float, height: float) -> Iterator[Figure]:
-    """Yield an empty figure (sizes in inches) in the style of all pages, drawn as SVG.
-
-    Inside the ``with`` block, the style replaces the user's matplotlibrc.
-    """
+def drawing_style() -> Iterator[None]:
+    """Replace the user's matplotlibrc by the style of all pages."""
     from matplotlib import style
+
+    with style.context(["default", RC]):
+        yield
+
+
+@contextmanager
+def new_figure(width: float, height: float) -> Iterator[Figure]:
+    """Yield an empty figure (sizes in inches) in the style of all pages, drawn as SVG."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    with style.context(["default", RC]):
+    with drawing_style():
         figure = Figure(figsize=(width, height))
         FigureCanvasSVG(figure)
         yield figure
@@ -146,23 +137,8 @@ def svg_element(
     values: pd.DataFrame | None = None,
     spots: Callable[[], Iterable[Spot]] = tuple,
 ) -> Drawn:
-    """Return the figure as an ``<svg>`` element, for a file or for a page with several.
-
-    Parameters
-    ----------
-    figure : Figure
-        The matplotlib figure.
-    name : str
-        The prefix of all ids, so that ids of two figures differ.
-    heading, words : str
-        Title and description: the text alternative.
-    readouts : sequence of Readout
-        Values that are shown under the pointer; of overlapping ones, the last is visible.
-    values : DataFrame, optional
-        The values as a table; by default those of the first of `readouts`.
-    spots : callable
-        Further parts that show values under the pointer; called after the figure was drawn.
-    """
+    """Return the figure as an ``<svg>`` element, for a file or for a page with several."""
+    draw_minor_ticks(figure)
     file = io.StringIO()
     nothing = {key: None for key in ("Date", "Creator", "Format", "Type")}
     figure.savefig(file, format="svg", metadata=nothing)
@@ -182,13 +158,7 @@ def svg_element(
 def plain_svg(
     name: str, heading: str, words: str, size: tuple[float, float], body: Iterable[str]
 ) -> str:
-    """Return existing elements as an ``<svg>`` element, as :func:`svg_element` does.
-
-    Parameters
-    ----------
-    size : (float, float)
-        Width and height in points.
-    """
+    """Return existing elements as an ``<svg>`` element, as :func:`svg_element` does."""
     width, height = (f"{length:g}" for length in size)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt" '

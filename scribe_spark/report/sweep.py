@@ -18,10 +18,11 @@ import pandas as pd
 
 from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.cards import Card
+from scribe_spark.report.chart import chart
 from scribe_spark.report.figure_sections import figure_sections, section_of
-from scribe_spark.report.page import Report, fill_template
-from scribe_spark.report.provenance import origin, settings
-from scribe_spark.report.readouts import Line, Readout, exactly
+from scribe_spark.report.page import Report, make_page
+from scribe_spark.report.provenance import settings
+from scribe_spark.report.readouts import Line, exactly
 from scribe_spark.report.series import measure_in_words
 from scribe_spark.report.style import marked_style, short_number
 from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
@@ -102,8 +103,11 @@ def render_sweep(
     drawn_rounds = rounds if rounds and len(rounds) <= MOST_LINES else {}
     by_round = {labels[folder]: table for folder, table in drawn_rounds.items()}
     over_rounds = rounds_panels(by_round, measures or {})
-    html = fill_template(
+    figures = [*panels.values(), *over_rounds]
+    return make_page(
         "sweep.html",
+        manifest,
+        figures,
         facts=_facts(value, grid, points),
         axis=axis,
         noun=noun,
@@ -126,11 +130,7 @@ def render_sweep(
             for metric, one in panels.items()
         ],
         settings=settings({part: _typed(manifest.get(part)) for part in ("config", "resolved")}),
-        origin=origin(manifest),
-        phases=[],
     )
-    figures = [*panels.values(), *over_rounds]
-    return Report(html, {one.name: one.drawing for one in figures})
 
 
 def _cards(
@@ -246,22 +246,29 @@ def _draw(
     numeric = all(is_number(x) for x in values)
     order = sorted(range(len(values)), key=values.__getitem__) if numeric else range(len(values))
     x = [float(values[i]) if numeric else float(i) for i in order]
-    with new_figure(3.1, 2.1) as figure:
-        axes = figure.add_axes((0.18, 0.2, 0.78, 0.75))
-        told = []
-        for number, line in enumerate(lines):
-            y = [math.nan if (at := line.values[i]) is None else at for i in order]
-            axes.plot(x, y, clip_on=False, zorder=3, **(look := _style(number)))
-            points = np.array(x), np.array(y, dtype=float)
-            told.append(Line(line.label, look["color"], points[0], exactly(*points)))
-        axes.set(xlabel=axis, ylabel=unit)
+    shown = dict(zip(x, (values[i] for i in order), strict=True))
+    drawn = []
+    for number, line in enumerate(lines):
+        y = np.array([math.nan if (at := line.values[i]) is None else at for i in order])
+        points = np.array(x), y
+        drawn.append(Line(line.label, _style(number), points[0], exactly(*points), points))
+
+    def prepare(axes: Axes) -> None:
         _scale_y(axes, [y for line in lines for y in line.values if y is not None])
         _scale_x(axes, x, [_tick(values[i]) for i in order], numeric)
-        shown = dict(zip(x, (values[i] for i in order), strict=True))
-        readout = Readout(
-            axes, told, lambda at: f"{axis} {_word(shown[at])}", at=lambda at: shown[at]
-        )
-        return svg_element(figure, name, what, words, [readout])
+
+    return chart(
+        *(name, what, words, drawn),
+        lambda at: f"{axis} {_word(shown[at])}",
+        prepare,
+        labels=(axis, unit),
+        size=(3.1, 2.1),
+        box=(0.18, 0.2, 0.78, 0.75),
+        at=lambda at: shown[at],
+        legend=False,
+        clip_on=False,
+        zorder=3,
+    )
 
 
 def _sample(name: str, look: Mapping[str, Any], label: str) -> str:

@@ -18,15 +18,7 @@ MOST_LINES = 10
 def rounds_panels(
     rounds: Mapping[str, pd.DataFrame], measures: Mapping[str, str]
 ) -> list[PageFigure]:
-    """Return a figure for each measure that a round of any point has.
-
-    Parameters
-    ----------
-    rounds : mapping of str to DataFrame
-        Label of a point -> a row for each round, a column for each measure.
-    measures : mapping of str to str
-        Measure -> unit, in order.
-    """
+    """Return a figure for each measure that a round of any point has."""
     panels: list[PageFigure] = []
     for measure, unit in measures.items():
         # a point without the measure stays among the lines: so every point keeps its colour

@@ -18,22 +18,12 @@ _WIDTH = 236.0
 
 @dataclass(frozen=True)
 class RunTrees:
-    """The tables from which trees are drawn.
+    """The tables from which trees are drawn."""
 
-    Attributes
-    ----------
-    trees : sequence of (str, GroupTree)
-        The trees with their names, such as ``largest group``, in the order of drawing.
-    routers, links : DataFrame
-        The tables `routers` and `links`; coordinates may be missing.
-    left_out : str
-        A sentence about groups that are not drawn; empty if there are none.
-    """
-
-    trees: Sequence[tuple[str, GroupTree]]
-    routers: pd.DataFrame
+    trees: Sequence[tuple[str, GroupTree]]  # with names such as ``largest group``, in order
+    routers: pd.DataFrame  # coordinates may be missing
     links: pd.DataFrame
-    left_out: str = ""
+    left_out: str = ""  # a sentence about groups that are not drawn
 
 
 def tree_figures(found: RunTrees) -> list[PageFigure]:

@@ -18,11 +18,10 @@ from scribe_spark.report.tree_marks import (
     INK,
     LEGEND,
     TEXT,
-    dot,
-    edge,
+    Marks,
     legend,
+    node_by_node,
     node_words,
-    star,
 )
 
 _LEFT, _TOP, _MARGIN = 40.0, 16.0, 10.0
@@ -37,13 +36,7 @@ _ROOT = "#f0c808"
 
 
 def layers_of(tree: GroupTree, width: float) -> TreeDrawing:
-    """Draw a tree in layers.
-
-    Parameters
-    ----------
-    width : float
-        The width of the drawing without its legend, in points.
-    """
+    """Draw a tree in layers."""
     leaves, deepest = int((tree.children == 0).sum()), int(tree.depth.max(initial=0))
     small = len(tree) <= MOST_NODES and leaves <= _MOST_LEAVES
     step = 34.0 if small else 30.0
@@ -52,7 +45,7 @@ def layers_of(tree: GroupTree, width: float) -> TreeDrawing:
         drawn, spots, keys = _nodes(tree, width, step, size)
         note = "Nodes of the same depth stand side by side in the order of their numbers."
     else:
-        drawn, spots, keys, note = _bars(tree, width, step, size)
+        (drawn, spots, keys), note = _bars(tree, width, step, size)
     body = [*_depths(deepest, step, 0 if small else 14), *drawn, *legend(tree, width, keys), *spots]
     return TreeDrawing(size, body, "", note)
 
@@ -65,34 +58,16 @@ def _depths(deepest: int, step: float, down: float) -> Iterator[str]:
     yield "</g>\n"
 
 
-def _nodes(
-    tree: GroupTree, width: float, step: float, size: tuple[float, float]
-) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+def _nodes(tree: GroupTree, width: float, step: float, size: tuple[float, float]) -> Marks:
     across = layers(tree.parent, tree.node)
     apart = (width - _LEFT - 2 * _MARGIN) / max(across.max(), 1.0)
     x, y = _LEFT + _MARGIN + across * apart, _TOP + step * tree.depth
-    drawn, spots = [], []
-    for index in tree.below.tolist():
-        up = tree.parent[index]
-        drawn.append(edge((x[up], x[index]), (y[up], y[index]), int(tree.depth[index])))
-    for index, children in enumerate(tree.children.tolist()):
-        here = float(x[index]), float(y[index])
-        is_root = tree.parent[index] < 0
-        drawn.append(star(*here) if is_root else dot(*here, bool(tree.member[index])))
-        way = "L".join(f"{coordinate(x[i])} {coordinate(y[i])}" for i in tree.path(index))
-        marks = "" if is_root else f'<path d="M{way}" style="stroke-width:1.6"/>'
-        words = [*node_words(tree, index, children), (f"router {tree.router[index]}", "")]
-        area = f'circle cx="{coordinate(here[0])}" cy="{coordinate(here[1])}" r="4.5"'
-        spots.append(spot_svg(Spot(area, here[0] + 4, here[1] + 6, words, marks), *size))
-    keys = [(star(0, 0, 3.2), "root"), (dot(0, 0, True), "member")]
-    if not tree.member.all():
-        keys.append((dot(0, 0, False), "forwarder"))
-    return drawn, spots, keys
+    return node_by_node(tree, x, y, lambda index: f"router {tree.router[index]}", size)
 
 
 def _bars(
     tree: GroupTree, width: float, step: float, size: tuple[float, float]
-) -> tuple[list[str], list[str], list[tuple[str, str]], str]:
+) -> tuple[Marks, str]:
     nodes, children = subtree_sizes(tree), tree.children
     scale = (width - _LEFT - _MARGIN) / max(int(nodes[tree.parent < 0].sum()), 1)
     order = np.lexsort((tree.node, -nodes, tree.parent))
@@ -140,4 +115,4 @@ def _bars(
         "lies below the bar of the parent. The root is on top. Paler bars stand for several "
         f"subtrees that are too small for a bar of their own ({together:,} in all)."
     )
-    return drawn, spots, keys, note
+    return (drawn, spots, keys), note

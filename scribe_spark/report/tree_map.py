@@ -17,7 +17,14 @@ from scribe_spark.report.group_tree import GroupTree
 from scribe_spark.report.readouts import Spot, Words, coordinate, spot_svg
 from scribe_spark.report.style import DEPTHS, depth_style
 from scribe_spark.report.text import as_text
-from scribe_spark.report.tree_marks import LEGEND, depth_name, dot, edge, legend, node_words, star
+from scribe_spark.report.tree_marks import (
+    LEGEND,
+    Marks,
+    depth_name,
+    legend,
+    node_by_node,
+    star,
+)
 
 #: The greatest tree that is drawn node by node; larger ones are drawn by places.
 MOST_NODES = 150
@@ -35,22 +42,12 @@ def has_map(routers: pd.DataFrame) -> bool:
 
 @dataclass(frozen=True)
 class TreeDrawing:
-    """A drawn tree.
-
-    Attributes
-    ----------
-    size : (float, float)
-        Width and height.
-    body : list of str
-        Its elements.
-    words, note : str
-        A description of the drawing, and of the parts that it leaves out.
-    """
+    """A drawn tree."""
 
     size: tuple[float, float]
-    body: list[str]
-    words: str
-    note: str
+    body: list[str]  # its elements
+    words: str  # a description
+    note: str  # the parts that the drawing leaves out
 
 
 class _Map:
@@ -113,61 +110,30 @@ class _Map:
 
 
 def map_of(tree: GroupTree, routers: pd.DataFrame, links: pd.DataFrame, side: float) -> TreeDrawing:
-    """Draw a tree over the map.
-
-    Parameters
-    ----------
-    routers, links : DataFrame
-        The tables `routers` (with all coordinates) and `links`.
-    side : float
-        The width of the map in points.
-    """
+    """Draw a tree over the map."""
     chart = _Map(routers, side)
     draw = _nodes if len(tree) <= MOST_NODES else _places
     width, height = side + LEGEND, max(chart.height, 150.0)
-    drawn, keys, note = draw(tree, chart, (width, height))
-    body = [*chart.background(links), *drawn[0], *legend(tree, side, keys), *drawn[1]]
+    (drawn, spots, keys), note = draw(tree, chart, (width, height))
+    keys += _ground(chart)
+    body = [*chart.background(links), *drawn, *legend(tree, side, keys), *spots]
     return TreeDrawing((width, height), body, _lengths(tree, chart), note)
 
 
-#: Drawn elements, and the spots over all of them.
-_Drawn = tuple[list[str], list[str]]
-
-
-def _nodes(
-    tree: GroupTree, chart: _Map, size: tuple[float, float]
-) -> tuple[_Drawn, list[tuple[str, str]], str]:
+def _nodes(tree: GroupTree, chart: _Map, size: tuple[float, float]) -> tuple[Marks, str]:
     """Draw a small tree node by node."""
-    x, y = _scattered(tree, chart)
-    drawn, spots = [], []
-    for index in sorted(tree.below.tolist(), key=lambda i: -tree.depth[i]):
-        up = tree.parent[index]
-        drawn.append(edge((x[up], x[index]), (y[up], y[index]), int(tree.depth[index])))
-    children, at_router = tree.children, chart.index(tree.router)
-    for index in np.argsort(tree.depth == 0, kind="stable").tolist():
-        is_root = tree.parent[index] < 0
-        here = float(x[index]), float(y[index])
-        drawn.append(star(*here) if is_root else dot(*here, bool(tree.member[index])))
-        path = tree.path(index)
-        way = "L".join(f"{coordinate(x[i])} {coordinate(y[i])}" for i in path)
-        place = chart.place_name(int(chart.place[at_router[index]]))
+    at_router = chart.index(tree.router)
+
+    def where(index: int) -> str:
         router = f"router {tree.router[index]}"
-        where = f"{router}, {place}" if chart.has_domains else router
-        words = [*node_words(tree, index, int(children[index])), (where, "")]
-        # the path to the root is visible while the pointer is at the node
-        marks = f'<path d="M{way}" style="stroke-width:1.6"/>' if len(path) > 1 else ""
-        area = f'circle cx="{coordinate(here[0])}" cy="{coordinate(here[1])}" r="4.5"'
-        spots.append(spot_svg(Spot(area, here[0] + 4, here[1] + 6, words, marks), *size))
-    keys = [(star(0, 0, 3.2), "root"), (dot(0, 0, True), "member")]
-    if not tree.member.all():
-        keys.append((dot(0, 0, False), "forwarder"))
-    note = "Nodes of the same router stand around the place of the router."
-    return (drawn, spots), [*keys, *_ground(chart)], note
+        place = chart.place_name(int(chart.place[at_router[index]]))
+        return f"{router}, {place}" if chart.has_domains else router
+
+    marks = node_by_node(tree, *_scattered(tree, chart), where, size)
+    return marks, "Nodes of the same router stand around the place of the router."
 
 
-def _places(
-    tree: GroupTree, chart: _Map, size: tuple[float, float]
-) -> tuple[_Drawn, list[tuple[str, str]], str]:
+def _places(tree: GroupTree, chart: _Map, size: tuple[float, float]) -> tuple[Marks, str]:
     """Draw a large tree by places."""
     # 1. A line for all edges of one depth between two places
     below, drawn = tree.below, list[str]()
@@ -219,7 +185,7 @@ def _places(
     name = "domain" if chart.has_domains else "router"
     largest_words = f"{largest:,} node" + "s" * (largest > 1)
     mark = '<circle cx="0" cy="0" r="3.2" fill="#4a545e"/>'
-    keys = [(star(0, 0, 3.2), f"{name} of the root"), (mark, largest_words), *_ground(chart)]
+    keys = [(star(0, 0, 3.2), f"{name} of the root"), (mark, largest_words)]
     note = (
         f"A line stands for all edges between two {name}s at one depth, and is thicker where there "
         f"are more; a dot stands for the nodes of a {name}. Not drawn: {int((~leaves).sum()):,} "
@@ -227,7 +193,7 @@ def _places(
     )
     if cut:
         note += f" The figure shows evenly chosen lines: {', '.join(reversed(cut))}."
-    return (drawn, spots), keys, note
+    return (drawn, spots, keys), note
 
 
 def _scattered(tree: GroupTree, chart: _Map) -> tuple[np.ndarray, np.ndarray]:

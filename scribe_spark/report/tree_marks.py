@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
 
 import numpy as np
 
 from scribe_spark.report.group_tree import GroupTree
-from scribe_spark.report.readouts import Words, coordinate
+from scribe_spark.report.readouts import Spot, Words, coordinate, spot_svg
 from scribe_spark.report.style import DEPTHS, depth_style
 
 INK = "#1c2024"
@@ -53,6 +53,40 @@ def node_words(tree: GroupTree, index: int, children: int) -> list[Words]:
         (f"{'member' if tree.member[index] else 'forwarder'}, depth {tree.depth[index]}", ""),
         (f"{children:,} {'child' if children == 1 else 'children'}", ""),
     ]
+
+
+#: The marks of a drawing, the spots over all of them, and the entries of the legend.
+Marks = tuple[list[str], list[str], list[tuple[str, str]]]
+
+
+def node_by_node(
+    tree: GroupTree,
+    x: np.ndarray,
+    y: np.ndarray,
+    where: Callable[[int], str],
+    size: tuple[float, float],
+) -> Marks:
+    """Draw every node and every edge of a tree; ``where(index)`` describes a node's position.
+
+    While the pointer is at a node, the node's path to the root is visible.
+    """
+    drawn, spots, children = [], [], tree.children
+    for index in sorted(tree.below.tolist(), key=lambda i: -tree.depth[i]):
+        up = tree.parent[index]
+        drawn.append(edge((x[up], x[index]), (y[up], y[index]), int(tree.depth[index])))
+    for index in np.argsort(tree.depth == 0, kind="stable").tolist():
+        is_root, path = tree.parent[index] < 0, tree.path(index)
+        here = float(x[index]), float(y[index])
+        drawn.append(star(*here) if is_root else dot(*here, bool(tree.member[index])))
+        way = "L".join(f"{coordinate(x[i])} {coordinate(y[i])}" for i in path)
+        marks = "" if is_root else f'<path d="M{way}" style="stroke-width:1.6"/>'
+        words = [*node_words(tree, index, int(children[index])), (where(index), "")]
+        area = f'circle cx="{coordinate(here[0])}" cy="{coordinate(here[1])}" r="4.5"'
+        spots.append(spot_svg(Spot(area, here[0] + 4, here[1] + 6, words, marks), *size))
+    keys = [(star(0, 0, 3.2), "root"), (dot(0, 0, True), "member")]
+    if not tree.member.all():
+        keys.append((dot(0, 0, False), "forwarder"))
+    return drawn, spots, keys
 
 
 def legend(tree: GroupTree, left: float, keys: Iterable[tuple[str, str]]) -> Iterator[str]:

@@ -33,22 +33,13 @@ class Scene:
     """A failure of inner nodes of a tree.
 
     The tables have the columns ``node, parent, member, root, orphan, alive``.
-
-    Attributes
-    ----------
-    group, number : int
-        The group, and the round of the failure.
-    last : int
-        The round of the last drawing.
-    before, during, after : DataFrame
-        Before the round; after it, including nodes that died in it; after the last round.
     """
 
     group: int
-    number: int
-    last: int
+    number: int  # the round of the failure
+    last: int  # the round of the last drawing
     before: pd.DataFrame
-    during: pd.DataFrame
+    during: pd.DataFrame  # with the nodes that died in the round
     after: pd.DataFrame
 
     @property
@@ -63,11 +54,6 @@ def scene_of(watched: pd.DataFrame) -> Scene | None:
     The function prefers failures that were repaired before the next failure, in trees of medium
     size, in which the root lived, few nodes died, and orphans waited for at least one round.  Among
     equal failures it takes the first one, then the one of the smallest group number.
-
-    Parameters
-    ----------
-    watched : DataFrame
-        The table `watched_trees`.
     """
     told = {key: rows for key, rows in watched.groupby(["group", "round", "moment"])}
     struck = sorted((group, number) for group, number, moment in told if moment == "before")

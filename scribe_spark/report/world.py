@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -11,15 +11,14 @@ import pandas as pd
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.report.axes import short_numbers
 from scribe_spark.report.cards import world_cards
+from scribe_spark.report.chart import chart, line_of
 from scribe_spark.report.coverage import draw_coverage
-from scribe_spark.report.latencies import latencies_of_last_round, links_in_words
-from scribe_spark.report.legends import label_ends, legend_above
-from scribe_spark.report.page import Latency, Report, fill_template
-from scribe_spark.report.parts import parts_tables
-from scribe_spark.report.provenance import as_mapping, facts, origin, settings
-from scribe_spark.report.readouts import Readout, lines_of
+from scribe_spark.report.figure_sections import FigureSection
+from scribe_spark.report.page import Latency, Report, make_page
+from scribe_spark.report.provenance import as_mapping, facts
 from scribe_spark.report.style import marked_style, system_styles
-from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
+from scribe_spark.report.svg import Drawn, PageFigure
+from scribe_spark.report.tables import latencies_of_last_round, links_in_words, parts_tables
 from scribe_spark.report.text import as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
 from scribe_spark.report.world_panels import (
@@ -30,6 +29,9 @@ from scribe_spark.report.world_panels import (
     Panel,
     system_panels,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _MESSAGES, _LOST = "messages.", "messages.lost "
 _MOST_FREQUENT, _MOST_KINDS = "messages", 5
@@ -56,27 +58,13 @@ def render_world(
     latency: Latency | None = None,
     by_part: pd.DataFrame | None = None,
 ) -> Report:
-    """Draw the figures and write the page of a world.
-
-    Parameters
-    ----------
-    rounds : DataFrame
-        The table `rounds`.
-    manifest : mapping
-        The manifest, as in `render`.
-    watched : DataFrame, optional
-        The table `watched_trees` of a world with groups.
-    latency : Latency, optional
-        The deliveries of the last round by their latency.
-    by_part : DataFrame, optional
-        The measures of each round by class and region: `schemas.ROUNDS_BY_PART`.
-    """
+    """Draw the figures and write the page of a world."""
     from scribe_spark.worlds.summary import measures_by_round  # imported here, as it imports Spark
 
     length = as_mapping(manifest.get("round"))
     table = measures_by_round(rounds)
     seconds = float(length.get("seconds", NOMINAL_SECONDS))
-    sections: list[tuple[str, list[PageFigure], list[PageFigure]]] = []
+    sections: list[FigureSection] = []
     shown: list[Panel] = []
     figures: list[PageFigure] = []
     for title, panels in (
@@ -91,7 +79,8 @@ def render_world(
         drawn.sort(key=lambda one: one[0].name in steady)
         if drawn:
             listed = [figure for _, figure in drawn]
-            sections.append((title, listed[:_MOST_OPEN], listed[_MOST_OPEN:]))
+            name = f"section-{len(sections) + 1}"
+            sections.append(FigureSection(name, title, listed, most_open=_MOST_OPEN))
             shown += [p for p in panels if p.name != _MOST_FREQUENT and not p.across]
             figures += listed
     coverage = None
@@ -101,8 +90,10 @@ def render_world(
     scene = None if watched is None else scene_of(watched)
     drawn_trees = [] if scene is None else scene_figures(scene)
     figures += [*([] if coverage is None else [coverage]), *drawn_trees]
-    html = fill_template(
+    return make_page(
         "world.html",
+        manifest,
+        figures,
         facts=[
             *facts(manifest),
             ("Rounds", as_text(len(table))),
@@ -127,11 +118,7 @@ def render_world(
             for number in table.index
         ],
         heads=[f"{panel.title}: {label}" for panel in shown for label in panel.measures.values()],
-        settings=settings(manifest),
-        origin=origin(manifest),
-        phases=[],
     )
-    return Report(html, {figure.name: figure.drawing for figure in figures})
 
 
 def _of_last_round(by_part: pd.DataFrame) -> pd.DataFrame:
@@ -146,13 +133,7 @@ def _is_steady(lines: Mapping[str, pd.Series]) -> bool:
 
 
 def _lines(panel: Panel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:
-    """Return label -> values by round (or by `across`), for each measure that was taken.
-
-    Parameters
-    ----------
-    seconds : float
-        How long a round lasts.
-    """
+    """Return label -> values by round (or by `across`), for each measure that was taken."""
     if panel.across:
         found = {label: _distribution(table, name) for name, label in panel.measures.items()}
         return {label: counts for label, counts in found.items() if len(counts)}
@@ -236,46 +217,34 @@ def draw_rounds(
     looks: Mapping[str, dict[str, Any]] | None = None,
     unit: str = "",
 ) -> Drawn:
-    """Return a drawing over the rounds.
-
-    Parameters
-    ----------
-    lines : mapping of str to Series
-        Label -> values by round; each line has at least one value.
-    legend : bool
-        True to put labels into the drawing.
-    across : str
-        The title of the horizontal axis.
-    looks : mapping of str to dict, optional
-        Label -> style of a line; the default depends on the number of the line.
-    unit : str
-        The title of the vertical axis.
-    """
+    """Return a drawing over the rounds."""
     from matplotlib.ticker import MaxNLocator
 
-    with new_figure(4.6, 2.7) as figure:
-        axes = figure.add_axes((0.15, 0.17, 0.81, 0.78))
-        by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
-        for label, line in lines.items():
-            every = -(-len(line) // 10) if len(line) > _MOST_MARKERS else 1
-            look = {**by_label[label], "markevery": every}
-            axes.plot(line.index, line.to_numpy(), clip_on=False, zorder=3, **look)
-        values = np.concatenate([line.dropna().to_numpy(dtype=float) for line in lines.values()])
+    by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
+    drawn = [line_of(label, by_label[label], line.index, line) for label, line in lines.items()]
+    values = np.concatenate([line.points[1][~np.isnan(line.points[1])] for line in drawn])
+    whole = bool((values == np.round(values)).all())
+
+    def prepare(axes: Axes) -> None:
+        for line, given in zip(axes.lines, drawn, strict=True):
+            count = len(given.points[0])
+            line.set_markevery(-(-count // 10) if count > _MOST_MARKERS else 1)
         axes.set_ylim(0, values.max() * 1.08 or 1)
-        axes.set_xlabel(across)
-        axes.set_ylabel(unit)
         # of one round too
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-        whole = bool((values == np.round(values)).all())
         steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=steps, integer=whole, min_n_ticks=1))
         short_numbers(axes.yaxis)
-        ends = {
-            label: (float(line.dropna().iloc[-1]), by_label[label]["color"])
-            for label, line in lines.items()
-            if len(line.dropna())
-        }
-        if legend and len(lines) > 1 and not (len(ends) == len(lines) and label_ends(axes, ends)):
-            legend_above(figure, [(label, by_label[label]) for label in lines])
-        readout = Readout(axes, lines_of(lines, by_label), lambda x: f"{across} {as_text(x)}")
-        return svg_element(figure, name, title, words, [readout])
+
+    return chart(
+        *(name, title, words, drawn),
+        lambda x: f"{across} {as_text(x)}",
+        prepare,
+        labels=(across, unit),
+        size=(4.6, 2.7),
+        box=(0.15, 0.17, 0.81, 0.78),
+        ends=True,
+        legend=legend,
+        clip_on=False,
+        zorder=3,
+    )

@@ -12,32 +12,18 @@ from scribe_spark.systems import LIVES
 
 @dataclass(frozen=True)
 class Panel:
-    """A drawing: some measures over the rounds.
+    """A drawing: some measures over the rounds."""
 
-    Attributes
-    ----------
-    name, title, unit : str
-        The name of its files, the heading, and the unit.
-    measures : dict of str to str
-        Measure -> the name of its line.
-    every_round : bool
-        True if a round without a value is a gap in the line; else lines join the rounds with a
-        value.
-    across : str
-        If it is set, the panel is a distribution over all rounds together, by the number at the end
-        of the measures' names (``repaired.3``); `measures` has the names without it, and `across`
-        is the meaning of the number.
-    systems : mapping of str to str
-        Name of a line -> its system, if lines belong to systems.
-    """
-
-    name: str
+    name: str  # of its files
     title: str
     unit: str
-    measures: Mapping[str, str]
+    measures: Mapping[str, str]  # measure -> the name of its line
+    #: True if a round without a value is a gap; else lines join the rounds with a value.
     every_round: bool = True
+    #: If it is set, the panel is a distribution over all rounds together, by the number at the end
+    #: of the measures' names (``repaired.3``), whose meaning it is; `measures` lacks the number.
     across: str = ""
-    systems: Mapping[str, str] = field(default_factory=dict)
+    systems: Mapping[str, str] = field(default_factory=dict)  # name of a line -> its system
 
     @property
     def axis(self) -> str:
@@ -102,13 +88,7 @@ _OF_SYSTEMS = {
 
 
 def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
-    """Return the panels of several systems side by side; empty if Scribe is the only system.
-
-    Parameters
-    ----------
-    measures : collection of str
-        The measures of the rounds.
-    """
+    """Return the panels of several systems side by side; empty if Scribe is the only system."""
     there = {name.removesuffix(".control") for name in measures if name.endswith(".control")}
     systems = in_order(there)
     if len(systems) < 2:

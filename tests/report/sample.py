@@ -92,3 +92,24 @@ def _histogram(figure: str, measure: str, sample: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame({"value": values.astype(float), "count": counts}).assign(
         figure=figure, measure=measure
     )
+
+
+#: Of ``make paper``: experiment, name, value, and the paper's value.
+BOTH_OVERLAYS: list[dict[str, Any]] = [
+    {"experiment": experiment, "name": name, "value": value, "paper": paper,
+     "fitted": name == "ip_multicast.messages"}
+    for experiment, name, value, paper in (
+        ("main", "scribe.rad.median", 1.47, 1.68),
+        ("main", "scribe.children_tables.mean", 2.33, 2.4),
+        ("main", "scribe.rad.max", 3.0, 2.0),
+        ("main", "scribe.messages", None, 2_489_824),
+        ("main", "scribe_bottleneck.overloaded", 0, 0),
+        ("main", "ip_multicast.messages", 758_884, 758_853),
+        ("main", "scribe.depth.mean", 3.1, None),
+        ("arrivals", "scribe.rad.median", 1.62, 1.68),
+        ("arrivals", "scribe.children_tables.mean", 2.38, 2.4),
+        ("arrivals", "scribe.rad.max", 3.1, 2.0),
+        ("arrivals", "scribe.messages", 2_500_000, 2_489_824),
+        ("small_groups", "scribe.rad.median", 1.0, 1.68),
+    )
+]  # fmt: skip

@@ -13,7 +13,6 @@ from scribe_spark.report.comparison import Difference, check_verdict
 from scribe_spark.report.world import render_world
 
 from . import sample
-from .test_overlays import METRICS
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 NOTHING = pd.DataFrame()
@@ -284,10 +283,10 @@ def test_a_manifest_that_lacks_things_still_makes_a_page(manifest):
 
 
 def test_both_overlays_are_compared_where_both_were_run():
-    page = render(METRICS, {}, NOTHING).html
+    page = render(sample.BOTH_OVERLAYS, {}, NOTHING).html
     assert "Of 4 published numbers that depend on the overlay, 1 are met within" in page
     assert "<td>arrivals only</td>" in page
-    assert "tables of arrivals" not in render(METRICS[:7], {}, NOTHING).html
+    assert "tables of arrivals" not in render(sample.BOTH_OVERLAYS[:7], {}, NOTHING).html
 
 
 def test_what_users_write_is_escaped():

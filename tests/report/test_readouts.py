@@ -117,7 +117,7 @@ def test_markers_are_where_the_line_is():
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
         axes.set(xlim=(0, 10), ylim=(0, 10))
         x, y = np.array([2.0, 5.0]), np.array([3.0, 9.0])
-        readout = Readout(axes, [Line("a", "#123456", x, exactly(x, y))], str)
+        readout = Readout(axes, [Line("a", {"color": "#123456"}, x, exactly(x, y))], str)
         svg = svg_element(figure, "n", "t", "w", [readout])
     dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="2.2" fill="#123456"/>', svg)
     assert dots == [("28.8", "100.8"), ("72", "14.4")]

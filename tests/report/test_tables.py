@@ -1,0 +1,167 @@
+"""The tables of the pages: latencies, parts of the nodes, failures by depth, both overlays."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from scribe_spark import schemas
+from scribe_spark.measures.failures import FAILURES
+from scribe_spark.measures.latency import LATENCY_MEASURE
+from scribe_spark.report import render
+from scribe_spark.report.tables import (
+    LATENCIES,
+    PART_COLUMNS,
+    failure_rows,
+    latencies_of_last_round,
+    latency_values,
+    met,
+    parts_tables,
+    published_numbers,
+    without_tables_of_their_own,
+)
+from scribe_spark.report.text import ABSENT, as_setting
+
+from . import sample
+
+# --- latencies
+
+
+def latencies(system: str, p50: float, **others: float | None) -> list[dict]:
+    """Return the rows of `metrics.json` of a system; `others` by names without dots."""
+    values = {"latency_p50": p50} | others
+    return [
+        {"name": f"{system}.{metric.name}", "value": values.get(metric.name.replace(".", "_"))}
+        for metric in LATENCY_MEASURE.metrics
+    ]
+
+
+METRICS = [
+    *latencies("scribe", 150.25, latency_p90=201, latency_p99=300.5, latency_max=411),
+    *latencies("ip_multicast", 90, time_to_100_median=None, time_to_90_median=120),
+    *latencies("gossipsub", 140, latency_hops_p50=3, latency_hops_max=7, hops_to_50_median=4),
+    *({"name": f"can.{metric.name}", "value": None} for metric in LATENCY_MEASURE.metrics),
+]
+
+
+def test_a_row_for_each_system_and_unit():
+    rows = latency_values(METRICS)["latencies"]
+    assert [row[:2] for row in rows] == [
+        ("Scribe", "ms"), ("IP multicast", "ms"), ("GossipSub", "ms"), ("GossipSub", "hops")
+    ]  # fmt: skip
+    scribe, ip, _, hops = (dict(zip(LATENCIES, row[2], strict=True)) for row in rows)
+    assert (scribe["p50"], scribe["max"], scribe["50 %"]) == ("150.2", "411", ABSENT)
+    assert (ip["90 %"], ip["100 %"]) == ("120", ABSENT)
+    assert (hops["p50"], hops["max"], hops["50 %"]) == ("3", "7", "4")
+
+
+def test_of_a_world_the_last_round_that_has_some():
+    rounds = pd.DataFrame(
+        {
+            "nodes.live": [9, 9, 9, 9],
+            "scribe.latency.p50": [None, 80, 81.5, None],
+            "scribe.latency.max": [None, 200, 220, None],
+            "scribe.time_to_100.median": [None, 110, None, None],
+        }
+    )
+    found = latencies_of_last_round(rounds)
+    assert found["latency_of"] == " in round 2, the last one with multicasts"
+    ((*_, cells),) = found["latencies"]
+    cells = dict(zip(LATENCIES, cells, strict=True))
+    assert (cells["p50"], cells["max"], cells["100 %"]) == ("81.5", "220", ABSENT)
+    assert latencies_of_last_round(rounds[["nodes.live"]])["latencies"] == []
+    several = pd.DataFrame({f"{name}.latency.p50": [1.0] for name in ("can", "scribe")})
+    rows = latencies_of_last_round(several)["latencies"]
+    assert [system for system, *_ in rows] == ["Scribe", "CAN multicast"]
+
+
+def test_latencies_are_in_their_table_alone():
+    other = [{"name": "scribe.rad.max", "value": 2}, {"name": "gossipsub.duplicates.p95"}]
+    assert without_tables_of_their_own([*METRICS, *other]) == other
+    run = METRICS + sample.metrics(), sample.manifest(), sample.distributions(200, 5)
+    page = render(*run).html
+    assert page.count('id="latencies"') == 1
+    assert "scribe.latency.p50" not in page
+    sizes = {"message_size": "128KB", "uplink_order": "serial", "links": "shared"}
+    page = render(run[0], {**run[1], "resolved": sizes}, run[2]).html
+    assert 'id="latencies">Latencies: 128KB, serial uplinks, shared links<' in page
+    assert 'id="latencies"' not in render(sample.metrics(), *run[1:]).html
+
+
+# --- classes and regions
+
+BY_PART = pd.DataFrame(
+    [
+        ("class", "fast", "scribe", "delay_ms", 9, 0.0, 12.5, 20.0, 0.0, 30.25, 0.0),
+        ("class", "slow", "scribe", "delay_ms", 9, 0.0, 1250.0, 2000.0, 0.0, 3000.0, 0.0),
+        ("class", "slow", "gossipsub", "delay_ms", 9, 0.0, 5.0, 6.0, 0.0, 7.0, 0.0),
+        ("class", "slow", "scribe", "hops", 9, 0.0, 1.0, 2.0, 0.0, 3.0, 0.0),
+        ("region", "<east>", "scribe", "delay_ms", 9, 0.0, 1.0, 2.0, 0.0, 3.0, 0.0),
+    ],
+    columns=PART_COLUMNS,
+)
+
+
+def test_a_table_for_classes_and_one_for_regions():
+    fast = ["12.5", "20", "30.25", ABSENT, ABSENT, ABSENT]
+    slow = ["1,250", "2,000", "3,000", "5", "6", "7"]
+    assert parts_tables(BY_PART) == [
+        ("class", ["Scribe", "GossipSub"], [("fast", fast), ("slow", slow)]),
+        ("region", ["Scribe"], [("<east>", ["1", "2", "3"])]),
+    ]
+    assert parts_tables(None) == []
+    assert {*PART_COLUMNS} == {*schemas.BY_PART.names}
+    page = render([], {}, pd.DataFrame(), by_part=BY_PART).html
+    assert "Latency by class of nodes" in page
+    assert "&lt;east&gt;" in page
+    assert "Latency by" not in render([], {}, pd.DataFrame()).html
+
+
+def test_classes_among_the_settings_can_be_read():
+    assert as_setting([{"name": "fast", "share": 0.2}]) == "{name = fast, share = 0.2}"
+
+
+# --- failures of hosts of the reference tree
+
+
+def test_a_row_for_each_depth_that_has_failures():
+    """A run has every metric of the measure, most without a value."""
+    values = {
+        "failure.depth_0.links": 5,
+        "failure.depth_0.links.scribe": 40.25,
+        "failure.depth_5_9.acting": 5.5,
+        "failure.depth_20_and_deeper.messages": 110,
+    }
+    rows = [
+        {"name": f"reference_tree.{m.name}", "value": values.get(m.name), "unit": m.unit}
+        for m in FAILURES.metrics
+    ]
+    other = {"name": "scribe.messages", "value": 5}
+    assert failure_rows([*rows, other]) == [
+        ("0", ["5", "40.25", ABSENT, ABSENT, ABSENT, ABSENT]),
+        ("5 to 9", [ABSENT, ABSENT, "5.5", ABSENT, ABSENT, ABSENT]),
+        ("20 and deeper", [ABSENT, ABSENT, ABSENT, ABSENT, "110", ABSENT]),
+    ]
+    assert failure_rows([other]) == []
+    assert without_tables_of_their_own([*rows, other]) == [other]
+    page = render(rows, {}, pd.DataFrame()).html
+    assert "Cost of the failure of a host, by the host's depth" in page
+    assert "failure.depth" not in page
+
+
+# --- both overlays
+
+
+def test_the_overlay_that_meets_a_number():
+    found = published_numbers(sample.BOTH_OVERLAYS)
+    assert [(n.name, n.verdict) for n in found] == [
+        ("scribe.rad.median", "arrivals only"),
+        ("scribe.children_tables.mean", "both"),
+        ("scribe.rad.max", "neither"),
+        ("scribe.messages", "arrivals only"),
+    ]
+    assert met(found) == {"perfect": 1, "arrivals": 3}
+    assert found[0].paper == "1.68"
+    assert found[0].measured == {"perfect": "1.47", "arrivals": "1.62"}
+    assert found[3].differences["perfect"] is None
+    # one overlay is not compared
+    assert published_numbers(sample.BOTH_OVERLAYS[:7]) == published_numbers([]) == []
