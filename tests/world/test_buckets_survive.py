@@ -1,4 +1,4 @@
-"""Worlds on buckets: kills in the middle of rounds, other masters; the tables are the same."""
+"""Worlds that are killed in the middle of rounds, and other masters; the tables are the same."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import sys
 import time
 from pathlib import Path
 
-import pandas as pd
 import psutil
 import pytest
 from audited import faults_of_tables
 from killed import CLUSTER, NOTHING_SHARED, killed_then_gone_on
+from small_network import NETWORK, table
 
-from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.config import Execution, WorldConfig, write_toml
 from scribe_spark.experiments import run_world
 
 CONFIG = WorldConfig(
-    transit_domains=2, transit_size=2, stubs_per_transit=2, stub_size=3, nodes=120, groups=4,
-    group_size=25, rounds=6, lookups=10, generator="mass-failure+publications", event_round=1,
-    share=0.2, delivery="reliable",
+    **NETWORK, nodes=120, groups=4, group_size=25, rounds=6, lookups=10, event_round=1, share=0.2,
+    generator="mass-failure+publications", delivery="reliable", reference_tree=True,
+    measures=("delay", "link_stress", "node_stress"), systems=("bayeux",),
 )  # fmt: skip
 
-TABLES = ("events", "rounds", "publications", "memberships", "watched_trees")
+TABLES = (
+    *("events", "rounds", "publications", "memberships", "watched_trees", "tree_edges"),
+    *("deliveries", "latency", "latency_counts"),
+)
 
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
-def table(out: Path, name: str) -> pd.DataFrame:
-    return pd.read_parquet(out / "tables" / name)
-
-
-def command(out: Path, *flags: str) -> list[str]:
-    given = [f"--{name.replace('_', '-')}={value}" for name, value in CONFIG.given().items()]
-    world = [sys.executable, "-m", "scribe_spark.cli", "world", *given]
-    return [*world, f"--out={out}", "--buckets=2", *flags]
+def command(out: Path, buckets: int, *flags: str) -> list[str]:
+    config = out.with_name("world.toml")
+    config.write_text(write_toml(CONFIG.flat()))
+    world = [sys.executable, "-m", "scribe_spark.cli", "world", f"--config={config}"]
+    return [*world, f"--out={out}", f"--buckets={buckets}", *flags]
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +54,11 @@ def check(out: Path, finished: Path) -> None:
 
 
 @pytest.mark.slow
-def test_killed_in_a_round_and_gone_on_by_executors(finished, tmp_path):
+@pytest.mark.parametrize("buckets", [1, 2])
+def test_killed_in_a_round_and_gone_on_by_executors(buckets, finished, tmp_path):
     """With kill -9, in `local[1]`; then `local-cluster` goes on."""
     out = tmp_path / "out"
-    killed_then_gone_on(command(out, "--resume"), "round 3:", tmp_path / "log")
+    killed_then_gone_on(command(out, buckets, "--resume"), "round 3:", tmp_path / "log")
     check(out, finished)
 
 
@@ -71,7 +72,7 @@ def test_an_executor_killed_in_a_round(tricks, finished, tmp_path):
     out, log = tmp_path / "out", tmp_path / "log"
     with open(log, "w") as told:
         world = subprocess.Popen(
-            command(out, f"--master={CLUSTER}"),
+            command(out, 2, f"--master={CLUSTER}"),
             stderr=told,
             stdout=told,
             start_new_session=True,

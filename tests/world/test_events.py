@@ -1,50 +1,49 @@
-"""Events tables: what is taken, and each thing that is refused, in one line."""
+"""Tables of events: what is taken, and each thing that is refused, in one line."""
 
 from __future__ import annotations
 
 import random
 import time
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle.living.cases import small_events, small_overlay
+from oracle.scribe_living.cases import random_world
 
 from scribe_spark import draws, schemas
+from scribe_spark.config import WorldConfig
+from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.errors import InputError
 from scribe_spark.worlds import (
     EVENT_NAMES,
     EventRows,
     Extent,
     check_events,
+    check_world,
+    extent_of,
     read_events,
+    world_groups,
 )
 from scribe_spark.worlds import events as events_module
+from scribe_spark.worlds.access import RIGHTS, AccessLists
 from scribe_spark.worlds.events import check_rows, events_frame, events_table
-from scribe_spark.worlds.legality import first_impossible, live_after
-from scribe_spark.worlds.rows import ARRIVE, FAIL, LEAVE, RECOVER
+from scribe_spark.worlds.groups import WorldGroups
+from scribe_spark.worlds.legality import first_impossible, first_impossible_in_groups
+from scribe_spark.worlds.made_events import start_of
+from scribe_spark.worlds.rows import FAIL, JOIN, RECOVER
 
 EXTENT = Extent(nodes=5, rounds=10, initial=3)
+NODES = {"nodes": 5, "initial": 3, "rounds": 10}
 GOOD = [
-    "round,node,event",
-    "4,0,recover",
-    "2,0,fail",
-    "2,4,arrive",
-    "3,4,leave",
-    "9,4,recover",
-    "5,0,fail",
-    "6,0,arrive",
+    *("round,node,event", "4,0,recover", "2,0,fail", "2,4,arrive", "3,4,leave", "9,4,recover"),
+    *("5,0,fail", "6,0,arrive"),
 ]
 FRAME = [
-    (2, 0, "fail"),
-    (2, 4, "arrive"),
-    (3, 4, "leave"),
-    (4, 0, "recover"),
-    (5, 0, "fail"),
-    (6, 0, "arrive"),
-    (9, 4, "recover"),
+    *((2, 0, "fail"), (2, 4, "arrive"), (3, 4, "leave"), (4, 0, "recover"), (5, 0, "fail")),
+    *((6, 0, "arrive"), (9, 4, "recover")),
 ]
 
 #: Rows beyond `GOOD` (or instead of it), and what is said.
@@ -91,28 +90,108 @@ MALFORMED = {
 }
 EMPTIES = ["round,node,event", "1,0,fail", "1,1,fail", "2,2,leave", "3,3,arrive"]
 
+#: Nodes 0 to 3 of five are alive at the start; group 1 has members 0 and 1, group 2 has none yet.
+GROUPS = {"nodes": 5, "initial": 4, "rounds": 10, "leaf_set": 10}
+MEMBERS = "group,node\n1,0\n1,1\n2,3\n"
+GROUP_GOOD = [
+    "round,node,event,group",
+    "1,0,publish,1",
+    "1,2,join,1",
+    "1,2,publish,1",
+    "2,2,fail,",
+    "3,2,recover,",
+    "3,2,join,1",
+    "4,1,quit,1",
+    "5,1,join,1",
+    "5,4,arrive,",
+    "5,4,join,2",
+    "5,4,create,2",
+    "6,0,leave,",
+]
+
+#: A row beyond `GROUP_GOOD`, and what is said of it.
+GROUP_BAD = {
+    "member from the start": ("1,1,join,1", "row round=1, node=1, event='join', group=1 is imposs"
+                              "ible: the node is a member from the start; let it quit before"),
+    "member by an event": ("4,2,join,1", "row round=4, node=2, event='join', group=1 is impossible"
+                           ": the node is a member since its join in round 3; let it quit before"),
+    "joins at the start": ("0,1,join,1", "row round=0, node=1, event='join', group=1 is super"
+                           "fluous: the node joins it at the start"),
+    "never joined": ("2,3,quit,1", "row round=2, node=3, event='quit', group=1 is impossible: the "
+                     "node is no member; let it join before"),
+    "death ends it": ("3,2,quit,1", "round=3, node=2, group=1 has two events, join and quit; "
+                      "only one is possible in a round: move the later one to round 4"),
+    "has quit": ("4,3,quit,1", "row round=4, node=3, event='quit', group=1 is impossible: the node"
+                 " is no member; let it join before"),
+    "twice": ("1,0,publish,1", "round=1, node=0, group=1 has the event publish twice; keep one"),
+    "dead source": ("2,2,publish,1", "row round=2, node=2, event='publish', group=1 is impossible:"
+                    " the node is not alive since its fail in round 2; let it arrive or recover"),
+    "source that left": ("7,0,publish,2", "row round=7, node=0, event='publish', group=2 is imposs"
+                         "ible: the node is not alive since its leave in round 6"),
+    "never there": ("1,4,create,1", "row round=1, node=4, event='create', group=1 is impossible: t"
+                    "he node was never there (alive at the start are nodes 0 to 3)"),
+    "no group": ("1,0,publish,3", "row round=1, node=0, event='publish', group=3 names no group; g"
+                 "roups are 1 to 2"),
+    "group left out": ("1,0,publish,", "row round=1, node=0, event='publish' is an event of a grou"
+                       "p; give its number in the column group"),
+    "group of a node": ("7,1,fail,1", "row round=7, node=1, event='fail', group=1 has a group, but"
+                        " is an event of a node; leave the group empty"),
+    "no node": ("1,5,join,1", "row round=1, node=5, event='join', group=1 names no node; nodes are"
+                " 0 to 4"),
+    "no round": ("10,0,join,2", "row round=10, node=0, event='join', group=2 is in no round"),
+    "half a group": ("1,0,publish,1.5", "column 'group' must be a whole number: row "),
+}  # fmt: skip
+
+ACCESS_BAD = {
+    "no group": ("3,0,join", "row group=3, node=0, right='join' names no group; groups are 1 to 2"),
+    "no node": ("1,5,join", "row group=1, node=5, right='join' names no node; nodes are 0 to 4"),
+    "no right": ("1,0,joins", "row group=1, node=0, right='joins' has no known right; rights are "
+                 "create, join, multicast; did you mean 'join'?"),
+    "twice": ("1,0,join\n1,0,join", "group=1, node=0, right='join' occurs twice; keep one row"),
+    "nobody": ("", "has no rows; needs at least one"),
+    "no name": ("1,,join", "column 'node' must be a whole number: row 1 (node=missing)"),
+    "no creator": ("2,4,create", "allows no node that is alive in round 0 to create group 2"),
+}  # fmt: skip
+
+
+CASES = {
+    **{f"node {name}": (NODES, GOOD, *case) for name, case in BAD.items()},
+    **{f"group {name}": (GROUPS, GROUP_GOOD, *case) for name, case in GROUP_BAD.items()},
+}
+
 
 @pytest.fixture
-def table(tmp_path):
-    def write(lines: list[str]) -> str:
-        path = tmp_path / "events.csv"
-        path.write_text("\n".join(lines))
-        return str(path)
+def tables(tmp_path):
+    """Write tables; return the config of their world."""
+
+    def write(lines: list[str], of: dict[str, Any] = NODES, access: str = "") -> WorldConfig:
+        files = {"events": "\n".join(lines)}
+        if of is GROUPS:
+            files["members"] = MEMBERS
+        if access:
+            files["access"] = "group,node,right" + access
+        for name, text in files.items():
+            (tmp_path / f"{name}.csv").write_text(text)
+        return WorldConfig(**of, **{name: str(tmp_path / f"{name}.csv") for name in files})
 
     return write
 
 
-def refused(path: str) -> str:
+def refused(config: WorldConfig, field: str = "events", check=check_world) -> str:
     with pytest.raises(InputError) as error:
-        check_events(path, EXTENT)
-    line = str(error.value)
+        check(config)
+    line, path = str(error.value), config.flat()[field]
     assert "\n" not in line
-    assert line.startswith(f"events = {path!r}: ")
-    return line.removeprefix(f"events = {path!r}: ")
+    assert line.startswith(f"{field} = {path!r}: ")
+    return line.removeprefix(f"{field} = {path!r}: ")
 
 
-def test_a_good_table_is_read_in_order_without_spark(table, tmp_path):
-    frame = check_events(table(GOOD), EXTENT)
+def start(config: WorldConfig):
+    return start_of(config, extent_of(config), world_groups(config, extent_of(config)))
+
+
+def test_a_good_table_is_read_in_order_without_spark(tables, tmp_path):
+    frame = check_events(tables(GOOD).world.events, EXTENT)
     assert list(frame.iloc[:, :3].itertuples(index=False, name=None)) == FRAME
     assert frame["group"].isna().all()
     assert frame.dtypes.astype(str).to_list() == ["int32", "int64", "category", "Int64"]
@@ -123,84 +202,225 @@ def test_a_good_table_is_read_in_order_without_spark(table, tmp_path):
         pd.testing.assert_frame_equal(again, frame.drop(columns="other"))
 
 
-@pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("place", [1, len(GOOD)])
-def test_an_impossible_row_is_refused_wherever_it_is(table, name, place):
-    row, says = BAD[name]
-    assert refused(table([*GOOD[:place], row, *GOOD[place:]])).startswith(says)
+def test_a_good_table_is_read_with_the_start(tables):
+    config = tables(GROUP_GOOD, GROUPS)
+    check_world(config)
+    frame = check_events(config.world.events, extent_of(config), start(config))
+    first = frame[frame["round"] == 0]
+    joins = first[first["event"] == "join"][["group", "node"]]
+    assert sorted(map(tuple, joins.to_numpy())) == [(1, 0), (1, 1), (2, 3)]
+    assert sorted(first[first["event"] == "create"]["group"]) == [1, 2]
+    assert len(frame) == len(GROUP_GOOD) - 1 + 5
+    assert frame["group"].isna().sum() == 4
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_impossible_row_is_refused_wherever_it_is(tables, name):
+    of, good, row, says = CASES[name]
+    for place in (1, len(good)):
+        assert refused(tables([*good[:place], row, *good[place:]], of)).startswith(says)
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_a_malformed_table_is_refused(table, name):
+def test_a_malformed_table_is_refused(tables, name):
     lines, says = MALFORMED[name]
-    assert refused(table(lines)).startswith(says)
+    assert refused(tables(lines)).startswith(says)
 
 
-def test_a_round_after_which_no_node_is_alive_is_refused(table):
-    assert refused(table(EMPTIES)) == "leaves no node alive after round 2; keep at least one"
+@pytest.mark.parametrize("name", ACCESS_BAD)
+def test_an_access_list_that_cannot_be_is_refused(tables, name):
+    rows, says = ACCESS_BAD[name]
+    assert refused(tables(GROUP_GOOD, GROUPS, f"\n{rows}"), "access").startswith(says)
+
+
+def test_a_round_after_which_no_node_is_alive_is_refused(tables):
+    assert refused(tables(EMPTIES)) == "leaves no node alive after round 2; keep at least one"
     # within one round one may come while the others go
-    check_events(table([*EMPTIES[:-1], "2,3,arrive"]), EXTENT)
+    check_world(tables([*EMPTIES[:-1], "2,3,arrive"]))
 
 
-def test_a_node_that_left_may_recover(table):
+def test_a_node_that_left_may_recover(tables):
     """docs/rules.md says what a recovering node still has, not how it went."""
-    check_events(table(["round,node,event", "1,1,leave", "2,1,recover"]), EXTENT)
+    check_world(tables(["round,node,event", "1,1,leave", "2,1,recover"]))
+
+
+def test_who_may_not_join_is_no_member(tables):
+    access = "\n1,0,join\n1,4,multicast"
+    check_world(tables(GROUP_GOOD[:7], GROUPS, access))
+    says = "row round=4, node=1, event='quit', group=1 is impossible: the access list does not let"
+    assert refused(tables(GROUP_GOOD, GROUPS, access)).startswith(says)
+    says = "the access list does not let the node join, which it tried at the start"
+    assert says in refused(tables([GROUP_GOOD[0], "3,1,join,1"], GROUPS, access))
+
+
+def test_members_that_are_not_alive_at_the_start_are_refused(tables):
+    config = tables(GROUP_GOOD, GROUPS).replace(initial=3)
+    says = "row group=2, node=3 names a node that is not alive at the start (nodes 0 to 2 are)"
+    assert refused(config, "members").startswith(says)
+    # nodes that a generator brings join when they arrive
+    check_world(config.replace(events=None, initial=None, generator="flash-crowd", share=0.4))
+
+
+def test_lists_permit_by_group_and_right():
+    lists = AccessLists(np.array([1, 1, 3]), np.array([5, 6, 5]), np.array([1, 1, 2], np.int8))
+    groups, nodes = np.array([1, 1, 2, 3]), np.array([5, 7, 7, 7])
+    assert lists.permits(RIGHTS.index("join"), groups, nodes).tolist() == [True, False, True, True]
+    assert lists.permits(RIGHTS.index("multicast"), groups, nodes)[-1:].tolist() == [False]
+    assert lists.permits(RIGHTS.index("create"), groups, nodes).all()
 
 
 # --- against a walk through the rounds
 
+Table = list[tuple[int, int, str, int | None]]
 
-def walked(rows: list[tuple[int, int, int]], extent: Extent) -> tuple[int, int] | None:
-    """The first impossible event by round and node, by going through them one after the other."""
+
+def walked_nodes(table: Table, extent: Extent) -> tuple[int, int] | None:
+    """The first impossible event of a node by round and node, one after the other."""
     live, known = set(range(extent.initial)), set(range(extent.initial))
-    for place, (at, node, event) in enumerate(sorted(rows)):
-        again = place > 0 and sorted(rows)[place - 1][:2] == (at, node)
-        entering = event in (ARRIVE, RECOVER)
-        if again or entering == (node in live) or (event == RECOVER and node not in known):
+    rows = sorted(row[:3] for row in table if row[3] is None)
+    for place, (at, node, event) in enumerate(rows):
+        again = place > 0 and rows[place - 1][:2] == (at, node)
+        entering = event in ("arrive", "recover")
+        if again or entering == (node in live) or (event == "recover" and node not in known):
             return at, node
         (live.add if entering else live.discard)(node)
         known.add(node)
     return None
 
 
-def rows_of(table: list[tuple[int, int, int]]) -> EventRows:
-    columns = [np.array(column, dtype=np.int64) for column in zip(*table, strict=True)]
-    return EventRows(columns[0], columns[1], columns[2].astype(np.int8))
+def walked_groups(rows, extent: Extent, may_join, starts) -> tuple[int, int, int] | None:
+    """The first impossible event of a group: round, node, group; the rules told one by one."""
+    live = set(range(extent.initial))
+    tried: set[tuple[int, int]] = set()
+    for at in range(extent.rounds):
+        of_nodes = [(node, event) for r, node, event, group in rows if r == at and group is None]
+        for node, event in of_nodes:
+            if event in ("leave", "fail"):
+                live.discard(node)
+                tried = {pair for pair in tried if pair[1] != node}
+            else:
+                live.add(node)
+        now = [(node, group, event) for r, node, event, group in rows if r == at and group]
+        added = [(node, group, event) for node, group, event in starts if at == 0 and node in live]
+        bad = set()
+        for node, group, event in now:
+            pair, is_member = (group, node), (group, node) in tried and may_join(group, node)
+            both = {(node, group, "join"), (node, group, "quit")} <= {*now, *added}
+            if (
+                node not in live
+                or [*now, *added].count((node, group, event)) > 1
+                or (event == "join" and pair in tried)
+                or (event == "quit" and not is_member)
+                or (event in ("join", "quit") and both)
+            ):
+                bad.add((at, node, group))
+        if bad:
+            return min(bad)
+        for node, group, event in [*now, *added]:
+            if event == "join":
+                tried.add((group, node))
+            elif event == "quit":
+                tried.discard((group, node))
+    return None
 
 
-@settings(max_examples=500, deadline=None, derandomize=True, database=None)
-@given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 8), st.integers(0, 20))
-def test_the_first_impossible_event_is_that_of_a_walk(seed, nodes, rounds, size):
+def random_table(pick: random.Random, extent: Extent, listed: set, starts: list) -> Table:
+    """Mostly possible events, so that chains of them are met; nodes of group 1 are listed."""
+    live, known, members, table = set(range(extent.initial)), set(range(extent.initial)), set(), []
+    for at in range(extent.rounds):
+        for node in range(extent.nodes):
+            if pick.random() < 0.25:
+                gone = node in live
+                back = "recover" if node in known else "arrive"
+                event = pick.choice(["leave", "fail"] if gone else ["arrive", back])
+                (live.discard if gone else live.add)(node)
+                known.add(node)
+                members = {pair for pair in members if pair[1] != node}
+                table.append((at, node, event, None))
+        if at == 0:
+            members |= {(group, node) for node, group, _ in starts if node in live}
+        for node in sorted(live):
+            for group in (1, 7):
+                pair = group, node
+                if at == 0 and (node, group, "join") in starts:
+                    continue
+                if pair not in members and pick.random() < 0.3:
+                    table.append((at, node, "join", group))
+                    members.add(pair)
+                elif pair in members and pick.random() < 0.3 and (group == 7 or pair in listed):
+                    table.append((at, node, "quit", group))
+                    members.discard(pair)
+                for event in ("publish", "create"):
+                    if pick.random() < 0.2:
+                        table.append((at, node, event, group))
+    return table
+
+
+def as_rows(table: Table) -> EventRows:
+    return EventRows(
+        np.array([row[0] for row in table], dtype=np.int64),
+        np.array([row[1] for row in table], dtype=np.int64),
+        np.array([EVENT_NAMES.index(row[2]) for row in table], dtype=np.int8),
+        np.array([NO_GROUP if row[3] is None else row[3] for row in table], dtype=np.int64),
+    )
+
+
+@settings(max_examples=800, deadline=None, derandomize=True, database=None)
+@given(
+    *(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 8), st.integers(0, 3)),
+    st.integers(0, 1),
+)
+def test_the_first_impossible_event_is_that_of_a_walk(seed, nodes, rounds, faults, of_nodes):
     pick = random.Random(seed)
     extent = Extent(nodes, rounds, pick.randint(1, nodes))
-    some = {(pick.randrange(rounds), pick.randrange(nodes)) for _ in range(size)} or {(0, 0)}
-    # mostly possible ones, so that chains of events are met
-    alive = {node: node < extent.initial for node in range(nodes)}
-    table = []
-    for at, node in sorted(some):
-        event = pick.choice([LEAVE, FAIL] if alive[node] else [ARRIVE, RECOVER])
-        event = pick.randrange(4) if pick.random() < 0.1 else event
-        alive[node] = event in (ARRIVE, RECOVER)
-        table.append((at, node, event))
-    if pick.random() < 0.2:
-        table.append((*pick.choice(table)[:2], pick.randrange(4)))
+    listed = {(1, node) for node in range(nodes) if pick.random() < 0.6} | {(1, 0)}
+    access = AccessLists(
+        np.array([group for group, _ in listed]),
+        np.array([node for _, node in listed]),
+        np.full(len(listed), RIGHTS.index("join"), dtype=np.int8),
+    )
+    starts = [(n, g, "join") for g in (1, 7) for n in range(extent.initial) if pick.random() < 0.4]
+    table = random_table(pick, extent, listed, starts)
+    for _ in range(faults):
+        names = EVENT_NAMES[:4] if of_nodes else EVENT_NAMES[4:]
+        group = None if of_nodes else pick.choice([1, 7])
+        table.append((pick.randrange(rounds), pick.randrange(nodes), pick.choice(names), group))
     pick.shuffle(table)
-    found = first_impossible(rows_of(table), extent)
-    assert (found and found[:2]) == walked(table, extent)
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_worlds_of_the_oracle_are_possible(seed):
-    overlay = small_overlay(seed)
-    nodes, initial = len(overlay.idents), len(overlay.live)
-    events = small_events(overlay, seed, range(12), busy=0.2)
-    if not events:
+    found = first_impossible(as_rows(table), extent)
+    assert (found and found[:2]) == walked_nodes(table, extent)
+    if of_nodes and faults:
         return
-    assert sorted(overlay.live) == list(range(initial))
-    extent = Extent(nodes, 12, initial)
-    rows = rows_of([(at, node, EVENT_NAMES.index(event)) for at, node, event in events])
-    check_rows(rows, extent, "events", "oracle")
-    assert live_after(rows, extent).min() >= min(2, initial)
+    joins = [(0, node, event, group) for node, group, event in starts]
+    found = first_impossible_in_groups(as_rows(table), extent, access, as_rows(joins))
+    expected = walked_groups(table, extent, lambda g, n: g == 7 or (g, n) in listed, starts)
+    assert (found and found[:2]) == (expected and expected[:2])
+    if expected:
+        assert f"group={expected[2]}" in found[2]
+    elif not faults:
+        assert found is None
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_worlds_of_the_oracle_are_possible(seed):
+    """Their groups are created, and joined, by events alone."""
+    world = random_world(seed)
+    extent = Extent(world.count, world.rounds, world.present)
+    lists = [
+        (number, node, RIGHTS.index(right))
+        for number, group in world.groups.items()
+        for right in RIGHTS
+        for node in getattr(group.access, right) or ()
+    ]
+    columns = np.array(lists, dtype=np.int64).reshape(-1, 3).T
+    access = AccessLists(columns[0], columns[1], columns[2].astype(np.int8))
+    none = np.empty(0, dtype=np.int64)
+    groups = WorldGroups(np.array(sorted(world.groups)), lambda: (none, none), access)
+    rows = as_rows([(*event, None) if len(event) == 3 else event for event in world.events])
+    check_rows(rows, extent, "events", "oracle", groups=groups)
+    joins = rows.take(rows.events == JOIN)
+    again = EventRows.join(rows, joins.take(np.arange(1)))
+    with pytest.raises(InputError, match="has the event join twice"):
+        check_rows(again, extent, "events", "oracle", groups=groups)
 
 
 def test_a_million_rows_are_checked_without_a_loop_over_them():
@@ -218,43 +438,44 @@ def test_a_million_rows_are_checked_without_a_loop_over_them():
 # --- by Spark
 
 
-def test_events_become_a_table(spark, table):
-    frame = check_events(table(GOOD), EXTENT)
-    given = events_table(spark, frame)
+def read(spark, config: WorldConfig):
+    return read_events(spark, config.world.events, extent_of(config), start(config))
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_a_good_table_is_read(spark, monkeypatch, tables, local):
+    config = tables(GROUP_GOOD, GROUPS, "\n1,0,create")
+    frame = check_events(config.world.events, extent_of(config), start(config))
+    expected = sorted(map(str, events_table(spark, frame).collect()))
+    assert len(expected) == len(GROUP_GOOD) - 1 + 5
+    monkeypatch.setattr(events_module, "is_local", lambda path: local)
+    found = read(spark, config)
+    assert found.schema == schemas.EVENTS
+    assert sorted(map(str, found.collect())) == expected
+    given = read(spark, tables(GOOD))
     assert given.schema == schemas.EVENTS
     assert sorted(map(tuple, given.collect())) == [(*row, None) for row in FRAME]
     nothing = EventRows.at_once(0, np.empty(0, dtype=np.int64), FAIL)
     assert events_table(spark, events_frame(nothing)).count() == 0
 
 
-@pytest.mark.parametrize("local", [True, False])
-def test_a_good_table_is_read(spark, monkeypatch, table, local):
-    monkeypatch.setattr(events_module, "is_local", lambda path: local)
-    given = read_events(spark, table(GOOD), EXTENT)
-    assert given.schema == schemas.EVENTS
-    assert sorted(map(tuple, given.collect())) == [(*row, None) for row in FRAME]
+#: What only Spark can reach is refused with the same words, and for values that it lacks.
+REMOTE = [
+    *((NODES, [*GOOD, BAD[name][0]], BAD[name][1]) for name in (
+        "unknown event", "no node", "no round", "two events", "fails dead", "never there"
+    )),
+    *((GROUPS, [*GROUP_GOOD, GROUP_BAD[name][0]], GROUP_BAD[name][1]) for name in (
+        "joins at the start", "dead source"
+    )),
+    (NODES, [*GOOD, "1,1,"], "row round=1, node=1, event=None lacks a value of the right type"),
+    (NODES, [*GOOD, "x,1,fail"], "row round=None, node=1, event='fail' lacks a value"),
+    (NODES, GOOD[:1], "has no rows; needs at least one"),
+    (NODES, EMPTIES, "leaves no node alive after round 2; keep at least one"),
+]  # fmt: skip
 
 
-REMOTE = ["unknown event", "no node", "no round", "two events", "fails dead", "never there"]
-
-
-@pytest.mark.parametrize("name", REMOTE)
-def test_what_only_spark_can_reach_is_refused_with_the_same_words(spark, monkeypatch, table, name):
+def test_what_only_spark_can_reach_is_refused_with_the_same_words(spark, monkeypatch, tables):
     monkeypatch.setattr(events_module, "is_local", lambda path: False)
-    path = table([*GOOD, BAD[name][0]])
-    with pytest.raises(InputError) as error:
-        read_events(spark, path, EXTENT)
-    assert str(error.value).removeprefix(f"events = {path!r}: ").startswith(BAD[name][1])
-
-
-def test_what_only_spark_can_reach_and_lacks_values_or_empties_the_ring(spark, monkeypatch, table):
-    monkeypatch.setattr(events_module, "is_local", lambda path: False)
-    for lines, says in (
-        ([*GOOD, "1,1,"], "row round=1, node=1, event=None lacks a value of the right type"),
-        ([*GOOD, "x,1,fail"], "row round=None, node=1, event='fail' lacks a value"),
-        (GOOD[:1], "has no rows; needs at least one"),
-        (EMPTIES, "leaves no node alive after round 2; keep at least one"),
-    ):
-        with pytest.raises(InputError) as error:
-            read_events(spark, table(lines), EXTENT)
-        assert says in str(error.value)
+    for of, lines, says in REMOTE:
+        config = tables(lines, of)
+        assert refused(config, check=lambda config: read(spark, config)).startswith(says)

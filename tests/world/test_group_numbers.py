@@ -10,14 +10,15 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
+from small_network import NETWORK
 
-from scribe_spark import experiments, schemas
+from scribe_spark import schemas
 from scribe_spark.can.zones import Placement, Space, zones_of_groups
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import Simulation, network_of
+from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.handed_over import deliveries
 from scribe_spark.pastry.events import ImpossibleRound
 from scribe_spark.worlds import Extent, check_events
@@ -25,7 +26,8 @@ from scribe_spark.worlds.live_groups import split_events
 from scribe_spark.worlds.played import EventsByRound
 
 SLOW = pytest.mark.slow
-NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
+
+CONFIG = WorldConfig(**NETWORK, nodes=40)
 
 #: Members by group: the least number that there is, what stands for nothing elsewhere, and more.
 MEMBERS = {
@@ -46,19 +48,13 @@ def members(tmp_path_factory) -> str:
     return str(path)
 
 
-@pytest.fixture(scope="module")
-def simulation(spark):
-    with Simulation(spark, network_of(WorldConfig(**NETWORK, nodes=40))) as made:
-        yield made
-
-
 def of_group(rows: pd.DataFrame) -> dict[int, set[int]]:
     """Group -> nodes."""
     return {int(group): set(of["node"]) for group, of in rows.groupby("group")}
 
 
 @pytest.mark.parametrize("buckets", [1, pytest.param(3, marks=SLOW)])
-def test_all_groups_of_a_world_are_there(spark, simulation, members, tmp_path, buckets):
+def test_all_groups_of_a_world_are_there(spark, begin, members, tmp_path, buckets):
     events = tmp_path / "events.csv"
     events.write_text(
         "round,node,event,group\n"
@@ -68,7 +64,7 @@ def test_all_groups_of_a_world_are_there(spark, simulation, members, tmp_path, b
     given = {"members": members, "events": str(events), "rounds": 4, "deadline": 1, "lookups": 0}
     systems = "bayeux,gossipsub" if buckets == 1 else ()
     config = WorldConfig(**NETWORK, **given, nodes=40, delivery="reliable", systems=systems)
-    world = experiments.make_world(simulation, config, buckets=buckets)
+    world = begin(config, buckets=buckets)
     told = []
     for number in range(4):
         if number == 2:
@@ -81,7 +77,6 @@ def test_all_groups_of_a_world_are_there(spark, simulation, members, tmp_path, b
     assert found == MEMBERS | {-1: MEMBERS[-1] - {0} | {20}}
     roots = Counter(row["group"] for row in world.memberships.where("root").collect())
     assert roots == dict.fromkeys(MEMBERS, 1)
-    world.release()
     for name, of in pd.concat([one for one in told if len(one)]).groupby("system"):
         in_time = {group: int(n) for group, n in zip(of["group"], of["in_time"], strict=True)}
         assert in_time == {-1: 12, 2: 11, 2**63 - 1: 2, NO_GROUP + 1: 3}, name

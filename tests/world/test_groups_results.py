@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from small_network import NETWORK
 
 from scribe_spark.cli import main
 from scribe_spark.config import WorldConfig
@@ -14,8 +15,6 @@ from scribe_spark.experiments import world_setup
 from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import check_world
 from tools import groups_results
-
-NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 
 
 @pytest.fixture(scope="module")

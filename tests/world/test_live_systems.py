@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from pyspark import cloudpickle
+from small_network import NETWORK
 
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.arrays import distinct, expand, whole_numbers
@@ -37,7 +38,6 @@ from scribe_spark.systems import UNICAST, System, register_system, unregister_sy
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the system goes to the workers
 
-NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 SMALL = NETWORK | {
     "nodes": 60, "groups": 5, "rounds": 6, "generator": "churn+publications", "lifetime": 8.0,
     "initial": 40, "publish_rate": 1.0, "lookups": 0, "deadline": 0, "link_stress_period": 2,

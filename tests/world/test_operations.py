@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import pytest
+from small_network import NETWORK
 
-from scribe_spark import experiments
 from scribe_spark.config import WorldConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import Simulation, network_of
 
-NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 CONFIG = WorldConfig(**NETWORK, nodes=30, groups=2, group_size=3, rounds=20, lookups=0)
 
 
-@pytest.fixture(scope="module")
-def simulation(spark):
-    with Simulation(spark, network_of(CONFIG)) as made:
-        yield made
-
-
 @pytest.fixture
-def world(simulation, tmp_path):
+def world(begin, tmp_path):
     """Group 1 may be joined by node 0 alone, and multicast to by nobody else; group 2 is open."""
     access = tmp_path / "access.csv"
     access.write_text("group,node,right\n1,0,join\n1,0,multicast\n")
-    made = experiments.make_world(simulation, CONFIG.replace(access=str(access)))
+    made = begin(CONFIG.replace(access=str(access)))
     made.step()
-    yield made
-    made.release()
+    return made
 
 
 def pairs(spark, *rows):

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from small_network import NETWORK, table
 
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.experiments import Simulation, make_world, run_world
 from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.runtime.batches import Batches
 
-NETWORK = {
-    "nodes": 60, "transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3,
-}  # fmt: skip
+NODES = {**NETWORK, "nodes": 60}
 LINKS = {"message_size": "128KB", "uplink": "50Mbit/s", "downlink": "30Mbit/s", "validation": "1ms"}
 GROUPS = {"groups": 5, "source": "root", "overlay": "perfect"}
 
 
 def test_a_round_without_failures_is_a_run(spark):
     """The trees are the same, and so are the deliveries by the clock with bandwidth."""
-    given = {**NETWORK, **LINKS, **GROUPS}
+    given = {**NODES, **LINKS, **GROUPS}
     config = WorldConfig(
         **given, rounds=2, lookups=0, generator="publications", publish_source="root"
     )
@@ -48,14 +47,14 @@ def finished(spark, tmp_path_factory):
         {"name": "fast", "share": 0.3, "up": "1Gbit/s", "down": "1Gbit/s"},
         {"name": "slow", "share": 0.7},
     ]
-    given = {**NETWORK, **LINKS, "groups": 4, "classes": classes, "systems": "gossipsub"}
+    given = {**NODES, **LINKS, "groups": 4, "classes": classes, "systems": "gossipsub"}
     churn = {"generator": "churn+publications", "lifetime": 10.0, "rounds": 4, "lookups": 0}
     config = WorldConfig(**given, **churn)
     out = tmp_path_factory.mktemp("clock") / "out"
     tables = []
     for resume in (False, True):  # the second time everything is read from the save
         run_world(spark, config, Execution(out=str(out), resume=resume))
-        tables.append(pd.read_parquet(out / "tables" / "rounds_by_part"))
+        tables.append(table(out, "rounds_by_part"))
     return out, *tables
 
 
@@ -67,7 +66,7 @@ def test_measures_of_rounds_are_split_by_class(finished):
     assert set(by_part["part"]) == {"fast", "slow"}
     measures = {"delay_ms", "hops", *(f"bytes.{of}" for of in ("payload_up", "control_down"))}
     assert measures <= set(by_part["measure"])
-    rounds = pd.read_parquet(out / "tables" / "rounds")
+    rounds = table(out, "rounds")
     values = rounds.set_index(["round", "measure"])["value"]
     for (number, system), rows in by_part.groupby(["round", "system"]):
         sent = rows[rows["measure"] == "bytes.payload_up"]
@@ -79,7 +78,7 @@ def test_measures_of_rounds_are_split_by_class(finished):
 
 
 def test_latencies_of_the_last_round_are_by_the_clock_with_bandwidth(finished):
-    systems = set(pd.read_parquet(finished[0] / "tables" / "latency")["system"])
+    systems = set(table(finished[0], "latency")["system"])
     assert systems == {"scribe", "ip_multicast"}
 
 

@@ -7,14 +7,13 @@ import sys
 import pandas as pd
 import pytest
 from pyspark.sql import functions as F
+from small_network import NETWORK, table
 from stopping import Stops
 
-from scribe_spark import experiments
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import Simulation, run_world
+from scribe_spark.experiments import run_world
 
-NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 CONFIG = WorldConfig(
     **NETWORK, nodes=90, leaf_set=8, initial=70, groups=5, replicas=3, rounds=7, lookups=20,
     generator="churn+publications", lifetime=8.0, delivery="reliable", deadline=2,
@@ -25,18 +24,9 @@ CONFIG = WorldConfig(
 LONG = 3_600.0
 
 
-@pytest.fixture(scope="module")
-def simulation(spark):
-    with Simulation(spark, experiments.network_of(CONFIG)) as made:
-        yield made
-
-
 @pytest.fixture
-def worlds(simulation):
-    made = [experiments.make_world(simulation, CONFIG) for _ in range(2)]
-    yield made
-    for world in made:
-        world.release()
+def worlds(begin):
+    return [begin(CONFIG) for _ in range(2)]
 
 
 def left(world) -> dict[str, list]:
@@ -91,41 +81,30 @@ def test_what_is_asked_for_happens_in_the_next_round_only(worlds, spark):
     assert sent[0] == sent[1] + 1 == sent[2] + 1
 
 
-def test_a_later_round_that_cannot_be_is_refused_when_it_is_the_next(simulation):
+def test_a_later_round_that_cannot_be_is_refused_when_it_is_the_next(simulation, begin):
     """It is refused after much of the state has changed: the rounds before it are kept."""
-    generated = experiments.make_world(simulation, CONFIG)
+    generated = begin(CONFIG)
     first = generated._events.where("round < 3")
-    generated.release()
-    world = experiments.make_world(simulation, CONFIG, first)
-    try:
-        world.play(3, LONG)
-        live = world.state.where("alive").select("node").collect()
-        kept = left(world)
-    finally:
-        world.release()
+    world = begin(CONFIG, first)
+    world.play(3, LONG)
+    live = world.state.where("alive").select("node").collect()
+    kept = left(world)
     assert len(live) == 70
     deaths = simulation.spark.createDataFrame([(3, row["node"], "fail") for row in live])
     deaths = deaths.toDF("round", "node", "event").withColumn("group", F.lit(None).cast("bigint"))
-    world = experiments.make_world(simulation, CONFIG, first.unionByName(deaths))
-    try:
-        told = []
-        assert list(world.play(7, LONG, lambda number, one: told.append(number))) == [0, 1, 2]
-        assert told == [0, 1, 2]
-        assert left(world) == kept
-        with pytest.raises(InputError) as refused:
-            world.play(7, LONG)
-        assert str(refused.value) == "round = 3: cannot be played: no node is left"
-        assert world.number == 3
-        assert left(world) == kept
-    finally:
-        world.release()
+    world = begin(CONFIG, first.unionByName(deaths))
+    told = []
+    assert list(world.play(7, LONG, lambda number, one: told.append(number))) == [0, 1, 2]
+    assert told == [0, 1, 2]
+    assert left(world) == kept
+    with pytest.raises(InputError) as refused:
+        world.play(7, LONG)
+    assert str(refused.value) == "round = 3: cannot be played: no node is left"
+    assert world.number == 3
+    assert left(world) == kept
 
 
 # --- runs of worlds
-
-
-def table(out, name) -> pd.DataFrame:
-    return pd.read_parquet(out / "tables" / name)
 
 
 @pytest.mark.slow

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from extending import run_examples
 from in_memory import InMemory
-from killed import killed_then_gone_on
 from overlay_state import OverlayState, perfect_start
 from pyspark.sql import functions as F
+from small_network import NETWORK
 from stopping import Stops
 
 from scribe_spark import experiments
@@ -35,17 +35,10 @@ from scribe_spark.worlds.round_measures import (
 )
 from scribe_spark.worlds.world_state import play_overlay
 
-NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 CONFIG = WorldConfig(
     **NETWORK, nodes=90, leaf_set=8, initial=70, generator="churn", lifetime=8.0,
     replacement="recover", rounds=6, lookups=40,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def simulation(spark):
-    with Simulation(spark, experiments.network_of(CONFIG)) as made:
-        yield made
 
 
 def ring_of(simulation) -> Ring:
@@ -102,173 +95,148 @@ def bytes_of_tables(state: pa.Table) -> tuple[set, set]:
     return leaves, cells
 
 
-def test_rounds_are_what_the_kernels_make_of_them(simulation):
+def test_rounds_are_what_the_kernels_make_of_them(simulation, begin):
     kernel, rules = simulation.underlay.kernel, CONFIG.overlay
     known = ring_of(simulation)
     live = np.flatnonzero(known.node < 70)
     state = perfect_start(known, live, rules.leaf_set, rules.b, kernel)
-    world = experiments.make_world(simulation, CONFIG)
+    world = begin(CONFIG)
     events = world._events.toPandas()
     assert len(events) > 40
-    try:
-        for number in range(CONFIG.world.rounds):
-            now = events[events["round"] == number]
-            happening = Events.of(
-                known, now["node"].to_numpy(), now["event"].astype(str).to_numpy()
-            )
-            player = InMemory.of(state, CONFIG, kernel, 3)
-            lookups = CONFIG.world.lookups
-            result, measured = play_overlay(player, number, happening, lookups, (NEW_LEAFS,))
-            assert world.step(messages=number == 2) == measured
-            if number == 2:
-                kinds = {row["kind"]: row["count"] for row in count_by_kind(world).collect()}
-                assert kinds == {
-                    kind: n for kind, n in result.messages.items() if "lost" not in kind
-                }
-            assert tables_of(world) == typed_tables(state)
-            found = world.state.toArrow().sort_by("node").take(known.node)
-            assert (found["alive"].to_numpy() == state.alive).all()
-            assert (found["died"].to_numpy() == state.died).all()
-            assert bytes_of_tables(found) == typed_tables(state)
-            changed = {row["node"] for row in world.new_leafs.collect()}
-            assert changed == set(known.node[result.new_leafs].tolist())
-            lookups = world.lookups
-            assert lookups.count() == CONFIG.world.lookups
-            right = lookups.where(F.col("right")).count()
-            assert right == int(result.lookups.right.sum())
-    finally:
-        world.release()
+    for number in range(CONFIG.world.rounds):
+        now = events[events["round"] == number]
+        happening = Events.of(known, now["node"].to_numpy(), now["event"].astype(str).to_numpy())
+        player = InMemory.of(state, CONFIG, kernel, 3)
+        lookups = CONFIG.world.lookups
+        result, measured = play_overlay(player, number, happening, lookups, (NEW_LEAFS,))
+        assert world.step(messages=number == 2) == measured
+        if number == 2:
+            kinds = {row["kind"]: row["count"] for row in count_by_kind(world).collect()}
+            assert kinds == {kind: n for kind, n in result.messages.items() if "lost" not in kind}
+        assert tables_of(world) == typed_tables(state)
+        found = world.state.toArrow().sort_by("node").take(known.node)
+        assert (found["alive"].to_numpy() == state.alive).all()
+        assert (found["died"].to_numpy() == state.died).all()
+        assert bytes_of_tables(found) == typed_tables(state)
+        changed = {row["node"] for row in world.new_leafs.collect()}
+        assert changed == set(known.node[result.new_leafs].tolist())
+        lookups = world.lookups
+        assert lookups.count() == CONFIG.world.lookups
+        right = lookups.where(F.col("right")).count()
+        assert right == int(result.lookups.right.sum())
 
 
-def test_a_round_that_cannot_be_played_is_one_line_and_changes_nothing(simulation):
+def test_a_round_that_cannot_be_played_is_one_line_and_changes_nothing(simulation, begin):
     config = CONFIG.replace(generator=None)
     for event, says in (("arrive", "node 3 cannot arrive"), ("fail", "no node is left")):
         whom = F.col("node") < (70 if event == "fail" else 4)
         events = simulation.nodes.where(whom & ((F.col("node") == 3) | F.lit(event == "fail")))
         events = events.select(F.lit(0).alias("round"), "node", F.lit(event).alias("event"))
-        world = experiments.make_world(simulation, config, events)
-        try:
-            with pytest.raises(InputError) as refused:
-                world.step()
-            assert str(refused.value) == f"round = 0: cannot be played: {says}"
-            assert world.number == 0
-            assert world.state.where("alive").count() == 70
-        finally:
-            world.release()
-
-
-def test_messages_are_routed_by_what_nodes_know_now(simulation):
-    """The last round's lookups again: no dead entry is left that they would meet."""
-    world = experiments.make_world(simulation, CONFIG)
-    try:
-        for _ in range(4):
+        world = begin(config, events)
+        with pytest.raises(InputError) as refused:
             world.step()
-        again = world.lookups.withColumnRenamed("source", "node").where("lost = 0")
-        asked = again.select("node", "key_hi", "key_lo")
-        assert asked.count() > 20
-        before = world.state.select("node", "entries").collect()
-        found = world.route(asked).collect()
-        assert sorted(found) == sorted(world.lookups.where("lost = 0").collect())
-        assert world.state.select("node", "entries").collect() == before
-        # from a dead node nothing goes
-        alive = {row["node"]: row["alive"] for row in world.state.collect()}
-        assert not all(alive.values())
-        for row in world.route(
-            world.state.selectExpr("node", "id_hi key_hi", "id_lo key_lo")
-        ).collect():
-            assert row["delivered"] == row["right"] == alive[row["source"]]
-            assert (row["at"], row["hops"]) == (row["source"], 0)
-    finally:
-        world.release()
+        assert str(refused.value) == f"round = 0: cannot be played: {says}"
+        assert world.number == 0
+        assert world.state.where("alive").count() == 70
 
 
-def test_an_application_goes_on_with_what_the_live_nodes_have_kept(simulation):
+def test_messages_are_routed_by_what_nodes_know_now(begin):
+    """The last round's lookups again: no dead entry is left that they would meet."""
+    world = begin(CONFIG)
+    for _ in range(4):
+        world.step()
+    again = world.lookups.withColumnRenamed("source", "node").where("lost = 0")
+    asked = again.select("node", "key_hi", "key_lo")
+    assert asked.count() > 20
+    before = world.state.select("node", "entries").collect()
+    found = world.route(asked).collect()
+    assert sorted(found) == sorted(world.lookups.where("lost = 0").collect())
+    assert world.state.select("node", "entries").collect() == before
+    # from a dead node nothing goes
+    alive = {row["node"]: row["alive"] for row in world.state.collect()}
+    assert not all(alive.values())
+    for row in world.route(
+        world.state.selectExpr("node", "id_hi key_hi", "id_lo key_lo")
+    ).collect():
+        assert row["delivered"] == row["right"] == alive[row["source"]]
+        assert (row["at"], row["hops"]) == (row["source"], 0)
+
+
+def test_an_application_goes_on_with_what_the_live_nodes_have_kept(simulation, begin):
     """The guide's census before the first round and after the third."""
     census = run_examples("An application")["census"]
-    world, counts = experiments.make_world(simulation, CONFIG), {}
-    try:
-        for more in (0, 3):
-            for _ in range(more):
-                world.step()
-            overlay = world.overlay()
-            before = simulation.spark.createDataFrame(
-                list(counts.items()) or [(90, 7)], "node bigint, count bigint"
-            )
-            counted, _ = census(overlay, state={"counted": before})
-            found = dict(map(tuple, counted.collect()))
-            alive = {row["node"] for row in world.state.where("alive").collect()}
-            kept = {node: count for node, count in counts.items() if node in alive}
-            assert sum(found.values()) == len(alive) + sum(kept.values())
-            assert set(kept) <= set(found) <= alive
-            counts = found
-            overlay.release()
-    finally:
-        world.release()
+    world, counts = begin(CONFIG), {}
+    for more in (0, 3):
+        for _ in range(more):
+            world.step()
+        overlay = world.overlay()
+        before = simulation.spark.createDataFrame(
+            list(counts.items()) or [(90, 7)], "node bigint, count bigint"
+        )
+        counted, _ = census(overlay, state={"counted": before})
+        found = dict(map(tuple, counted.collect()))
+        alive = {row["node"] for row in world.state.where("alive").collect()}
+        kept = {node: count for node, count in counts.items() if node in alive}
+        assert sum(found.values()) == len(alive) + sum(kept.values())
+        assert set(kept) <= set(found) <= alive
+        counts = found
+        overlay.release()
 
 
 @pytest.mark.slow
-def test_the_live_nodes_are_an_overlay_of_their_own(simulation):
+def test_the_live_nodes_are_an_overlay_of_their_own(simulation, begin):
     """Routes end where those of the world do; Scribe's trees reach every member."""
     config = CONFIG.replace(repair="eager", maintenance_period=2)
-    world = experiments.make_world(simulation, config)
-    try:
-        for _ in range(5):
-            world.step()
-        overlay = world.overlay()
-        live = world.state.where("alive").select("node", "id_hi", "id_lo", "router")
-        keys = live.orderBy("node").limit(30).selectExpr("id_hi key_hi", "id_lo - 1 key_lo")
-        asked = live.select("node").crossJoin(keys).persist()
-        sent = asked.withColumn("source", F.col("node"))
-        arrived = overlay.route(Application(), sent).outcomes()
-        ends = {(r["source"], r["key_hi"], r["key_lo"]): r["node"] for r in arrived.collect()}
-        ways = world.route(asked).where("delivered").collect()
-        assert len(ends) == len(ways) == asked.count() > 1000
-        assert ends == {(r["source"], r["key_hi"], r["key_lo"]): r["at"] for r in ways}
-        # trees
-        members = live.selectExpr("node % 3 as `group`", "node", "router")
-        keyed = enumerate(keys.limit(3).collect())
-        groups = simulation.spark.createDataFrame(
-            [(number, *key, arrived.first()["node"]) for number, key in keyed],
-            "group bigint, key_hi bigint, key_lo bigint, creator bigint",
-        )
-        trees = build_trees(overlay, groups, members)
-        parents = {(r["group"], r["child"]): r["parent"] for r in trees.edges().collect()}
-        roots = set()
-        for row in members.collect():
-            group, node = row["group"], row["node"]
-            while (group, node) in parents:
-                node = parents[group, node]
-            roots.add((group, node))
-        assert len(roots) == 3
-        trees.release()
-        overlay.release()
-    finally:
-        world.release()
+    world = begin(config)
+    for _ in range(5):
+        world.step()
+    overlay = world.overlay()
+    live = world.state.where("alive").select("node", "id_hi", "id_lo", "router")
+    keys = live.orderBy("node").limit(30).selectExpr("id_hi key_hi", "id_lo - 1 key_lo")
+    asked = live.select("node").crossJoin(keys).persist()
+    sent = asked.withColumn("source", F.col("node"))
+    arrived = overlay.route(Application(), sent).outcomes()
+    ends = {(r["source"], r["key_hi"], r["key_lo"]): r["node"] for r in arrived.collect()}
+    ways = world.route(asked).where("delivered").collect()
+    assert len(ends) == len(ways) == asked.count() > 1000
+    assert ends == {(r["source"], r["key_hi"], r["key_lo"]): r["at"] for r in ways}
+    # trees
+    members = live.selectExpr("node % 3 as `group`", "node", "router")
+    keyed = enumerate(keys.limit(3).collect())
+    groups = simulation.spark.createDataFrame(
+        [(number, *key, arrived.first()["node"]) for number, key in keyed],
+        "group bigint, key_hi bigint, key_lo bigint, creator bigint",
+    )
+    trees = build_trees(overlay, groups, members)
+    parents = {(r["group"], r["child"]): r["parent"] for r in trees.edges().collect()}
+    roots = set()
+    for row in members.collect():
+        group, node = row["group"], row["node"]
+        while (group, node) in parents:
+            node = parents[group, node]
+        roots.add((group, node))
+    assert len(roots) == 3
+    trees.release()
+    overlay.release()
 
 
-def test_contacts_may_be_discovered(simulation):
+def test_contacts_may_be_discovered(begin):
     config = CONFIG.replace(contact="discovered", replacement="arrive")
-    world = experiments.make_world(simulation, config)
-    try:
-        measured = [world.step() for _ in range(3)]
-    finally:
-        world.release()
+    world = begin(config)
+    measured = [world.step() for _ in range(3)]
     assert sum(round.get("messages.probe", 0) for round in measured) > 20
     assert all(round["lookups.right"] > 0.9 for round in measured)
 
 
-def test_a_world_of_arrivals_begins_with_the_overlay_of_arrivals(simulation):
+def test_a_world_of_arrivals_begins_with_the_overlay_of_arrivals(simulation, begin):
     config = CONFIG.replace(overlay="arrivals", generator=None, rounds=1, initial=90)
-    world = experiments.make_world(simulation, config)
-    overlay = Simulation(simulation.spark, experiments.network_of(config), shares=simulation)
-    try:
+    world = begin(config)
+    network = experiments.network_of(config)
+    with Simulation(simulation.spark, network, shares=simulation) as overlay:
         _, cells = tables_of(world)
         assert overlay.overlay.table_entries().collect()[0]["entries"] == len(cells)
         assert cells == set(map(tuple, overlay.overlay.routing_table().collect()))
         assert world.step()["leaf_sets.right"] == 1.0
-    finally:
-        world.release()
-        overlay.close()
 
 
 def test_delay_of_cells_beside_the_nearest_nodes(simulation):
@@ -429,15 +397,3 @@ def test_an_out_of_something_else_is_refused(spark, finished, tmp_path):
     (tmp_path / "things" / "manifest.json").write_text('{"resolved": {}, "phases": []}')
     with pytest.raises(InputError, match="holds a run, not a world"):
         play(spark, tmp_path / "things", resume=True)
-
-
-@pytest.mark.slow
-def test_killed_worlds_go_on(finished, tmp_path):
-    """Killed with -9 in a round; the rest is played by executor processes."""
-    out, log = tmp_path / "out", tmp_path / "log"
-    given = {**NETWORK, "nodes": 90, "leaf-set": 8, "initial": 70, "generator": "churn"}
-    given |= {"lifetime": 8, "replacement": "recover", "rounds": 6, "lookups": 40, "out": out}
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-    command = [sys.executable, "-m", "scribe_spark.cli", "world", *flags, "--resume"]
-    killed_then_gone_on(command, "round 3:", log)
-    assert tables(out) == tables(finished)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -11,11 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from group_rounds import RoundInputs, play_round
-from killed import killed_then_gone_on
 from overlay_state import OverlayState, perfect_start
 from pyspark.sql import DataFrame
+from small_network import NETWORK, table
 from split_states import empty_state
-from stopping import Stops
 from traffic import Traffic
 
 from scribe_spark import experiments
@@ -45,7 +43,6 @@ from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 from scribe_spark.worlds.scribe_multicasts import MULTICAST_MEASURES
 
-NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 CONFIG = WorldConfig(
     **NETWORK, nodes=80, leaf_set=8, groups=6, replicas=3, rounds=9, lookups=20, deadline=4,
     generator="mass-failure+root-failure+publications", share=0.2, event_round=2,
@@ -54,20 +51,7 @@ CONFIG = WorldConfig(
 )  # fmt: skip
 
 
-#: What such a world leaves besides measures.
-TABLES = (
-    *("publications", "memberships", "watched_trees", "tree_edges", "deliveries"),
-    *("latency", "latency_counts"),
-)
-
-
-@pytest.fixture(scope="module")
-def simulation(spark):
-    with Simulation(spark, network_of(CONFIG)) as made:
-        yield made
-
-
-def test_rounds_are_what_the_kernels_make_of_them(simulation):
+def test_rounds_are_what_the_kernels_make_of_them(simulation, begin):
     """The kernels keep their state in memory; the world reads and writes it in every round."""
     kernel, rules = simulation.underlay.kernel, CONFIG.overlay
     live = live_groups_of(simulation, CONFIG, None)
@@ -76,57 +60,52 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
     groups = Groups.of(live.numbers, Keys(live.key_hi, live.key_lo), known, live.lists)
     state = empty_state(len(known), len(groups))
     application = Reliable(CONFIG.scribe.buffer, len(known))
-    world = experiments.make_world(simulation, CONFIG)
+    world = begin(CONFIG)
     events = world._events.toPandas()
     assert {"create", "join", "publish", "fail"} == set(events["event"].astype(str))
-    try:
-        for number in range(CONFIG.world.rounds):
-            now = events[events["round"] == number]
-            of_nodes, of_groups = now[now["group"].isna()], now[now["group"].notna()]
-            given = [frame["node"].to_numpy() for frame in (of_nodes, of_groups)]
-            names = [frame["event"].astype(str).to_numpy() for frame in (of_nodes, of_groups)]
-            traffic = Traffic() if number in (2, 5, 8) else None
-            inputs = RoundInputs(
-                number,
-                Events.of(known, given[0], names[0]),
-                GroupEvents.of(
-                    known, groups, given[1], names[1], of_groups["group"].to_numpy(np.int64)
-                ),
-                groups,
-                CONFIG,
-                kernel,
-                CONFIG.world.lookups,
-                traffic,
-                measures=lambda given, round: [MeasureGroups(given, round)],
-                tables=(GROUPS_MEASURED,),
-            )
-            pastry, result = play_round(overlay, state, inputs, application)
-            measured = world.step()
-            stress = {name: of for name, of in measured.items() if name in LINK_STRESS_MEASURES}
-            assert stress == ({} if traffic is None else link_by_link(traffic, overlay, simulation))
-            assert measured.items() >= group_measures(result.tables, len(groups)).items()
-            assert measured["lookups"] == len(pastry.lookups.hops)
-            entries = state.entries
-            group, node = np.divmod(entries.key, len(known))
-            found = world.memberships.toPandas().fillna({"parent": -1})
-            theirs = pd.DataFrame(
-                {
-                    "group": groups.number[group],
-                    "node": known.node[node],
-                    "parent": np.where(entries.parent < 0, -1, known.node[entries.parent]),
-                    "member": entries.member,
-                    "root": entries.root,
-                }
-            )
-            by = ["group", "node"]
-            assert (
-                _ordered(found, by).to_numpy().tolist() == _ordered(theirs, by).to_numpy().tolist()
-            )
-            assert world.children.count() == len(state.children)
-            joins = sum(measured.get(f"scribe.joins.{cause}", 0) for cause in CAUSES)
-            assert measured["scribe.joins"] == joins
-    finally:
-        world.release()
+    for number in range(CONFIG.world.rounds):
+        now = events[events["round"] == number]
+        of_nodes, of_groups = now[now["group"].isna()], now[now["group"].notna()]
+        given = [frame["node"].to_numpy() for frame in (of_nodes, of_groups)]
+        names = [frame["event"].astype(str).to_numpy() for frame in (of_nodes, of_groups)]
+        traffic = Traffic() if number in (2, 5, 8) else None
+        inputs = RoundInputs(
+            number,
+            Events.of(known, given[0], names[0]),
+            GroupEvents.of(
+                known, groups, given[1], names[1], of_groups["group"].to_numpy(np.int64)
+            ),
+            groups,
+            CONFIG,
+            kernel,
+            CONFIG.world.lookups,
+            traffic,
+            measures=lambda given, round: [MeasureGroups(given, round)],
+            tables=(GROUPS_MEASURED,),
+        )
+        pastry, result = play_round(overlay, state, inputs, application)
+        measured = world.step()
+        stress = {name: of for name, of in measured.items() if name in LINK_STRESS_MEASURES}
+        assert stress == ({} if traffic is None else link_by_link(traffic, overlay, simulation))
+        assert measured.items() >= group_measures(result.tables, len(groups)).items()
+        assert measured["lookups"] == len(pastry.lookups.hops)
+        entries = state.entries
+        group, node = np.divmod(entries.key, len(known))
+        found = world.memberships.toPandas().fillna({"parent": -1})
+        theirs = pd.DataFrame(
+            {
+                "group": groups.number[group],
+                "node": known.node[node],
+                "parent": np.where(entries.parent < 0, -1, known.node[entries.parent]),
+                "member": entries.member,
+                "root": entries.root,
+            }
+        )
+        by = ["group", "node"]
+        assert _ordered(found, by).to_numpy().tolist() == _ordered(theirs, by).to_numpy().tolist()
+        assert world.children.count() == len(state.children)
+        joins = sum(measured.get(f"scribe.joins.{cause}", 0) for cause in CAUSES)
+        assert measured["scribe.joins"] == joins
 
 
 def test_limits_of_nodes_are_read_once(simulation, tmp_path, monkeypatch):
@@ -278,18 +257,10 @@ def _ordered(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 # --- runs
 
 
-def play(spark, out: Path, told: Stops | None = None, **execution) -> None:
-    run_world(spark, CONFIG, Execution(out=str(out), **execution), told)
-
-
-def table(out: Path, name: str) -> pd.DataFrame:
-    return pd.read_parquet(out / "tables" / name)
-
-
 @pytest.fixture(scope="module")
 def finished(spark, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("groups") / "out"
-    play(spark, out)
+    run_world(spark, CONFIG, Execution(out=str(out)))
     return out
 
 
@@ -375,18 +346,6 @@ def test_every_measure_of_groups_is_scribes():
     assert len({name.lower() for name in names}) == len(names), "Spark does not see case"
 
 
-@pytest.mark.slow
-def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules[run_world.__module__], "SAVE_EVERY", 0.0)
-    out = tmp_path / "out"
-    for after in ("round 3:", "round 5:"):
-        with pytest.raises(KeyboardInterrupt):
-            play(spark, out, Stops(after), resume=True)
-    play(spark, out, resume=True, partitions=3)
-    for name in (*TABLES, "rounds"):
-        assert table(out, name).equals(table(finished, name))
-
-
 @pytest.mark.parametrize("overlay", ["perfect", pytest.param("arrivals", marks=pytest.mark.slow)])
 def test_with_no_events_after_the_joins_trees_are_the_runs(spark, overlay):
     """The trees that CREATE and JOIN build in a run's supersteps, edge by edge."""
@@ -395,29 +354,14 @@ def test_with_no_events_after_the_joins_trees_are_the_runs(spark, overlay):
     with Simulation(spark, RunConfig(**given)) as simulation:
         static = _edges(simulation.children)
         world = experiments.make_world(simulation, config)
-        try:
-            for number in range(config.world.rounds):
-                measured = world.step()
-                assert _edges(world.children) == static
-                assert measured["scribe.orphans"] == 0
-                # every node of a tree but its root has sent one JOIN
-                assert measured["scribe.joins"] == (len(static) if number == 0 else 0)
-        finally:
-            world.release()
+        for number in range(config.world.rounds):
+            measured = world.step()
+            assert _edges(world.children) == static
+            assert measured["scribe.orphans"] == 0
+            # every node of a tree but its root has sent one JOIN
+            assert measured["scribe.joins"] == (len(static) if number == 0 else 0)
     assert len(static) > 500
 
 
 def _edges(children: DataFrame) -> set[tuple[int, int, int]]:
     return {tuple(row) for row in children.select("group", "parent", "child").collect()}
-
-
-@pytest.mark.slow
-def test_killed_worlds_with_groups_go_on(finished, tmp_path):
-    """Killed with -9 in a round; the rest is played by executor processes."""
-    out, log = tmp_path / "out", tmp_path / "log"
-    given = CONFIG.given() | {"measures": ",".join(CONFIG.scribe.measures)}
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-    command = [sys.executable, "-m", "scribe_spark.cli", "world", *flags]
-    killed_then_gone_on([*command, f"--out={out}", "--resume"], "round 4:", log)
-    for name in (*TABLES, "rounds"):
-        assert table(out, name).equals(table(finished, name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from small_network import NETWORK
 
 import scribe_spark.worlds.on_driver
 from scribe_spark import experiments
@@ -15,8 +16,6 @@ from scribe_spark.experiments.engines import Engine, engine_of
 from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
 from scribe_spark.worlds import World
-
-NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 
 
 def state_of(world: World) -> list[dict]:
