@@ -61,7 +61,7 @@ SLOW = (
     "test_rounds_together",
     "test_users_system",
     "test_reference_tree_run",
-    "test_group_generators",
+    "test_generators",
     "test_in_turn",
     "test_reference_multicast",
     "test_live",

@@ -12,11 +12,12 @@ from identifiers import parts
 from living_buckets import RecordingTally, SystemBuckets
 from oracle.group_overlays import OverlaysCase, World, random_overlays
 from oracle.multicast_measures import delay_measures, duplicates, node_stress
+from oracle.random_cases import Case
 
 from scribe_spark.baselines.live import LiveIpMulticast, LiveUnicast
 from scribe_spark.can.zones import Placement, Space
 from scribe_spark.config.can import most_bits
-from scribe_spark.engine.exchange import distinct_rows
+from scribe_spark.engine.exchange import add_rows, distinct_rows
 from scribe_spark.engine.ring import Ring
 from scribe_spark.flooding.live import LiveCan, LiveFlooding
 from scribe_spark.group_overlays import GroupOverlays
@@ -32,10 +33,26 @@ SYSTEMS = ("flooding", "can", "naive_unicast")
 class Meshed(Kernel):
     """Routers that are all linked with each other."""
 
+    def link_packets(self, a, b, packets):
+        """The packets of each pair of routers."""
+        away = a != b
+        some = {"a": a[away], "b": b[away], "packets": packets[away]}
+        return tuple(add_rows("packets", some, "a", "b").values())
+
     def merged_packets(self, tree, a, b):
         """One packet of each tree on each link, however often a row is there."""
         _, ends, packets = distinct_rows(*distinct_rows(tree, a, b)[1][1:])
         return *ends, packets
+
+
+def network_of(case: Case) -> tuple[Ring, dict[int, int], Meshed]:
+    """The nodes of a case, their positions, and the kernel of its routers."""
+    nodes = sorted(case.ids, key=case.ids.__getitem__)
+    halves, routers = parts(case.ids[node] for node in nodes), [case.router[node] for node in nodes]
+    ring = Ring(*halves, np.array(nodes), np.array(routers))
+    delay, many = case.routes().delay, range(len(case.routers))
+    kernel = Meshed(np.array([[delay[a][b] for b in many] for a in many]), np.array(many))
+    return ring, {node: place for place, node in enumerate(nodes)}, kernel
 
 
 def system_of(name: str, given: OverlaysCase) -> GroupOverlays:
@@ -62,16 +79,7 @@ def check(seed: int, name: str, buckets: int, cuts: tuple[int, ...] = ()) -> Cou
     """
     given = random_overlays(seed)
     case, oracle = given.case, World(given, name, draw_of(given.case.seed))
-    nodes = sorted(case.ids, key=case.ids.__getitem__)
-    ids = [case.ids[node] for node in nodes]
-    ring = Ring(
-        *parts(ids),
-        np.array(nodes),
-        np.array([case.router[node] for node in nodes]),
-    )
-    at = {node: place for place, node in enumerate(nodes)}
-    delay, many = case.routes().delay, range(len(case.routers))
-    kernel = Meshed(np.array([[delay[a][b] for b in many] for a in many]), np.array(many))
+    ring, at, kernel = network_of(case)
     number_of = np.array(sorted(case.keys), dtype=np.int64)
     system = system_of(name, given)
     world = SystemBuckets.empty(ring, buckets, blind=True)

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import itertools
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from arriving import Kernel
 from in_tasks import Jobs
 from in_threads import play_in_threads
 from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world
 from world_states import Played, flooders
 
-from scribe_spark.engine.exchange import add_rows, distinct_rows
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.measures.multicasts import MulticastMeasures
+from tests.world.test_group_overlays import Meshed
 from tools.pages import with_lines
 
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
@@ -63,20 +62,6 @@ MEASURES = {
 
 #: Engine -> rounds that are played, and numbers of buckets that are tried.
 ENGINES = {"one task": (ROUNDS, 2, 7), "tasks": (ROUNDS, 2), "jobs": (2, 2)}
-
-
-@dataclass(frozen=True)
-class Meshed(Kernel):
-    """Routers that are all linked with each other."""
-
-    def link_packets(self, a, b, packets):
-        away = a != b
-        some = {"a": a[away], "b": b[away], "packets": packets[away]}
-        return tuple(add_rows("packets", some, "a", "b").values())
-
-    def merged_packets(self, tree, a, b):
-        _, ends, packets = distinct_rows(*distinct_rows(tree, a, b)[1][1:])
-        return *ends, packets
 
 
 def begin(variant: str, delivery: str, source: str) -> World:

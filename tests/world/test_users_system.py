@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from extending import run_examples
-from identifiers import parts
 from in_tasks import Jobs
 from in_threads import play_in_threads
 from living_groups import world_of
@@ -23,7 +22,6 @@ from scribe_spark.config import Execution
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import round_in_run
 from scribe_spark.living import SystemOnBuckets
@@ -31,7 +29,7 @@ from scribe_spark.living_checks import CheckedSystem
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.systems import System, find_system, register_system, unregister_system
 from tests.can.played import LAN_US, draw_of
-from tests.world.test_group_overlays import Meshed, system_of
+from tests.world.test_group_overlays import network_of, system_of
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -71,16 +69,8 @@ class RunOf:
 
     def __init__(self, given: OverlaysCase, capacity: np.ndarray | None = None) -> None:
         case = given.case
-        self.nodes = sorted(case.ids, key=case.ids.__getitem__)
-        ids = [case.ids[node] for node in self.nodes]
-        self.ring = Ring(
-            *parts(ids),
-            np.array(self.nodes),
-            np.array([case.router[node] for node in self.nodes]),
-        )
-        at = {node: place for place, node in enumerate(self.nodes)}
-        delay, many = case.routes().delay, range(len(case.routers))
-        kernel = Meshed(np.array([[delay[a][b] for b in many] for a in many]), np.array(many))
+        self.ring, at, kernel = network_of(case)
+        self.nodes = list(at)
         self.number = np.array(sorted(case.keys), dtype=np.int64)
         self.members = sorted(
             (index, at[node])
