@@ -59,14 +59,7 @@ def read_access(
 ) -> AccessLists:
     """Read the user's access lists at `path`; refuse rows that name no known group, node or right.
 
-    Parameters
-    ----------
-    groups : ndarray of int64
-        The numbers of the existing groups, ascending.
-    nodes : int
-        The number of nodes.
-    spark : SparkSession, optional
-        The session to read a table that is not on this machine.
+    `groups` are the ascending numbers of the groups, `nodes` is the number of nodes.
     """
     if spark is None or is_local(path):
         frame = read_table(path, "access", _COLUMNS)

@@ -1,8 +1,7 @@
 """The events of a world: a table with the round, node, event and group of each.
 
 A user's table is read and checked here, by Spark if it is not on this machine; the events of
-generators (:mod:`.registry`) are checked in the same way.  Checked events are a pandas frame with
-the columns of `schemas.EVENTS`, sorted by round, node, event and group; `event` is categorical.
+generators (:mod:`.registry`) are checked in the same way.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -43,8 +41,11 @@ _COLUMNS: dict[str, Kind] = {"round": "int", "node": "int", "event": "str", "gro
 _OPTIONAL = ("group",)
 
 
-def check_events(path: str, extent: Extent, start: GroupStart | None = None) -> pd.DataFrame:
-    """Read and check a local table of events without Spark; add those of the start of groups."""
+def check_events(path: str, extent: Extent, start: GroupStart | None = None) -> pa.Table:
+    """Read and check a local table of events without Spark; add those of the start of groups.
+
+    The result has the columns of `schemas.EVENTS`.
+    """
     frame = read_table(path, "events", _COLUMNS, _OPTIONAL)
     rounds, nodes = (frame[name].to_numpy(np.int64) for name in ("round", "node"))
     names = frame["event"].to_numpy(dtype=object)
@@ -60,7 +61,7 @@ def check_events(path: str, extent: Extent, start: GroupStart | None = None) -> 
     if start is not None and first_bad_cell(rows, names, extent, start.groups.numbers) is None:
         starts = start.rows(rows)
     check_rows(rows, extent, "events", path, names, known, starts)
-    return events_frame(EventRows.join(rows, starts))
+    return sorted_events(EventRows.join(rows, starts))
 
 
 def check_rows(
@@ -99,34 +100,15 @@ def _refuse_empty(live: np.ndarray, field: str, value: object) -> None:
         raise InputError(field, value, f"leaves no node alive after round {at}; keep at least one")
 
 
-def events_frame(rows: EventRows) -> pd.DataFrame:
-    """Return events as a frame, sorted by round, node, event and group."""
+def sorted_events(rows: EventRows) -> pa.Table:
+    """Return events as `schemas.EVENTS`, sorted by round, node, event and group."""
     rows = rows.take(np.lexsort((rows.groups, rows.events, rows.nodes, rows.rounds)))
-    return pd.DataFrame(
-        {
-            "round": rows.rounds.astype(np.int32),
-            "node": rows.nodes,
-            "event": pd.Categorical.from_codes(rows.events, list(EVENT_NAMES)),
-            "group": pd.arrays.IntegerArray(rows.groups, rows.groups == NO_GROUP),
-        }
-    )
-
-
-def events_table(spark: SparkSession, events: pd.DataFrame) -> DataFrame:
-    """Return checked events as a DataFrame: `schemas.EVENTS`."""
-    return spark.createDataFrame(events_of_frame(events), schemas.EVENTS)
-
-
-def events_of_frame(events: pd.DataFrame) -> pa.Table:
-    """Return checked events as an Arrow table: `schemas.EVENTS`."""
-    names = pa.DictionaryArray.from_arrays(
-        pa.array(events["event"].cat.codes.to_numpy()), pa.array(EVENT_NAMES)
-    )
+    names = pa.DictionaryArray.from_arrays(pa.array(rows.events), pa.array(EVENT_NAMES))
     columns = {
-        "round": pa.array(events["round"].to_numpy(np.int32)),
-        "node": pa.array(events["node"].to_numpy(np.int64)),
+        "round": pa.array(rows.rounds.astype(np.int32)),
+        "node": pa.array(rows.nodes),
         "event": names.cast(pa.string()),
-        "group": pa.array(events["group"], type=pa.int64()),
+        "group": pa.array(rows.groups, mask=rows.groups == NO_GROUP),
     }
     return pa.table(columns)
 
@@ -139,7 +121,7 @@ def read_events(
 ) -> DataFrame:
     """Read and check the user's events at `path`; add those of the start: `schemas.EVENTS`."""
     if is_local(path):
-        return events_table(spark, check_events(path, extent, start))
+        return spark.createDataFrame(check_events(path, extent, start), schemas.EVENTS)
     given = read_remote(spark, path, "events", _COLUMNS, _OPTIONAL)
     if "group" not in given.columns:
         given = given.withColumn("group", F.lit(None).cast("bigint"))
@@ -151,7 +133,7 @@ def read_events(
             return schemas.conform(given, schemas.EVENTS)
         is_node = F.col("event").isin(*EVENT_NAMES[:NODE_EVENTS])
         rows = _rows(given.where(is_node & (F.col("round") == 0)).toArrow())
-        starts = events_table(spark, events_frame(start.rows(rows)))
+        starts = spark.createDataFrame(sorted_events(start.rows(rows)), schemas.EVENTS)
         marked = given.withColumn("start", F.lit(False)).unionByName(
             starts.withColumn("start", F.lit(True))
         )

@@ -36,17 +36,11 @@ Members = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class WorldGroups:
-    """The G groups of a world with their members at the start.
+    """The G groups of a world, by ascending `numbers` (int64), with their members at the start.
 
-    Attributes
-    ----------
-    numbers : ndarray of int64, shape (G,)
-        The numbers of the groups, ascending.
-    make_members : callable
-        Returns the memberships at the start; it is called at the first use.
-    access : AccessLists
-    drawn_sizes : ndarray of int64, shape (G,), optional
-        The numbers of members, if all are drawn among the nodes that are alive at the start.
+    `make_members` returns the memberships at the start; it is called at the first use.
+    `drawn_sizes` (G,) are the numbers of members, if all are drawn among the nodes that are alive
+    at the start.
     """
 
     numbers: np.ndarray

@@ -43,13 +43,7 @@ _RESULTS = "results of rounds"
 class InTasks:
     """A world whose rounds are played in tasks that keep their buckets.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        The rows of the world (`ROWS`), materialised; freed when they are replaced.
-    ring : BucketRing
-        The ring of all nodes.
-    protocols : Protocols
+    `rows` (`ROWS`) are materialised; they are freed when they are replaced.
     """
 
     def __init__(self, rows: DataFrame, ring: BucketRing, protocols: Protocols) -> None:
@@ -91,11 +85,6 @@ class InTasks:
             report to the driver.
         messages : bool
             If True, the messages of the last round are kept.
-
-        Raises
-        ------
-        InputError
-            The first round is impossible; the world is unchanged.
         """
         if tell is None:
             return self._play(rounds, add(events), seconds, None, messages)

@@ -90,27 +90,11 @@ _Kinds = Mapping[str, tuple[str, ...]]
 class LiveGroups:
     """The groups of a world, the parameters of Scribe, and the measures of all systems.
 
-    Attributes
-    ----------
-    numbers, key_hi, key_lo : ndarray, shape (G,)
-        The numbers of the groups (int64), and the halves of the groupIds (uint64).
-    lists : mapping of str to (ndarray, ndarray, ndarray)
-        The access lists, see `Groups.of`.
-    rules : ScribeConfig
-    trees : LiveTreesConfig
-    rounds : int
-        The number of rounds of the world.
-    link_stress : LinkStress
-    watched : ndarray of int64
-        The numbers of the groups whose trees are watched.
-    multicasts : MulticastMeasures
-        The selected measures of each round's multicasts.
-    application : callable, optional
-        ``application(nodes)`` returns a user's application on the upcalls.
-    limits : ChildLimits, optional
-        The limits of children, for the bottleneck remover and lazy growth.
-    links : RoundLinks, optional
-        The links of nodes, for publications that have a size.
+    The groups have `numbers` (G,) and groupIds (the halves are uint64), and access `lists` (see
+    `Groups.of`); the trees of the groups `watched`, by number, are recorded.  `rounds` is the
+    number of rounds of the world; ``application(nodes)`` returns a user's application on the
+    upcalls; `limits` are for the bottleneck remover and lazy growth; `links` are those of nodes, if
+    publications have a size.
     """
 
     numbers: np.ndarray
@@ -285,11 +269,8 @@ def split_events(
 ) -> tuple[Events, GroupEvents]:
     """Split events into node events and group events.
 
-    Events that are given in Python are unchecked: those of unknown nodes or groups are refused.
-
-    Raises
-    ------
-    ImpossibleRound
+    Events that are given in Python are unchecked: those of unknown nodes or groups are refused
+    (`ImpossibleRound`).
     """
     node, event, group = (events[name] for name in ("node", "event", "group"))
     of_node = np.isin(event, EVENT_NAMES[:NODE_EVENTS])

@@ -68,21 +68,11 @@ def system_measures(system: System) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class LiveSystems:
-    """The systems of a world beside Scribe; all else is in its `LiveGroups`.
+    """The systems of a world beside Scribe, by name; all else is in its `LiveGroups`.
 
-    Attributes
-    ----------
-    systems : mapping of str to SystemOnBuckets
-        The systems by name.
-    own : mapping of str to OwnRounds
-        The own rounds of systems that set their length; the other systems have one round per round
-        of the world.
-    seconds : float
-        The length of a round of the world in seconds.
-    limits : ndarray of int64, optional
-        The user's limits of children, by node number.
-    by_hops : frozenset of str
-        The systems whose copies arrive by the clock of hops.
+    `own` has the own rounds of systems that set their length; the others have one round per round
+    of the world, which lasts `seconds`.  `limits` are the user's limits of children, by node
+    number; the copies of the systems `by_hops` arrive by the clock of hops.
     """
 
     systems: Mapping[str, SystemOnBuckets] = field(default_factory=dict)

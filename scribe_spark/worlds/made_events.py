@@ -27,14 +27,7 @@ from scribe_spark.errors import InputError, named
 from scribe_spark.inputs import is_local
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.worlds.events import (
-    check_events,
-    check_rows,
-    events_frame,
-    events_of_frame,
-    events_table,
-    read_events,
-)
+from scribe_spark.worlds.events import check_events, check_rows, read_events, sorted_events
 from scribe_spark.worlds.group_generators import joined_again
 from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups
 from scribe_spark.worlds.registry import STEPS, Generator, generators
@@ -75,7 +68,8 @@ def world_events(nodes: DataFrame, config: WorldConfig) -> DataFrame:
         return read_events(spark, path, extent, start_of(config, extent, groups))
     if _is_large(config) and not any(g.needs_spark(config) for g in _chosen(config)):
         return _made_in_a_task(spark, config)
-    return events_table(spark, events_frame(generated(config, extent, groups, nodes)))
+    made = generated(config, extent, groups, nodes)
+    return spark.createDataFrame(sorted_events(made), schemas.EVENTS)
 
 
 def extent_of(config: WorldConfig) -> Extent:
@@ -215,7 +209,7 @@ def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> DataFrame:
         for _ in batches:
             extent = extent_of(config)
             rows = generated(config, extent, world_groups(config, extent))
-            yield from events_of_frame(events_frame(rows)).to_batches(_ROWS)
+            yield from sorted_events(rows).to_batches(_ROWS)
 
     with_one_row = local_frame(spark, pa.table({"task": [0]})).coalesce(1)
     try:

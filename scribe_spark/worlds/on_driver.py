@@ -44,18 +44,7 @@ _MEMBERSHIPS = {"join": JOINING, "quit": QUITTING}
 
 
 class OnDriver:
-    """A world whose rounds the driver plays; the executors hold its tables.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        The rows of the world: `ROWS`.
-    ring : BucketRing
-        The ring of all nodes.
-    protocols : Protocols
-    number : int
-        The number of the next round.
-    """
+    """A world whose rounds the driver plays, from round `number`; executors hold its tables."""
 
     def __init__(
         self, rows: DataFrame, ring: BucketRing, protocols: Protocols, number: int

@@ -24,16 +24,10 @@ from scribe_spark.pastry.lookups import LookupResults
 
 @dataclass(frozen=True)
 class Played:
-    """The measures and the cost of a round.
+    """The measures of a round by name, its run time in seconds, and its costs.
 
-    Attributes
-    ----------
-    measures : dict of str to float
-        Measures by name; see :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.live_tree`.
-    seconds : float
-        The run time of the round; the first round of a job includes reading the state.
-    costs : Costs, optional
-        Supersteps, messages and bytes, if each superstep is a job.
+    The time of the first round of a job includes reading the state.  Costs (supersteps, messages
+    and bytes) are known if each superstep is a job.
     """
 
     measures: dict[str, float]
@@ -47,16 +41,7 @@ def _no_lookups() -> pa.Table:
 
 @dataclass
 class RoundLeft:
-    """The results of a round on the driver: measures, and `PlayedRound` without those of Pastry.
-
-    Attributes
-    ----------
-    played : Played
-    tables : mapping of str to pyarrow.Table
-    lookups : pyarrow.Table
-        `schemas.LOOKUPS`.
-    outcomes : Columns
-    """
+    """The results of a round on the driver; see `PlayedRound`.  `lookups` is `schemas.LOOKUPS`."""
 
     played: Played
     tables: Mapping[str, pa.Table] = field(default_factory=dict)

@@ -37,15 +37,8 @@ class Memberships(Rows):
 class Setting:
     """A world's events so far, and its groups and nodes, for the next generator.
 
-    Attributes
-    ----------
-    rows : EventRows
-        The events so far: node events first, then group events, publications last.
-    extent : Extent
-    groups : WorldGroups, optional
-        None in a world without groups.
-    nodes : DataFrame, optional
-        `schemas.NODES`, for generators that depend on nodeIds.
+    `rows` are the events so far: node events first, then group events, publications last.
+    `nodes` (`schemas.NODES`) are for generators that depend on nodeIds.
     """
 
     rows: EventRows

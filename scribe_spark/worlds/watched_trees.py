@@ -50,13 +50,8 @@ def watched_groups(groups: WorldGroups, initial: int) -> np.ndarray:
 class Tree(Rows):
     """A group's tree between two rounds; arrays of shape (n,), sorted by node position.
 
-    Attributes
-    ----------
-    node, parent : ndarray of int64
-        Positions; `parent` is negative at the root and at nodes without a parent, and may be dead.
-    member, root : ndarray of bool
-    orphan : ndarray of bool
-        True if the node is not the root and no live node is its parent and knows it as a child.
+    `parent` is negative at the root and at nodes without a parent, and may be dead.  A node is an
+    `orphan` if it is not the root and no live node is its parent and knows it as a child.
     """
 
     node: np.ndarray

@@ -80,15 +80,9 @@ def kinds_of(protocols: Protocols) -> tuple[str, ...]:
 class PlayedRound:
     """The results of a round except the tables of the buckets.
 
-    Attributes
-    ----------
-    result : RoundResult
-        The results of Pastry: messages and lookups.
-    measures : dict of str to float
-    tables : dict of str to pyarrow.Table
-        The tables `LEFT_BY_ROUNDS`, and ``publications_of_systems``; empty without groups.
-    outcomes : Columns
-        The table `OUTCOMES` of all buckets: the round's publications with their fates.
+    `result` has messages and lookups; `tables` are `LEFT_BY_ROUNDS` and
+    ``publications_of_systems``, in a world with groups; `outcomes` is the table `OUTCOMES` of all
+    buckets: the round's publications with their fates.
     """
 
     result: RoundResult

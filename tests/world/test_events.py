@@ -7,11 +7,11 @@ import time
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.scribe_living.cases import random_world
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import draws, schemas
 from scribe_spark.config import WorldConfig
@@ -29,7 +29,7 @@ from scribe_spark.worlds import (
 )
 from scribe_spark.worlds import events as events_module
 from scribe_spark.worlds.access import RIGHTS, AccessLists
-from scribe_spark.worlds.events import check_rows, events_frame, events_table
+from scribe_spark.worlds.events import check_rows, sorted_events
 from scribe_spark.worlds.groups import WorldGroups
 from scribe_spark.worlds.legality import first_impossible, first_impossible_in_groups
 from scribe_spark.worlds.made_events import start_of
@@ -191,21 +191,20 @@ def start(config: WorldConfig):
 
 
 def test_a_good_table_is_read_in_order_without_spark(tables, tmp_path):
-    frame = check_events(tables(GOOD).world.events, EXTENT)
-    assert list(frame.iloc[:, :3].itertuples(index=False, name=None)) == FRAME
-    assert frame["group"].isna().all()
-    assert frame.dtypes.astype(str).to_list() == ["int32", "int64", "category", "Int64"]
-    frame["other"] = 1
-    for event in (frame["event"], frame["event"].astype(object), frame["event"].astype("string")):
+    table = check_events(tables(GOOD).world.events, EXTENT)
+    assert table.schema == to_arrow_schema(schemas.EVENTS)
+    assert [tuple(row.values()) for row in table.to_pylist()] == [(*row, None) for row in FRAME]
+    frame = table.to_pandas().astype({"group": "Int64"}).assign(other=1)
+    for kind in ("category", object, "string"):
+        event = frame["event"].astype(kind)
         frame.assign(event=event).to_parquet(tmp_path / "e.parquet")
-        again = check_events(str(tmp_path / "e.parquet"), EXTENT)
-        pd.testing.assert_frame_equal(again, frame.drop(columns="other"))
+        assert check_events(str(tmp_path / "e.parquet"), EXTENT) == table
 
 
 def test_a_good_table_is_read_with_the_start(tables):
     config = tables(GROUP_GOOD, GROUPS)
     check_world(config)
-    frame = check_events(config.world.events, extent_of(config), start(config))
+    frame = check_events(config.world.events, extent_of(config), start(config)).to_pandas()
     first = frame[frame["round"] == 0]
     joins = first[first["event"] == "join"][["group", "node"]]
     assert sorted(map(tuple, joins.to_numpy())) == [(1, 0), (1, 1), (2, 3)]
@@ -445,8 +444,8 @@ def read(spark, config: WorldConfig):
 @pytest.mark.parametrize("local", [True, False])
 def test_a_good_table_is_read(spark, monkeypatch, tables, local):
     config = tables(GROUP_GOOD, GROUPS, "\n1,0,create")
-    frame = check_events(config.world.events, extent_of(config), start(config))
-    expected = sorted(map(str, events_table(spark, frame).collect()))
+    table = check_events(config.world.events, extent_of(config), start(config))
+    expected = sorted(map(str, spark.createDataFrame(table, schemas.EVENTS).collect()))
     assert len(expected) == len(GROUP_GOOD) - 1 + 5
     monkeypatch.setattr(events_module, "is_local", lambda path: local)
     found = read(spark, config)
@@ -455,8 +454,7 @@ def test_a_good_table_is_read(spark, monkeypatch, tables, local):
     given = read(spark, tables(GOOD))
     assert given.schema == schemas.EVENTS
     assert sorted(map(tuple, given.collect())) == [(*row, None) for row in FRAME]
-    nothing = EventRows.at_once(0, np.empty(0, dtype=np.int64), FAIL)
-    assert events_table(spark, events_frame(nothing)).count() == 0
+    assert not len(sorted_events(EventRows.none()))
 
 
 #: What only Spark can reach is refused with the same words, and for values that it lacks.

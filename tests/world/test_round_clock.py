@@ -144,18 +144,40 @@ def test_deliveries_of_rounds_are_those_of_an_event_queue(
     assert lost  # copies to dead nodes, which take the uplink
 
 
+class Queue:
+    """The oracle's network: places, which have names and are at nodes, and links between them."""
+
+    def __init__(self, played: Played) -> None:
+        self.kernel, self.router = played.world.pastry.kernel, played.known.router
+        self.places: dict[tuple, int] = {}
+        self.links: dict[tuple[int, int], oracle.Link] = {}
+
+    def place(self, *name: int) -> int:
+        """The place of a name, whose last part is its node."""
+        return self.places.setdefault(name, len(self.places))
+
+    def link(self, one: tuple, other: tuple, delay_us: int | None = None, *mesh: bool) -> None:
+        """Link two places, unless they are linked, by default with the delay between nodes."""
+        if delay_us is None:
+            ends = np.array([self.router[one[-1]]]), np.array([self.router[other[-1]]])
+            delay_us = int(self.kernel.delays(*ends)[0]) + 2 * LAN_US
+        ends = self.place(*one), self.place(*other)
+        self.links.setdefault(ends, oracle.Link(*ends, delay_us, *mesh))
+
+    def play(self, published: list[oracle.Publication], rules: oracle.Rules) -> dict:
+        """(publication, place) -> the first copy there."""
+        node = oracle.Node(0, SLOW["up"], SLOW["down"], SLOW["validation_us"])
+        nodes = {one: replace(node, ident=one) for one in range(len(self.router))}
+        places = {number: name[-1] for name, number in self.places.items()}
+        network = oracle.Network(nodes, places, [*self.links.values()])
+        return oracle.play(network, published, rules).first
+
+
 def _by_event_queue(
     played: Played, sent: Sent, copies, uplink: str, shared: bool, from_root: bool
 ) -> dict[tuple[int, int, int], tuple[int, int]]:
     """(group, publication, node) -> hops and delay of the first copy, from the root."""
-    kernel, router = played.world.pastry.kernel, played.known.router
-    node = oracle.Node(0, SLOW["up"], SLOW["down"], SLOW["validation_us"])
-    places: dict[tuple, int] = {}
-    links, published, way = [], [], []
-
-    def place(*name: int) -> int:
-        return places.setdefault(name, len(places))
-
+    queue, published, way = Queue(played), [], []
     names = list(zip(sent.group.tolist(), sent.publication.tolist(), strict=True))
     children = defaultdict(list)
     if copies is not None:
@@ -166,24 +188,20 @@ def _by_event_queue(
         source, root = int(sent.source[row]), int(sent.root[row])
         delay_us = int(sent.delay_us[row])
         relayed = source != root and not from_root
-        start = place(row, 1, source) if relayed else place(row, 0, root)
+        start = (row, 1, source) if relayed else (row, 0, root)
+        published.append(oracle.Publication(queue.place(*start), 0, SLOW["size"]))
         if relayed:
-            links.append(oracle.Link(start, place(row, 0, root), delay_us))
+            queue.link(start, (row, 0, root), delay_us)
         way.append((int(relayed), delay_us if relayed else 0))
-        published.append(oracle.Publication(start, 0, SLOW["size"]))
         for sender, to in sorted(children[name], key=lambda ends: ends[1]):
-            ends = np.array([router[sender]]), np.array([router[to]])
-            between = int(kernel.delays(*ends)[0]) + 2 * LAN_US
-            links.append(oracle.Link(place(row, 0, sender), place(row, 0, to), between))
-    nodes = {one: replace(node, ident=one) for one in range(len(router))}
-    network = oracle.Network(nodes, {p: of[2] for of, p in places.items()}, links)
-    first = oracle.play(network, published, oracle.Rules(uplink, shared)).first
+            queue.link((row, 0, sender), (row, 0, to))
+    first = queue.play(published, oracle.Rules(uplink, shared))
     return {
         (*names[row], one): (
             first[row, number].hops - way[row][0],
             first[row, number].at_us - way[row][1],
         )
-        for (row, is_way, one), number in places.items()
+        for (row, is_way, one), number in queue.places.items()
         if not is_way and (row, number) in first
     }
 
@@ -291,42 +309,27 @@ def test_gossipsub_in_rounds_is_an_event_queue(monkeypatch: pytest.MonkeyPatch) 
 
 def _gossip(played: Played, new, topic, source, fanout, tables, flood: bool) -> tuple[dict, int]:
     """(message, node) -> hops and delay of first copies, and how many links lead to dead nodes."""
-    kernel, router = played.world.pastry.kernel, played.known.router
-    size, alive = len(router), played.state.player.lives.alive
-    node = oracle.Node(0, SLOW["up"], SLOW["down"], SLOW["validation_us"])
-    places: dict[tuple[int, int], int] = {}
-    links: dict[tuple[int, int], oracle.Link] = {}
-
-    def place(topic: int, node: int) -> int:
-        return places.setdefault((topic, node), len(places))
-
-    def link(of: int, sender: int, to: int, mesh: bool) -> None:
-        between = kernel.delays(np.array([router[sender]]), np.array([router[to]]))
-        ends = place(of, sender), place(of, to)
-        delay_us = int(between[0]) + 2 * LAN_US
-        links.setdefault(ends, oracle.Link(*ends, delay_us, mesh))
-
+    queue, alive = Queue(played), played.state.player.lives.alive
+    size = len(queue.router)
     sources = set(zip(topic.tolist(), source.tolist(), strict=True))
     for name, mesh in ((MESH, True), (CONNECTIONS, False)):
         for key in tables.get(name, {"key": new[:0]})["key"].tolist():
             of, sender, to = key // size**2, key // size % size, key % size
             if mesh or (flood and (of, sender) in sources):
-                link(of, sender, to, mesh)
+                queue.link((of, sender), (of, to), None, mesh)
     ends = zip(topic.tolist(), source.tolist(), strict=True)
     by_message = dict(zip(new.tolist(), ends, strict=True))
     guests = set(fanout["message"].tolist())
     for message, to in zip(fanout["message"].tolist(), fanout["peer"].tolist(), strict=True):
-        link(*by_message[message], to, False)
+        queue.link(by_message[message], (by_message[message][0], to), None, False)
     published = [
-        oracle.Publication(place(*by_message[one]), 0, SLOW["size"], flood or one in guests)
+        oracle.Publication(queue.place(*by_message[one]), 0, SLOW["size"], flood or one in guests)
         for one in new.tolist()
     ]
-    nodes = {one: replace(node, ident=one) for one in range(size)}
-    network = oracle.Network(nodes, {p: of[1] for of, p in places.items()}, [*links.values()])
-    first = oracle.play(network, published, oracle.Rules(INTERLEAVED, idontwant=1)).first
-    of_place = {number: name for name, number in places.items()}
+    first = queue.play(published, oracle.Rules(INTERLEAVED, idontwant=1))
+    of_place = {number: name for name, number in queue.places.items()}
     found = {
         (int(new[p]), of_place[number][1]): (one.hops, one.at_us)
         for (p, number), one in first.items()
     }
-    return found, sum(not alive[of_place[to][1]] for _, to in links)
+    return found, sum(not alive[of_place[to][1]] for _, to in queue.links)

@@ -5,14 +5,22 @@ The world is saved and read again on its way.  Nothing needs Spark.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from in_threads import play_in_threads
 from living_groups import world_of
+from living_worlds import World, state_of, world
 from oracle.scribe_living.cases import random_world
+from poisoned import PoisonedPlayer
 from seeds import seeds
+from traffic import Traffic
 from world_states import Played
 
 from scribe_spark.engine import rows as engine_rows
+from scribe_spark.pastry.arrivals.observer import TRAFFIC
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.tally import MESSAGE_KINDS
+from scribe_spark.worlds.world_state import play_overlay
 
 ROUNDS = 9
 
@@ -52,3 +60,34 @@ def test_rounds_are_the_same_wherever_the_buckets_are(seed, monkeypatch) -> None
     assert in_one_process(seed, 3) == one
     for buckets in (2, 7):
         assert in_tasks(seed, buckets) == one
+
+
+# --- an overlay without groups
+
+
+def overlay_played(case: World, rounds: int, buckets: int) -> list:
+    """Measures and messages of each round, these in any order."""
+    player = PoisonedPlayer.of(state_of(case), case.config, case.kernel, buckets)
+    seen = []
+    for number in range(rounds):
+        mine = [(node, kind) for when, node, kind in case.events if when == number]
+        node = np.array([node for node, _ in mine], dtype=np.int64)
+        events = Events.of(case.known, node, np.array([kind for _, kind in mine], dtype=str))
+        _, measures = play_overlay(player, number, events, 20, keeps_messages=True)
+        traffic = Traffic()
+        traffic.take(player.take(TRAFFIC), MESSAGE_KINDS)
+        pairs = {kind: sorted(zip(*ends, strict=True)) for kind, ends in traffic.ends.items()}
+        seen.append((measures, pairs))
+    return seen
+
+
+@pytest.mark.parametrize("seed", [3, 5, 8, 13, 21, 34])
+def test_measures_and_messages_do_not_depend_on_buckets(seed: int) -> None:
+    case = world(seed, rounds=4, most=50, busy=0.2)
+    one = overlay_played(case, 4, 1)
+    assert one == overlay_played(case, 4, 2) == overlay_played(case, 4, 7)
+    assert all(
+        len(pairs) == measures[f"messages.{'join message' if kind == 'join' else kind}"]
+        for measures, by_kind in one
+        for kind, pairs in by_kind.items()
+    )
