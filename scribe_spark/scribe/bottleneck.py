@@ -74,7 +74,7 @@ class Drops:
 def choose_drops(columns: Mapping[str, np.ndarray], rules: LiveTreesConfig) -> Drops:
     """Choose the children that overloaded nodes drop, one child after the other.
 
-    The columns are those of `tables_of`: all children tables of the overloaded nodes. An optional
+    The columns are those of `tables_of`: all children tables of the overloaded nodes.  An optional
     column ``stays`` marks children that must not be dropped.
     """
     delay, draw = columns["delay_us"], columns["draw"]
@@ -134,7 +134,7 @@ def _drops_of_node(
 def choose_siblings(asking: np.ndarray, total_us: np.ndarray) -> np.ndarray:
     """Return for each dropped child the index of the sibling with the smallest combined delay.
 
-    `asking` is ascending. Of siblings with equal delays, the first one is chosen.
+    `asking` is ascending.  Of siblings with equal delays, the first one is chosen.
     """
     order = np.lexsort((total_us, asking))
     return order[run_starts(asking[order])]
@@ -166,7 +166,6 @@ class RemoveBottlenecks(DirectJoins):
     """Overloaded nodes drop children, which send JOINs to siblings, until no node drops."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         super().play(scribe, tables, inbox, superstep)
         if not superstep:
             for old in (DROPPED, REFUSED_JOINS):
@@ -193,8 +192,7 @@ def tables_of(
     asked = np.zeros(scribe.state.size, dtype=bool)
     asked[nodes] = True
     edge = scribe.state.children.key
-    pair, child = scribe.split(edge)
-    group, parent = scribe.split(pair)
+    group, parent, child = scribe.ends(edge)
     mine = asked[parent]
     edge, group, parent, child = edge[mine], group[mine], parent[mine], child[mine]
     number = scribe.ring.node
@@ -251,12 +249,9 @@ def _drop(scribe: Scribe, before: np.ndarray) -> None:
 
 def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
     """Dropped children without another parent measure delays and send JOINs to siblings."""
-    entries = scribe.state.entries
     shed = take(shed, np.argsort(scribe.key(shed["group"], shed[AT]), kind="stable"))
-    row = scribe.entry(shed["group"], shed[AT])
-    mine = row >= 0
-    mine[mine] = entries.parent[row[mine]] == shed["parent"][mine]
-    shed, row = take(shed, np.flatnonzero(mine)), row[mine]
+    mine, row = scribe.under(shed["group"], shed[AT], shed["parent"])
+    shed = take(shed, np.flatnonzero(mine))
     child, top = shed[AT], _tops(scribe, row)
     lose_parent(scribe, row, "shed")
     # 1. (i) the child measures the delay between itself and the nodes in the table

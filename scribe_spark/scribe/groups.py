@@ -54,10 +54,9 @@ def drawn_members(nodes: int, size: int, seed: int, group: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Custody:
-    """Each node is a member of a given number of groups; picklable, without pydantic.
+    """Each node is in the groups with the smallest values of draw(``custody``, node, group).
 
-    A node joins the groups with the smallest values of draw(``custody``, node, group). `usual` is
-    the number of groups of a node whose class does not set it.
+    `usual` is the number of groups of a node whose class does not set it.
     """
 
     classes: NodeClasses

@@ -82,14 +82,12 @@ def _in_tree(scribe: Scribe, row: np.ndarray) -> np.ndarray:
 class DrawWaves(SendJoins):
     """Draw the waves of a group's joining nodes: one node, then two, then four, and so on.
 
-    The program also handles the round's CREATEs first.  New members that do not wait take part in
-    the order, as in a run.  The order stands for the order in which users join, which no node
-    knows.  Therefore some node receives all joining nodes and tells each its wave; these messages
-    are not counted.
+    The order stands for that of users' joins, which no node knows: a node receives all joining
+    nodes and tells each its wave, uncounted.  New members that do not wait are in the order, as in
+    a run.
     """
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         super().play(scribe, tables, inbox, superstep)
         if _JOINS in inbox:
             _draw_waves(scribe, inbox[_JOINS])
@@ -98,7 +96,6 @@ class DrawWaves(SendJoins):
             scribe.note(WAVES, pair=scribe.key(came["group"], came[AT]), wave=came["wave"])
 
     def send(self, scribe: Scribe) -> None:
-        """See `SendJoins`."""
         entries = scribe.state.entries
         new = entries.member & (entries.joined == scribe.number)
         new |= _waits(scribe, np.arange(len(entries)))
@@ -124,7 +121,6 @@ class AskTree(RoundProgram):
     writes = ("entries",)
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         if not superstep:
             self._begin(scribe, tables)
         if _JOIN in inbox:
@@ -148,10 +144,7 @@ class AskTree(RoundProgram):
 
 
 def _route(scribe: Scribe, moving: Columns) -> None:
-    """Route JOINs to the tree or to the edge of the bucket.
-
-    A tree node does not answer a JOIN whose source is on its own path to the root.
-    """
+    """Route JOINs to the edge of the bucket, or to a tree node that is not below the source."""
 
     def hop_of(here: Columns) -> tuple[np.ndarray, Columns]:
         at, group, source = here[AT], here["group"], here["source"]
@@ -186,7 +179,6 @@ class TakeIn(JoinProgram):
     """Tree nodes adopt sources up to their limit; previous nodes on the routes adopt the others."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         super().play(scribe, tables, inbox, superstep)
         if not superstep and ASKED in tables:
             _answer(scribe, tables.pop(ASKED))

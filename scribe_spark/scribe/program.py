@@ -35,10 +35,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class Applications:
-    """Creates the application of each bucket, which keeps its memory in the bucket's tables.
-
-    ``make(nodes)`` returns an application with empty memory.
-    """
+    """Makes the application of each bucket, whose memory is kept in the bucket's tables."""
 
     make: Callable[[int], Application]
     nodes: int
@@ -110,11 +107,9 @@ class RoundProgram(ABC):
 
     @property
     def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
         return self.given.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         round, writes, incarnation = self.round, self.writes, self.round.incarnation
         if round.settled:
             incarnation = np.broadcast_to(np.int64(NONE), round.groups.size)

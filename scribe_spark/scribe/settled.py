@@ -61,11 +61,7 @@ def settled_round(
     rule: NextHop,
     lan_us: int,
 ) -> GroupRound:
-    """Return the parameters of a settled round; called on the driver.
-
-    The numbers of the groups are ascending, the halves of their keys uint64. Too many groups for
-    the number of nodes raise InputError.
-    """
+    """Return the parameters of a settled round; groups ascend, too many raise InputError."""
     from scribe_spark.config import TreesConfig  # not on executors
 
     refuse_groups(len(number), size)

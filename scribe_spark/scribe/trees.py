@@ -74,10 +74,7 @@ class Trees:
     def over(
         cls, overlay: Overlay, groups: pa.Table, tables: BucketTables, progress: Progress | None
     ) -> Trees:
-        """Return trees that consist of the given tables alone.
-
-        The groups are ``group, key_hi, key_lo``, sorted by group.
-        """
+        """Return trees of groups ``group, key_hi, key_lo``, sorted, with the given tables."""
         number, hi, lo = (groups.column(name).to_numpy() for name in ("group", "key_hi", "key_lo"))
         ring, underlay = overlay.ring, overlay.underlay
         keys = hi.view(np.uint64), lo.view(np.uint64)
@@ -109,11 +106,7 @@ class Trees:
         return self.round.groups.number
 
     def fork(self, called: str, round: GroupRound, *, seed: int = 0, routes: bool = True) -> Trees:
-        """Return a copy of these trees that programs can change without changing these.
-
-        The names of the copy's jobs begin with `called`. Programs on the copy route messages if
-        `routes`.
-        """
+        """Return a copy for programs that change it; its jobs' names begin with `called`."""
         engine = self.engine.fork(called, constant=routes)
         player = Player(engine, replace(self.player.given, seed=seed))
         return replace(self, player=player, round=round)
@@ -291,7 +284,7 @@ class Plant(RoundProgram):
             join_trees(scribe, inbox[JOINING]["group"], inbox[JOINING][AT])
         if _PARENT in inbox:
             above = inbox[_PARENT]
-            edge = scribe.key(scribe.key(above["group"], above[AT]), above["child"])
+            edge = scribe.edge(above["group"], above[AT], above["child"])
             now = {"number": scribe.number, "refreshed": scribe.number, "got_payload": False}
             scribe.state.children.insert(distinct(edge), **now)
         entries.number[:], entries.heard[:], entries.tried[:] = scribe.number, scribe.number, True

@@ -19,16 +19,14 @@ _JOIN, _REFUSED = "JOIN (unknown member)", "JOIN refused"
 
 
 class RefuseUnknownMembers(RoundProgram):
-    """After the round's JOINs, route the JOINs of unknown members to the first tree node.
+    """Route the JOINs of unknown members to the first tree node, without any change on the way.
 
-    They do not change any table on their way.  If the group does not exist, they are sent again in
-    the next round.
+    If the group does not exist, the JOINs are sent again in the next round.
     """
 
     writes = ("unknown_members",)
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         if _REFUSED in inbox:
             unknown_members = scribe.state.unknown_members
             pair = scribe.key(inbox[_REFUSED]["group"], inbox[_REFUSED][AT])

@@ -71,7 +71,6 @@ class Forget(RoundProgram):
     writes = ("entries", "children")
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         entries, children = scribe.state.entries, scribe.state.children
         entries.keep(entries.member | entries.root)
         entries.parent[:], entries.cause[:] = NONE, cause("own")
@@ -82,7 +81,6 @@ class CountOverloaded(RoundProgram):
     """Record the nodes with more children than their limit."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         scribe.note(OVERLOADED, node=bottleneck.overloaded(scribe))
 
 
@@ -106,10 +104,7 @@ def _count_overloaded(trees: Trees) -> int:
 
 @dataclass(frozen=True)
 class SharedLimits(ChildLimits):
-    """Limits of children whose per-node values are in arrays that tasks map into memory.
-
-    The arrays with `names` have the node numbers, ascending, and their limits.
-    """
+    """Limits in arrays that tasks map into memory: node numbers, ascending, and their limits."""
 
     names: tuple[str, ...] = ()
 
@@ -130,7 +125,6 @@ class SharedLimits(ChildLimits):
         discard_arrays(*self.names)
 
     def of(self, number: np.ndarray) -> np.ndarray:
-        """See `ChildLimits`."""
         if not self.names:
             return super().of(number)
         known, limit = map(open_array, self.names)
