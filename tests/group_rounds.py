@@ -52,10 +52,6 @@ class Kept:
     def put_back(self, application: Application, tables: Tables) -> None: ...
 
 
-def _no_measures(given, round) -> tuple[()]:
-    return ()
-
-
 @dataclass(frozen=True)
 class ScribeResult:
     """The tables that the buckets left in a round, put together."""
@@ -121,7 +117,7 @@ class RoundInputs:
     traffic: Traffic | None = None
     lan_us: int | None = None
     limits: ChildLimits | None = None
-    measures: Measures = _no_measures
+    measures: Measures = lambda given, round: ()
     tables: tuple[str, ...] = ()
 
 

@@ -117,11 +117,6 @@ def publication_results(taken: Mapping[str, Columns], name: str = DUE) -> Public
     return PublicationResults.sum_of(taken.get(name, {}))
 
 
-def _no_measures(given: Environment, round: GroupRound) -> tuple[()]:
-    """Return no programs, for rounds without measures."""
-    return ()
-
-
 def play_groups(
     player: Player,
     round: GroupRound,
@@ -130,7 +125,7 @@ def play_groups(
     lookups: Lookups | int,
     tally: Tally,
     is_last: bool = False,
-    measures: Measures = _no_measures,
+    measures: Measures = lambda given, round: (),
     tables: tuple[str, ...] = ROWS,
     play_clock: Callable[[Player], None] | None = None,
 ) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:

@@ -41,7 +41,9 @@ class RefuseUnknownMembers(RoundProgram):
 
     def _arrive(self, scribe: Scribe, joins: Columns) -> None:
         """Refuse or forward JOINs at the nodes where they are."""
-        knows = _knows_list(scribe, joins["group"], joins[AT])
+        # tree nodes, and nodes with a copy of the group's state, can check credentials
+        pair = scribe.key(joins["group"], joins[AT])
+        knows = scribe.state.entries.has(pair) | scribe.state.copies.has(pair)
         refused = take(joins, np.flatnonzero(knows))
         scribe.refuse("JOIN", len(refused[AT]))
         scribe.tell(_REFUSED, refused["source"], group=refused["group"])
@@ -52,9 +54,3 @@ class RefuseUnknownMembers(RoundProgram):
         onward, joins = onward[goes], take(joins, goes)
         path = np.column_stack([joins["path"], onward])
         scribe.tell(_JOIN, onward, group=joins["group"], source=joins["source"], path=path)
-
-
-def _knows_list(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return True for nodes that can check credentials: tree nodes, and nodes with a copy."""
-    pair = scribe.key(group, node)
-    return scribe.state.entries.has(pair) | scribe.state.copies.has(pair)

@@ -54,18 +54,18 @@ def grow_lazily(context: VariantContext) -> Variant:
     """Let members join in waves; JOINs make no forwarders."""
     with SharedLimits.shared(context.rules.limit, context.capacities) as limits:
         trees = _begin(context, "lazy growth", limits)
-        trees.play(_grow_anew, "JOINs")
+        trees.play(grow_anew, "JOINs")
         overloaded = _count_overloaded(trees)
     return Variant(trees.edges(), overloaded=overloaded, trees=trees)
 
 
-def _grow_anew(player: Player, round: GroupRound) -> None:
+def grow_anew(player: Player, round: GroupRound) -> None:
     """Replace the trees by lazily grown ones."""
-    player.play(Forget(player.given, round))
+    player.play(LeaveRoots(player.given, round))
     lazy.grow_lazily(player, round)
 
 
-class Forget(RoundProgram):
+class LeaveRoots(RoundProgram):
     """Reset the trees: only the roots stay in them, and all members have to join again."""
 
     writes = ("entries", "children")
