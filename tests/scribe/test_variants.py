@@ -137,8 +137,8 @@ def lazily(seed: int, limit: int | None = None) -> list[tuple]:
 class Removed(NamedTuple):
     """What the bottleneck remover makes of a case.
 
-    `chosen` has (group, node that drops, child, sibling, probes) in order, and `routed` (group, path
-    of a randomised route, accepted).
+    `chosen` has (group, node that drops, child, sibling, probes) in order; `routed` has randomised
+    routes: (group, path, accepted).
     """
 
     edges: list[tuple]
