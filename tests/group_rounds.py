@@ -25,7 +25,7 @@ from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.multicast import DELIVERIES
 from scribe_spark.scribe.outcomes import PublicationResults
-from scribe_spark.scribe.program import Applications, GroupRound
+from scribe_spark.scribe.program import Applications, RoundOfGroups
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import (
     ROWS,
@@ -159,7 +159,7 @@ class Buckets:
         timed = given.lan_us is not None
         of_round = given.number, given.groups, config.scribe, config.trees, incarnation
         timing = timed, given.lan_us or 0
-        round = GroupRound(*of_round, self.applications, *timing, given.limits)
+        round = RoundOfGroups(*of_round, self.applications, *timing, given.limits)
         seen, taken = play_groups(
             *(player, round, given.events, given.group_events, given.lookups),
             *(Tally(kinds), False, given.measures),

@@ -44,7 +44,7 @@ from scribe_spark.scribe.join import JOINS, REPAIRING
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.multicast import DELIVERIES
 from scribe_spark.scribe.outcomes import ORPHANS, OVERLOADED, publications_due
-from scribe_spark.scribe.program import Applications, GroupRound, RoundProgram
+from scribe_spark.scribe.program import Applications, RoundOfGroups, RoundProgram
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.repairs import REPAIRED
 from scribe_spark.scribe.sources import FATES, Sent
@@ -59,7 +59,7 @@ MEASURED = (GROUPS_MEASURED, *TREES_SEEN)
 _SOURCE = 2**32
 
 
-def measures(given: Environment, round: GroupRound) -> list[RoundProgram]:
+def measures(given: Environment, round: RoundOfGroups) -> list[RoundProgram]:
     """The programs that leave the tables :data:`MEASURED`."""
     every = np.arange(len(round.groups))
     return [MeasureGroups(given, round), SeeTrees(given, round, every)]

@@ -27,7 +27,7 @@ from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.join import note_joins
 from scribe_spark.scribe.leave import lose_parent
 from scribe_spark.scribe.paths_to_root import paths_above
-from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.rejoin import (
     DROPPED,
     REFUSED_JOINS,
@@ -108,7 +108,7 @@ def _drops_of_node(
 # --- in a round
 
 
-def remove_bottlenecks(player: Player, round: GroupRound) -> None:
+def remove_bottlenecks(player: Player, round: RoundOfGroups) -> None:
     """Let overloaded nodes drop children until no node drops any more."""
     player.play(RemoveBottlenecks(player.given, round))
     while player.has(DROPS):

@@ -21,7 +21,7 @@ from scribe_spark.scribe.departures import GOODBYE, HANDED_ON, hear_goodbyes, sa
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import Gone, take_away
 from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
-from scribe_spark.scribe.program import GroupRound, RoundProgram
+from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
 from scribe_spark.scribe.replicas import SentStates, receive_states
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import NOTHING, Repairs
@@ -161,7 +161,7 @@ def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvent
 
 
 def check_group_events(
-    player: Player, round: GroupRound, events: Events, group_events: GroupEvents
+    player: Player, round: RoundOfGroups, events: Events, group_events: GroupEvents
 ) -> None:
     """Raise ImpossibleRound for impossible group events, before anything is played."""
     ring = player.given.facts.ring
@@ -182,7 +182,9 @@ def check_group_events(
                 _refuse(round, ring, kind, refused["group"][of], refused["node"][of])
 
 
-def _refuse(round: GroupRound, ring: Ring, kind: str, group: np.ndarray, node: np.ndarray) -> None:
+def _refuse(
+    round: RoundOfGroups, ring: Ring, kind: str, group: np.ndarray, node: np.ndarray
+) -> None:
     if len(node):
         at = np.lexsort((node, group))[0]
         who, which = ring.node[node[at]], round.groups.number[group[at]]

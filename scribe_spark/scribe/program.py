@@ -63,7 +63,7 @@ MEMORY = f"{PREFIX}application "
 
 
 @dataclass(frozen=True)
-class GroupRound:
+class RoundOfGroups:
     """The parameters of a round that the programs of groups need.
 
     A round is settled if no node fails or arrives, all tables are right, and no round follows, as
@@ -96,7 +96,7 @@ class RoundProgram(ABC):
     """
 
     given: Environment
-    round: GroupRound
+    round: RoundOfGroups
     writes: ClassVar[tuple[str, ...]] = ()
     settled_writes: ClassVar[tuple[str, ...] | None] = None
 

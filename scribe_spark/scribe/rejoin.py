@@ -29,7 +29,7 @@ from scribe_spark.scribe.join import (
     send_on,
 )
 from scribe_spark.scribe.paths_to_root import on_path
-from scribe_spark.scribe.program import GroupRound, RoundProgram
+from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 
@@ -62,7 +62,7 @@ _DIRECT, _REFUSAL = "JOIN to a node", "refusal"
 _ROUTED, _UPWARDS, _WAY = "JOIN routed with randomisation", "JOIN upwards", "way of a JOIN"
 
 
-def rejoin(player: Player, round: GroupRound) -> None:
+def rejoin(player: Player, round: RoundOfGroups) -> None:
     """Route the refused JOINs of dropped children on randomised routes, all in parallel.
 
     The first tree node on the route adopts the child, and the nodes before it become forwarders.

@@ -42,7 +42,7 @@ from scribe_spark.scribe.outcomes import (
     EndOfRound,
     PublicationResults,
 )
-from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.publishing import FinishTrees
 from scribe_spark.scribe.refresh import HERE
 from scribe_spark.scribe.rejoin import DROPPED, EXTRA_JOINS, REFUSED_JOINS
@@ -53,11 +53,11 @@ from scribe_spark.scribe.steps import growing, publishing
 from scribe_spark.scribe.unknown_members import RefuseUnknownMembers
 
 #: ``measures(given, round)`` returns the programs of a round's measures, played after `EndOfRound`.
-Measures = Callable[[Environment, GroupRound], Sequence[Program]]
+Measures = Callable[[Environment, RoundOfGroups], Sequence[Program]]
 
 
 def _play_steps(
-    player: Player, round: GroupRound, events: Events, of_groups: GroupEvents, lookups: Lookups
+    player: Player, round: RoundOfGroups, events: Events, of_groups: GroupEvents, lookups: Lookups
 ) -> None:
     """Play the programs that follow Pastry's events, lookups included."""
     given, variants = player.given, round.trees.variants
@@ -119,7 +119,7 @@ def publication_results(taken: Mapping[str, Columns], name: str = DUE) -> Public
 
 def play_groups(
     player: Player,
-    round: GroupRound,
+    round: RoundOfGroups,
     events: Events,
     group_events: GroupEvents,
     lookups: Lookups | int,

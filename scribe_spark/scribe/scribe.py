@@ -23,7 +23,7 @@ from scribe_spark.scribe.state import NOTHING, ScribeState
 from scribe_spark.scribe.upcalls import Application
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.scribe.program import GroupRound
+    from scribe_spark.scribe.program import RoundOfGroups
 
 #: The table with counts of refused messages; its ``kind`` is an index of `REFUSED_KINDS`.
 REFUSED = "scribe refused"
@@ -88,7 +88,7 @@ class Scribe:
     def __init__(
         self,
         given: Environment,
-        round: GroupRound,
+        round: RoundOfGroups,
         bucket: int,
         tables: Tables,
         state: ScribeState,

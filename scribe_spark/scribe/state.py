@@ -75,7 +75,11 @@ class Entries(SortedTable):
 
     def waiting(self) -> np.ndarray:
         """Return the rows of the nodes that wait."""
-        return np.flatnonzero((self.parent < 0) & ~self.root)
+        return np.flatnonzero(self.waits(slice(None)))
+
+    def waits(self, rows: np.ndarray | slice) -> np.ndarray:
+        """Return True for rows of nodes that wait."""
+        return (self.parent[rows] < 0) & ~self.root[rows]
 
 
 @dataclass

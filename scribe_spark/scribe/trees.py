@@ -36,7 +36,7 @@ from scribe_spark.scribe import multicast as payloads
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.events import JOINING, GroupEvents, PlayEvents, join_trees
 from scribe_spark.scribe.figures import deliver_create
-from scribe_spark.scribe.program import GroupRound, RoundProgram
+from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
 from scribe_spark.scribe.rejoin import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Scribe
@@ -67,7 +67,7 @@ class Trees:
 
     overlay: Overlay
     player: Player
-    round: GroupRound
+    round: RoundOfGroups
     in_tasks: bool = False
 
     @classmethod
@@ -88,7 +88,7 @@ class Trees:
         assert isinstance(self.player.engine, OnSpark)
         return self.player.engine
 
-    def play(self, orchestrate: Callable[[Player, GroupRound], None], called: str) -> None:
+    def play(self, orchestrate: Callable[[Player, RoundOfGroups], None], called: str) -> None:
         """Run a picklable ``orchestrate(player, round)``, which plays programs of the round."""
         round, given = self.round, self.player.given
         if not self.in_tasks:
@@ -105,7 +105,9 @@ class Trees:
         """The numbers of the groups: int64, shape (G,)."""
         return self.round.groups.number
 
-    def fork(self, called: str, round: GroupRound, *, seed: int = 0, routes: bool = True) -> Trees:
+    def fork(
+        self, called: str, round: RoundOfGroups, *, seed: int = 0, routes: bool = True
+    ) -> Trees:
         """Return a copy for programs that change it; its jobs' names begin with `called`."""
         engine = self.engine.fork(called, constant=routes)
         player = Player(engine, replace(self.player.given, seed=seed))

@@ -42,7 +42,7 @@ from scribe_spark.scribe import variants
 from scribe_spark.scribe.bottleneck import remove_bottlenecks
 from scribe_spark.scribe.events import JOINING
 from scribe_spark.scribe.limits import ChildLimits
-from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.settled import settled_given, settled_round
 from scribe_spark.scribe.trees import CHILDREN, Plant
 from scribe_spark.scribe.variants.played import grow_anew
@@ -252,7 +252,7 @@ def test_trees_that_grow_in_tasks_are_the_oracles(spark):
 
 def in_buckets(
     one: worlds.World, buckets: int, edges: list, shed: tuple[str, str, str] | None = None
-) -> tuple[Player, GroupRound]:
+) -> tuple[Player, RoundOfGroups]:
     """A case whose nodes know their trees."""
     bounds, facts = bucket_bounds(one.ring, buckets, one.case.b), RingInMemory(one.ring)
     numbers = sorted(one.case.keys)

@@ -22,7 +22,7 @@ from scribe_spark.scribe import bottleneck, lazy
 from scribe_spark.scribe import collapse as paths
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.outcomes import OVERLOADED
-from scribe_spark.scribe.program import GroupRound, RoundProgram
+from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import cause
 from scribe_spark.scribe.trees import Trees
@@ -59,7 +59,7 @@ def grow_lazily(context: VariantContext) -> Variant:
     return Variant(trees.edges(), overloaded=overloaded, trees=trees)
 
 
-def grow_anew(player: Player, round: GroupRound) -> None:
+def grow_anew(player: Player, round: RoundOfGroups) -> None:
     """Replace the trees by lazily grown ones."""
     player.play(LeaveRoots(player.given, round))
     lazy.grow_lazily(player, round)
