@@ -34,13 +34,20 @@ from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult
+from scribe_spark.scribe.create import MADE
+from scribe_spark.scribe.duplicates import AGAIN
+from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.events import GroupEvents
+from scribe_spark.scribe.figures import AT_ROOT
 from scribe_spark.scribe.group_keys import OPERATIONS, Groups
+from scribe_spark.scribe.join import JOINS, REPAIRING
 from scribe_spark.scribe.limits import ChildLimits
-from scribe_spark.scribe.outcomes import publications_due
-from scribe_spark.scribe.program import Applications, GroupRound, RoundProgram
+from scribe_spark.scribe.multicast import DELIVERIES
+from scribe_spark.scribe.outcomes import ORPHANS, OVERLOADED, publications_due
+from scribe_spark.scribe.program import Applications, RoundOfGroups, RoundProgram
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.sources import FATES
+from scribe_spark.scribe.repairs import REPAIRED
+from scribe_spark.scribe.sources import FATES, Sent
 from scribe_spark.scribe.state import CAUSES, ScribeState
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups
@@ -52,7 +59,7 @@ MEASURED = (GROUPS_MEASURED, *TREES_SEEN)
 _SOURCE = 2**32
 
 
-def measures(given: Environment, round: GroupRound) -> list[RoundProgram]:
+def measures(given: Environment, round: RoundOfGroups) -> list[RoundProgram]:
     """The programs that leave the tables :data:`MEASURED`."""
     every = np.arange(len(round.groups))
     return [MeasureGroups(given, round), SeeTrees(given, round, every)]
@@ -257,43 +264,39 @@ def as_snapshot(world: World, pastry: RoundResult, result: ScribeResult) -> Snap
     def publication(at: int, number: int) -> tuple[int, int, int]:
         return number // _SOURCE, group[at], number % _SOURCE
 
-    entries, children, copies = state.entries, state.children, state.copies
+    def left(table: str, *names: str) -> zip:
+        return zip(*[column.tolist() for column in result.rows(table, *names)], strict=True)
+
     seen = overlay_snapshot(overlay, pastry)
-    sent = result.sent
     deliveries = [
         (publication(at, one), node[to])
-        for at, one, to in zip(*[part.tolist() for part in result.deliveries], strict=True)
+        for at, one, to in left(DELIVERIES, "group", "publication", "node")
     ]
+    sent = Sent.of_buckets(result.tables.get(OUTCOMES, {}))
+    again = left(AGAIN, "group", "publication")
     return Snapshot(
         round=pastry.number,
         live=seen.live,
         entries=sorted(
-            (
-                *named(key),
-                member,
-                root,
-                node[parent],
-                number,
-                "" if parent >= 0 or root else CAUSES[why],
-            )
-            for key, member, root, parent, number, why in _rows(
-                entries, "key", "member", "root", "parent", "number", "cause"
+            (*named(key), member, root, node[up], number, "" if up >= 0 or root else CAUSES[why])
+            for key, member, root, up, number, why in _rows(
+                state.entries, "key", "member", "root", "parent", "number", "cause"
             )
         ),
         children=sorted(
-            (*edge(key), number, refreshed)
-            for key, number, refreshed in _rows(children, "key", "number", "refreshed")
+            (*edge(key), *rest)
+            for key, *rest in _rows(state.children, "key", "number", "refreshed")
         ),
         copies=sorted(
             (*named(key), epoch, version, node[root], node[creator])
             for key, epoch, version, root, creator in _rows(
-                copies, "key", "epoch", "version", "root", "creator"
+                state.copies, "key", "epoch", "version", "root", "creator"
             )
         ),
         addresses=sorted(
             (*named(key), node[root]) for key, root in _rows(state.addresses, "key", "root")
         ),
-        kept=sorted(publication(at, one) for at, one in _rows(state.kept, "group", "publication")),
+        kept=sorted(publication(*one) for one in _rows(state.kept, "group", "publication")),
         deliveries=sorted(deliveries),
         ordered=deliveries,
         fates=sorted(
@@ -302,28 +305,17 @@ def as_snapshot(world: World, pastry: RoundResult, result: ScribeResult) -> Snap
         ),
         joins=sorted(
             (group[at], node[source], CAUSES[why])
-            for at, source, why in _rows(result.joins, "group", "source", "cause")
+            for at, source, why in left(JOINS, "group", "source", "cause")
         ),
-        created=sorted(
-            (group[at], node[creator])
-            for at, creator in zip(*[part.tolist() for part in result.created], strict=True)
-        ),
+        created=sorted((group[at], node[by]) for at, by in left(MADE, "group", "creator")),
         lost_groups=[group[at] for at in result.lost],
         refused=result.refused,
-        duplicates=dict(
-            Counter(
-                publication(at, one)
-                for at, one in zip(*[part.tolist() for part in result.duplicates], strict=True)
-            )
-        ),
-        orphans=sorted(named(key) for key in result.orphans.tolist()),
+        duplicates=dict(Counter(publication(*one) for one in again)),
+        orphans=sorted(named(key) for (key,) in left(ORPHANS, "pair")),
         counts=pastry.messages,
-        at_root=sorted(
-            (group[at], node[source])
-            for at, source in zip(*[part.tolist() for part in result.at_root], strict=True)
-        ),
-        repairing=sorted(node[at] for at in result.repairing.tolist()),
-        overloaded=sorted(node[at] for at in result.overloaded.tolist()),
+        at_root=sorted((group[at], node[by]) for at, by in left(AT_ROOT, "group", "source")),
+        repairing=sorted({node[at] for (at,) in left(REPAIRING, "node")}),
+        overloaded=sorted(node[at] for (at,) in left(OVERLOADED, "node")),
         overlay=seen,
     )
 
@@ -367,7 +359,7 @@ def repair_results(world: World) -> dict[tuple[int, int], int]:
     """(round, node that died) -> rounds until all its children were reached again."""
     node = world.overlay.states.known.node
     return {
-        (died, int(node[at])): rounds
+        (int(died), int(node[at])): result.number - died
         for result in world.results
-        for died, at, rounds in _rows(result.repaired, "died", "node", "rounds")
+        for died, at in zip(*result.rows(REPAIRED, "died", "node"), strict=True)
     }

@@ -18,7 +18,7 @@ from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.multicast import DELIVERIES
-from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.settled import grow_trees, publish, settled_given, settled_round
 from scribe_spark.scribe.trees import CHILDREN
 
@@ -61,7 +61,7 @@ class Played:
 
     one: worlds.World
     player: _RecordingPlayer
-    round: GroupRound
+    round: RoundOfGroups
 
     def _rows(self, name: str) -> dict[str, np.ndarray]:
         """The columns of a table of all buckets."""

@@ -18,6 +18,7 @@ import arriving
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pytest
 from identifiers import halves
 from oracle import scribe as oracle_scribe
 from oracle.pastry import RING, Overlay, shared_prefix
@@ -41,6 +42,8 @@ from scribe_spark.underlay.pendant import pendant_exits
 SEEDS = range(240)
 STRIDE = 100  # no case has as many routers, nodes or groups
 BS = (1, 2, 4, 8)
+#: 4, and in slow tests the others.
+EACH_B = [4, *(pytest.param(b, marks=pytest.mark.slow) for b in BS if b != 4)]
 LAN_US = 1000
 FAR_US = 2**30
 

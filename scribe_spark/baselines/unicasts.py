@@ -1,4 +1,10 @@
-"""The unicast routes from each group's source to its members, which both baselines use."""
+"""IP multicast and naive unicast in runs, on unicast routes from sources to members.
+
+References
+----------
+JSAC 2002, Section IV.A ("IP multicast routing used a shortest path tree formed by the merge of the
+unicast routes from the source to each recipient") and Section IV.D (naive multicast).
+"""
 
 from __future__ import annotations
 
@@ -7,29 +13,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import find_sorted
+from scribe_spark.multicast import Multicast
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.underlay.protocol import Underlay
 
-_STAR = ", ".join(
-    f"{name} bigint"
-    for name in ("group", "parent", "child", "parent_router", "child_router", "delay_us")
-)
+_NAMES = ("group", "parent", "child", "parent_router", "child_router", "delay_us")
+_STAR = ", ".join(f"{name} bigint" for name in _NAMES)
 
 
 def unicasts(groups: DataFrame, members: Table, underlay: Underlay) -> Batches:
-    """Return a route from each group's source to each other member, with its delay; lazy.
+    """Return a route from each group's source (the parent) to each other member; lazy.
 
-    Parameters
-    ----------
-    groups : DataFrame
-        ``group, source, source_router``; collected now.
-    members : DataFrame or Batches
-        ``group, node, router``.
-
-    Returns
-    -------
-    Batches
-        ``group, parent, child, parent_router, child_router, delay_us``; the parent is the source.
+    The groups are ``group, source, source_router``, the members ``group, node, router``; the result
+    is ``group, parent, child, parent_router, child_router, delay_us``.
     """
     listed = groups.select("group", "source", "source_router").toArrow().sort_by("group")
     sources = [listed.column(name).to_numpy() for name in listed.column_names]
@@ -48,10 +44,17 @@ def unicasts(groups: DataFrame, members: Table, underlay: Underlay) -> Batches:
     return Batches.of(members, ["group", "node", "router"]).each(routes, _STAR)
 
 
-_NAMES = [column.split()[0] for column in _STAR.split(", ")]
+def ip_multicast(star: Table) -> Multicast:
+    """Return IP multicast: routers merge the routes of :func:`unicasts`; no node has children."""
+    return Multicast("ip_multicast", star, _deliveries_of(star), merged=True)
 
 
-def deliveries_of(star: Table) -> Batches:
+def naive_unicast(star: Table) -> Multicast:
+    """Return naive unicast: the source sends a separate packet along each of :func:`unicasts`."""
+    return Multicast("naive_unicast", star, _deliveries_of(star))
+
+
+def _deliveries_of(star: Table) -> Batches:
     """Return ``group, node, hops, delay_us``: one delivery per route of :func:`unicasts`."""
 
     def delivered(batch: pa.RecordBatch) -> dict[str, pa.Array]:

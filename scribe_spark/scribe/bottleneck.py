@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +17,6 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import (
     NONE,
     expand,
-    offsets_of,
     run_starts,
     whole_numbers,
 )
@@ -29,7 +27,7 @@ from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.join import note_joins
 from scribe_spark.scribe.leave import lose_parent
 from scribe_spark.scribe.paths_to_root import paths_above
-from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.rejoin import (
     DROPPED,
     REFUSED_JOINS,
@@ -53,63 +51,41 @@ DROPS, DROPS_BEFORE = "scribe drops", "scribe drops before"
 # kinds of messages: tell a child that it is dropped; send it the parent's children table
 _SHED, _TABLE = "shed", "children table"
 
-# --- the choice of dropped children and of the siblings they join
+# --- the choice of dropped children
 
 
-@dataclass(frozen=True)
-class Drops:
-    """The dropped children: rows of the columns of `choose_drops`, in the order of drops.
+def choose_drops(columns: Mapping[str, np.ndarray], rules: LiveTreesConfig) -> np.ndarray:
+    """Choose the children that overloaded nodes drop: rows of the columns, in the order of drops.
 
-    The siblings of child i are the rows ``sibling[offsets[i]:offsets[i + 1]]``, by node number.
+    The columns are those of :func:`tables_of`.
     """
-
-    child: np.ndarray
-    offsets: np.ndarray
-    sibling: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.child)
-
-
-def choose_drops(columns: Mapping[str, np.ndarray], rules: LiveTreesConfig) -> Drops:
-    """Choose the children that overloaded nodes drop, one child after the other.
-
-    The columns are those of `tables_of`: all children tables of the overloaded nodes. An optional
-    column ``stays`` marks children that must not be dropped.
-    """
-    delay, draw = columns["delay_us"], columns["draw"]
+    delay, draw, stays = columns["delay_us"], columns["draw"], columns["stays"]
     rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.shed_child]
-    stays = columns.get("stays", np.zeros(len(draw), dtype=bool))
     # the children of each table, sorted by the order in which they are dropped
     order = np.lexsort((columns["child"], rank, stays, columns["group"], columns["parent"]))
     parent, group = columns["parent"][order], columns["group"][order]
     starts = run_starts(parent, group)
     tables = np.split(order, starts[1:])
     nodes = run_starts(parent[starts])
-    child: list[int] = []
-    sent: list[np.ndarray] = []
-    for first, end in zip(nodes, np.r_[nodes[1:], len(starts)], strict=True):
-        for row, siblings in _drops_of_node(tables[first:end], columns, stays, rules):
-            child.append(row)
-            sent.append(siblings)
-    offsets = offsets_of(np.array([len(siblings) for siblings in sent], dtype=np.int64))
-    none = np.empty(0, dtype=np.int64)
-    return Drops(np.array(child, dtype=np.int64), offsets, np.concatenate([none, *sent]))
+    ends = np.r_[nodes[1:], len(starts)]
+    rows = [
+        row
+        for first, end in zip(nodes, ends, strict=True)
+        for row in _drops_of_node(tables[first:end], columns, rules)
+    ]
+    return np.array(rows, dtype=np.int64)
 
 
 def _drops_of_node(
-    tables: list[np.ndarray],
-    columns: Mapping[str, np.ndarray],
-    stays: np.ndarray,
-    rules: LiveTreesConfig,
-) -> Iterator[tuple[int, np.ndarray]]:
+    tables: list[np.ndarray], columns: Mapping[str, np.ndarray], rules: LiveTreesConfig
+) -> Iterator[int]:
     """Yield the children that one node drops until it meets its limit; `tables` are by group."""
     excess = sum(map(len, tables)) - int(columns["limit"][tables[0][0]])
     dropped = [0] * len(tables)
 
     def can_drop(table: int) -> bool:
         rows, done = tables[table], dropped[table]
-        return len(rows) - done > 1 and not stays[rows[done]]
+        return len(rows) - done > 1 and not columns["stays"][rows[done]]
 
     def urgency(table: int) -> tuple[int, int]:
         at = tables[table]
@@ -123,27 +99,16 @@ def _drops_of_node(
         if not queue:  # every table has one child left
             return
         _, table = heapq.heappop(queue)
-        rows, done = tables[table], dropped[table]
-        left = rows[done + 1 :] if rules.shed_table == "remaining" else np.delete(rows, done)
-        yield int(rows[done]), left[np.argsort(columns["child"][left])]
+        yield int(tables[table][dropped[table]])
         dropped[table] += 1
         if can_drop(table):
             heapq.heappush(queue, urgency(table))
 
 
-def choose_siblings(asking: np.ndarray, total_us: np.ndarray) -> np.ndarray:
-    """Return for each dropped child the index of the sibling with the smallest combined delay.
-
-    `asking` is ascending. Of siblings with equal delays, the first one is chosen.
-    """
-    order = np.lexsort((total_us, asking))
-    return order[run_starts(asking[order])]
-
-
 # --- in a round
 
 
-def remove_bottlenecks(player: Player, round: GroupRound) -> None:
+def remove_bottlenecks(player: Player, round: RoundOfGroups) -> None:
     """Let overloaded nodes drop children until no node drops any more."""
     player.play(RemoveBottlenecks(player.given, round))
     while player.has(DROPS):
@@ -166,7 +131,6 @@ class RemoveBottlenecks(DirectJoins):
     """Overloaded nodes drop children, which send JOINs to siblings, until no node drops."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         super().play(scribe, tables, inbox, superstep)
         if not superstep:
             for old in (DROPPED, REFUSED_JOINS):
@@ -193,8 +157,7 @@ def tables_of(
     asked = np.zeros(scribe.state.size, dtype=bool)
     asked[nodes] = True
     edge = scribe.state.children.key
-    pair, child = scribe.split(edge)
-    group, parent = scribe.split(pair)
+    group, parent, child = scribe.ends(edge)
     mine = asked[parent]
     edge, group, parent, child = edge[mine], group[mine], parent[mine], child[mine]
     number = scribe.ring.node
@@ -223,13 +186,13 @@ def _drop(scribe: Scribe, before: np.ndarray) -> None:
     drops = choose_drops(columns, scribe.trees)
     pair, child = scribe.split(edge)
     group, parent = scribe.split(pair)
-    dropped = edge[drops.child]
+    dropped = edge[drops]
     scribe.state.children.drop(scribe.state.children.find(dropped))
     scribe.note(DROPS, edge=dropped)
     # 1. notify the dropped children that are alive
-    told = drops.child[scribe.send("shed", parent[drops.child], child[drops.child])]
+    told = drops[scribe.send("shed", parent[drops], child[drops])]
     turn = np.full(len(edge), len(drops))
-    turn[drops.child] = np.arange(len(drops))
+    turn[drops] = np.arange(len(drops))
     scribe.tell(_SHED, child[told], group=group[told], parent=parent[told], turn=turn[told])
     # 2. send each parent's children table once to every bucket with a dropped child
     buckets = len(scribe.bounds) - 1
@@ -251,12 +214,9 @@ def _drop(scribe: Scribe, before: np.ndarray) -> None:
 
 def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
     """Dropped children without another parent measure delays and send JOINs to siblings."""
-    entries = scribe.state.entries
     shed = take(shed, np.argsort(scribe.key(shed["group"], shed[AT]), kind="stable"))
-    row = scribe.entry(shed["group"], shed[AT])
-    mine = row >= 0
-    mine[mine] = entries.parent[row[mine]] == shed["parent"][mine]
-    shed, row = take(shed, np.flatnonzero(mine)), row[mine]
+    mine, row = scribe.under(shed["group"], shed[AT], shed["parent"])
+    shed = take(shed, np.flatnonzero(mine))
     child, top = shed[AT], _tops(scribe, row)
     lose_parent(scribe, row, "shed")
     # 1. (i) the child measures the delay between itself and the nodes in the table
@@ -276,7 +236,8 @@ def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
     sibling = table["sibling"][line]
     # 2. (ii), (iii) send a JOIN to the sibling with the smallest combined delay, if there is one
     total_us = scribe.delay(child[asking], sibling) + table["delay_us"][line]
-    best = choose_siblings(asking, total_us)
+    order = np.lexsort((total_us, asking))
+    best = order[run_starts(asking[order])]
     source, to = asking[best], sibling[best]
     joins = note_joins(scribe, row[source])
     parent, turn = shed["parent"][source], shed["turn"][source]

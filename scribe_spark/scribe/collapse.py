@@ -14,7 +14,7 @@ from scribe_spark.engine.program import AT
 from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.join import JoinProgram, note_joins, send_directly
 from scribe_spark.scribe.leave import lose_parent, send_leave
-from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.scribe import Scribe
 
 #: The table of nodes that asked to leave in this round: ``pair``, the key of (group, node), and the
@@ -24,21 +24,20 @@ ASKED = "scribe collapse asked"
 _MAY, _YES, _LEAVES = "collapse: may I", "collapse: yes", "collapse: join my parent"
 
 
-def collapse(player: Player, round: GroupRound) -> None:
+def collapse(player: Player, round: RoundOfGroups) -> None:
     """Let nodes that only forward to one child leave, until no node asks any more."""
     while player.play(Collapse(player.given, round)):
         pass
 
 
 class Collapse(JoinProgram):
-    """After the round's JOINs, nodes that only forward to one child ask to leave the tree.
+    """Nodes that only forward to one child ask to leave the tree, after the round's JOINs.
 
-    Each such node asks its parent once.  The parent agrees unless it has asked to leave itself, so
-    the nodes next to the root leave first.  The program is repeated until no node asks.
+    Each such node asks its parent once, which agrees unless it has asked to leave itself; so the
+    nodes next to the root leave first.
     """
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         super().play(scribe, tables, inbox, superstep)
         if not superstep:
             _ask(scribe, tables)
@@ -71,8 +70,7 @@ def _ask(scribe: Scribe, tables: Tables) -> None:
         new = ~np.isin(scribe.key(pair, parent), asked)
         pair, group, node, parent = pair[new], group[new], node[new], parent[new]
     scribe.note(ASKED, pair=pair, parent=parent)
-    arrives = scribe.send("collapse", node, parent)
-    scribe.tell(_MAY, parent[arrives], group=group[arrives], node=node[arrives])
+    scribe.post(_MAY, "collapse", node, parent, group=group, node=node)
 
 
 def _permit(scribe: Scribe, came: Columns) -> None:
@@ -93,17 +91,13 @@ def _leave(scribe: Scribe, came: Columns) -> None:
     entries.drop(row)
     children.drop(edge)
     send_leave(scribe, group, node, parent, number)
-    told = scribe.send("collapse", node, child)
-    scribe.tell(_LEAVES, child[told], group=group[told], node=node[told], above=parent[told])
+    scribe.post(_LEAVES, "collapse", node, child, group=group, node=node, above=parent)
 
 
 def _join_above(scribe: Scribe, came: Columns) -> None:
     """Children of nodes that left send JOINs to their former grandparents."""
-    entries, group = scribe.state.entries, came["group"]
-    row = scribe.entry(group, came[AT])
-    told = row >= 0
-    told[told] = entries.parent[row[told]] == came["node"][told]
-    row, above = row[told], came["above"][told]
+    told, row = scribe.under(came["group"], came[AT], came["node"])
+    above = came["above"][told]
     lose_parent(scribe, row, "collapse")
     joins = note_joins(scribe, row)
     scribe.send("JOIN", joins.source, above)

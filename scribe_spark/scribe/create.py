@@ -43,11 +43,7 @@ def receive_routed_creates(scribe: Scribe, tables: Tables) -> None:
 def receive_creates(
     scribe: Scribe, group: np.ndarray, creator: np.ndarray, node: np.ndarray
 ) -> np.ndarray:
-    """Handle CREATEs that are delivered at nodes; return the indices of the successful ones.
-
-    The CREATEs are sorted by (group, creator); of several for one group at a node, the first
-    counts.
-    """
+    """Handle CREATEs, sorted by (group, creator), at nodes; return which were successful."""
     pair = scribe.key(group, node)
     # check credentials; a CREATE for an existing group changes nothing
     allowed = scribe.groups.allows("create", group, creator)

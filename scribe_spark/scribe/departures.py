@@ -28,8 +28,8 @@ GOODBYE, HANDED_ON = "tree goodbye", "state handed on"
 def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
     """Departing nodes send a LEAVE to each parent and a goodbye to each child.
 
-    `gone` has the state of all nodes that died in this round. The departing nodes count as dead, so
-    messages that they send to each other are lost.
+    `gone` has the state of all nodes that died in this round.  The departing nodes count as dead,
+    so messages that they send to each other are lost.
     """
     state, entries = scribe.state, gone.entries
     saying = np.zeros(state.size, dtype=bool)
@@ -39,12 +39,10 @@ def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
     up = saying[node] & (entries.parent >= 0)
     send_leave(scribe, group[up], node[up], entries.parent[up], entries.number[up])
     # 2. tell children
-    pair, child = scribe.split(gone.children.key)
-    group, parent = scribe.split(pair)
+    group, parent, child = scribe.ends(gone.children.key)
     told = saying[parent]
     group, parent, child = group[told], parent[told], child[told]
-    arrives = scribe.send("tree goodbye", parent, child)
-    scribe.tell(GOODBYE, child[arrives], group=group[arrives], parent=parent[arrives])
+    scribe.post(GOODBYE, "tree goodbye", parent, child, group=group, parent=parent)
     # 3. roots hand over to the nearest live leaf; they try leaves in order of nearness
     root = gone.copies.find(entries.key[entries.root])
     root = root[saying[gone.copies.key[root] % state.size]]
@@ -53,10 +51,8 @@ def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
 
 def hear_goodbyes(scribe: Scribe, came: Columns) -> None:
     """Children of departed nodes lose their parent, and send a JOIN in this round."""
-    row = scribe.entry(came["group"], came[AT])
-    believes = row >= 0
-    believes[believes] = scribe.state.entries.parent[row[believes]] == came["parent"][believes]
-    lose_parent(scribe, row[believes], "parent left")
+    _, row = scribe.under(came["group"], came[AT], came["parent"])
+    lose_parent(scribe, row, "parent left")
 
 
 def _hand_on(scribe: Scribe, gone: Gone, rows: np.ndarray) -> None:

@@ -55,10 +55,7 @@ GOT, AGAIN = "scribe got now", "scribe again"
 def note_got(
     scribe: Scribe, tables: Tables, group: np.ndarray, node: np.ndarray, publication: np.ndarray
 ) -> None:
-    """Record received publications, and count those that a member had received before.
-
-    Each (node, publication) occurs once in the arguments.
-    """
+    """Record received publications, each once for a node; count those that a member had before."""
     now = tables[GOT]["key"] if GOT in tables else whole_numbers()
     keys = pending_keys(scribe, group, publication)
     young = keys >= 0

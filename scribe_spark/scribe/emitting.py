@@ -36,10 +36,7 @@ _CONTENTS, _AFAR = "contents", "from another bucket"
 
 
 class Emitter:
-    """Makes the upcalls of a bucket's nodes in a superstep, and sends the resulting messages.
-
-    The kind of the messages to children is ``payload`` or ``retransmission``.
-    """
+    """Makes the upcalls of a superstep, and sends payloads or retransmissions to children."""
 
     def __init__(self, scribe: Scribe, tables: Tables, kind: str) -> None:
         self.scribe, self.tables, self.kind = scribe, tables, kind
@@ -133,8 +130,7 @@ class Emitter:
         A message counts as one transmission per publication in it, and as one if it is empty.
         """
         scribe, children = self.scribe, self.scribe.state.children
-        edge = scribe.key(scribe.key(payloads.group, payloads.sender), payloads.node)
-        row = children.find(edge)
+        row = children.find(scribe.edge(payloads.group, payloads.sender, payloads.node))
         still = np.flatnonzero((row >= 0) | (payloads.sender == payloads.node))
         payloads, row = payloads.take(still), row[still]
         if not len(payloads):
@@ -195,7 +191,7 @@ class Emitter:
         at = columns.pop("at")
         joins = Joins(**columns)
         own = (joins.source == at) & scribe.is_root(joins.group, at)  # new roots
-        still = own | _are_children(scribe, joins.group, at, joins.source)
+        still = own | scribe.state.children.has(scribe.edge(joins.group, at, joins.source))
         still &= _is_last(scribe, joins, at)
         self._call_join_handler(at[still], joins.take(still))
 
@@ -204,7 +200,8 @@ class Emitter:
         columns = dict(came)
         at = columns.pop(AT)
         joins = Joins(**columns)
-        still = _are_children(self.scribe, joins.group, at, joins.source)
+        edge = self.scribe.edge(joins.group, at, joins.source)
+        still = self.scribe.state.children.has(edge)
         self._call_join_handler(at[still], joins.take(still))
 
     def _call_join_handler(self, at: np.ndarray, joins: Joins) -> None:
@@ -227,20 +224,13 @@ class Emitter:
         why = np.full(len(row), cause("ask"), dtype=np.int8)
         asks = Joins(group, node, scribe.state.entries.number[row], why, extra).take(up)
         scribe.note(JOINS, **asks.to_columns())
-        arrives = scribe.send("JOIN", asks.source, parent[up])
-        scribe.tell(ASK, parent[up][arrives], **asks.take(arrives).to_columns())
+        scribe.post(ASK, "JOIN", asks.source, parent[up], **asks.to_columns())
 
 
 def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
     """Mark the last JOIN of each source to a node; a child may be dropped and join again."""
-    edge = scribe.key(scribe.key(joins.group, at), joins.source)
+    edge = scribe.edge(joins.group, at, joins.source)
     _, last = np.unique(edge[::-1], return_index=True)
     found = np.zeros(len(edge), dtype=bool)
     found[len(edge) - 1 - last] = True
     return found
-
-
-def _are_children(
-    scribe: Scribe, group: np.ndarray, node: np.ndarray, child: np.ndarray
-) -> np.ndarray:
-    return scribe.state.children.has(scribe.key(scribe.key(group, node), child))

@@ -32,7 +32,6 @@ class EndRound(RoundProgram):
     writes = ("entries", "children", "copies", "replicas", "values", "paths", "kept")
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         receive_replicas(scribe, inbox)
         if HEARTBEAT in inbox:
             hear_parents(scribe, inbox[HEARTBEAT])

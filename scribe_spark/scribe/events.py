@@ -21,7 +21,7 @@ from scribe_spark.scribe.departures import GOODBYE, HANDED_ON, hear_goodbyes, sa
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import Gone, take_away
 from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
-from scribe_spark.scribe.program import GroupRound, RoundProgram
+from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
 from scribe_spark.scribe.replicas import SentStates, receive_states
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import NOTHING, Repairs
@@ -38,7 +38,7 @@ def _none() -> _Pairs:
 class GroupEvents:
     """The (group, node) of each event of a round, as indices of groups and ring positions of nodes.
 
-    The nodes are alive after Pastry's events. For each kind, a pair occurs at most once.
+    The nodes are alive after Pastry's events.  For each kind, a pair occurs at most once.
     """
 
     create: _Pairs = field(default_factory=_none)
@@ -77,8 +77,7 @@ _REFUSED, _OF_MEMBERS = "scribe refused events", ("join", "quit")
 class PlayEvents(RoundProgram):
     """Clear the tables of dead nodes, send goodbyes, and mark members that join or quit.
 
-    Pastry has played the node events before; CREATEs and publications follow later in the round.
-    Joins and quits may also come as messages.
+    CREATEs and publications follow later in the round.  Joins and quits may also come as messages.
     """
 
     events: Events
@@ -91,11 +90,9 @@ class PlayEvents(RoundProgram):
 
     @property
     def silent(self) -> bool:
-        """See `RoundProgram`."""
         return self.round.settled
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         if _DEAD_ROOT in inbox:
             came = inbox[_DEAD_ROOT]
             scribe.state.dead_roots.put(came["pair"], died=scribe.number)
@@ -119,15 +116,11 @@ class PlayEvents(RoundProgram):
         entries.member[scribe.entry(*events.quit)] = False
 
     def _measure(self, scribe: Scribe, gone: Gone) -> None:
-        """Announce dead roots, and tell children that their parent died; both for the measures.
-
-        A dead root is remembered as long as a child may suspect it.
-        """
+        """Announce dead roots, which children may suspect, and dead parents, for the measures."""
         dead = scribe.state.dead_roots
         dead.keep(dead.died >= scribe.number - scribe.rules.parent_timeout)
         scribe.tell_all(_DEAD_ROOT, pair=gone.entries.key[gone.entries.root])
-        pair, child = scribe.split(gone.children.key)
-        group, node = scribe.split(pair)
+        group, node, child = scribe.ends(gone.children.key)
         there = scribe.is_alive(child)
         scribe.tell(_DEAD_PARENT, child[there], group=group[there], parent=node[there])
 
@@ -144,9 +137,7 @@ def _begin_round(scribe: Scribe, tables: Tables) -> None:
 def _remember_repairs(scribe: Scribe, came: Columns) -> None:
     """Record the children that have lost their parents."""
     group, child, node = came["group"], came[AT], came["parent"]
-    row = scribe.entry(group, child)
-    under = row >= 0
-    under[under] = scribe.state.entries.parent[row[under]] == node[under]
+    under, _ = scribe.under(group, child, node)
     scribe.note(FAILURES, node=distinct(node[under]))
     new = Repairs(np.full(len(node), scribe.number), node, scribe.key(group, child)).take(under)
     scribe.state.repairs = Repairs.join(scribe.state.repairs, new)
@@ -170,12 +161,9 @@ def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvent
 
 
 def check_group_events(
-    player: Player, round: GroupRound, events: Events, group_events: GroupEvents
+    player: Player, round: RoundOfGroups, events: Events, group_events: GroupEvents
 ) -> None:
-    """Refuse impossible group events (ImpossibleRound) before anything is played.
-
-    The nodes of group events must be alive after Pastry's events.
-    """
+    """Raise ImpossibleRound for impossible group events, before anything is played."""
     ring = player.given.facts.ring
     alive = player.lives.alive.copy()
     alive[np.r_[events.fail, events.leave]] = False
@@ -194,7 +182,9 @@ def check_group_events(
                 _refuse(round, ring, kind, refused["group"][of], refused["node"][of])
 
 
-def _refuse(round: GroupRound, ring: Ring, kind: str, group: np.ndarray, node: np.ndarray) -> None:
+def _refuse(
+    round: RoundOfGroups, ring: Ring, kind: str, group: np.ndarray, node: np.ndarray
+) -> None:
     if len(node):
         at = np.lexsort((node, group))[0]
         who, which = ring.node[node[at]], round.groups.number[group[at]]
@@ -208,7 +198,6 @@ class _CheckMembers(RoundProgram):
     events: GroupEvents
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         for index, kind in enumerate(_OF_MEMBERS):
             group, node = _own(scribe, getattr(self.events, kind))
             pair = scribe.key(group, node)
@@ -219,10 +208,7 @@ class _CheckMembers(RoundProgram):
 
 
 def join_trees(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
-    """Make nodes members; those outside of the tree send a JOIN later in the round.
-
-    Nodes without the credentials to join are kept apart, as unknown members.
-    """
+    """Make nodes members, who send JOINs later; keep nodes without credentials apart."""
     allowed = scribe.groups.allows("join", group, node)
     pair = scribe.key(group, node)
     scribe.state.unknown_members.insert(pair[~allowed])

@@ -2,7 +2,8 @@
 
 The papers handle one message at a time.  Here, all messages of one kind are arrays, for all nodes
 and all groups together; the result does not depend on the order of the messages.  Numbers in
-parentheses are line numbers of the figures.
+parentheses are line numbers of the figures.  Of Figure 4, lines 5 to 8 (MULTICAST) are in
+`multicast` and `emitting`, lines 10 and 11 (LEAVE) in `leave`.
 
 References
 ----------
@@ -15,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, expand
+from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.paths_to_root import note_paths, paths_above
@@ -64,7 +65,7 @@ def deliver_join(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
 
 def _add_children(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
     """Add children and answer their JOINs; joinHandler is called later."""
-    edge = scribe.key(scribe.key(joins.group, at), joins.source)
+    edge = scribe.edge(joins.group, at, joins.source)
     scribe.state.children.put(edge, number=joins.number, refreshed=scribe.number, got_payload=False)
     answer: dict[str, np.ndarray] = {"group": joins.group, "parent": at}
     if not scribe.settled:
@@ -91,18 +92,6 @@ def take_answers(scribe: Scribe, answers: Columns) -> None:
         scribe.note(AT_ROOT, group=group[by_root], source=source[by_root])
 
 
-def deliver_multicast(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the children that messages are sent to (Figure 4, lines 5 and 6).
-
-    The result is, for each child, the index of its message in `pair` and the row of
-    `ChildrenTable`. The caller handles lines 7 and 8.
-    """
-    children = scribe.state.children.key
-    first = np.searchsorted(children, pair * scribe.state.size)
-    last = np.searchsorted(children, (pair + 1) * scribe.state.size)
-    return expand(first, last)  # (5) for all node in groups[msg.group].children (6) send(msg, node)
-
-
 def deliver_leave(
     scribe: Scribe, group: np.ndarray, node: np.ndarray, source: np.ndarray, number: np.ndarray
 ) -> None:
@@ -111,6 +100,6 @@ def deliver_leave(
     `leave._leave_up` implements lines 10 and 11.
     """
     children = scribe.state.children
-    row = children.find(scribe.key(scribe.key(group, node), source))
+    row = children.find(scribe.edge(group, node, source))
     row, number = row[row >= 0], number[row >= 0]
     children.drop(row[children.number[row] <= number])  # (9) children - msg.source

@@ -8,7 +8,7 @@ group and subscriber for member.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -54,10 +54,9 @@ def drawn_members(nodes: int, size: int, seed: int, group: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Custody:
-    """Each node is a member of a given number of groups; picklable, without pydantic.
+    """Each node is in the groups with the smallest values of draw(``custody``, node, group).
 
-    A node joins the groups with the smallest values of draw(``custody``, node, group). `usual` is
-    the number of groups of a node whose class does not set it.
+    `usual` is the number of groups of a node whose class does not set it.
     """
 
     classes: NodeClasses
@@ -108,38 +107,34 @@ def custody_members(config: Any, section: Any) -> tuple[np.ndarray, np.ndarray]:
     return group[order], node[order]
 
 
-def _draw_by_custody(spark: SparkSession, config: RunConfig) -> Batches:
-    custody = _Custody.of(config, config.groups)
-
-    def draw(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for start in batch.column("start").to_pylist():
-                group, node = custody.chunk(start)
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array(group), pa.array(node)], names=["group", "node"]
-                )
-
-    starts = local_frame(spark, pa.table({"start": custody.starts()})).repartition("start")
-    return Batches.made(starts, draw, schemas.MEMBERS)
-
-
 def draw_members(spark: SparkSession, config: RunConfig) -> Batches:
     """Draw distinct members of each group, uniformly and independently: `schemas.MEMBERS`; lazy."""
     if config.groups.custody is not None:
-        return _draw_by_custody(spark, config)
+        custody = _Custody.of(config, config.groups)
+        return _drawn(spark, custody.chunk, {"start": custody.starts()})
     sizes = group_sizes(config)
-    groups = pa.table({"group": np.arange(1, len(sizes) + 1), "size": sizes})
-    n, seed = config.overlay.nodes, config.seed
+    nodes, seed = config.overlay.nodes, config.seed
+
+    def members(group: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(size, group), drawn_members(nodes, size, seed, group)
+
+    return _drawn(spark, members, {"group": np.arange(1, len(sizes) + 1), "size": sizes})
+
+
+def _drawn(
+    spark: SparkSession,
+    members: Callable[..., tuple[np.ndarray, np.ndarray]],
+    parts: dict[str, np.ndarray],
+) -> Batches:
+    """Return the members of each row of `parts`, made by ``members(*row)`` in tasks."""
 
     def draw(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for group, size in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-                nodes = drawn_members(n, size, seed, group)
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array(np.full(size, group)), pa.array(nodes)], names=["group", "node"]
-                )
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                columns = [pa.array(column) for column in members(*row)]
+                yield pa.RecordBatch.from_arrays(columns, names=["group", "node"])
 
-    spread = local_frame(spark, groups).repartition("group")
+    spread = local_frame(spark, pa.table(parts)).repartition(next(iter(parts)))
     return Batches.made(spread, draw, schemas.MEMBERS)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, expand
+from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Columns
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import NOTHING
@@ -38,8 +38,7 @@ def calls_of(scribe: Scribe, pair: np.ndarray, row: np.ndarray) -> Calls:
         "asked": np.where(answered, entries.extra[row], NOTHING),
         "epoch": epoch,
     }
-    first = np.searchsorted(children.key, pair * scribe.state.size)
-    call, edge = expand(first, np.searchsorted(children.key, (pair + 1) * scribe.state.size))
+    call, edge = scribe.children_of(pair)
     under = {"call": call, "child": children.key[edge] % scribe.state.size}
     which, value = scribe.state.values.of(copies.value[copy])
     kept = {"call": np.flatnonzero(root)[which], "value": value}

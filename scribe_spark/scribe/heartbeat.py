@@ -26,17 +26,14 @@ def send_refreshes(scribe: Scribe) -> None:
     group, child = scribe.split(entries.key[rows])
     parent = entries.parent[rows]
     # a lost refresh has no effect: a child suspects its parent only by the lack of heartbeats
-    arrives = scribe.send("refresh", child, parent)
-    columns = {"group": group, "child": child, "number": entries.number[rows], AT: parent}
-    if not arrives.all():
-        columns = {name: column[arrives] for name, column in columns.items()}
-    scribe.tell(REFRESH, columns.pop(AT), **columns)
+    columns = {"group": group, "child": child, "number": entries.number[rows]}
+    scribe.post(REFRESH, "refresh", child, parent, **columns)
 
 
 def receive_refreshes(scribe: Scribe, came: Columns) -> None:
     """Parents refresh the entries of children; unknown children get a refusal."""
     children, child = scribe.state.children, came["child"]
-    edge = children.find(scribe.key(scribe.key(came["group"], came[AT]), child))
+    edge = children.find(scribe.edge(came["group"], came[AT], child))
     known = edge >= 0
     known[known] = children.number[edge[known]] == came["number"][known]
     children.refreshed[edge[known]] = scribe.number
@@ -57,10 +54,7 @@ def expire(scribe: Scribe) -> None:
 
 
 def suspect(scribe: Scribe) -> None:
-    """Nodes that heard nothing for `parent_timeout` rounds give up their parent.
-
-    The recorded cause tells whether the parent was the root; only the measures know that.
-    """
+    """Give up parents that were silent for `parent_timeout` rounds; measures name the cause."""
     entries, dead_roots = scribe.state.entries, scribe.state.dead_roots
     silent = scribe.number - entries.heard > scribe.rules.parent_timeout
     rows = np.flatnonzero((entries.parent >= 0) & silent)
@@ -75,22 +69,14 @@ def suspect(scribe: Scribe) -> None:
 def send_heartbeats(scribe: Scribe) -> None:
     """Parents send a heartbeat to each child that got no payload in this round."""
     children = scribe.state.children
-    edge = children.key[~children.got_payload]
-    pair, child = scribe.split(edge)
-    group, parent = scribe.split(pair)
-    arrives = scribe.send("heartbeat", parent, child)
-    if not arrives.all():
-        group, parent, child = group[arrives], parent[arrives], child[arrives]
-    scribe.tell(HEARTBEAT, child, group=group, parent=parent)
+    group, parent, child = scribe.ends(children.key[~children.got_payload])
+    scribe.post(HEARTBEAT, "heartbeat", parent, child, group=group, parent=parent)
 
 
 def hear_parents(scribe: Scribe, came: Columns) -> None:
     """Nodes record heartbeats of their parents, and ignore heartbeats of other nodes."""
     entries = scribe.state.entries
-    row = scribe.entry(came["group"], came[AT])
-    there = row >= 0
-    there[there] = entries.parent[row[there]] == came["parent"][there]
-    row = row[there]
+    _, row = scribe.under(came["group"], came[AT], came["parent"])
     entries.heard[row], entries.heeded[row] = scribe.number, True
 
 

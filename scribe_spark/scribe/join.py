@@ -61,7 +61,6 @@ class Requests(Rows):
 
     @classmethod
     def from_columns(cls, columns: Columns) -> Requests:
-        """See `Rows`."""
         joins = Joins.from_columns(columns)
         return cls(joins, columns[AT], columns["path"], columns["repairs"])
 
@@ -92,10 +91,7 @@ def send_directly(scribe: Scribe, joins: Joins, to: np.ndarray) -> None:
 
 
 def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
-    """Make and record the JOINs of nodes without a parent, given as rows of `Entries`.
-
-    A node that has sent a JOIN before calls faultHandler, which may add data.
-    """
+    """Make and record JOINs of nodes (rows of `Entries`); faultHandler adds to repeated ones."""
     entries = scribe.state.entries
     joins = Joins.of(*scribe.split(entries.key[rows]), scribe.number, entries.cause[rows])
     tried = np.flatnonzero(entries.tried[rows])
@@ -145,10 +141,7 @@ def onward(scribe: Scribe, moving: Requests) -> tuple[Requests, np.ndarray]:
 
 
 def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
-    """Handle JOINs at the nodes that they visit; return the JOINs that travel on.
-
-    Answers that arrive in the same superstep are handled before.
-    """
+    """Handle JOINs at the nodes that they visit, after answers; return the JOINs that travel on."""
     joins, at = moving.joins, moving.at
     scribe.note(REPAIRING, node=at[moving.repairs])
     pair = scribe.key(joins.group, at)
@@ -189,7 +182,6 @@ class JoinProgram(RoundProgram):
     settled_writes = ("entries", "children", "copies", "created")
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         if ANSWER in inbox:
             take_answers(scribe, inbox[ANSWER])
         if JOIN in inbox:
@@ -200,7 +192,6 @@ class SendJoins(JoinProgram):
     """Handle the round's CREATEs; then every waiting node sends a JOIN."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         super().play(scribe, tables, inbox, superstep)
         if not superstep:
             receive_routed_creates(scribe, tables)

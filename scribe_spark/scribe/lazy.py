@@ -31,7 +31,7 @@ from scribe_spark.scribe.join import (
     remember,
 )
 from scribe_spark.scribe.paths_to_root import on_path
-from scribe_spark.scribe.program import GroupRound, RoundProgram
+from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import FAILED
@@ -48,7 +48,7 @@ _JOINS, _WAVE = "joins in this round", "wave"
 _JOIN, _ADOPT, _OWN = "lazy JOIN", "adopt", "JOIN of who adopts"
 
 
-def grow_lazily(player: Player, round: GroupRound) -> None:
+def grow_lazily(player: Player, round: RoundOfGroups) -> None:
     """Let waiting nodes and new members send JOINs, in waves."""
     player.play(DrawWaves(player.given, round))
     wave = 0
@@ -67,29 +67,22 @@ def rank_at_node(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
     return rank
 
 
-def _waits(scribe: Scribe, row: np.ndarray) -> np.ndarray:
-    entries = scribe.state.entries
-    return (entries.parent[row] < 0) & ~entries.root[row]
-
-
 def _in_tree(scribe: Scribe, row: np.ndarray) -> np.ndarray:
     """Return True for nodes (rows of `Entries`, or NONE) that are in the tree and do not wait."""
     inside = row >= 0
-    inside[inside] = ~_waits(scribe, row[inside])
+    inside[inside] = ~scribe.state.entries.waits(row[inside])
     return inside
 
 
 class DrawWaves(SendJoins):
     """Draw the waves of a group's joining nodes: one node, then two, then four, and so on.
 
-    The program also handles the round's CREATEs first.  New members that do not wait take part in
-    the order, as in a run.  The order stands for the order in which users join, which no node
-    knows.  Therefore some node receives all joining nodes and tells each its wave; these messages
-    are not counted.
+    The order stands for that of users' joins, which no node knows: a node receives all joining
+    nodes and tells each its wave, uncounted.  New members that do not wait are in the order, as in
+    a run.
     """
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         super().play(scribe, tables, inbox, superstep)
         if _JOINS in inbox:
             _draw_waves(scribe, inbox[_JOINS])
@@ -98,10 +91,9 @@ class DrawWaves(SendJoins):
             scribe.note(WAVES, pair=scribe.key(came["group"], came[AT]), wave=came["wave"])
 
     def send(self, scribe: Scribe) -> None:
-        """See `SendJoins`."""
         entries = scribe.state.entries
         new = entries.member & (entries.joined == scribe.number)
-        new |= _waits(scribe, np.arange(len(entries)))
+        new |= entries.waits(slice(None))
         group, node = scribe.split(entries.key[new])
         somewhere = group * scribe.state.size // len(scribe.groups)
         scribe.tell(_JOINS, somewhere, group=group, node=node)
@@ -124,7 +116,6 @@ class AskTree(RoundProgram):
     writes = ("entries",)
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         if not superstep:
             self._begin(scribe, tables)
         if _JOIN in inbox:
@@ -140,7 +131,7 @@ class AskTree(RoundProgram):
         if not now.all():
             tables[WAVES] = take(waves, np.flatnonzero(~now))
         row = scribe.state.entries.find(np.sort(waves["pair"][now]))
-        joins = note_joins(scribe, row[_waits(scribe, row)])
+        joins = note_joins(scribe, row[scribe.state.entries.waits(row)])
         scribe.note(SENT, pair=scribe.key(joins.group, joins.source))
         at, none = joins.source, np.zeros(len(joins), dtype=bool)
         way = {"before": at, "alone": none, "repairs": np.isin(joins.cause, FAILED)}
@@ -148,10 +139,7 @@ class AskTree(RoundProgram):
 
 
 def _route(scribe: Scribe, moving: Columns) -> None:
-    """Route JOINs to the tree or to the edge of the bucket.
-
-    A tree node does not answer a JOIN whose source is on its own path to the root.
-    """
+    """Route JOINs to the edge of the bucket, or to a tree node that is not below the source."""
 
     def hop_of(here: Columns) -> tuple[np.ndarray, Columns]:
         at, group, source = here[AT], here["group"], here["source"]
@@ -186,7 +174,6 @@ class TakeIn(JoinProgram):
     """Tree nodes adopt sources up to their limit; previous nodes on the routes adopt the others."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         super().play(scribe, tables, inbox, superstep)
         if not superstep and ASKED in tables:
             _answer(scribe, tables.pop(ASKED))
@@ -233,7 +220,7 @@ def _adopt(scribe: Scribe, came: Columns, sent: np.ndarray) -> None:
     own = own_joins(scribe, pairs, which, joins).take(entering)
     forward(scribe, came[AT], joins, lambda _: remember(scribe, own))
     row = entries.find(pairs)
-    again = ~entering & ~np.isin(pairs, sent) & _waits(scribe, row)
+    again = ~entering & ~np.isin(pairs, sent) & entries.waits(row)
     asks = np.r_[np.flatnonzero(entering), np.flatnonzero(again)]
     sends = Joins.join(own, note_joins(scribe, row[again]))
     to = came["above"][first[asks]]

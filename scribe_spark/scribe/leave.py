@@ -66,14 +66,7 @@ def send_leave(
     scribe: Scribe, group: np.ndarray, node: np.ndarray, parent: np.ndarray, number: np.ndarray
 ) -> None:
     """Send LEAVEs to parents, with the senders' join numbers."""
-    arrives = scribe.send("LEAVE", node, parent)
-    scribe.tell(
-        LEAVE,
-        parent[arrives],
-        group=group[arrives],
-        source=node[arrives],
-        number=number[arrives],
-    )
+    scribe.post(LEAVE, "LEAVE", node, parent, group=group, source=node, number=number)
 
 
 def lose_parent(scribe: Scribe, rows: np.ndarray, why: str) -> None:

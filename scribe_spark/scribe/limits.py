@@ -9,10 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ChildLimits:
-    """The maximal number of children of each node, summed over all groups, by node number.
-
-    Nodes have the same limit without `capacities`; a node with more children is overloaded.
-    """
+    """The maximal number of children of nodes over all groups, by node number with `capacities`."""
 
     limit: int
     capacities: np.ndarray | None = None

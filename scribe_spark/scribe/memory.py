@@ -40,7 +40,7 @@ class AtNodes(SortedTable):
 class Remembering(Application):
     """An application with memory; new rows have NONE in all columns.
 
-    `at_nodes` and `at_edges`, a table by (group, node, child), are empty. The ring buffer of each
+    `at_nodes` and `at_edges`, a table by (group, node, child), are empty.  The ring buffer of each
     node keeps `buffer` messages.
     """
 
@@ -98,7 +98,6 @@ class Remembering(Application):
         self.at_edges.keep(~dead[self.at_edges.key % self.nodes])
 
     def tables(self) -> dict[str, Columns]:
-        """See `Application`; includes the ring buffers."""
         tables = {}
         for name, table in self._tables.items():
             columns = table.read()
@@ -106,7 +105,6 @@ class Remembering(Application):
         return {**tables, "rings": {"top": self.rings.tops, "names": self.rings.names}}
 
     def restore(self, tables: Mapping[str, Columns]) -> None:
-        """See `Application`."""
         self._before = tables
         for name, table in self._tables.items():
             table.borrow(Lent(tables[name], writes=True))

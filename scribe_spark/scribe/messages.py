@@ -22,7 +22,7 @@ _OWN = ("number", "start", "floor", "since")
 class MessageStore:
     """Messages by index, with their contents.
 
-    `start` and `since` are NOTHING if unset, `floor` is -1 if unset. Message i has ``lengths[i]``
+    `start` and `since` are NOTHING if unset, `floor` is -1 if unset.  Message i has ``lengths[i]``
     contents, which begin at ``offsets[i]`` in the last two arrays.
     """
 

@@ -14,7 +14,6 @@ import numpy as np
 from scribe_spark.core.arrays import Rows, distinct
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
-from scribe_spark.scribe.figures import deliver_multicast
 from scribe_spark.scribe.scribe import Scribe
 
 #: The message to the sender of a refused payload.
@@ -32,7 +31,7 @@ OF_THE_LAST_ROUND = DELIVERIES, PAYLOADS
 class Payloads(Rows):
     """Messages on tree edges; a root that sends itself a message is both sender and receiver.
 
-    Without an application, `message` is the publication. `hops` and `delay_us` count from the
+    Without an application, `message` is the publication.  `hops` and `delay_us` count from the
     source; the delay is recorded only if `Scribe.timed`.
     """
 
@@ -69,8 +68,8 @@ def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payl
     entries, children = scribe.state.entries, scribe.state.children
     takes, row = accepted(scribe, payloads)
     refused, payloads = payloads.take(np.flatnonzero(~takes)), payloads.take(np.flatnonzero(takes))
-    # to all children: (5), (6)
-    which, edge = deliver_multicast(scribe, entries.key[row])
+    # (5) for all node in groups[msg.group].children (6) send(msg, node)
+    which, edge = scribe.children_of(entries.key[row])
     # to the user: (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
     got = payloads.take(np.flatnonzero(entries.member[row]))
     child = children.key[edge] % scribe.state.size
@@ -120,16 +119,14 @@ def refuse_payloads(scribe: Scribe, refused: Payloads) -> None:
     """Tell the senders of refused messages."""
     if not len(refused):
         return
-    edge = distinct(scribe.key(scribe.key(refused.group, refused.sender), refused.node))
-    pair, child = scribe.split(edge)
-    group, parent = scribe.split(pair)
-    arrives = scribe.send("drop child", child, parent)
-    scribe.tell(DROP, parent[arrives], group=group[arrives], child=child[arrives])
+    edge = distinct(scribe.edge(refused.group, refused.sender, refused.node))
+    group, parent, child = scribe.ends(edge)
+    scribe.post(DROP, "drop child", child, parent, group=group, child=child)
 
 
 def drop_children(scribe: Scribe, came: Columns) -> None:
     """Drop the children that refused a message."""
-    edge = scribe.key(scribe.key(came["group"], came[AT]), came["child"])
+    edge = scribe.edge(came["group"], came[AT], came["child"])
     row = scribe.state.children.find(edge)
     scribe.state.children.drop(row[row >= 0])
 

@@ -17,10 +17,7 @@ def rank(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
 
 
 def leaves_by_nearness(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return leaf sets sorted by distance to the groupId, nearest first: int64, shape (n, l).
-
-    Empty entries (:data:`NONE`) are last.
-    """
+    """Return leaf sets sorted by distance to the groupId, :data:`NONE` last: int64, (n, l)."""
     leaves, distance = _leaves(scribe, group, node)
     order = np.lexsort((distance.position, distance.lo, distance.hi, leaves < 0), axis=1)
     return np.take_along_axis(leaves, order, axis=1)

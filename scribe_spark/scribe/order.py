@@ -39,7 +39,7 @@ def out_of_order(
 ) -> np.ndarray:
     """Return which deliveries of a round are out of order; update the state for later rounds.
 
-    `got` has group, publication and node of the round's deliveries, in order of arrival. The
+    `got` has group, publication and node of the round's deliveries, in order of arrival.  The
     members that missed publications have been recorded.
     """
     group, name, node = got

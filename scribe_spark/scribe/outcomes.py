@@ -98,7 +98,6 @@ class EndOfRound(RoundProgram):
     )
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         sent = Sent.of(tables.get(OUTCOMES, {}))
         came = tables.get(DELIVERIES)
         nothing = np.empty(0, dtype=np.int64)
@@ -217,8 +216,8 @@ def publications_due(
 ) -> PublicationResults:
     """Return and remove the outcomes of the publications whose deadline is this round.
 
-    Only members among the nodes of this state are counted. The deadline is in rounds after the
-    publication. With `everything` (at the end of a world), all open publications are due.
+    Only members among the nodes of this state are counted.  The deadline is in rounds after the
+    publication.  With `everything` (at the end of a world), all open publications are due.
     """
     results = [PublicationResults()]
     first = state.publications.publication >> SOURCE_BITS

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, expand
+from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.leave import lose_parent, send_leave
@@ -28,10 +28,9 @@ def paths_above(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
 
 
 def on_path(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return whether each source is on a node's known path to the root (rows of `Entries`): bool.
+    """Return True for sources that are the node itself or on its known path to the root.
 
-    A node is on its own path; a row NONE has an empty path.  In a settled round the result is
-    False, because a JOIN never visits a node below its source.
+    A row NONE has an empty path.  In a settled round a JOIN never visits a node below its source.
     """
     if scribe.settled:
         return np.zeros(len(rows), dtype=bool)
@@ -45,10 +44,7 @@ def on_path(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
 def note_paths(
     scribe: Scribe, rows: np.ndarray, parent: np.ndarray, above: np.ndarray
 ) -> np.ndarray:
-    """Record at nodes (rows of `Entries`) their parent and the path above it.
-
-    Return which nodes have a different path now.
-    """
+    """Record at nodes (rows of `Entries`) their parent and its path; return which changed."""
     entries, paths = scribe.state.entries, scribe.state.paths
     if not len(rows):
         return np.empty(0, dtype=bool)
@@ -73,16 +69,11 @@ def _widened(nodes: np.ndarray, width: int) -> np.ndarray:
 
 
 def tell_paths(scribe: Scribe) -> None:
-    """Parents send their children a changed path.
-
-    In a real network, heartbeats and payloads would carry it, so these messages are not counted.
-    """
+    """Send a changed path to children; uncounted, since heartbeats and payloads would carry it."""
     entries, children = scribe.state.entries, scribe.state.children
     moved = np.flatnonzero(entries.moved)
     entries.moved[moved] = False
-    first = np.searchsorted(children.key, entries.key[moved] * scribe.state.size)
-    last = np.searchsorted(children.key, (entries.key[moved] + 1) * scribe.state.size)
-    which, edge = expand(first, last)
+    which, edge = scribe.children_of(entries.key[moved])
     group, parent = scribe.split(entries.key[moved[which]])
     child = children.key[edge] % scribe.state.size
     alive = scribe.is_alive(child)
@@ -91,17 +82,10 @@ def tell_paths(scribe: Scribe) -> None:
 
 
 def take_paths(scribe: Scribe, told: Columns) -> None:
-    """Children receive the paths above their parents.
-
-    A node that finds itself on a changed path is in a cycle, and leaves its parent.
-    """
-    entries = scribe.state.entries
-    child = told[AT]
-    row = scribe.entry(told["group"], child)
-    mine = row >= 0
-    mine[mine] = entries.parent[row[mine]] == told["parent"][mine]
-    row, parent, path = row[mine], told["parent"][mine], told["path"][mine]
-    node = child[mine]
+    """Receive the paths above parents; a node on its own changed path is in a cycle, and leaves."""
+    entries, node = scribe.state.entries, told[AT]
+    mine, row = scribe.under(told["group"], node, told["parent"])
+    node, parent, path = node[mine], told["parent"][mine], told["path"][mine]
     circle = note_paths(scribe, row, parent, path) & (path == node[:, None]).any(axis=1)
     row, node, parent = row[circle], node[circle], parent[circle]
     group, number = told["group"][mine][circle], entries.number[row]

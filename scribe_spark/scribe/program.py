@@ -35,10 +35,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class Applications:
-    """Creates the application of each bucket, which keeps its memory in the bucket's tables.
-
-    ``make(nodes)`` returns an application with empty memory.
-    """
+    """Makes the application of each bucket, whose memory is kept in the bucket's tables."""
 
     make: Callable[[int], Application]
     nodes: int
@@ -66,7 +63,7 @@ MEMORY = f"{PREFIX}application "
 
 
 @dataclass(frozen=True)
-class GroupRound:
+class RoundOfGroups:
     """The parameters of a round that the programs of groups need.
 
     A round is settled if no node fails or arrives, all tables are right, and no round follows, as
@@ -99,7 +96,7 @@ class RoundProgram(ABC):
     """
 
     given: Environment
-    round: GroupRound
+    round: RoundOfGroups
     writes: ClassVar[tuple[str, ...]] = ()
     settled_writes: ClassVar[tuple[str, ...] | None] = None
 
@@ -110,11 +107,9 @@ class RoundProgram(ABC):
 
     @property
     def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
         return self.given.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         round, writes, incarnation = self.round, self.writes, self.round.incarnation
         if round.settled:
             incarnation = np.broadcast_to(np.int64(NONE), round.groups.size)

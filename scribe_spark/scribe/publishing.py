@@ -46,11 +46,9 @@ class FinishTrees(RoundProgram):
 
     @property
     def silent(self) -> bool:
-        """See `RoundProgram`."""
         return self.round.settled
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         receive_replicas(scribe, inbox)
         if FATE in inbox:
             hear_fates(scribe, tables, inbox[FATE])
@@ -80,7 +78,6 @@ class Disseminate(RoundProgram):
     settled_writes = ()
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         if FATE in inbox:
             hear_fates(scribe, tables, inbox[FATE])
         if DROP in inbox:

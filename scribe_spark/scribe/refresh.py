@@ -40,7 +40,6 @@ class Refresh(RoundProgram):
     writes = ("entries", "children", "copies", "replicas")
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         if REPLICA_GOODBYE in inbox:
             receive_goodbyes(scribe, inbox[REPLICA_GOODBYE])
         if REFRESH in inbox:
@@ -68,7 +67,6 @@ class LeaveTrees(RoundProgram):
     settled_writes = ()
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         if LEAVE in inbox:
             left_trees(scribe, inbox[LEAVE])
         if not superstep:

@@ -29,7 +29,7 @@ from scribe_spark.scribe.join import (
     send_on,
 )
 from scribe_spark.scribe.paths_to_root import on_path
-from scribe_spark.scribe.program import GroupRound, RoundProgram
+from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 
@@ -62,7 +62,7 @@ _DIRECT, _REFUSAL = "JOIN to a node", "refusal"
 _ROUTED, _UPWARDS, _WAY = "JOIN routed with randomisation", "JOIN upwards", "way of a JOIN"
 
 
-def rejoin(player: Player, round: GroupRound) -> None:
+def rejoin(player: Player, round: RoundOfGroups) -> None:
     """Route the refused JOINs of dropped children on randomised routes, all in parallel.
 
     The first tree node on the route adopts the child, and the nodes before it become forwarders.
@@ -92,10 +92,9 @@ def send_to(
     turn: np.ndarray | int = NONE,
 ) -> None:
     """Send JOINs to known nodes; for dropped children with the columns of :data:`DROPPED`."""
-    arrives = scribe.send("JOIN", joins.source, to)
     dropped = {"parent": parent, "turn": turn}
-    columns = {name: np.broadcast_to(one, len(to)) for name, one in dropped.items()}
-    scribe.tell(_DIRECT, to[arrives], **take({**joins.to_columns(), **columns}, arrives))
+    columns = {name: np.broadcast_to(one, len(to)).copy() for name, one in dropped.items()}
+    scribe.post(_DIRECT, "JOIN", joins.source, to, **joins.to_columns(), **columns)
 
 
 def refused_children(tables: Tables) -> Columns:
@@ -118,7 +117,6 @@ class DirectJoins(JoinProgram):
     """JOINs to known nodes; a node refuses a JOIN whose source is on its path to the root."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         super().play(scribe, tables, inbox, superstep)
         if _DIRECT in inbox:
             self._receive(scribe, tables, inbox[_DIRECT])
@@ -135,10 +133,9 @@ class DirectJoins(JoinProgram):
 
 
 def _cross(scribe: Scribe, tables: Tables, came: Columns) -> np.ndarray:
-    """Return True for a JOIN if its receiver has sent a JOIN to the source of this one.
+    """Return True for JOINs whose receivers sent JOINs to the sources, both dropped by one parent.
 
-    Such JOINs cross if the same parent dropped both; the node that was dropped later must try
-    again.
+    The node that was dropped later must try again.
     """
     crosses = np.zeros(len(came[AT]), dtype=bool)
     if DROPPED in tables:
@@ -161,16 +158,14 @@ def _note_refusals(scribe: Scribe, came: Columns) -> None:
 
 @dataclass(frozen=True)
 class _Reroute(RoundProgram):
-    """Route refused JOINs on randomised routes to the first tree nodes, and up the tree.
+    """Route refused JOINs on randomised routes to the first tree nodes, and up the tree, at once.
 
-    A JOIN that meets its own source on the way up is refused again. The trees do not change
-    meanwhile.
+    A JOIN that meets its own source on the way up is refused again.
     """
 
     attempt: int = 0
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         if not superstep:
             refused = refused_children(tables)
             if refused:
@@ -252,7 +247,6 @@ class _TakeIn(DirectJoins):
     """Nodes on the routes of accepted JOINs enter the trees and send JOINs to the next nodes."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         super().play(scribe, tables, inbox, superstep)
         if not superstep and _ACCEPTED in tables:
             accepted = tables.pop(_ACCEPTED)
@@ -292,7 +286,6 @@ class _JoinTops(DirectJoins):
     """After the last attempt, send JOINs to the ends of the paths that their sources knew."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         super().play(scribe, tables, inbox, superstep)
         if not superstep and (refused := refused_children(tables)):
             knows = refused["top"] >= 0

@@ -32,7 +32,6 @@ class FindReached(RoundProgram):
     """Walk from the children of dead nodes up, from parent to parent, to find a root."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         if _REACHED in inbox:
             came = inbox[_REACHED]
             scribe.note(_PAIRS, pair=scribe.key(came["group"], came[AT]))
@@ -46,10 +45,9 @@ class FindReached(RoundProgram):
 
 
 def _walk(scribe: Scribe, ways: Columns) -> None:
-    """Walk up to a root, an orphan, or the edge of the bucket.
+    """Walk up to a root, an orphan, the edge of the bucket, or back to the anchor (a cycle).
 
-    A walk that returns to its anchor is in a cycle (the anchor moves to a later node after 1, 2, 4,
-    ... steps) and ends.
+    The anchor moves to a later node after 1, 2, 4, ... steps.
     """
     entries = scribe.state.entries
     while len(ways[AT]):
@@ -79,7 +77,6 @@ class CountRepairs(RoundProgram):
     writes = ("repairs",)
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         if _LEFT in inbox:
             _add_up(scribe, inbox[_LEFT])
         if _DONE in inbox:

@@ -81,10 +81,9 @@ def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarra
 
 
 def receive_states(scribe: Scribe, states: SentStates) -> None:
-    """Store received states that are newer than the own copy.
+    """Store states newer than the own copy; of equal ones that of the nearest sender.
 
-    Of equally new states, the one whose sender is nearest to the groupId is stored.  A root that
-    receives a newer state stays the root, takes over the state, and repairs its tree.
+    A root that receives a newer state stays the root, takes over the state, and repairs its tree.
     """
     copies = scribe.state.copies
     states = states.take(nearness_order(scribe, states.group, states.sender))
@@ -124,10 +123,7 @@ def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None
 
 
 def replicate(scribe: Scribe, pair: np.ndarray) -> None:
-    """Roots send their states to the k - 1 nearest leaves that have not acknowledged it.
-
-    A root, in the sorted keys `pair`, knows only from acknowledgements which state a leaf has.
-    """
+    """Send the states of roots (sorted keys) to the k - 1 nearest leaves that lack them."""
     own, leaf = _nearest_leaves(scribe, pair)
     needs = ~_has_taken(scribe, own, leaf)
     own, leaf = own[needs], leaf[needs]
@@ -167,10 +163,9 @@ def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarr
 
 
 def receive_replicas(scribe: Scribe, inbox: Inbox) -> None:
-    """Leaves store the states of roots, unless they are roots or have a newer state.
+    """Store the states of roots at leaves that are no roots and have no newer one; note answers.
 
-    Roots record acknowledgements.  On a broken ring a group may have several roots; their states
-    are handled one after the other.
+    On a broken ring a group may have several roots; their states are handled one after the other.
     """
     copies = scribe.state.copies
     if REPLICA in inbox:
@@ -189,7 +184,7 @@ def receive_replicas(scribe: Scribe, inbox: Inbox) -> None:
             scribe.tell(TAKEN, one.sender, group=one.group, leaf=one.to, **state)
     if TAKEN in inbox:
         came = inbox[TAKEN]
-        edge = scribe.key(scribe.key(came["group"], came[AT]), came["leaf"])
+        edge = scribe.edge(came["group"], came[AT], came["leaf"])
         state = {name: came[name] for name in ("epoch", "version")}
         incarnation = scribe.state.incarnation[came["leaf"]]
         scribe.state.replicas.put(edge, **state, incarnation=incarnation)
@@ -217,8 +212,8 @@ def root_is_gone(scribe: Scribe) -> np.ndarray:
 def drop_far_copies(scribe: Scribe, passed_on: np.ndarray) -> None:
     """Nodes that know k nodes nearer to the groupId drop their copy, once that is safe.
 
-    The node tells the root of its copy. If nobody answers, the root has died, perhaps without
-    handing its state over, and the node keeps the copy. If the root is not in the node's leaf set
+    The node tells the root of its copy.  If nobody answers, the root has died, perhaps without
+    handing its state over, and the node keeps the copy.  If the root is not in the node's leaf set
     any more, the node keeps the copy until it has passed it on to a live node (`passed_on`).
     """
     copies = scribe.state.copies
@@ -229,14 +224,14 @@ def drop_far_copies(scribe: Scribe, passed_on: np.ndarray) -> None:
     safe = np.isin(copies.key[far], passed_on)
     asks = ~root_is_gone(scribe)[far]
     asking = far[asks]
-    safe[asks] = arrives = scribe.send("replica goodbye", node[asking], copies.root[asking])
-    asking = asking[arrives]
-    scribe.tell(REPLICA_GOODBYE, copies.root[asking], group=group[asking], leaf=node[asking])
+    columns = {"group": group[asking], "leaf": node[asking]}
+    asked = node[asking], copies.root[asking]
+    safe[asks] = scribe.post(REPLICA_GOODBYE, "replica goodbye", *asked, **columns)
     copies.drop(far[safe])
 
 
 def receive_goodbyes(scribe: Scribe, came: Columns) -> None:
     """Roots remove the leaves that have dropped their copies."""
-    edge = scribe.key(scribe.key(came["group"], came[AT]), came["leaf"])
+    edge = scribe.edge(came["group"], came[AT], came["leaf"])
     row = scribe.state.replicas.find(edge)
     scribe.state.replicas.drop(row[row >= 0])

@@ -21,13 +21,7 @@ _ROWS_A_RING = 32
 
 
 class HasRings(Protocol):
-    """A table whose rows have ring buffers.
-
-    Attributes
-    ----------
-    ring : ndarray of int64
-        The index of the ring of each row; NONE is the empty ring.
-    """
+    """A table with the index of the ring of each row; NONE is the empty ring."""
 
     ring: np.ndarray
 
@@ -36,7 +30,7 @@ class SharedRings:
     """The ring buffers of a table, with B = `size` slots each; `rows` are row indices of the table.
 
     The column ``ring`` of the table has the index of the ring of each row, NONE for an empty one.
-    `tops` has the largest number in each ring. The last ring, which NONE selects, stays empty.
+    `tops` has the largest number in each ring.  The last ring, which NONE selects, stays empty.
     """
 
     def __init__(self, size: int, table: HasRings) -> None:
@@ -90,10 +84,10 @@ class SharedRings:
         return count
 
     def write(self, rows: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
-        """Write names of numbers into the rings of rows; a row may occur several times.
+        """Write names of numbers into the rings of rows, which may repeat.
 
-        A number that is too old for the ring is ignored.  Another name for the same number replaces
-        the first one.
+        A number that is too old for the ring is ignored; a second name for a number replaces the
+        first.
         """
         before = len(self.tops)
         for part in turns(rows):

@@ -39,14 +39,12 @@ PASSED_ON = "scribe passed on"
 class HandOver(RoundProgram):
     """Nodes with a group's state compare themselves with their leaf set (upcall newLeafs).
 
-    A root that is not the nearest node hands the group over to the nearest leaf.  A replica whose
-    root is gone, and that is not the nearest node, passes its copy on to the nearest leaf.
+    A root, or a replica whose root is gone, gives the state to its nearest leaf if that is nearer.
     """
 
     writes = ("entries", "children", "copies", "replicas", "values")
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         if STATE in inbox:
             came = dict(inbox[STATE])
             hands = came.pop("hands")
@@ -70,10 +68,7 @@ class HandOver(RoundProgram):
 
 
 def _step_down(scribe: Scribe, rows: np.ndarray, successor: np.ndarray) -> None:
-    """Former roots (rows of `Copies`) join under the new roots in this round.
-
-    Their subtrees stay below them.
-    """
+    """Former roots (rows of `Copies`) will join under the new roots, with their subtrees."""
     if not len(rows):
         return
     entries, copies, replicas = scribe.state.entries, scribe.state.copies, scribe.state.replicas
@@ -91,7 +86,6 @@ class Failover(RoundProgram):
     writes = ("entries", "children", "copies", "replicas", "values")
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         if not superstep:
             copies, entries = scribe.state.copies, scribe.state.entries
             nearest = rank(scribe, *scribe.split(copies.key)) == 0

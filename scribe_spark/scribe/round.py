@@ -8,8 +8,6 @@ JSAC 2002, Section III; NGC 2001, Section 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -44,7 +42,7 @@ from scribe_spark.scribe.outcomes import (
     EndOfRound,
     PublicationResults,
 )
-from scribe_spark.scribe.program import GroupRound, RoundProgram
+from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.publishing import FinishTrees
 from scribe_spark.scribe.refresh import HERE
 from scribe_spark.scribe.rejoin import DROPPED, EXTRA_JOINS, REFUSED_JOINS
@@ -55,47 +53,37 @@ from scribe_spark.scribe.steps import growing, publishing
 from scribe_spark.scribe.unknown_members import RefuseUnknownMembers
 
 #: ``measures(given, round)`` returns the programs of a round's measures, played after `EndOfRound`.
-Measures = Callable[[Environment, GroupRound], Sequence[Program]]
+Measures = Callable[[Environment, RoundOfGroups], Sequence[Program]]
 
 
-@dataclass(frozen=True)
-class _Steps:
-    player: Player
-    round: GroupRound
-    events: GroupEvents
-
-    def _make(self, program: type[RoundProgram], *more: Any) -> RoundProgram:
-        return program(self.player.given, self.round, *more)
-
-    def play(self, events: Events, lookups: Lookups) -> None:
-        """Play the programs that follow Pastry's events, lookups included."""
-        given, variants = self.player.given, self.round.trees.variants
-        steps = growing(self.player, self.round, events, self.events)
-        for is_asked, act in (
-            ("lazy" in variants, lazy.grow_lazily),
-            ("bottleneck" in variants, remove_bottlenecks),
-            ("collapse" in variants, collapse),
-        ):
-            if is_asked:
-                play_in_turn(self.player, steps)
-                steps = []
-                act(self.player, self.round)
-        unknown = self._make(RefuseUnknownMembers)
-        steps += [
-            IfRows((table_of("unknown_members"),), (unknown,)),
-            close_phase(given),
-            self._make(FinishTrees),
-            # 4. publications go to the roots and down the trees; heartbeats, lookups
-            *publishing(self.player, self.round, *self.events.publish),
-            *look_up(given, lookups, [self._make(EndRound)]),
-            # 5. measure the repairs: do roots reach the children of dead nodes again?
-            self._repaired(),
-        ]
-        play_in_turn(self.player, steps)
-
-    def _repaired(self) -> IfRows:
-        found = tuple(self._make(program) for program in (FindReached, CountRepairs))
-        return IfRows((table_of("repairs"),), found)
+def _play_steps(
+    player: Player, round: RoundOfGroups, events: Events, of_groups: GroupEvents, lookups: Lookups
+) -> None:
+    """Play the programs that follow Pastry's events, lookups included."""
+    given, variants = player.given, round.trees.variants
+    steps = growing(player, round, events, of_groups)
+    for name, act in (
+        ("lazy", lazy.grow_lazily),
+        ("bottleneck", remove_bottlenecks),
+        ("collapse", collapse),
+    ):
+        if name in variants:
+            play_in_turn(player, steps)
+            steps = []
+            act(player, round)
+    refuse = RefuseUnknownMembers(given, round)
+    count_repairs = FindReached(given, round), CountRepairs(given, round)
+    steps += [
+        IfRows((table_of("unknown_members"),), (refuse,)),
+        close_phase(given),
+        FinishTrees(given, round),
+        # 4. publications go to the roots and down the trees; heartbeats, lookups
+        *publishing(player, round, *of_groups.publish),
+        *look_up(given, lookups, [EndRound(given, round)]),
+        # 5. measure the repairs: do roots reach the children of dead nodes again?
+        IfRows((table_of("repairs"),), count_repairs),
+    ]
+    play_in_turn(player, steps)
 
 
 #: The tables of a round without a row per node; with many nodes, only these are taken.
@@ -129,29 +117,24 @@ def publication_results(taken: Mapping[str, Columns], name: str = DUE) -> Public
     return PublicationResults.sum_of(taken.get(name, {}))
 
 
-def _no_measures(given: Environment, round: GroupRound) -> tuple[()]:
-    """Return no programs, for rounds without measures."""
-    return ()
-
-
 def play_groups(
     player: Player,
-    round: GroupRound,
+    round: RoundOfGroups,
     events: Events,
     group_events: GroupEvents,
     lookups: Lookups | int,
     tally: Tally,
     is_last: bool = False,
-    measures: Measures = _no_measures,
+    measures: Measures = lambda given, round: (),
     tables: tuple[str, ...] = ROWS,
     play_clock: Callable[[Player], None] | None = None,
 ) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:
     """Play a round with groups; return its result and the named tables, taken from the buckets.
 
-    All other tables of the round are deleted, unless they are read until the next round. Lookups
+    All other tables of the round are deleted, unless they are read until the next round.  Lookups
     are played after the publications; `play_clock`, called last, may change the times of
-    deliveries. The incarnations in `round` are updated. An impossible event, or an overlay without
-    nodes, raises ImpossibleRound.
+    deliveries.  The incarnations in `round` are updated.  An impossible event, or an overlay
+    without nodes, raises ImpossibleRound.
     """
     number, was_alive = round.number, player.lives.alive.copy()
     # events; impossible ones are refused before anything is played
@@ -161,7 +144,7 @@ def play_groups(
     round.incarnation[np.concatenate([events.arrive, events.recover])] = number
     if isinstance(lookups, int):
         lookups = drawn_lookups(player.lives, lookups, number, player.given.seed)
-    _Steps(player, round, group_events).play(events, lookups)
+    _play_steps(player, round, events, group_events, lookups)
     if play_clock is not None:
         play_clock(player)
     # the result of the round

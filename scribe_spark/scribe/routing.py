@@ -19,11 +19,10 @@ from scribe_spark.scribe.scribe import Scribe
 
 @dataclass(frozen=True)
 class Routing:
-    """A kind of routed messages, and the name of the table with their ends.
+    """A kind of routed messages with a column ``group``, and the table with their ends.
 
-    The messages have a column ``group`` and carry the ``hops`` and ``delay_us`` of their route (the
-    delay only if delays are recorded). The table has the messages with the last node (``at``),
-    ``delivered`` and ``circled``, see `route_to_edge`.
+    Messages carry the ``hops`` and ``delay_us`` of their route; the table adds the last node
+    (``at``), ``delivered`` and ``circled``, see `route_to_edge`.
     """
 
     kind: str

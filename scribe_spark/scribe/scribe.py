@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scribe_spark.core.arrays import Rows, codes, whole_numbers
+from scribe_spark.core.arrays import Rows, codes, expand, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Tables
-from scribe_spark.engine.packing import concatenate, count_rows
+from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.observer import Between
 from scribe_spark.pastry.arrivals.wave import Environment
@@ -23,7 +23,7 @@ from scribe_spark.scribe.state import NOTHING, ScribeState
 from scribe_spark.scribe.upcalls import Application
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.scribe.program import GroupRound
+    from scribe_spark.scribe.program import RoundOfGroups
 
 #: The table with counts of refused messages; its ``kind`` is an index of `REFUSED_KINDS`.
 REFUSED = "scribe refused"
@@ -56,18 +56,7 @@ SCRIBE_KINDS = (
 
 @dataclass(frozen=True)
 class Joins(Rows):
-    """JOIN messages: arrays of shape (m,).
-
-    Attributes
-    ----------
-    group, source : ndarray of int64
-    number : ndarray of int64
-        The join number: the round in which the JOIN was sent.
-    cause : ndarray of int8
-        An index of `state.CAUSES`.
-    extra : ndarray of int64
-        The data that faultHandler added, or :data:`NOTHING`.
-    """
+    """JOIN messages; `number` is the round, `extra` the data of faultHandler or NOTHING."""
 
     group: np.ndarray = field(default_factory=whole_numbers)
     source: np.ndarray = field(default_factory=whole_numbers)
@@ -99,7 +88,7 @@ class Scribe:
     def __init__(
         self,
         given: Environment,
-        round: GroupRound,
+        round: RoundOfGroups,
         bucket: int,
         tables: Tables,
         state: ScribeState,
@@ -146,6 +135,15 @@ class Scribe:
         """Return the keys of (group, node), or of (pair, child)."""
         return key_of([group, node], self.state.size)
 
+    def edge(self, group: np.ndarray, node: np.ndarray, child: np.ndarray) -> np.ndarray:
+        """Return the keys of (group, node, child)."""
+        return key_of([group, node, child], self.state.size)
+
+    def ends(self, edge: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Split keys into (group, node, child)."""
+        pair, child = self.split(edge)
+        return *self.split(pair), child
+
     def split(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Split keys into (group, node), or into (pair, child)."""
         return np.divmod(key, self.state.size)
@@ -153,6 +151,21 @@ class Scribe:
     def entry(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return the row of each (group, node) in `Entries`, or NONE."""
         return self.state.entries.find(self.key(group, node))
+
+    def under(
+        self, group: np.ndarray, node: np.ndarray, parent: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return True for nodes with these parents, and the rows of such nodes in `Entries`."""
+        row = self.entry(group, node)
+        there = row >= 0
+        there[there] = self.state.entries.parent[row[there]] == parent[there]
+        return there, row[there]
+
+    def children_of(self, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of `ChildrenTable` of each (group, node): indices in `pair`, rows."""
+        children, size = self.state.children.key, self.state.size
+        first = np.searchsorted(children, pair * size)
+        return expand(first, np.searchsorted(children, (pair + 1) * size))
 
     def is_root(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return True for nodes that consider themselves the root of the group."""
@@ -207,6 +220,17 @@ class Scribe:
         """Queue messages to live nodes; they arrive in the next superstep."""
         if len(at):
             self.sent.setdefault(kind, []).append({AT: at, **columns})
+
+    def post(
+        self, kind: str, counted: str, sender: np.ndarray, to: np.ndarray, **columns: np.ndarray
+    ) -> np.ndarray:
+        """Count messages as `counted`, and queue those that arrive; return which ones."""
+        arrives = self.send(counted, sender, to)
+        columns = {AT: to, **columns}
+        if not arrives.all():
+            columns = take(columns, arrives)
+        self.tell(kind, columns.pop(AT), **columns)
+        return arrives
 
     def tell_all(self, kind: str, **columns: np.ndarray) -> None:
         """Send columns to every bucket; only measures use this."""

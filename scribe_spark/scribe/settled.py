@@ -28,7 +28,7 @@ from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.steps import growing, publishing
 from scribe_spark.underlay.protocol import Kernel
 
@@ -60,22 +60,20 @@ def settled_round(
     size: int,
     rule: NextHop,
     lan_us: int,
-) -> GroupRound:
-    """Return the parameters of a settled round; called on the driver.
-
-    The numbers of the groups are ascending, the halves of their keys uint64. Too many groups for
-    the number of nodes raise InputError.
-    """
+) -> RoundOfGroups:
+    """Return the parameters of a settled round; groups ascend, too many raise InputError."""
     from scribe_spark.config import TreesConfig  # not on executors
 
     refuse_groups(len(number), size)
     groups = Groups(number, Keys(key_hi, key_lo), size)
     rules = rules_of_source("root"), TreesConfig().for_tasks()
-    first = GroupRound(0, groups, *rules, whole_numbers(), timed=True, lan_us=lan_us)
+    first = RoundOfGroups(0, groups, *rules, whole_numbers(), timed=True, lan_us=lan_us)
     return replace(first, settled=True, rule=rule)
 
 
-def grow_trees(player: Player, round: GroupRound, creator: np.ndarray, events: GroupEvents) -> None:
+def grow_trees(
+    player: Player, round: RoundOfGroups, creator: np.ndarray, events: GroupEvents
+) -> None:
     """Create all groups at the creators' positions, and let their members join.
 
     The joins may instead be sent to nodes as messages (`events.JOINING`).
@@ -84,6 +82,6 @@ def grow_trees(player: Player, round: GroupRound, creator: np.ndarray, events: G
     play_in_turn(player, growing(player, round, Events(), created))
 
 
-def publish(player: Player, round: GroupRound, group: np.ndarray, source: np.ndarray) -> None:
+def publish(player: Player, round: RoundOfGroups, group: np.ndarray, source: np.ndarray) -> None:
     """Let the sources (ring positions) of the given groups multicast one message each."""
     play_in_turn(player, publishing(player, round, group, source))

@@ -36,23 +36,11 @@ _SENT, _REFUSED, _NO_ROOT, _KEPT, _SOURCE_DIED = range(len(FATES))
 
 @dataclass(frozen=True)
 class Sent(Rows):
-    """The p publications that were sent in a round; arrays of shape (p,).
+    """The publications of a round, by group, round of publication, and nodeId of the source.
 
-    They are in the order in which roots accept them: by group, round of publication, and nodeId of
-    the source.
-
-    Attributes
-    ----------
-    group, source : ndarray of int64
-    publication : ndarray of int64
-        Their ids, see `duplicates`; publications of earlier rounds were kept by their source.
-    root : ndarray of int64
-        The root that accepted it, or NONE.
-    fate : ndarray of int8
-        An index of :data:`FATES`.
-    hops, delay_us : ndarray of int64
-        Hops and delay of the route to the root, or to the node where the message ended; the delay
-        only if `Scribe.timed`.
+    Publications of earlier rounds were kept by their source.  `root` accepted the publication, or
+    is NONE; `fate` is an index of :data:`FATES`.  `hops` and `delay_us` count the route to the last
+    node, the delay only if `Scribe.timed`.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -91,9 +79,9 @@ class Sent(Rows):
 class FindRoots(RoundProgram):
     """Send MULTICASTs to the roots: those of this round, and those that sources kept.
 
-    First, each message goes to the address that its source has cached. Messages that do not reach a
-    root are then routed: from the source if the address did not answer, otherwise from the node
-    that turned out not to be the root. Roots do not change during the program.
+    First, each message goes to the address that its source has cached.  Messages that do not reach
+    a root are then routed: from the source if the address did not answer, otherwise from the node
+    that turned out not to be the root.  Roots do not change during the program.
     """
 
     group: np.ndarray
@@ -101,11 +89,9 @@ class FindRoots(RoundProgram):
 
     @property
     def silent(self) -> bool:
-        """See `RoundProgram`."""
         return self.round.settled and self.round.rules.source == "root"
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         go_on(scribe, _MULTICAST, inbox)
         if _ADDRESSED in inbox:
             self._arrive(scribe, inbox[_ADDRESSED])
@@ -194,10 +180,7 @@ def _in_order(sent: Columns) -> np.ndarray:
 
 
 def receive_publications(scribe: Scribe, tables: Tables) -> None:
-    """Handle publications at the nodes that they reached; nodes with a copy become roots.
-
-    Roots check the credentials of sources, and send them their address.
-    """
+    """Handle publications at nodes: check credentials, and send roots' addresses to sources."""
     direct, routed = tables.pop(_ARRIVED, None), tables.pop(_ROUTED, None)
     parts = [] if direct is None else [{**direct, "root": direct[AT]}]
     if routed is not None:
@@ -258,8 +241,7 @@ def _names(scribe: Scribe, sent: Columns) -> np.ndarray:
 def take_publications(scribe: Scribe, tables: Tables) -> Columns:
     """Return the publications that roots accept, in order: columns of `Sent` without the fate.
 
-    If sources keep publications, a root accepts one only if one of its replicas is alive and can
-    store it.
+    If publications are acknowledged, a root needs a live replica to accept one.
     """
     sent = tables.pop(_AT_ROOT, None)
     if sent is None:
@@ -290,10 +272,7 @@ def acknowledge(scribe: Scribe, tables: Tables) -> None:
 
 
 def finish_publications(scribe: Scribe, tables: Tables) -> Columns:
-    """Sources keep the publications that no root accepted, up to their deadlines.
-
-    Return the publications of the bucket's sources: columns of `Sent`.
-    """
+    """Return the publications of the sources (as `Sent`); keep those without a root."""
     sent = tables.pop(SENT, None)
     parts = [] if sent is None else [dict(sent)]
     if scribe.acknowledged:

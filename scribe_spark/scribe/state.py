@@ -75,7 +75,11 @@ class Entries(SortedTable):
 
     def waiting(self) -> np.ndarray:
         """Return the rows of the nodes that wait."""
-        return np.flatnonzero((self.parent < 0) & ~self.root)
+        return np.flatnonzero(self.waits(slice(None)))
+
+    def waits(self, rows: np.ndarray | slice) -> np.ndarray:
+        """Return True for rows of nodes that wait."""
+        return (self.parent[rows] < 0) & ~self.root[rows]
 
 
 @dataclass
@@ -108,10 +112,7 @@ class Copies(SortedTable):
 
 @dataclass
 class Replicas(SortedTable):
-    """The states that roots know to be at their replicas; by (group, root, leaf).
-
-    `incarnation` is the round of the leaf's last arrival or recovery; for the rest see `Copies`.
-    """
+    """The states, see `Copies`, that roots know to be at replicas; by (group, root, leaf)."""
 
     epoch: np.ndarray = field(default_factory=whole_numbers)
     version: np.ndarray = field(default_factory=whole_numbers)
@@ -184,20 +185,14 @@ class AcceptedLate(Rows):
 
 @dataclass
 class Behind(SortedTable):
-    """Members that have not received the newest publication of their group; by (group, node).
-
-    `newest` is the newest publication that the member has received since its join, or NONE.
-    """
+    """The newest publication that members have had, if not the group's; by (group, node)."""
 
     newest: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass
 class Received(SortedTable):
-    """Publications that nodes received and whose deadline has not passed, to count duplicates.
-
-    The table is used between rounds; `duplicates` defines its keys.
-    """
+    """The received publications before their deadline, to count duplicates; see `duplicates`."""
 
 
 @dataclass
@@ -232,10 +227,7 @@ class Values:
 
 @dataclass
 class Paths:
-    """Paths to the root, as nodes were told: the nodes from the parent to the root, then NONE.
-
-    Nodes that were told the same path share a row of `nodes`: int32, shape (p, longest).
-    """
+    """Paths to the root, as nodes were told: from the parent to the root, then NONE; int32."""
 
     nodes: np.ndarray = field(default_factory=lambda: np.empty((0, 0), dtype=np.int32))
 
@@ -309,10 +301,7 @@ def table_of(part: str) -> str:
 
 
 class BucketState(ScribeState):
-    """A `ScribeState` whose parts are read from the tables of a bucket on first use.
-
-    The parts in `writes` are writable.
-    """
+    """A `ScribeState` read from the tables of a bucket on first use, in parts."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from scribe_spark.pastry.round import repair
 from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.scribe.events import GroupEvents, PlayEvents
 from scribe_spark.scribe.join import SendJoins
-from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.publishing import Disseminate, FinishTrees
 from scribe_spark.scribe.refresh import LeaveTrees, Refresh
 from scribe_spark.scribe.root import Failover, HandOver
@@ -28,7 +28,7 @@ from scribe_spark.scribe.sources import FindRoots
 
 
 def growing(
-    player: Player, round: GroupRound, events: Events, of_groups: GroupEvents
+    player: Player, round: RoundOfGroups, events: Events, of_groups: GroupEvents
 ) -> list[Program | IfRows]:
     """Return the programs from the events of a round, already played by Pastry, to its JOINs."""
     given = player.given
@@ -44,7 +44,7 @@ def growing(
 
 
 def publishing(
-    player: Player, round: GroupRound, group: np.ndarray, source: np.ndarray
+    player: Player, round: RoundOfGroups, group: np.ndarray, source: np.ndarray
 ) -> list[Program | IfRows]:
     """Return the programs that route publications to the roots and multicast them."""
     given = player.given

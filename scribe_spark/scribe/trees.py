@@ -36,7 +36,7 @@ from scribe_spark.scribe import multicast as payloads
 from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.events import JOINING, GroupEvents, PlayEvents, join_trees
 from scribe_spark.scribe.figures import deliver_create
-from scribe_spark.scribe.program import GroupRound, RoundProgram
+from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
 from scribe_spark.scribe.rejoin import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Scribe
@@ -67,17 +67,14 @@ class Trees:
 
     overlay: Overlay
     player: Player
-    round: GroupRound
+    round: RoundOfGroups
     in_tasks: bool = False
 
     @classmethod
     def over(
         cls, overlay: Overlay, groups: pa.Table, tables: BucketTables, progress: Progress | None
     ) -> Trees:
-        """Return trees that consist of the given tables alone.
-
-        The groups are ``group, key_hi, key_lo``, sorted by group.
-        """
+        """Return trees of groups ``group, key_hi, key_lo``, sorted, with the given tables."""
         number, hi, lo = (groups.column(name).to_numpy() for name in ("group", "key_hi", "key_lo"))
         ring, underlay = overlay.ring, overlay.underlay
         keys = hi.view(np.uint64), lo.view(np.uint64)
@@ -91,7 +88,7 @@ class Trees:
         assert isinstance(self.player.engine, OnSpark)
         return self.player.engine
 
-    def play(self, orchestrate: Callable[[Player, GroupRound], None], called: str) -> None:
+    def play(self, orchestrate: Callable[[Player, RoundOfGroups], None], called: str) -> None:
         """Run a picklable ``orchestrate(player, round)``, which plays programs of the round."""
         round, given = self.round, self.player.given
         if not self.in_tasks:
@@ -108,12 +105,10 @@ class Trees:
         """The numbers of the groups: int64, shape (G,)."""
         return self.round.groups.number
 
-    def fork(self, called: str, round: GroupRound, *, seed: int = 0, routes: bool = True) -> Trees:
-        """Return a copy of these trees that programs can change without changing these.
-
-        The names of the copy's jobs begin with `called`. Programs on the copy route messages if
-        `routes`.
-        """
+    def fork(
+        self, called: str, round: RoundOfGroups, *, seed: int = 0, routes: bool = True
+    ) -> Trees:
+        """Return a copy for programs that change it; its jobs' names begin with `called`."""
         engine = self.engine.fork(called, constant=routes)
         player = Player(engine, replace(self.player.given, seed=seed))
         return replace(self, player=player, round=round)
@@ -291,7 +286,7 @@ class Plant(RoundProgram):
             join_trees(scribe, inbox[JOINING]["group"], inbox[JOINING][AT])
         if _PARENT in inbox:
             above = inbox[_PARENT]
-            edge = scribe.key(scribe.key(above["group"], above[AT]), above["child"])
+            edge = scribe.edge(above["group"], above[AT], above["child"])
             now = {"number": scribe.number, "refreshed": scribe.number, "got_payload": False}
             scribe.state.children.insert(distinct(edge), **now)
         entries.number[:], entries.heard[:], entries.tried[:] = scribe.number, scribe.number, True

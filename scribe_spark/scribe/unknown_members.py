@@ -19,16 +19,14 @@ _JOIN, _REFUSED = "JOIN (unknown member)", "JOIN refused"
 
 
 class RefuseUnknownMembers(RoundProgram):
-    """After the round's JOINs, route the JOINs of unknown members to the first tree node.
+    """Route the JOINs of unknown members to the first tree node, without any change on the way.
 
-    They do not change any table on their way.  If the group does not exist, they are sent again in
-    the next round.
+    If the group does not exist, the JOINs are sent again in the next round.
     """
 
     writes = ("unknown_members",)
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         if _REFUSED in inbox:
             unknown_members = scribe.state.unknown_members
             pair = scribe.key(inbox[_REFUSED]["group"], inbox[_REFUSED][AT])
@@ -43,7 +41,9 @@ class RefuseUnknownMembers(RoundProgram):
 
     def _arrive(self, scribe: Scribe, joins: Columns) -> None:
         """Refuse or forward JOINs at the nodes where they are."""
-        knows = _knows_list(scribe, joins["group"], joins[AT])
+        # tree nodes, and nodes with a copy of the group's state, can check credentials
+        pair = scribe.key(joins["group"], joins[AT])
+        knows = scribe.state.entries.has(pair) | scribe.state.copies.has(pair)
         refused = take(joins, np.flatnonzero(knows))
         scribe.refuse("JOIN", len(refused[AT]))
         scribe.tell(_REFUSED, refused["source"], group=refused["group"])
@@ -54,9 +54,3 @@ class RefuseUnknownMembers(RoundProgram):
         onward, joins = onward[goes], take(joins, goes)
         path = np.column_stack([joins["path"], onward])
         scribe.tell(_JOIN, onward, group=joins["group"], source=joins["source"], path=path)
-
-
-def _knows_list(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return True for nodes that can check credentials: tree nodes, and nodes with a copy."""
-    pair = scribe.key(group, node)
-    return scribe.state.entries.has(pair) | scribe.state.copies.has(pair)

@@ -45,8 +45,7 @@ from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.outcomes import LEFT, PublicationResults
-from scribe_spark.scribe.program import Applications
-from scribe_spark.scribe.program import GroupRound as RoundOfGroups
+from scribe_spark.scribe.program import Applications, RoundOfGroups
 from scribe_spark.scribe.rejoin import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import publication_results

@@ -35,7 +35,7 @@ from scribe_spark.pastry.round import RoundResult, play_round, see_round
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
 from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.events import GroupEvents, PlayEvents
-from scribe_spark.scribe.program import GroupRound as RoundOfGroups
+from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.rejoin import EXTRA_JOINS
 from scribe_spark.scribe.round import COUNTS, play_groups
 from scribe_spark.scribe.scribe import SCRIBE_KINDS

@@ -6,7 +6,7 @@ whole microseconds throughout.
 ===================  ===========================================================================
 ``routes``           IP unicast: least policy weight, ties broken by data
 ``pastry``           rings of nodeIds, perfect routing tables, leaf sets, routes
-``scribe``           groups, joins and multicasts, message by message (JSAC Figures 3 and 4)
+``scribe``           trees and deliveries of groups by definition: unions of routes (JSAC III.A)
 ``measures``         the two baselines, delay penalty, node stress and link stress (JSAC IV)
 ``transit_stub``     which invariants of the transit-stub model does a topology break?
 ``random_cases``     small seeded cases, rich in ties and edges of the ring

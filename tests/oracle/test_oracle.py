@@ -300,17 +300,6 @@ def test_figure_5_when_1101_fails():
 
 
 @pytest.mark.parametrize("seed", SOME)
-def test_trees_are_the_union_of_the_members_routes(seed):
-    case, _, overlay = setting(seed)
-    expected = {
-        (group, parent, child)
-        for group, member in case.joins()
-        for child, parent in pairwise(overlay.route(member, case.keys[group]))
-    }
-    assert grown(seed).edges() == expected
-
-
-@pytest.mark.parametrize("seed", SOME)
 def test_trees_have_one_root_and_no_loops(seed):
     case, _, overlay = setting(seed)
     edges = grown(seed).edges()
@@ -326,51 +315,6 @@ def test_trees_have_one_root_and_no_loops(seed):
                 node, climbed = parent_of[node], climbed + 1
                 assert climbed <= len(case.ids)
             assert node == overlay.root(key)
-
-
-@pytest.mark.parametrize("seed", SOME)
-def test_trees_do_not_depend_on_the_order_of_joins_or_arrivals(seed):
-    case, _, overlay = setting(seed)
-    rng = random.Random(seed)
-    joins = case.joins()
-    rng.shuffle(joins)
-    at_once = Scribe(overlay, case.keys, rng)
-    at_once.join_all(joins)
-    rng.shuffle(joins)
-    one_by_one = Scribe(overlay, case.keys)
-    for join in joins:
-        one_by_one.join_all([join])
-    assert at_once.edges() == one_by_one.edges() == grown(seed).edges()
-
-
-@pytest.mark.parametrize("seed", SOME)
-def test_every_member_gets_every_message_once_whoever_sends(seed):
-    case, _, overlay = setting(seed)
-    scribe = grown(seed)
-    for group, key in case.keys.items():
-        root, members = overlay.root(key), case.members[group]
-        down = scribe.multicast(group)  # raises if a member is reached twice
-        assert set(down) == members - {root}
-        for member, (hops, _) in down.items():
-            assert hops == len(overlay.route(member, key)) - 1
-        source = random.Random(seed).choice(sorted(members))
-        route = overlay.route(source, key)
-        up = sum(overlay.proximity(x, y) for x, y in pairwise(route))
-        down.setdefault(root, (0, 0))
-        assert scribe.multicast(group, "routed", source) == {
-            m: (down[m][0] + len(route) - 1, down[m][1] + up) for m in members - {source}
-        }
-        straight = overlay.proximity(source, root)
-        assert scribe.multicast(group, "direct", source) == {
-            m: (down[m][0] + (source != root), down[m][1] + straight) for m in members - {source}
-        }
-
-
-def test_senders_must_fit_their_kind():
-    scribe = Scribe(figure_5(), {GROUP: KEY_1100})
-    for sender, source in [("root", 4), ("routed", None), ("direct", None), ("flood", 4)]:
-        with pytest.raises(ValueError, match="sender"):
-            scribe.multicast(GROUP, sender, source)
 
 
 def test_group_ids():

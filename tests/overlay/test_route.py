@@ -39,9 +39,7 @@ def way(one: worlds.World, node: int, key: int) -> list[tuple[int, int, int]]:
     return [(at, hops, sum(legs[:hops])) for hops, at in enumerate(path)]
 
 
-@pytest.mark.parametrize(
-    "b", [4, *(pytest.param(b, marks=pytest.mark.slow) for b in worlds.BS if b != 4)]
-)
+@pytest.mark.parametrize("b", worlds.EACH_B)
 def test_whole_routes_equal_the_oracle(spark, b):
     """Nodes met, and what the message travelled, for every fifth of the questions."""
     rows = worlds.questions(b)[::5]

@@ -19,10 +19,7 @@ from scribe_spark import scribe
 from scribe_spark.engine.program import AT
 
 
-@pytest.fixture(
-    scope="module",
-    params=[4, *(pytest.param(b, marks=pytest.mark.slow) for b in worlds.BS if b != 4)],
-)
+@pytest.fixture(scope="module", params=worlds.EACH_B)
 def built(spark, request) -> tuple[int, list[Row]]:
     """A b, and the edges that Spark made of all its cases."""
     return request.param, worlds.built_edges(spark, request.param).collect()
@@ -89,9 +86,7 @@ def test_messages_between_buckets_are_few_and_counted():
     assert trees.player.sent >= 2 * children
 
 
-@pytest.mark.parametrize(
-    "b", [4, *(pytest.param(b, marks=pytest.mark.slow) for b in worlds.BS if b != 4)]
-)
+@pytest.mark.parametrize("b", worlds.EACH_B)
 def test_create_is_delivered_at_the_root(spark, b):
     overlay = worlds.overlay(spark, b)
     groups = worlds.groups(spark, b)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,7 +18,6 @@ from scribe_spark.pastry.round import RoundResult
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.outcomes import note_deliveries
 from scribe_spark.scribe.sources import Sent
-from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups, group_measures
 
 FAIL, ROUNDS = 2, 8
 
@@ -54,8 +51,6 @@ class Played:
             self.groups,
             self.config,
             self.kernel,
-            measures=lambda given, round: [MeasureGroups(given, round)],
-            tables=(GROUPS_MEASURED,),
         )
         return play_round(self.overlay, self.state, given, self.application)
 
@@ -106,26 +101,3 @@ def test_a_delivery_is_noted_in_few_bytes(missed: int) -> None:
     tracemalloc.stop()
     assert peak / nodes < (25, 55)[missed]
     assert state.missing.node.tolist() == [nodes - 1][:missed]
-
-
-@dataclass(frozen=True)
-class Size:
-    """Of a world."""
-
-    nodes: int
-    groups: int
-    memberships: int
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [Size(10_000, 150, 25_000), Size(100_000, 1500, 250_000)])
-def test_seconds_of_rounds(size: Size) -> None:
-    """Prints a table (pytest -s); 5 s of processor time were met in the worst round."""
-    world = Played(size.nodes, size.groups, size.memberships, WorldConfig(groups=size.groups))
-    for number in range(ROUNDS):
-        began = time.process_time()
-        _, result = world.play(number)
-        seconds = time.process_time() - began
-        entries, children = len(world.state.entries), len(world.state.children)
-        print(f"round {number}: {seconds:.2f} s, {entries} entries, {children} children")
-        print(f"    {group_measures(result.tables, len(world.groups))}")

@@ -30,7 +30,7 @@ from scribe_spark.measures.packets_on_links import packets_of
 from scribe_spark.pastry.arrivals.observer import TRAFFIC, Observer
 from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.tally import MESSAGE_KINDS
-from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay import matrices
 from scribe_spark.underlay.matrices import MatrixKernel
@@ -255,7 +255,7 @@ def lived_in_buckets(seed: int, reliable: bool, count: int, monkeypatch) -> list
     world.pastry = replace(world.pastry, kernel=kernel)
     stress = LinkStress(1, case.count * (case.count - 1), case.count)
 
-    def measures(given: Environment, round: GroupRound) -> list[MeasureLinks]:
+    def measures(given: Environment, round: RoundOfGroups) -> list[MeasureLinks]:
         return [MeasureLinks(given, KINDS, keeps_messages=True)]
 
     monkeypatch.setattr(living_groups, "measures", measures)

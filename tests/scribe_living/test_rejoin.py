@@ -20,7 +20,7 @@ from split_states import join_states, split_state, state_of, tables_of
 from scribe_spark.core.arrays import NONE
 from scribe_spark.pastry.arrivals.observer import FOUND, MESSAGES, counted
 from scribe_spark.pastry.tally import MESSAGE_KINDS
-from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.program import RoundOfGroups
 from scribe_spark.scribe.rejoin import DROPPED, REFUSED_JOINS, rejoin
 from scribe_spark.scribe.scribe import REFUSED, SCRIBE_KINDS
 from scribe_spark.scribe.state import NOTHING, cause
@@ -126,7 +126,7 @@ def play(
             tables[REFUSED_JOINS] = {"pair": dropped["pair"]}
     player.engine.open_all()
     sections = world.config.scribe, world.config.trees
-    rejoin(player, GroupRound(number, world.groups, *sections, state.incarnation))
+    rejoin(player, RoundOfGroups(number, world.groups, *sections, state.incarnation))
     taken = player.take(MESSAGES, FOUND, REFUSED)
     messages = [0, 0]
     if MESSAGES in taken:

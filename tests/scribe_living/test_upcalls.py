@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from living_groups import World, world_of
 from newest_value import Newest
+from oracle.scribe_living import reliable as oracle
 from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.compare import differences
+from oracle.scribe_living.joining import common_extra
 from oracle.scribe_living.measures import attached
+from oracle.scribe_living.upcalls import Ask, Join, Local
 
 from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.scribe import upcalls
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.upcalls import ASK, NOTHING, Application, Calls, Emitted
+from scribe_spark.scribe.upcalls import CAUSES, NOTHING, Application, Calls, Emitted
 from tools.package_size import lines_of
 
 HERE = Path(upcalls.__file__).parent
@@ -119,93 +123,151 @@ def test_an_application_without_rules_is_best_effort() -> None:
         assert differences(plain.play(number, events), with_upcalls.play(number, events)) == []
 
 
-def calls_of(number: int, child: list[int], joined: int = 0, asked: int = NOTHING) -> Calls:
-    """Node 1 of a tree, which is no root, and has children."""
-    here = {"group": [0], "node": [1], "root": [False], "entered": [0], "joined": [joined]}
-    return Calls(
-        number,
-        _columns(here | {"asked": [asked], "epoch": [-1]}),
-        _columns({"call": [0] * len(child), "child": child}),
-        upcalls.empty("call", "value"),
-    )
+# --- reliable delivery at one node, by the kernels and by the oracle
+
+G, NODE = 0, 1
 
 
-def _columns(lists: dict[str, list]) -> Columns:
+class Answer(NamedTuple):
+    """What node 1 sends for a JOIN: numbers, start and since to the child; questions."""
+
+    numbers: list[int]
+    start: list[int]
+    since: list[int]
+    asks: list[int]
+
+
+class Ours:
+    """Node 1 of a tree, which is no root."""
+
+    def __init__(self, size: int) -> None:
+        self.reliable = Reliable(size, 10)
+        self.row = self.reliable.rows(self.calls(0, []))
+
+    def know(self, last: int, kept: dict[int, int], since: int | None = None) -> None:
+        self.reliable.records.last[self.row] = last
+        if since is not None:
+            self.reliable.records.since[self.row] = since
+        for number, at in kept.items():
+            self.reliable.rings.write(self.row, np.array([number]), np.array([at << 32]))
+
+    def calls(self, at: int, children: list[int], joined: int = 0) -> Calls:
+        here = {"group": [G], "node": [NODE], "root": [False], "entered": [0], "joined": [joined]}
+        under = {"call": [0] * len(children), "child": children}
+        here |= {"asked": [NOTHING], "epoch": [-1]}
+        return Calls(at, _columns(here), _columns(under), upcalls.empty("call", "value"))
+
+    def join(self, at, children, source, extra, why="parent failed", joined=0) -> Answer:
+        row = {"call": 0, "source": source, "number": 3, "cause": CAUSES.index(why)}
+        joins = _columns({**row, "extra": NOTHING if extra is None else extra})
+        emitted = self.reliable.join_handler(self.calls(at, children, joined), joins)
+        columns = emitted.contents["number"], *map(emitted.messages.get, ("start", "since"))
+        return Answer(*(column.tolist() for column in (*columns, emitted.asks["extra"])))
+
+    def repair(self, at: int, children: list[int], joined: int = 0) -> int | None:
+        joins = _columns({"number": 3, "cause": 2})
+        (extra,) = self.reliable.fault_handler(self.calls(at, children, joined), joins).tolist()
+        return None if extra == NOTHING else extra
+
+    def need(self) -> tuple[int, int]:
+        return self.reliable.served.at[0], self.reliable.served.since[0]
+
+    def common(self, extras: list[int | None]) -> int | None:
+        given = np.array([NOTHING if one is None else one for one in extras])
+        (extra,) = self.reliable.common_extra(np.zeros(len(given), np.int64), given, 1).tolist()
+        return None if extra == NOTHING else extra
+
+
+def _columns(lists: dict[str, Any]) -> Columns:
     return {
-        name: np.array(values, dtype=bool if name == "root" else np.int64)
+        name: np.array(values, dtype=bool if name == "root" else np.int64, ndmin=1)
         for name, values in lists.items()
     }
 
 
-def lists_of(columns: Columns) -> dict[str, list]:
-    return {name: column.tolist() for name, column in columns.items()}
+class Theirs:
+    """The same for the oracle."""
+
+    def __init__(self, size: int) -> None:
+        self.reliable = oracle.Reliable(size)
+        self.record = self.reliable.record(self.here(0, []))
+
+    def know(self, last: int, kept: dict[int, int], since: int | None = None) -> None:
+        self.record.last = last
+        self.record.since = self.record.since if since is None else since
+        self.record.buffer |= {number: (at, G, 9) for number, at in kept.items()}
+
+    def here(self, at: int, children: list[int], joined: int = 0) -> Local:
+        return Local(at, G, NODE, False, 0, joined, frozenset(children))
+
+    def join(self, at, children, source, extra, why="parent failed", joined=0) -> Answer:
+        join = Join(G, source, 3, why, extra)
+        sent = list(self.reliable.join_handler(self.here(at, children, joined), join))
+        asks = [one.extra for one in sent if isinstance(one, Ask)]
+        parts = [one for one in sent if not isinstance(one, Ask)]
+        numbers = [number for one in parts for number in one.numbers]
+        return Answer(numbers, [one.start for one in parts], [one.since for one in parts], asks)
+
+    def repair(self, at: int, children: list[int], joined: int = 0) -> int | None:
+        here = self.here(at, children, joined)
+        return self.reliable.fault_handler(here, Join(G, NODE, 3, "parent failed"))
+
+    def need(self) -> tuple[int, int]:
+        (need,) = self.record.needs.values()
+        return need.at, need.since
+
+    def common(self, extras: list[int | None]) -> int | None:
+        joins = [Join(G, node, 0, "own", extra) for node, extra in enumerate(extras)]
+        return common_extra(self.reliable, joins)
 
 
-def joins_of(source: list[int], extra: list[int], why: int = 2) -> Columns:
-    """JOINs and questions of children of node 1."""
-    n = len(source)
-    columns = {"number": [3] * n, "cause": [why] * n, "extra": extra}
-    return _columns({"call": [0] * n, "source": source, **columns})
+both = pytest.mark.parametrize("node_of", [Ours, Theirs])
 
 
-REPAIRS = _columns({"number": [3], "cause": [2]})
+@both
+def test_a_new_forwarder_carries_the_least_of_what_its_children_carry(node_of) -> None:
+    node = node_of(4)
+    assert node.common([None, 7, 5, 9]) == 5
+    assert node.common([None]) is None
 
 
-def test_a_repairing_join_asks_for_what_a_child_still_needs() -> None:
-    """The oracle's test, for the kernels: numbers in epoch 0, a gap before the only message."""
-    reliable = Reliable(4, 10)
-    calls = calls_of(3, [2])
-    row = reliable.rows(calls)
-    reliable.records.last[row] = 5
-    reliable.rings.write(row, np.array([5]), np.array([9]))
-    joins = joins_of([2], [3])
-    emitted = reliable.join_handler(calls, joins)
-    assert lists_of(emitted.asks) == {"call": [0], "extra": [3]}
-    assert count_rows(emitted.payloads) == 0
-    assert reliable.fault_handler(calls, REPAIRS) == [3]
-    reliable.rings.write(row, np.array([4]), np.array([8]))
-    assert reliable.fault_handler(calls, REPAIRS) == [5]
-    emitted = reliable.join_handler(calls, joins)
-    assert emitted.contents["number"].tolist() == [4, 5]
-    assert emitted.contents["publication"].tolist() == [8, 9]
+@both
+def test_a_repairing_join_asks_for_what_a_child_still_needs(node_of) -> None:
+    """Numbers in epoch 0, a gap before the only message."""
+    node = node_of(4)
+    node.know(5, {5: 0})
+    assert node.join(3, [2], 2, 3) == Answer([], [], [], asks=[3])
+    assert node.repair(3, [2]) == 3
+    node.know(5, {4: 0})
+    assert node.repair(3, [2]) == 5
+    assert node.join(3, [2], 2, 3).numbers == [4, 5]
 
 
-def test_who_has_not_begun_asks_for_the_round_of_the_join() -> None:
+@both
+def test_who_has_not_begun_asks_for_the_round_of_the_join(node_of) -> None:
     """Node 1 is cut off and has not begun when nodes 2 and 3 join under it in round 3."""
-    reliable = Reliable(8, 10)
-    calls = calls_of(3, [2, 3], joined=-1)
-    emitted = reliable.join_handler(calls, joins_of([2, 3], [NOTHING, NOTHING]))
-    assert count_rows(emitted.payloads) == count_rows(emitted.asks) == 0
-    assert reliable.fault_handler(calls_of(5, [2, 3], joined=-1), REPAIRS) == [3 << 32]
-    assert reliable.fault_handler(calls_of(5, [], joined=4), REPAIRS) == [4 << 32]
-    assert reliable.fault_handler(calls_of(5, [], joined=5), REPAIRS) == [NOTHING]
+    node, nothing = node_of(8), Answer([], [], [], [])
+    assert node.join(3, [2, 3], 2, None, joined=-1) == nothing
+    assert node.join(3, [2, 3], 3, None, joined=-1) == nothing
+    assert node.repair(5, [2, 3], joined=-1) == 3 << 32
+    assert node.repair(5, [], joined=4) == 4 << 32
+    assert node.repair(5, [], joined=5) is None
     # a child that has a number: it does not say whether it comes before round 3
-    reliable.join_handler(calls_of(4, [2, 3, 4], joined=-1), joins_of([4], [17]))
-    assert reliable.fault_handler(calls_of(5, [2, 3, 4], joined=-1), REPAIRS) == [0]
+    node.join(4, [2, 3, 4], 4, 17, joined=-1)
+    assert node.repair(5, [2, 3, 4], joined=-1) == 0
 
 
+@both
 @pytest.mark.parametrize(("since", "served"), [(2, True), (4, False)])
-def test_a_child_is_served_from_the_round_of_its_join(since: int, served: bool) -> None:
+def test_a_child_is_served_from_the_round_of_its_join(node_of, since: int, served: bool) -> None:
     """A later number may be of an earlier publication: 6 was kept by its source."""
-    reliable = Reliable(8, 10)
-    calls = calls_of(6, [2])
-    row = reliable.rows(calls)
-    reliable.records.last[row], reliable.records.since[row] = 8, since
-    published = {4: 2, 5: 3, 6: 2, 7: 4, 8: 5}  # number -> round
-    for number, at in published.items():
-        reliable.rings.write(row, np.array([number]), np.array([at << 32]))
-    emitted = reliable.join_handler(calls, joins_of([2], [3 << 32]))
-    if served:
-        assert emitted.contents["number"].tolist() == [5, 6, 7, 8]
-        assert lists_of(emitted.messages) == {
-            **{"number": [4], "start": [4], "floor": [-1], "since": [3]}
-        }
-        assert count_rows(emitted.asks) == 0
-    else:
-        assert emitted.asks["extra"].tolist() == [3 << 32]
-        assert count_rows(emitted.payloads) == 0
+    node = node_of(8)
+    node.know(8, {4: 2, 5: 3, 6: 2, 7: 4, 8: 5}, since)
+    sent = node.join(6, [2], 2, 3 << 32)
+    assert sent == (Answer([5, 6, 7, 8], [4], [3], []) if served else Answer([], [], [], [3 << 32]))
 
 
+@both
 @pytest.mark.parametrize(
     ("had", "extra", "at"),
     [
@@ -217,29 +279,21 @@ def test_a_child_is_served_from_the_round_of_its_join(since: int, served: bool) 
         (1 << 32, 8, 0),
     ],
 )
-def test_a_question_adds_to_what_a_child_waits_for(had: int, extra: int, at: int) -> None:
+def test_a_question_adds_to_what_a_child_waits_for(node_of, had: int, extra: int, at: int) -> None:
     """Node 1 lacks 4 to 9; child 2 has sent its JOIN in round 3, and asks in round 5."""
-    reliable = Reliable(8, 10)
-    row = reliable.rows(calls_of(3, [2]))
-    reliable.records.last[row], reliable.records.since[row] = 10, 3
-    reliable.rings.write(row, np.array([10]), np.array([2 << 32]))
-    reliable.join_handler(calls_of(3, [2]), joins_of([2], [had]))
-    emitted = reliable.join_handler(calls_of(5, [2]), joins_of([2], [extra], ASK))
-    assert reliable.served.at.tolist() == [at]
-    assert emitted.asks["extra"].tolist() == ([] if at == 10 else [at])
-    assert reliable.served.since.tolist() == [min(3, had >> 32 or 3, extra >> 32 or 3)]
+    node = node_of(8)
+    node.know(10, {10: 2}, 3)
+    node.join(3, [2], 2, had)
+    assert node.join(5, [2], 2, extra, "ask").asks == ([] if at == 10 else [at])
+    assert node.need() == (at, min(3, had >> 32 or 3, extra >> 32 or 3))
     # a JOIN says anew what the child needs
-    emitted = reliable.join_handler(calls_of(6, [2]), joins_of([2], [9]))
-    assert emitted.contents["number"].tolist() == [10]
-    assert emitted.messages["since"].tolist() == [6]
+    sent = node.join(6, [2], 2, 9)
+    assert (sent.numbers, sent.since) == ([10], [6])
 
 
-def test_a_question_for_a_round_is_simply_answered_where_all_is_here() -> None:
-    reliable = Reliable(8, 10)
-    row = reliable.rows(calls_of(5, [2]))
-    reliable.records.last[row], reliable.records.since[row] = 10, 1
-    for number in (7, 8, 9, 10):
-        reliable.rings.write(row, np.array([number]), np.array([number - 6 << 32]))
-    reliable.join_handler(calls_of(5, [2]), joins_of([2], [8]))
-    emitted = reliable.join_handler(calls_of(5, [2]), joins_of([2], [2 << 32], ASK))
-    assert emitted.contents["number"].tolist() == [8, 9, 10]
+@both
+def test_a_question_for_a_round_is_simply_answered_where_all_is_here(node_of) -> None:
+    node = node_of(8)
+    node.know(10, {7: 1, 8: 2, 9: 3, 10: 4}, 1)
+    node.join(5, [2], 2, 8)
+    assert node.join(5, [2], 2, 2 << 32, "ask").numbers == [8, 9, 10]

@@ -22,7 +22,7 @@ from scribe_spark.scribe import bottleneck, lazy
 from scribe_spark.scribe import collapse as paths
 from scribe_spark.scribe.limits import ChildLimits
 from scribe_spark.scribe.outcomes import OVERLOADED
-from scribe_spark.scribe.program import GroupRound, RoundProgram
+from scribe_spark.scribe.program import RoundOfGroups, RoundProgram
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import cause
 from scribe_spark.scribe.trees import Trees
@@ -54,24 +54,23 @@ def grow_lazily(context: VariantContext) -> Variant:
     """Let members join in waves; JOINs make no forwarders."""
     with SharedLimits.shared(context.rules.limit, context.capacities) as limits:
         trees = _begin(context, "lazy growth", limits)
-        trees.play(_grow_anew, "JOINs")
+        trees.play(grow_anew, "JOINs")
         overloaded = _count_overloaded(trees)
     return Variant(trees.edges(), overloaded=overloaded, trees=trees)
 
 
-def _grow_anew(player: Player, round: GroupRound) -> None:
+def grow_anew(player: Player, round: RoundOfGroups) -> None:
     """Replace the trees by lazily grown ones."""
-    player.play(Forget(player.given, round))
+    player.play(LeaveRoots(player.given, round))
     lazy.grow_lazily(player, round)
 
 
-class Forget(RoundProgram):
+class LeaveRoots(RoundProgram):
     """Reset the trees: only the roots stay in them, and all members have to join again."""
 
     writes = ("entries", "children")
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         entries, children = scribe.state.entries, scribe.state.children
         entries.keep(entries.member | entries.root)
         entries.parent[:], entries.cause[:] = NONE, cause("own")
@@ -82,7 +81,6 @@ class CountOverloaded(RoundProgram):
     """Record the nodes with more children than their limit."""
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         scribe.note(OVERLOADED, node=bottleneck.overloaded(scribe))
 
 
@@ -106,10 +104,7 @@ def _count_overloaded(trees: Trees) -> int:
 
 @dataclass(frozen=True)
 class SharedLimits(ChildLimits):
-    """Limits of children whose per-node values are in arrays that tasks map into memory.
-
-    The arrays with `names` have the node numbers, ascending, and their limits.
-    """
+    """Limits in arrays that tasks map into memory: node numbers, ascending, and their limits."""
 
     names: tuple[str, ...] = ()
 
@@ -130,7 +125,6 @@ class SharedLimits(ChildLimits):
         discard_arrays(*self.names)
 
     def of(self, number: np.ndarray) -> np.ndarray:
-        """See `ChildLimits`."""
         if not self.names:
             return super().of(number)
         known, limit = map(open_array, self.names)

@@ -60,14 +60,8 @@ def remove_bottlenecks(
 class Dropped:
     """What a dropped child remembers until it has a parent.
 
-    Attributes
-    ----------
-    parent, turn
-        Who has dropped it, and its place in the order in which that dropped children.
-    to
-        The sibling that it sends its JOIN to.
-    top
-        The end of the path to the root that it knew, if it is another node.
+    `parent` has dropped it, as number `turn`; `to` is the sibling that it sends its JOIN to, `top`
+    the end of the path to the root that it knew, if that is another node.
     """
 
     join: Join
@@ -115,7 +109,7 @@ class Removal:
             if (to := tell(scribe, drop)) is not None:
                 told.append((turn, drop, to, top))
         for turn, drop, to, top in told:
-            join = join_of(scribe, self.joins, drop)
+            join = self.joins.make(drop.group, drop.child)
             self.dropped[drop.group, drop.child] = Dropped(join, drop.parent, turn, to, top)
             self.send(Direct(join, to, drop.parent, turn))
 
@@ -269,13 +263,11 @@ def drops_of(
     As long as it has more children than ``limit`` and a table with at least two left, it takes of
     these tables the largest (by children left; the smallest group of several) or the one whose next
     child to be dropped has the least draw; and of the children left in it the farthest, the
-    nearest, or the one with the least draw (the smallest node of several).  Children that join it
-    in this round do not count.
+    nearest, or the one with the least draw (the smallest node of several). Children that join it in
+    this round do not count, and those in ``stays``, (group, child), are not dropped (rule S28).
 
     The child is sent the children left in the table without it ("remaining": some of them may be
     dropped after it), or all that were there when the round began, without it ("whole").
-
-    The children in ``stays``, (group, child), are not dropped (rule S28).
     """
 
     def free(group: int) -> set[int]:
@@ -357,14 +349,3 @@ def tell(scribe: Scribe, drop: Drop) -> int | None:
     there = [s for s in drop.table if scribe.overlay.send("delay probe", drop.child, s)]
     delay = scribe.overlay.delay
     return min(there, key=lambda s: (delay(drop.child, s) + delay(s, drop.parent), s), default=None)
-
-
-def join_of(scribe: Scribe, joins: JoinPhase, drop: Drop) -> Join:
-    """The child's JOIN; who has sent one before lets faultHandler add to it."""
-    join = Join(drop.group, drop.child, scribe.round, "shed")
-    if scribe.entries[drop.group][drop.child].tried:
-        here = scribe.local(drop.group, drop.child)
-        extra = scribe.application.fault_handler(here, join)
-        join = Join(drop.group, drop.child, scribe.round, "shed", extra)
-    joins.note(join)
-    return join

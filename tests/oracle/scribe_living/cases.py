@@ -20,14 +20,8 @@ from .world import Event, Run
 class World:
     """A case, as plain data: everything that another implementation needs.
 
-    Attributes
-    ----------
-    count
-        Nodes that may ever arrive: 0 to count - 1.
-    present
-        Nodes 0 to present - 1 have arrived before round 0 (`perfect`: with perfect tables).
-    buffer
-        B of the reliable application; None: best effort.
+    Nodes 0 to count - 1 may ever arrive; the first `present` are there before round 0, with perfect
+    tables if `perfect`. `buffer` is B of the reliable application; None: best effort.
     """
 
     seed: int

@@ -6,7 +6,6 @@ from .joining import JoinPhase, Routed
 from .leaving import lose_parent
 from .phase import Message, Phase
 from .state import Scribe
-from .upcalls import Join
 
 
 def collapse(scribe: Scribe, phase: Phase) -> None:
@@ -31,7 +30,7 @@ def collapse(scribe: Scribe, phase: Phase) -> None:
             return
         joins = JoinPhase(scribe, phase)
         told = [one for group, node in going if (one := leave(scribe, group, node)) is not None]
-        made = [(joined(scribe, joins, group, child), to) for group, child, to in told]
+        made = [(joins.make(group, child), to) for group, child, to in told]
         for join, to in made:
             assert scribe.overlay.send("JOIN", join.source, to)
             message = Message(scribe.groups[join.group].key, [join.source, to])
@@ -67,13 +66,3 @@ def leave(scribe: Scribe, group: int, node: int) -> tuple[int, int, int] | None:
         return None
     lose_parent(scribe, group, child, node, "collapse")
     return group, child, entry.parent
-
-
-def joined(scribe: Scribe, joins: JoinPhase, group: int, child: int) -> Join:
-    """The child's JOIN; who has sent one before lets faultHandler add to it."""
-    join = Join(group, child, scribe.round, "collapse")
-    if scribe.entries[group][child].tried:
-        extra = scribe.application.fault_handler(scribe.local(group, child), join)
-        join = Join(group, child, scribe.round, "collapse", extra)
-    joins.note(join)
-    return join

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 
 from ..living import compare
 from .world import Snapshot
 
-PARTS = (
-    "live",
-    "entries",
-    "children",
-    "copies",
-    "addresses",
-    "kept",
-    "deliveries",
-    "fates",
-    "joins",
-    "created",
-    "lost_groups",
-    "refused",
-    "duplicates",
-    "orphans",
-    "counts",
-    "at_root",
-    "repairing",
-    "overloaded",
+PARTS = tuple(
+    one.name
+    for one in fields(Snapshot)
+    if one.name not in ("round", "ordered", "members", "overlay")
 )
 
 

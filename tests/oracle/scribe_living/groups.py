@@ -34,18 +34,8 @@ class Group:
 class GroupState:
     """The state of a group, at its root and its replicas.
 
-    Attributes
-    ----------
-    creator
-        The node that created it.
-    epoch
-        The round of its creation: a group that was lost and created again has another.
-    version
-        How often the state was changed.
-    access
-        The access list.
-    application
-        What the application keeps at the root (None at first).
+    A group that was lost and created again has another epoch, the round of its creation; `version`
+    counts changes, and `application` is what the application keeps at the root.
     """
 
     creator: int

@@ -27,12 +27,8 @@ Edge = tuple[int, int, int]  # group, parent, child
 class RemovalInRun(Removal):
     """Children that were dropped together in a run; what became of them is written down.
 
-    Attributes
-    ----------
-    drops : list of Drop
-        In their order.
-    routed : list of (Join, path, accepted)
-        JOINs with randomised routes: the nodes up to the first of the tree, and its answer.
+    `routed` has JOINs with randomised routes: the nodes up to the first of the tree, and its
+    answer.
     """
 
     def __init__(self, scribe: Scribe, phase: Phase) -> None:

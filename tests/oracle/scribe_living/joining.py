@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .figures import deliver_join, forward, take_answers
 from .phase import DELIVERED, ON_ITS_WAY, Message, Phase
@@ -29,13 +29,8 @@ class JoinPhase:
         self.moving: list[Routed] = []
 
     def start(self, group: int, node: int) -> None:
-        """A waiting node sends its JOIN; who has sent one before lets faultHandler add to it."""
-        entry = self.scribe.entries[group][node]
-        join = Join(group, node, self.scribe.round, entry.cause)
-        if entry.tried:
-            extra = self.scribe.application.fault_handler(self.scribe.local(group, node), join)
-            join = Join(group, node, join.number, join.cause, extra)
-        if self.launch(join) != DELIVERED:
+        """A waiting node sends its JOIN."""
+        if self.launch(self.make(group, node)) != DELIVERED:
             return
         if (group, node) in self.scribe.copies:
             become_root(self.scribe, group, node)
@@ -44,12 +39,21 @@ class JoinPhase:
 
     def launch(self, join: Join) -> str:
         """Send a JOIN from its source; the status after its first hop."""
-        self.note(join)
         key = self.scribe.groups[join.group].key
         repairs = join.cause in ("parent failed", "root failed")
         if repairs:
             self.scribe.repairing.add(join.source)
         return self.onward(Routed(join, Message(key, [join.source]), repairs))
+
+    def make(self, group: int, node: int) -> Join:
+        """The JOIN of a node without a parent; faultHandler adds to all but the first one."""
+        entry = self.scribe.entries[group][node]
+        join = Join(group, node, self.scribe.round, entry.cause)
+        if entry.tried:
+            extra = self.scribe.application.fault_handler(self.scribe.local(group, node), join)
+            join = replace(join, extra=extra)
+        self.note(join)
+        return join
 
     def note(self, join: Join) -> None:
         """A node remembers the JOIN that it sends."""

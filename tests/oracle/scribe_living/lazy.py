@@ -15,14 +15,9 @@ from .upcalls import Join
 
 @dataclass(frozen=True)
 class Asking:
-    """A JOIN at p, which is to answer it.
+    """A JOIN at p, the first tree node on the way or where Pastry delivers, which is to answer it.
 
-    Attributes
-    ----------
-    p
-        The first node of the tree on the way, or where Pastry delivers.
-    q
-        The node before p, which may take the source in; the source itself if nobody else may.
+    The node q before p may take the source in; q is the source itself if nobody else may.
     """
 
     join: Join
@@ -36,7 +31,7 @@ def send_lazily(scribe: Scribe, phase: Phase) -> None:
     joins = JoinPhase(scribe, phase)
     for wave in waves(scribe):
         waiting = [(group, node) for group, node in wave if scribe.entries[group][node].waits]
-        sent = [make(scribe, joins, group, node) for group, node in waiting]
+        sent = [joins.make(group, node) for group, node in waiting]
         # 1. JOINs go on to the tree, as the waves before have left it
         asking = [one for join in sent if (one := search(scribe, phase, join)) is not None]
         load = Counter[int]()
@@ -70,17 +65,6 @@ def waves(scribe: Scribe) -> list[list[tuple[int, int]]]:
         for place, node in enumerate(waiting, start=1):
             found[place.bit_length() - 1].append((group, node))
     return [sorted(found[number]) for number in sorted(found)]
-
-
-def make(scribe: Scribe, joins: JoinPhase, group: int, node: int) -> Join:
-    """The JOIN of a waiting node; who has sent one before lets faultHandler add to it."""
-    entry = scribe.entries[group][node]
-    join = Join(group, node, scribe.round, entry.cause)
-    if entry.tried:
-        extra = scribe.application.fault_handler(scribe.local(group, node), join)
-        join = Join(group, node, join.number, join.cause, extra)
-    joins.note(join)
-    return join
 
 
 def in_tree(scribe: Scribe, group: int, node: int) -> bool:
@@ -147,7 +131,7 @@ def answer(
             forward(scribe, q, received, lambda: None)
             if (group, q) in sources or not entry.waits:
                 continue  # it has sent a JOIN in this wave
-            own = make(scribe, joins, group, q)
+            own = joins.make(group, q)
         if any(one.repairs for one in some):
             scribe.repairing |= {q, p}
         assert scribe.overlay.send("JOIN", q, p)

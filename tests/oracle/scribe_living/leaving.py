@@ -13,11 +13,6 @@ from .state import Copy, Entry, Scribe
 Goodbye = tuple[int, int, Entry]
 
 
-def quit_group(scribe: Scribe, group: int, node: int) -> None:
-    """The node records locally that it left the group; a LEAVE goes out in step 3, if needed."""
-    scribe.entries[group][node].member = False
-
-
 def leave_up(scribe: Scribe) -> None:
     """LEAVE (Figure 4, lines 10 and 11), corrected, hop by hop until nobody leaves any more.
 

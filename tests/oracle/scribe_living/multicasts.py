@@ -6,7 +6,7 @@ The definitions are S25 to S27 of docs/rules.md.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from statistics import mean, median
 
 from .. import multicast_measures as measures
@@ -46,17 +46,30 @@ def way(run: Run, publication: Publication, node: int) -> list[int]:
     return nodes + before[-2::-1]
 
 
+def deliveries(run: Run, delay: Delay) -> Iterator[tuple[int, int, int, int]]:
+    """Group, member, hops and delay of each delivery of the round's multicasts."""
+    sent = multicasts(run)
+    for publication, node in run.seen[-1].ordered:
+        first, start = sent.get(publication[1], (None, None))
+        if first == publication and node != start:
+            path = way(run, publication, node)
+            assert path[-1] == start
+            spent = sum(delay(a, b) for a, b in zip(path[1:], path, strict=False))
+            yield publication[1], node, len(path) - 1, spent
+
+
+def carried(run: Run) -> list[tuple[int, int, int]]:
+    """Group, sender and receiver of each copy of the round's multicasts; lost ones too."""
+    first = {publication for publication, _ in multicasts(run).values()}
+    return [(one[1], sender, to) for one, sender, to in run.scribe.carried if one in first]
+
+
 def delay_measures(run: Run, delay: Delay) -> dict[str, float]:
     """After a round."""
-    sent, reached = multicasts(run), defaultdict(dict)
-    for publication, node in run.seen[-1].ordered:
-        group = publication[1]
-        if group in sent and sent[group][0] == publication and node != sent[group][1]:
-            path = way(run, publication, node)
-            assert path[-1] == sent[group][1]
-            spent = sum(delay(a, b) for a, b in zip(path[1:], path, strict=False))
-            reached[group][node] = len(path) - 1, spent
-    starts = {group: start for group, (_, start) in sent.items()}
+    reached: dict[int, dict] = defaultdict(dict)
+    for group, node, hops, spent in deliveries(run, delay):
+        reached[group][node] = hops, spent
+    starts = {group: start for group, (_, start) in multicasts(run).items()}
     found = measures.delay_measures(starts, run.seen[-1].members, reached, delay)
     return {f"scribe.{name}": value for name, value in found.items()}
 
@@ -66,17 +79,9 @@ def tables(run: Run, delay: Delay) -> dict[str, list[tuple]]:
 
     A delivery is (system, group, node, hops, microseconds).
     """
-    sent, edges, delivered = multicasts(run), [], []
-    for publication, sender, to in run.scribe.carried:
-        if sent.get(publication[1], (None,))[0] == publication:
-            edges.append(("scribe", publication[1], sender, to))
-    for publication, node in run.seen[-1].ordered:
-        group = publication[1]
-        if sent.get(group, (None,))[0] == publication and node != sent[group][1]:
-            path = way(run, publication, node)
-            spent = sum(delay(a, b) for a, b in zip(path[1:], path, strict=False))
-            delivered.append(("scribe", group, node, len(path) - 1, spent))
-    for group, (_, root) in sent.items():
+    edges = [("scribe", *one) for one in carried(run)]
+    delivered = [("scribe", *one) for one in deliveries(run, delay)]
+    for group, (_, root) in multicasts(run).items():
         for node in other_members(run, group, root):
             for system in ("ip_multicast", "naive_unicast"):
                 edges.append((system, group, root, node))
@@ -91,27 +96,20 @@ def node_stress_measures(run: Run) -> dict[str, float]:
     ]
     live = run.scribe.overlay.live
     found = measures.node_stress(entries, live)
-    sent = multicasts(run)
-    copies = [
-        (publication[1], to)
-        for publication, _, to in run.scribe.carried
-        if sent.get(publication[1], (None,))[0] == publication
-    ]
-    starts = {group: start for group, (_, start) in sent.items()}
+    copies = [(group, to) for group, _, to in carried(run)]
+    starts = {group: start for group, (_, start) in multicasts(run).items()}
     found |= measures.duplicates(copies, starts, live)
     return {f"scribe.{name}": value for name, value in found.items()}
 
 
 def packets(run: Run, links: Links) -> dict[str, Counter[Hashable]]:
     """System -> packets on each link."""
-    sent = multicasts(run)
     found: dict[str, Counter[Hashable]] = {
         name: Counter() for name in ("scribe", "naive_unicast", "ip_multicast")
     }
-    for publication, sender, to in run.scribe.carried:
-        if sent.get(publication[1], (None,))[0] == publication:
-            found["scribe"].update(route(sender, to, links))
-    for group, (_, root) in sent.items():
+    for _, sender, to in carried(run):
+        found["scribe"].update(route(sender, to, links))
+    for group, (_, root) in multicasts(run).items():
         routes = [route(root, node, links) for node in other_members(run, group, root)]
         for one in routes:
             found["naive_unicast"].update(one)

@@ -87,51 +87,35 @@ class Copy:
 
 @dataclass
 class Scribe:
-    """All nodes' state, and the overlay that carries their messages.
-
-    Attributes
-    ----------
-    entries
-        group -> node -> its entry, live nodes only.
-    copies
-        (group, node) -> the group's state there.
-    addresses
-        (group, source) -> the root's address that it keeps.
-    incarnation
-        node -> round of its last arrival or recovery; absent: from the beginning.
-    kept
-        Publications that their sources send again, until a root has acknowledged them.
-    strangers
-        (group, node): a JOIN without the right credentials that nobody has refused yet.
-    changed
-        (group, root): new, or its state has changed since it was sent to the replicas.
-    replicas
-        (group, root) -> leaf -> age of the state that it has taken, and its incarnation then.
-    answers
-        To JOINs; they arrive in the next superstep.
-    added
-        (parent, JOIN) of children for which joinHandler has not been called yet.
-    paid
-        (group, parent, child): a payload was sent on that edge in this round.
-    got
-        (publication, node): it has had it.
-    """
+    """All nodes' state, and the overlay that carries their messages."""
 
     overlay: Overlay
     groups: Mapping[int, Group]
     settings: Settings = field(default_factory=Settings)
     application: Application = field(default_factory=Application)
+    # group -> node -> its entry, live nodes only
     entries: dict[int, dict[int, Entry]] = field(default_factory=dict)
+    # (group, node) -> the group's state there
     copies: dict[tuple[int, int], Copy] = field(default_factory=dict)
+    # (group, source) -> the root's address that it keeps
     addresses: dict[tuple[int, int], int] = field(default_factory=dict)
+    # node -> round of its last arrival or recovery; absent: from the beginning
     incarnation: dict[int, int] = field(default_factory=dict)
+    # publications that their sources send again, until a root has acknowledged them
     kept: set[Publication] = field(default_factory=set)
+    # (group, node): a JOIN without the right credentials that nobody has refused yet
     strangers: set[tuple[int, int]] = field(default_factory=set)
+    # (group, root) -> leaf -> age of the state that it has taken, and its incarnation then
     replicas: dict[tuple[int, int], dict[int, tuple]] = field(default_factory=dict)
+    # (group, root): new, or its state has changed since it was sent to the replicas
     changed: set[tuple[int, int]] = field(default_factory=set)
+    # answers to JOINs; they arrive in the next superstep
     answers: list[Answer] = field(default_factory=list)
+    # (parent, JOIN) of children for which joinHandler has not been called yet
     added: list[tuple[int, Join]] = field(default_factory=list)
+    # (group, parent, child): a payload was sent on that edge in this round
     paid: set[tuple[int, int, int]] = field(default_factory=set)
+    # (publication, node): it has had it
     got: set[tuple[Publication, int]] = field(default_factory=set)
     # of the round, emptied at its beginning
     joins: list[tuple[int, int, str]] = field(default_factory=list)  # group, node, cause

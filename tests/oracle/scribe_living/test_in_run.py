@@ -1,96 +1,21 @@
-"""The variants of a run, as the oracle plays them: what holds of all trees, examples by hand."""
+"""The variants of a run, as the oracle plays them: examples by hand."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache, partial
-from itertools import product
-from random import Random
+from functools import partial
 
 import pytest
-from seeds import seeds
 
 from ..living.draws import Draw, keyed_draw, random_idents
 from ..living.overlay import Delay, Overlay, Rules
 from ..living.perfect import enter_perfect
-from ..random_cases import random_case
-from ..test_oracle import grown, setting
 from . import in_run, lazy
-from .bottleneck import ATTEMPTS, SHED_CHILD, SHED_GROUP, overloaded
+from .bottleneck import overloaded
 from .in_run import Edge, RemovalInRun
 from .phase import DELIVERED, Message, Phase
 from .state import Scribe
 from .upcalls import Join
-
-# Cases with something to do.
-SEEDS = [s for s in range(400) if any(len(m) > 4 for m in random_case(s).members.values())]
-SOME = seeds(SEEDS, 25)
-OPTIONS = list(product(SHED_GROUP, SHED_CHILD))
-
-
-def small_limits(seed: int) -> dict[int, int]:
-    """Draw a limit for each node of a case: all the same, or from 1 up, and at most 6."""
-    rng = Random(seed)
-    most = rng.choice([2, 3, 6])
-    least = rng.choice([1, most])
-    return {node: rng.randint(least, most) for node in setting(seed)[0].ids}
-
-
-def loads(edges: Iterable[Edge]) -> Counter[int]:
-    """Return every node's number of children over all groups."""
-    return Counter(parent for _, parent, _ in edges)
-
-
-def roots(seed: int) -> dict[int, int]:
-    """Return the root of each group of a case."""
-    case, _, overlay = setting(seed)
-    return {group: overlay.root(key) for group, key in case.keys.items()}
-
-
-def assert_trees(seed: int, edges: set[Edge]) -> None:
-    """Assert one parent per node, no loop, and that a multicast reaches each member once."""
-    case, _, _ = setting(seed)
-    assert len({(group, child) for group, _, child in edges}) == len(edges)
-    for group, root in roots(seed).items():
-        reached = [root]
-        for node in reached:
-            reached += [child for g, parent, child in edges if (g, parent) == (group, node)]
-            assert len(reached) <= len(case.ids)
-        in_group = {node for g, *ends in edges if g == group for node in ends}
-        assert sorted(reached) == sorted(in_group | {root})
-        assert case.members[group] <= set(reached)
-
-
-# --- Bottleneck remover -------------------------------------------------------------------------
-
-
-@cache
-def plain(seed: int) -> frozenset[Edge]:
-    """Return the trees of a case before a variant acts."""
-    return frozenset(grown(seed).edges())
-
-
-@cache
-def perfect_overlay(seed: int) -> Overlay:
-    """Return a case's nodes with perfect tables."""
-    case, _, static = setting(seed)
-    return in_run.perfect_overlay(case, static.proximity, keyed_draw(seed))
-
-
-def planted(seed: int, edges: Iterable[Edge], limits: Mapping[int, int], **settings) -> Scribe:
-    """Return the groups of a case with the trees given."""
-    case, _, _ = setting(seed)
-    given = (case.keys, roots(seed), case.members, edges, limits)
-    return in_run.plant(perfect_overlay(seed), *given, **settings)
-
-
-@cache
-def removed(seed: int, shed_table: str) -> tuple[Scribe, list[RemovalInRun]]:
-    """Return what the bottleneck remover makes of a case; options go with the seed."""
-    shed = (*OPTIONS[seed % len(OPTIONS)], shed_table)
-    scribe = planted(seed, plain(seed), small_limits(seed), shed=shed)
-    return scribe, in_run.remove_bottlenecks(scribe)
 
 
 def chosen(removals: list[RemovalInRun]) -> list[tuple[int, int, int, int, int]]:
@@ -105,63 +30,6 @@ def routed(removals: list[RemovalInRun]) -> list[tuple[int, list[int], bool]]:
         for removal in removals
         for join, path, accepted in removal.routed
     ]
-
-
-@pytest.mark.parametrize("shed_table", ["remaining", "whole"])
-@pytest.mark.parametrize("seed", SOME)
-def test_nobody_is_above_its_limit_who_can_help_it(seed, shed_table):
-    limits, (scribe, _) = small_limits(seed), removed(seed, shed_table)
-    edges = in_run.edges_of(scribe)
-    assert_trees(seed, edges)
-    above = {node for node, n in loads(edges).items() if n > limits[node]}
-    assert overloaded(scribe) == sorted(above)
-    tables = Counter((group, parent) for group, parent, _ in edges)
-    assert all(n == 1 for (_, parent), n in tables.items() if parent in above)
-
-
-@pytest.mark.parametrize("seed", SOME)
-def test_remaining_tables_move_children_and_nothing_else(seed):
-    edges, (scribe, removals) = set(plain(seed)), removed(seed, "remaining")
-    assert routed(removals) == []
-    assert len(in_run.edges_of(scribe)) == len(edges)
-    for group, parent, child, to, _ in chosen(removals):
-        # Within a round JOINs run along the tables as it began, but each child is dropped once.
-        assert (group, parent, child) in edges
-        edges.remove((group, parent, child))
-        edges.add((group, to, child))
-    assert in_run.edges_of(scribe) == edges
-
-
-@pytest.mark.parametrize("seed", SOME)
-def test_whole_tables_gain_forwarders_and_nothing_else(seed):
-    edges, (scribe, removals) = plain(seed), removed(seed, "whole")
-    below = {(group, child) for group, _, child in edges}
-    after = {(group, child) for group, _, child in in_run.edges_of(scribe)}
-    on_routes = {(group, at) for group, path, taken in routed(removals) if taken for at in path}
-    assert below <= after <= below | on_routes
-
-
-@pytest.mark.parametrize("seed", seeds(SEEDS[:50], 20))
-def test_any_limit_can_be_met_by_one_group(seed):
-    one_group = {edge for edge in plain(seed) if edge[0] == 1}
-    scribe = planted(seed, one_group, dict.fromkeys(setting(seed)[0].ids, 1))
-    in_run.remove_bottlenecks(scribe)
-    assert overloaded(scribe) == []
-    assert max(len(entry.children) for entry in scribe.entries[1].values()) <= 1
-
-
-@pytest.mark.slow
-def test_the_remover_acts_is_refused_and_fails():
-    remaining = [removed(seed, "remaining") for seed in SEEDS]
-    whole = [removed(seed, "whole") for seed in SEEDS]
-    assert len(SEEDS) >= 200
-    assert sum(bool(removals) for _, removals in remaining) > 190
-    assert sum(len(removals) > 2 for _, removals in remaining) > 50
-    assert sum(bool(overloaded(scribe)) for scribe, _ in remaining) > 50
-    answers = [routed(removals) for _, removals in whole]
-    assert sum(any(accepted for *_, accepted in one) for one in answers) > 100
-    assert sum(not accepted for one in answers for *_, accepted in one) > 200
-    assert sum(len(path) - 2 for one in answers for _, path, accepted in one if accepted) > 50
 
 
 def on_a_plane(*places: tuple[int, int]) -> Delay:
@@ -326,40 +194,7 @@ def test_a_forwarder_on_two_routes_goes_by_that_of_the_smaller_child():
     assert [scribe.chain(1, node) for node in (1, 3)] == [[1, 6, 5, 0], [3, 7, 6, 5, 0]]
 
 
-@pytest.mark.parametrize("seed", seeds(SEEDS[:50], 20))
-def test_randomised_routes_end_at_the_root_and_never_return(seed):
-    scribe = planted(seed, (), {})
-    case, removal = setting(seed)[0], RemovalInRun(scribe, Phase(scribe.overlay))
-    scribe.entries = {}  # nobody answers on the way
-    for group, node in product(case.keys, case.ids):
-        path = removal.route(Join(group, node, 0, "shed"), attempt=node % ATTEMPTS)
-        assert (path[0], path[-1]) == (node, roots(seed)[group])
-        assert len(set(path)) == len(path)
-
-
 # --- Collapse -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", SOME)
-def test_collapse_keeps_members_roots_and_forks(seed):
-    case, _, _ = setting(seed)
-    edges = plain(seed)
-    collapsed = in_run.collapse_paths(planted(seed, edges, {}, collapse=True))
-    assert_trees(seed, collapsed)
-    tables = Counter((group, parent) for group, parent, _ in edges)
-    forks = {at for at, children in tables.items() if children > 1}
-    kept = forks | set(case.joins()) | set(roots(seed).items())
-    above = {(group, child): parent for group, parent, child in edges}
-    expected = set()
-    for group, node in kept - set(roots(seed).items()):
-        parent = above[group, node]
-        while (group, parent) not in kept:
-            parent = above[group, parent]
-        expected.add((group, parent, node))
-    assert collapsed == expected
-    after = Counter((group, parent) for group, parent, _ in collapsed)
-    assert all(after[at] == children for at, children in tables.items() if at in kept)
-    assert all(at in kept and (at in forks or tables[at] == 1) for at in after)
 
 
 def collapsed_by_hand(
@@ -385,44 +220,6 @@ def test_collapse_leaves_a_root_with_one_child():
 
 
 # --- Lazy growth --------------------------------------------------------------------------------
-
-
-@cache
-def lazily(seed: int, limit: int | None = None) -> set[Edge]:
-    """Return the trees of a case grown lazily, with one limit or with `small_limits`."""
-    limits = small_limits(seed)
-    return in_run.grow_lazily(
-        planted(seed, (), limits if limit is None else dict.fromkeys(limits, limit))
-    )
-
-
-@pytest.mark.parametrize("limit", [None, 0])
-@pytest.mark.parametrize("seed", SOME)
-def test_lazy_trees_run_along_routes(seed, limit):
-    case, _, overlay = setting(seed)
-    edges = lazily(seed, limit)
-    assert_trees(seed, edges)
-    assert {(g, child) for g, _, child in edges} <= {(g, child) for g, _, child in plain(seed)}
-    forwarding = {(group, parent) for group, parent, _ in edges}
-    for group, parent, child in edges:
-        assert parent in overlay.route(child, case.keys[group])[1:]
-        assert child in case.members[group] or (group, child) in forwarding
-
-
-@pytest.mark.parametrize("seed", seeds(SEEDS[:50], 20))
-def test_without_limits_members_are_the_only_forwarders(seed):
-    case, _, _ = setting(seed)
-    edges = lazily(seed, 1000)
-    joined = {(group, m) for group, m in case.joins() if roots(seed)[group] != m}
-    assert {(group, child) for group, _, child in edges} == joined
-
-
-def test_lazy_growth_overflows_and_makes_forwarders():
-    forwarders = 0
-    for seed in SEEDS[:80]:
-        members = set(setting(seed)[0].joins())
-        forwarders += len({(group, child) for group, _, child in lazily(seed)} - members)
-    assert forwarders > 30
 
 
 def test_waves_double():

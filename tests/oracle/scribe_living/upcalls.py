@@ -24,16 +24,9 @@ class Join:
 class Local:
     """What a node knows of itself in a group when Scribe calls the application.
 
-    Attributes
-    ----------
-    entered
-        The round in which the node entered the tree.
-    joined
-        The round of its join; -1 for one that is no member.
-    asked
-        What the node's own JOIN of this round carried, if it was answered; else None.
-    epoch, state
-        At the root: the group's epoch and the application's state there; else None.
+    It entered the tree in round `entered` and joined in round `joined` (-1: no member). `asked` is
+    what its own JOIN of this round carried, if it was answered.  At the root there are the group's
+    epoch and the application's state.
     """
 
     round: int
@@ -81,10 +74,7 @@ class Change:
 class Application:
     """Best effort: messages pass unchanged, JOINs carry nothing, members get what arrives.
 
-    Attributes
-    ----------
-    acknowledged
-        Whether sources keep publications until a root has acknowledged them (rule S24).
+    If publications are `acknowledged`, sources keep them until a root has answered (rule S24).
     """
 
     acknowledged = False

@@ -69,16 +69,9 @@ class Snapshot:
 class Run:
     """A world that is being played.
 
-    Attributes
-    ----------
-    dead_roots
-        (group, node, round) of roots that died.
-    affected
-        (round, node that died) -> (group, child) of those that it had as children.
-    created
-        Groups that were created.
-    lost
-        Those of them of whose state nobody alive had a copy in this round, before its CREATEs.
+    `dead_roots` has (group, node, round) of roots that died; `affected` (round, node that died) ->
+    (group, child) of its children; `lost` the groups that were `created` and of whose state nobody
+    alive had a copy in this round, before its CREATEs.
     """
 
     scribe: Scribe
@@ -149,7 +142,7 @@ class Run:
         for group, node in sorted(by_kind["join"]):
             self.join(group, node)
         for group, node in sorted(by_kind["quit"]):
-            leaving.quit_group(scribe, group, node)
+            scribe.entries[group][node].member = False
         return by_kind
 
     def check(self, by_kind: dict[str, list[tuple[int, int]]]) -> None:
