@@ -8,7 +8,6 @@ whole microseconds throughout.
 ``pastry``           rings of nodeIds, perfect routing tables, leaf sets, routes
 ``scribe``           groups, joins and multicasts, message by message (JSAC Figures 3 and 4)
 ``measures``         the two baselines, delay penalty, node stress and link stress (JSAC IV)
-``transit_stub``     which invariants of the transit-stub model does a topology break?
 ``random_cases``     small seeded cases, rich in ties and edges of the ring
 ``imperfect``        overlays whose routing tables are damaged
 ``dissemination``    one publication over directed edges, by hops or by time: event by event
