@@ -16,6 +16,7 @@ P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT (reference tree
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -218,26 +219,17 @@ class System:
 # --- the built-in systems
 
 
+def _late(module: str, name: str) -> Callable[[Any], Any]:
+    """Return a function of one argument whose module is imported at its first call."""
+
+    def call(argument: Any) -> Any:
+        return getattr(importlib.import_module(f"scribe_spark.{module}"), name)(argument)
+
+    return call
+
+
 def _scribe(stages: Any) -> Multicast:
     return stages.multicast("scribe", stages.scribe_edges)
-
-
-def _remove_bottlenecks(context: VariantContext) -> Variant:
-    from scribe_spark.scribe.variants import remove_bottlenecks
-
-    return remove_bottlenecks(context)
-
-
-def _collapse(context: VariantContext) -> Variant:
-    from scribe_spark.scribe.variants import collapse
-
-    return collapse(context)
-
-
-def _grow_lazily(context: VariantContext) -> Variant:
-    from scribe_spark.scribe.variants import grow_lazily
-
-    return grow_lazily(context)
 
 
 def _rejoining(run: Any) -> DataFrame:
@@ -262,34 +254,16 @@ def _reconfiguring(run: Any) -> DataFrame:
     )
 
 
-def _bayeux(stages: Any) -> Multicast:
-    from scribe_spark.bayeux.bayeux import build
-
-    return build(stages)
-
-
 def _live_bayeux(config: Any) -> SystemOnBuckets:
     from scribe_spark.bayeux.live import LiveBayeux
 
     return LiveBayeux(config.bayeux.hops, config.bayeux.recreate)
 
 
-def _flooding(stages: Any) -> Multicast:
-    from scribe_spark.flooding.flooding import build
-
-    return build(stages)
-
-
 def _live_flooding(config: Any) -> SystemOnBuckets:
     from scribe_spark.flooding.live import LiveFlooding
 
     return LiveFlooding(config.overlay.b, config.overlay.leaf_set)
-
-
-def _can(stages: Any) -> Multicast:
-    from scribe_spark.can.multicast import multicast
-
-    return multicast(stages)
 
 
 def _live_can(config: Any) -> SystemOnBuckets:
@@ -320,12 +294,6 @@ def _live_unicast(config: Any) -> SystemOnBuckets:
     from scribe_spark.baselines.live import LiveUnicast
 
     return LiveUnicast()
-
-
-def _gossipsub(stages: Any) -> Multicast:
-    from scribe_spark.gossipsub.multicast import multicast
-
-    return multicast(stages)
 
 
 def _live_gossipsub(config: Any) -> SystemOnBuckets:
@@ -398,17 +366,19 @@ _SYSTEMS: Registry[System] = Registry(
     tree_variant(
         "bottleneck",
         "Scribe, bottleneck remover",
-        _remove_bottlenecks,
+        _late("scribe.variants", "remove_bottlenecks"),
         figures=("11",),
         own_figures={"children_entries": "11"},
         joins_after="scribe",
         limited=True,
     ),
-    tree_variant("collapse", "Collapse", _collapse, figures=("12", "13", "14")),
+    tree_variant(
+        "collapse", "Collapse", _late("scribe.variants", "collapse"), figures=("12", "13", "14")
+    ),
     tree_variant(
         "lazy",
         "Lazy growth",
-        _grow_lazily,
+        _late("scribe.variants", "grow_lazily"),
         figures=("12", "13", "14"),
         own_figures={"overloaded": "IV.F"},
         limited=True,
@@ -426,7 +396,7 @@ _SYSTEMS: Registry[System] = Registry(
         "bayeux",
         "Bayeux",
         TREE,
-        _bayeux,
+        _late("bayeux.bayeux", "build"),
         requested=True,
         section="bayeux",
         control=True,
@@ -444,7 +414,7 @@ _SYSTEMS: Registry[System] = Registry(
         "flooding",
         "Flooding over Pastry",
         TREE,
-        _flooding,
+        _late("flooding.flooding", "build"),
         requested=True,
         section="flooding",
         control=True,
@@ -455,7 +425,7 @@ _SYSTEMS: Registry[System] = Registry(
         "can",
         "CAN multicast",
         MESH,
-        _can,
+        _late("can.multicast", "multicast"),
         requested=True,
         section="can",
         clock=lambda config: config.can.clock,
@@ -466,7 +436,7 @@ _SYSTEMS: Registry[System] = Registry(
         "gossipsub",
         "GossipSub",
         MESH,
-        _gossipsub,
+        _late("gossipsub.multicast", "multicast"),
         requested=True,
         section="gossipsub",
         clock=_clock_of_gossipsub,

@@ -17,7 +17,9 @@ from scribe_spark.reference_tree.tree import ReferenceTree
 
 def climbs_from(rings: Rings, rows: np.ndarray, asker: np.ndarray) -> Climbs:
     """Return new searches for the parents of the hosts in given rows of `rings`."""
-    return Climbs.of(asker, rings.ring_of(rows), rings.topmost[rows], rings.depth[rows])
+    nobody, level = np.full(len(asker), NONE, dtype=np.int64), rings.depth[rows] - 1
+    ring, topmost = rings.ring_of(rows), rings.topmost[rows]
+    return Climbs(asker, ring, topmost, level, nobody, nobody, np.zeros_like(nobody))
 
 
 def climb(

@@ -40,7 +40,8 @@ def branches_from(
     """Return new searches for the children of the hosts in given rows of `rings`."""
     first, last = rings.first[rows], rings.last[rows]
     subtree = topmost_keys(tree, first, last).subtree
-    return Branches.of(asker, rings.ring_of(rows), first, last, subtree)
+    ring = rings.ring_of(rows)
+    return Branches(asker, ring, first, last, subtree, subtree.first, subtree.last)
 
 
 def explore(

@@ -83,8 +83,8 @@ def failures_by_depth(
         done = reconfigure(tree, after, links, first, here)
         changed = sum(map(len, done.changed())) // 2  # both ends report a changed link
         costs = costs_by_ring(done, ring_of, 1)
-        messages = costs.notices.sum() + costs.lookups.sum()
-        rows.append((depth[host], changed, costs.hosts.sum(), messages))
+        messages = sum(costs[name][0] for name in ("notices", "parent_lookups", "child_lookups"))
+        rows.append((depth[host], changed, costs["hosts"][0], messages))
     return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
 

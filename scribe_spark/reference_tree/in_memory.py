@@ -61,35 +61,27 @@ def reconfigure(
     return Reconfigured.take(tables, dht)
 
 
-@dataclass(frozen=True)
-class RingCosts:
-    """The costs of a reconfiguration on each ring."""
+def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> dict[str, np.ndarray]:
+    """Return the costs of reconfigurations on each ring: int64, shape (rings,).
 
-    #: int64, shape (R,): the number of rounds in which a host computed anew; of hosts that did; of
-    #: such computations (a host may compute in several rounds); of notices.
-    rounds: np.ndarray
-    hosts: np.ndarray
-    computations: np.ndarray
-    notices: np.ndarray
-    #: int64, shape (R, 2): the number of look-ups for parents, and for children.
-    lookups: np.ndarray
-
-
-def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> RingCosts:
-    """Return the costs of reconfigurations on each ring; `ring_of` has the ring of each host."""
+    They are the numbers of ``rounds`` in which a host computed anew, of ``hosts`` that did, of such
+    ``computations`` (a host may compute in several rounds), of ``notices``, and of look-ups for
+    parents and for children.  `ring_of` has the ring of each host.
+    """
     host, asker = done.computed["host"], done.lookups["host"]
     ring, number = ring_of[host], done.computed["round"]
 
     def count(ring_of_row: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
         return np.bincount(ring_of_row, weight, rings).astype(np.int64)
 
-    return RingCosts(
-        count(distinct(number * rings + ring) % rings),
-        count(ring_of[distinct(host)]),
-        count(ring),
-        count(ring, done.computed["notices"]),
-        np.stack([count(ring_of[asker], done.lookups[name]) for name in ("up", "down")], axis=1),
-    )
+    return {
+        "hosts": count(ring_of[distinct(host)]),
+        "computations": count(ring),
+        "notices": count(ring, done.computed["notices"]),
+        "rounds": count(distinct(number * rings + ring) % rings),
+        "parent_lookups": count(ring_of[asker], done.lookups["up"]),
+        "child_lookups": count(ring_of[asker], done.lookups["down"]),
+    }
 
 
 def all_parents(tree: ReferenceTree, rings: Rings, hosts: int) -> np.ndarray:

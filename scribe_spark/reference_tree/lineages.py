@@ -37,12 +37,11 @@ def lineages(places: DataFrame, nodes: DataFrame) -> DataFrame:
 
 
 def _follow(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    rows = read_partition(batches)
+    rows = _by_node(batches)
     if rows is None:
         return
-    rows = rows.sort_by("node")
     node, router = (rows.column(name).to_numpy() for name in ("node", "router"))
-    above = _parent_numbers(rows, node)
+    above = _parent_numbers(rows)
     depths(above)  # raises an error for a circle, in which ways_up would not end
     for first in range(0, len(node), _BATCH):
         some = np.arange(first, min(first + _BATCH, len(node)))
@@ -84,17 +83,19 @@ def host_depths(places: DataFrame) -> DataFrame:
 
 
 def _count_ancestors(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = _by_node(batches)
+    if rows is not None:
+        columns = {"node": rows.column("node"), "depth": depths(_parent_numbers(rows))}
+        yield from pa.table(columns).to_batches()
+
+
+def _by_node(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
     rows = read_partition(batches)
-    if rows is None:
-        return
-    rows = rows.sort_by("node")
-    node = rows.column("node").to_numpy()
-    depth = depths(_parent_numbers(rows, node))
-    yield pa.RecordBatch.from_arrays([pa.array(node), pa.array(depth)], names=["node", "depth"])
+    return None if rows is None else rows.sort_by("node")
 
 
-def _parent_numbers(rows: pa.Table, node: np.ndarray) -> np.ndarray:
-    """Return the index of each row's parent in `node`; -1 where the parent is NULL."""
+def _parent_numbers(rows: pa.Table) -> np.ndarray:
+    """Return the index of each row's parent in sorted rows; -1 where the parent is NULL."""
     parent = rows.column("parent")
-    found = np.searchsorted(node, parent.fill_null(-1).to_numpy())
+    found = np.searchsorted(rows.column("node").to_numpy(), parent.fill_null(-1).to_numpy())
     return np.where(parent.is_valid().to_numpy(), found, -1)

@@ -37,29 +37,30 @@ def copies(
     assignment: str = "pastry",
     progress: Progress | None = None,
 ) -> DataFrame:
-    """Return every copy of every group's message over the tree of all nodes, materialised."""
-    ids = nodes.select("node", "id_hi", "id_lo")
-    placed = places(ids, children=children, assignment=assignment, progress=progress)
-    try:
-        made, _ = materialise(copies_over(placed, nodes, groups, members, underlay))
-        return made
-    finally:
-        release(placed)
-
-
-def copies_over(
-    places: DataFrame, nodes: DataFrame, groups: DataFrame, members: DataFrame, underlay: Underlay
-) -> DataFrame:
-    """Return every copy of every group's message, sent over a given tree of all nodes.
+    """Return every copy of every group's message over the one tree of all nodes, materialised.
 
     The message travels from the group's source to the members, along the edges of the tree, up and
     down.  It takes no other edges: each host knows from the subscriptions which of its subtrees
-    have members.  `places` has ``node, parent`` of every host.
+    have members.
 
     The columns are ``group, parent, child, parent_router, child_router, delay_us``: a copy, and the
     delay D between its ends; ``hops`` and ``arrival_us``: the path from the source to the child;
     ``is_member``: whether the child is a member.
     """
+    ids = nodes.select("node", "id_hi", "id_lo")
+    placed = places(ids, children=children, assignment=assignment, progress=progress)
+    try:
+        ways = lineages(placed, nodes).repartition("node")
+        made, _ = materialise(_copies_over(ways, groups, members, underlay))
+        return made
+    finally:
+        release(placed)
+
+
+def _copies_over(
+    ways: DataFrame, groups: DataFrame, members: DataFrame, underlay: Underlay
+) -> DataFrame:
+    """Return :func:`copies` over the lineages of all nodes."""
     sources = groups.select(
         "group",
         F.col("source").alias("node"),
@@ -67,7 +68,6 @@ def copies_over(
         F.lit(True).alias("is_source"),
     )
     subscribing = members.select("group", "node", "router", F.lit(False).alias("is_source"))
-    ways = lineages(places, nodes).repartition("node")
     both = subscribing.unionByName(sources).repartition("node")
     climbing = both.hint("shuffle_hash").join(ways, "node", "inner").repartition("group")
     kernel, lan_us = underlay.kernel, underlay.lan_us

@@ -62,19 +62,15 @@ def places(
     """
     tree = ReferenceTree(bits, children)
     searched = search(nodes, tree, assignment, buckets, progress=progress)
-    # combine the partial results of hosts whose searches went to other buckets
     found = searched.rows(PIECES, PLACE, ANSWER)
     whole = found.where("ended").select(PLACES.names)
-    complete = whole.unionByName(put_together(found.where("ended IS NOT TRUE")))
+    # combine the partial results of hosts whose searches went to other buckets; columns that are no
+    # counts have a value in only one of the parts
+    one = [F.max(name).alias(name) for name in PLACES.names if name not in ("node", *COUNTS)]
+    sums = [F.sum(name).alias(name) for name in COUNTS]
+    pieces = found.where("ended IS NOT TRUE").groupBy("node").agg(*one, *sums)
+    complete = whole.unionByName(pieces.select(PLACES.names))
     with describe_jobs(nodes.sparkSession, "reference tree: places"):
         result, _ = materialise(complete)
     searched.release()
     return result
-
-
-def put_together(pieces: DataFrame) -> DataFrame:
-    """Combine the partial results of hosts (`rows.PIECES`) into `rows.PLACES`."""
-    # columns that are no counts have a value in only one of the parts
-    one = [F.max(name).alias(name) for name in PLACES.names if name not in ("node", *COUNTS)]
-    sums = [F.sum(name).alias(name) for name in COUNTS]
-    return pieces.groupBy("node").agg(*one, *sums).select(PLACES.names)

@@ -161,12 +161,7 @@ class _World:
             "faults": wrong.astype(np.int64),
             "degree": degree[there],
             "depth": depth[there],
-            "hosts": costs.hosts,
-            "computations": costs.computations,
-            "notices": costs.notices,
-            "rounds": costs.rounds,
-            "parent_lookups": costs.lookups[:, 0],
-            "child_lookups": costs.lookups[:, 1],
+            **costs,
         }
         for measure, numbers in values.items():
             _count(found, event, measure, numbers)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, Rows
+from scribe_spark.core.arrays import Rows
 from scribe_spark.core.u128 import Numbers
 from scribe_spark.reference_tree.tree import Subtrees
 
@@ -34,12 +34,6 @@ class Climbs(Rows):
     above: np.ndarray
     below: np.ndarray
     lookups: np.ndarray
-
-    @classmethod
-    def of(cls, asker: np.ndarray, ring: np.ndarray, topmost: Numbers, depth: np.ndarray) -> Climbs:
-        """Return new searches."""
-        nobody = np.full(len(asker), NONE, dtype=np.int64)
-        return cls(asker, ring, topmost, depth - 1, nobody, nobody, np.zeros_like(nobody))
 
 
 @dataclass(frozen=True)
@@ -80,10 +74,3 @@ class Branches(Rows):
     #: is empty, `unknown_first` is ``unknown_last + 1``.
     unknown_first: Numbers
     unknown_last: Numbers
-
-    @classmethod
-    def of(
-        cls, asker: np.ndarray, ring: np.ndarray, first: Numbers, last: Numbers, subtree: Subtrees
-    ) -> Branches:
-        """Return new searches at the subtrees of topmost keys."""
-        return cls(asker, ring, first, last, subtree, subtree.first, subtree.last)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -24,9 +24,6 @@ from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import LINKS, ROUTERS, conform
 from scribe_spark.topology.graph import Graph, router_frame
 from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
-
-if TYPE_CHECKING:
-    pass
 
 _ID: dict[str, Kind] = {"id": "int"}
 _PLACE: dict[str, Kind] = {"domain": "int", "x": "float", "y": "float"}

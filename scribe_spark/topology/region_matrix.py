@@ -150,27 +150,27 @@ class _Reader:
         rows = [[cell.strip() for cell in line] for line in lines]
         numbered = [(n, row) for n, row in enumerate(rows, 1) if any(row)][1:]
         if {"from", "to"} <= {*header.names}:
-            return self._list(header.names, numbered)
+            named = (
+                (f"line {n}", dict(zip(header.names, row, strict=False))) for n, row in numbered
+            )
+            return self._rows(named, self._unit(header.names))
         return self._square(header.names, numbered)
 
     # --- forms
 
-    def _list(self, names: Sequence[str], rows: list[tuple[int, list[str]]]) -> RegionMatrix:
-        unit = self._unit(names)
-        places = {name: names.index(name) for name in ("from", "to", unit)}
-        share_at = names.index(_SHARE) if _SHARE in names else None
+    def _rows(self, rows: Iterable[tuple[str, Mapping[str, Any]]], unit: str) -> RegionMatrix:
+        """Return the matrix of rows with the keys ``from, to``, `unit`, and perhaps ``share``."""
         entries, shares = [], {}
-        for line, row in rows:
-            row += [""] * (len(names) - len(row))
-            one, other, text = (row[place] for place in places.values())
-            entries.append((f"line {line}", one, other, text))
-            if share_at is not None and row[share_at]:
+        for where, row in rows:
+            one, other = str(row.get("from", "")), str(row.get("to", ""))
+            entries.append((where, one, other, row.get(unit, "")))
+            if row.get(_SHARE) not in (None, ""):
                 if one != other:
-                    remedy = f"line {line}: a share must be in the row from a region to itself"
+                    remedy = f"{where}: a share must be in the row from a region to itself"
                     raise self._refused(
                         f"{remedy}, not in that from {shown(one)} to {shown(other)}"
                     )
-                shares[one] = row[share_at]
+                shares[one] = row[_SHARE]
         return self._of_entries(entries, shares, unit)
 
     def _square(self, names: Sequence[str], rows: list[tuple[int, list[str]]]) -> RegionMatrix:
@@ -231,14 +231,8 @@ class _Reader:
     def _json_list(self, found: list[Any]) -> RegionMatrix:
         if not found or not all(isinstance(row, Mapping) for row in found):
             raise self._refused("must be rows, such as {from: a, to: b, ms: 5}, at least one")
-        unit = self._unit([*found[0]])
-        entries, shares = [], {}
-        for number, row in enumerate(found, 1):
-            one, other = str(row.get("from", "")), str(row.get("to", ""))
-            entries.append((f"row {number}", one, other, row.get(unit)))
-            if row.get(_SHARE) is not None and one == other:
-                shares[one] = row[_SHARE]
-        return self._of_entries(entries, shares, unit)
+        numbered = ((f"row {number}", row) for number, row in enumerate(found, 1))
+        return self._rows(numbered, self._unit([*found[0]]))
 
     # --- common parts of the forms
 

@@ -7,25 +7,26 @@ users call :func:`register_topology`.
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
+import numpy as np
 from pyspark.sql import SparkSession
 from typing_extensions import TypeIs
 
 from scribe_spark.config import RunConfig, TopologyConfig
 from scribe_spark.config.given_graph import GivenGraph
+from scribe_spark.core.arrays import NONE, find_sorted
 from scribe_spark.core.registry import Registry
 from scribe_spark.errors import InputError, listed
-from scribe_spark.inputs import exists, is_local
+from scribe_spark.inputs import Kind, check_each_node, exists, is_local, read_table
 from scribe_spark.topology import power_law, regions, topohub, transit_stub
 from scribe_spark.topology.checks import check
-from scribe_spark.topology.direct import direct
 from scribe_spark.topology.edge_list import edge_list, remote_edge_list
 from scribe_spark.topology.frames import from_given
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.graph_files import graph_file, is_graph_file
 from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import FIELD
-from scribe_spark.topology.node_routers import place_nodes
 
 _KINDS: Registry[TopologyKind] = Registry(
     "kind of topology", transit_stub.KIND, power_law.KIND, topohub.KIND, regions.KIND
@@ -83,8 +84,8 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
     """
     graph = _loaded(config, spark)
     if config.topology.node_routers is not None:
-        graph = place_nodes(graph, config.topology.node_routers, config.overlay.nodes)
-    return direct(graph) if config.topology.routes == "direct" else graph
+        graph = _place_nodes(graph, config.topology.node_routers, config.overlay.nodes)
+    return _direct(graph) if config.topology.routes == "direct" else graph
 
 
 def _loaded(config: RunConfig, spark: SparkSession | None) -> Graph:
@@ -125,3 +126,44 @@ def _unknown(topology: str) -> str:
         return "stands for a graph that was given in Python; give that graph again"
     names = listed(kind.spelling for kind in _KINDS.values())
     return f"does not exist; give {names}, or the path of a GML or GraphML file or an edge list"
+
+
+# --- settings that change a graph
+
+_NODE_ROUTERS = "node_routers"
+_ROUTER_COLUMNS: dict[str, Kind] = {"node": "int", "router": "int"}
+
+
+def _place_nodes(graph: Graph, path: str, nodes: int) -> Graph:
+    """Return a graph whose N nodes are at the routers of a table ``node, router``."""
+    if not is_local(path):
+        raise InputError(
+            _NODE_ROUTERS, path, "is not on this machine; copy the file to a local path"
+        )
+    frame = read_table(path, _NODE_ROUTERS, _ROUTER_COLUMNS)
+    node, router = (frame[name].to_numpy(np.int64) for name in _ROUTER_COLUMNS)
+    check_each_node(node, nodes, _NODE_ROUTERS, path)
+    at = find_sorted(graph.vertices["id"].to_numpy(np.int64), router)
+    if (at == NONE).any():
+        row = int(np.argmax(at == NONE))
+        remedy = f"router={router[row]} of node={node[row]} is not a router of the network"
+        raise InputError(_NODE_ROUTERS, path, remedy)
+    places = np.empty(nodes, dtype=np.int32)
+    places[node] = at
+    return replace(graph, hosts=replace(graph.hosts, places=places))
+
+
+def _direct(graph: Graph) -> Graph:
+    """Return the graph with links of equal weight, so that the route of a pair is its link."""
+    ids, edges = graph.vertices["id"], graph.edges
+    lacking = len(ids) * (len(ids) - 1) - len(edges)
+    if lacking:
+        degree = edges["src"].value_counts()
+        one = int(ids[ids.map(degree).fillna(0) < len(ids) - 1].iloc[0])
+        others = ids[(ids != one) & ~ids.isin(edges.loc[edges["src"] == one, "dst"])]
+        remedy = (
+            f"needs a link between any two routers; routers {one} and {int(others.iloc[0])} of "
+            f"{graph.source} have none (pairs without one: {lacking // 2:,}); give shortest"
+        )
+        raise InputError("routes", "direct", remedy)
+    return replace(graph, edges=edges.assign(weight=1.0))

@@ -105,7 +105,7 @@ def route_block(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.
     for start in range(0, s, at_once):
         block = slice(start, start + at_once)
         pred[block], step = _last_links(links, sources[block])
-        delay_us[block] = _accumulate(pred[block], step)
+        delay_us[block] = accumulate(pred[block], step)
     return delay_us, pred
 
 
@@ -134,8 +134,8 @@ def _last_links(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.
     return pred, step
 
 
-def _accumulate(pred: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Sum the delay `step` of each last link along the route to its source, by pointer doubling."""
+def accumulate(pred: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Sum `step`, a number of each last link, along the routes to sources, by pointer doubling."""
     rows = np.arange(len(pred))[:, None]
     up = np.where(pred < 0, np.arange(pred.shape[1]), pred)
     total = step

@@ -13,12 +13,11 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
+from scribe_spark.runtime.distribute import distribute_arrays, open_array
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.breadth_first import HopGraph, hops, nearest, searches
-from scribe_spark.underlay.frames import add_delay
 from scribe_spark.underlay.paths import merged_links, path_links
-from scribe_spark.underlay.protocol import RouterIds
+from scribe_spark.underlay.protocol import RouterIds, Underlay
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,10 @@ class HopKernel(RouterIds):
     routers: str
     links: str
     hop_us: int
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        return self.routers, self.links
 
     @property
     def graph(self) -> HopGraph:
@@ -80,14 +83,8 @@ def _graph(routers: str, links: str) -> HopGraph:
     return HopGraph.of(len(open_array(routers)), *open_array(links))
 
 
-@dataclass(frozen=True)
-class HopUnderlay:
-    """An :class:`~scribe_spark.underlay.protocol.Underlay` over links of one weight and delay."""
-
-    kernel: HopKernel
-    routers: np.ndarray
-    links: int
-    lan_us: int
+class HopUnderlay(Underlay):
+    """An underlay over links of one weight and delay."""
 
     @classmethod
     def of(
@@ -102,8 +99,5 @@ class HopUnderlay:
         names = distribute_arrays(spark, routers=routers, links=ends)
         return cls(HopKernel(names[0], names[1], hop_us), routers, len(links), lan_us)
 
-    def release(self) -> None:
-        discard_arrays(self.kernel.routers, self.kernel.links)
-
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
-        return add_delay(frame.repartition(a).sortWithinPartitions(a), self, a, b, into)
+        return super().delay(frame.repartition(a).sortWithinPartitions(a), a, b, into)

@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
+from scribe_spark.runtime.distribute import distribute_arrays, open_array
 from scribe_spark.underlay.all_pairs import RouteMatrices
-from scribe_spark.underlay.frames import add_delay
 from scribe_spark.underlay.nearest import nearest
 from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links
-from scribe_spark.underlay.protocol import RouterIds
+from scribe_spark.underlay.protocol import RouterIds, Underlay
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,11 @@ class MatrixKernel(RouterIds):
     exits: str
     routers: str
     loss: str | None = None
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        lossy = () if self.loss is None else (self.loss,)
+        return self.delay, self.pred, self.exits, self.routers, *lossy
 
     def open(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the delays (R, R) as int32, the predecessors (R, R) and the router ids (R,)."""
@@ -44,9 +48,7 @@ class MatrixKernel(RouterIds):
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         delay = open_array(self.delay)
-        flat = (
-            a.astype(np.int64) * len(delay) + b
-        )  # one index per row takes a third of the time of two
+        flat = a.astype(np.int64) * len(delay) + b  # one index takes a third of the time of two
         return delay.reshape(-1).take(flat).astype(np.int64)
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
@@ -68,14 +70,8 @@ class MatrixKernel(RouterIds):
         return *np.divmod(link, len(pred)), packets
 
 
-@dataclass(frozen=True)
-class MatrixUnderlay:
-    """An :class:`~scribe_spark.underlay.protocol.Underlay` for up to 10,000 routers."""
-
-    kernel: MatrixKernel
-    routers: np.ndarray
-    links: int
-    lan_us: int
+class MatrixUnderlay(Underlay):
+    """An underlay by matrices, for up to 10,000 routers."""
 
     @classmethod
     def of(
@@ -96,11 +92,3 @@ class MatrixUnderlay:
             **({} if loss is None else {"loss": loss}),
         )
         return cls(MatrixKernel(*names), routes.routers, links, lan_us)
-
-    def release(self) -> None:
-        kernel = self.kernel
-        lossy = () if kernel.loss is None else (kernel.loss,)
-        discard_arrays(kernel.delay, kernel.pred, kernel.exits, kernel.routers, *lossy)
-
-    def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
-        return add_delay(frame, self, a, b, into)

@@ -6,16 +6,24 @@ demand, for networks that are too large for matrices.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.types import LongType, StructField, StructType
 
-from scribe_spark.runtime.distribute import open_array
+from scribe_spark.runtime.distribute import discard_arrays, open_array
 
 
 class Kernel(Protocol):
     """The queries of numpy kernels on executors; picklable.  Routers are indices in id order."""
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The names of the distributed arrays that the kernel reads."""
 
     @property
     def all_pairs_limit(self) -> int:
@@ -94,10 +102,15 @@ class Kernel(Protocol):
 
 
 class RouterIds:
-    """The part of a :class:`Kernel` that translates router ids."""
+    """The part of a :class:`Kernel` that translates router ids, over distributed arrays."""
 
-    #: Name of a distributed array: router ids, ascending.
+    #: The name of the array with router ids, ascending.
     routers: str
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The names of all arrays of the kernel."""
+        raise NotImplementedError
 
     def index(self, routers: np.ndarray) -> np.ndarray:
         """Return the indices of router ids."""
@@ -112,7 +125,8 @@ class RouterIds:
         return None
 
 
-class Underlay(Protocol):
+@dataclass(frozen=True)
+class Underlay:
     """The router network under the overlay.
 
     Attributes
@@ -126,18 +140,14 @@ class Underlay(Protocol):
         Delay of a node's LAN link, each way.
     """
 
-    @property
-    def kernel(self) -> Kernel: ...
-    @property
-    def routers(self) -> np.ndarray: ...
-    @property
-    def links(self) -> int: ...
-    @property
-    def lan_us(self) -> int: ...
+    kernel: Kernel
+    routers: np.ndarray
+    links: int
+    lan_us: int
 
     def release(self) -> None:
         """Free the disk space of its files; the object cannot be used afterwards."""
-        ...
+        discard_arrays(*self.kernel.arrays)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
         """Return `frame` with a column of delays D between two nodes, in microseconds (BIGINT).
@@ -151,3 +161,17 @@ class Underlay(Protocol):
         into : str
             The name of the new column.
         """
+        kernel, lan_us = self.kernel, self.lan_us
+
+        def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                present = batch.column(a).is_valid().to_numpy(zero_copy_only=False)
+                present &= batch.column(b).is_valid().to_numpy(zero_copy_only=False)
+                source = kernel.index(batch.column(a).fill_null(0).to_numpy())
+                target = kernel.index(batch.column(b).fill_null(0).to_numpy())
+                delay_us = np.zeros(len(present), dtype=np.int64)
+                delay_us[present] = kernel.delays(source[present], target[present]) + 2 * lan_us
+                yield batch.append_column(into, pa.array(delay_us))
+
+        schema = StructType([*frame.schema.fields, StructField(into, LongType(), True)])
+        return frame.mapInArrow(add, schema)

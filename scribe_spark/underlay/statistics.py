@@ -7,7 +7,7 @@ import numpy as np
 from scribe_spark import draws
 from scribe_spark.topology.checks import MOST_ROUTERS
 from scribe_spark.topology.graph import Graph
-from scribe_spark.underlay.dijkstra import LinkArrays, route_block
+from scribe_spark.underlay.dijkstra import LinkArrays, accumulate, route_block
 
 #: The number of routers whose routes are counted in a large network.
 _SAMPLE = 200
@@ -32,7 +32,7 @@ def statistics(graph: Graph, tie: str, seed: int) -> dict[str, str]:
     for start in range(0, sampled, block):
         delay, pred = route_block(links, sources[start : start + block])
         delay_us += int(delay.sum(dtype=np.int64))
-        hops += _hops(pred)
+        hops += int(accumulate(pred, (pred >= 0).astype(np.int64)).sum())
     pairs = max(1, sampled * (r - 1))
     note = "" if sampled == r else f"  (from {sampled:,} sampled routers)"
     delays = edges["delay_ms"] if len(edges) else np.zeros(1)
@@ -46,15 +46,3 @@ def statistics(graph: Graph, tie: str, seed: int) -> dict[str, str]:
         "mean route hops": f"{hops / pairs:.2f}{note}",
         "connected": "yes",  # other graphs are refused when they are loaded
     }
-
-
-def _hops(pred: np.ndarray) -> int:
-    """Return the sum of the hops of all routes of a block, in log2(longest) passes."""
-    is_source = pred < 0
-    jump = np.where(is_source, np.arange(pred.shape[1], dtype=pred.dtype), pred)
-    hops = (~is_source).astype(np.int64)
-    # each pass doubles the part of a route that `hops` counts and `jump` skips; a source stays put
-    while (beyond := np.take_along_axis(hops, jump, axis=1)).any():
-        hops += beyond
-        jump = np.take_along_axis(jump, jump, axis=1)
-    return int(hops.sum())

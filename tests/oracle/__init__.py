@@ -8,7 +8,6 @@ whole microseconds throughout.
 ``pastry``           rings of nodeIds, perfect routing tables, leaf sets, routes
 ``scribe``           trees and deliveries of groups by definition: unions of routes (JSAC III.A)
 ``measures``         the two baselines, delay penalty, node stress and link stress (JSAC IV)
-``transit_stub``     which invariants of the transit-stub model does a topology break?
 ``random_cases``     small seeded cases, rich in ties and edges of the ring
 ``imperfect``        overlays whose routing tables are damaged
 ``dissemination``    one publication over directed edges, by hops or by time: event by event

@@ -10,7 +10,7 @@ from itertools import pairwise, product
 import pytest
 from seeds import seeds
 
-from . import measures, transit_stub
+from . import measures
 from .pastry import RING, Overlay, closest, digits, ring_distance, shared_prefix
 from .random_cases import Case, random_case
 from .routes import Routes, shortest_routes
@@ -64,21 +64,6 @@ def test_equal_costs_go_to_the_least_predecessor_at_every_router():
     routes = shortest_routes([1, 2, 3, 4, 5, 6], undirected(links))
     assert routes.path(1, 6) == [1, 5, 2, 6]
     assert routes.path(6, 1) == [6, 3, 4, 1]
-
-
-@pytest.mark.parametrize("seed", SOME)
-def test_dijkstra_agrees_with_relaxing_until_nothing_changes(seed):
-    case, routes, _ = setting(seed)
-    cost = {(s, s): (0, 0) for s in case.routers}
-    for _ in case.routers:
-        for s, ((p, v), (weight, delay)) in product(case.routers, case.links.items()):
-            if (s, p) in cost:
-                offer = (cost[s, p][0] + weight, cost[s, p][1] + delay)
-                cost[s, v] = min(cost.get((s, v), offer), offer)
-    for (s, v), expected in cost.items():
-        assert (routes.weight[s][v], routes.delay[s][v]) == expected
-        on_path = [case.links[link] for link in routes.path_links(s, v)]
-        assert (sum(w for w, _ in on_path), sum(d for _, d in on_path)) == expected
 
 
 # --- Pastry -------------------------------------------------------------------------------------
@@ -333,29 +318,6 @@ def test_group_sizes_are_the_papers():
 # --- Measures -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", SOME)
-def test_link_stress_of_random_cases(seed):
-    case, routes, overlay = setting(seed)
-    edges = grown(seed).edges()
-    roots = {group: overlay.root(key) for group, key in case.keys.items()}
-    by_scribe = measures.link_stress(edges, case.router, routes)
-    naive_edges = {
-        edge
-        for group, root in roots.items()
-        for edge in measures.unicast_edges(group, root, case.members[group])
-    }
-    naive = measures.link_stress(naive_edges, case.router, routes)
-    by_ip = measures.ip_link_stress(roots, case.members, case.router, routes)
-    assert set(by_ip) == set(naive)
-    assert all(by_ip[link] <= min(naive[link], len(case.keys)) for link in by_ip)
-    for stress, tree in ((by_scribe, edges), (naive, naive_edges)):
-        for kind in ("lan_up", "lan_down"):
-            assert sum(n for (its, _, _), n in stress.items() if its == kind) == len(tree)
-    assert all((src, dst) in case.links for kind, src, dst in by_scribe if kind == "core")
-    node_stress = measures.node_stress(case.ids, edges)
-    assert sum(entries for _, entries in node_stress.values()) == len(edges)
-
-
 def test_groups_of_the_root_alone_have_no_penalty():
     assert measures.rad({}, {}) is measures.rmd({}, {}) is None
     assert measures.rdp({}, {}) == {}
@@ -368,93 +330,3 @@ def test_mean_and_median_count_the_zeros():
     assert measures.mean_and_median([3, 1], 5) == (0.8, 0)
     with pytest.raises(ValueError, match="links carry packets"):
         measures.mean_and_median([1, 1], 1)
-
-
-# --- Transit-stub check -------------------------------------------------------------------------
-
-SMALL = transit_stub.Params(
-    transit_domains=2, transit_routers=2, stubs_per_transit_router=1, stub_routers=2
-)
-SMALL_PLACES = [
-    # router, domain, x, y: two transit domains of two routers, a stub of two routers at each
-    *[(0, 0, 5, 5), (1, 0, 9, 8), (2, 1, 20, 5), (3, 1, 20, 15)],
-    *[(4, 2, 4, 5), (5, 2, 4, 9), (6, 3, 8, 8), (7, 3, 8, 3)],
-    *[(8, 4, 19, 5), (9, 4, 16, 5), (10, 5, 20, 10), (11, 5, 15, 10)],
-]
-
-
-def small_topology() -> tuple[list[transit_stub.Router], dict[tuple[int, int], tuple[int, int]]]:
-    """Return a sound topology: D_top = D_T = D_S = 1, so w_tt = 1 and w_ts = h(1) + h(2) = 3."""
-    routers: list[transit_stub.Router] = [
-        {"router": r, "kind": "transit" if r < 4 else "stub", "domain": d, "x": x, "y": y}
-        for r, d, x, y in SMALL_PLACES
-    ]
-    links = {(0, 1): (1, 5), (2, 3): (1, 10)}  # within the transit domains
-    links |= {(4, 5): (1, 4), (6, 7): (1, 5), (8, 9): (1, 3), (10, 11): (1, 5)}  # within stubs
-    links |= {(0, 2): (1, 15), (1, 2): (1, 11)}  # between the transit domains: sqrt(130) = 11.4
-    links |= {(0, 4): (3, 1), (1, 6): (3, 1), (2, 8): (3, 1), (3, 10): (3, 5)}  # gateways
-    return routers, undirected(links)
-
-
-def test_a_sound_topology_passes():
-    assert transit_stub.check(*small_topology(), SMALL) == []
-
-
-@pytest.mark.parametrize(
-    ("link", "cost", "complaint"),
-    [
-        ((0, 1), (2, 5), "intra link 0-1 has weight 2, expected 1"),
-        ((0, 2), (2, 15), "transit_transit link 0-2 has weight 2, expected 1"),
-        ((0, 4), (4, 1), "transit_stub link 0-4 has weight 4, expected 3"),
-        ((4, 5), (1, 5), "link 4-5 has delay 5 ms, expected 4"),
-        ((1, 4), (3, 6), "stub 2 has 2 gateway links"),
-        ((4, 6), (7, 5), "1 stub-stub links, at most 0 expected"),
-        ((0, 3), (1, 18), "transit domains 0 and 1"),
-        ((0, 1), None, "transit domain 0 is not connected"),
-        ((10, 11), None, "stub domain 5 is not connected"),
-        ((0, 4), None, "stub 2 has 0 gateway links"),
-    ],
-)
-def test_a_wrong_link_is_found(link, cost, complaint):
-    routers, links = small_topology()
-    for direction in (link, link[::-1]):
-        if cost is None:
-            del links[direction]
-        else:
-            links[direction] = cost
-    assert complaint in " / ".join(transit_stub.check(routers, links, SMALL))
-
-
-@pytest.mark.parametrize(
-    ("router", "change", "complaint"),
-    [
-        (7, {"domain": 4}, "stub domain 4 is not connected"),
-        (5, {"x": 40}, "stub 2 is not in a square near its transit router"),
-        (5, {"y": 5}, "domain 2 has two routers on one point"),
-        (3, {"y": 90}, "transit domain 1 is off the grid"),
-        (5, {"kind": "transit"}, "domain 2 has transit and stub routers"),
-    ],
-)
-def test_a_wrong_router_is_found(router, change, complaint):
-    routers, links = small_topology()
-    routers[router].update(change)
-    assert complaint in " / ".join(transit_stub.check(routers, links, SMALL))
-
-
-def test_a_missing_router_and_a_one_way_link_are_found():
-    routers, links = small_topology()
-    more_stubs = transit_stub.Params(2, 2, 2, 2)
-    assert "12 routers, expected 20" in transit_stub.check(routers, links, more_stubs)
-    del links[1, 0]
-    assert "missing" in transit_stub.check(routers, links, SMALL)[0]
-
-
-def test_extra_links_are_allowed_when_announced():
-    routers, links = small_topology()
-    links |= undirected({(1, 4): (3, 6), (4, 6): (7, 5)})
-    extras = transit_stub.Params(2, 2, 1, 2, extra_transit_stub=1, extra_stub_stub=1)
-    assert transit_stub.check(routers, links, extras) == []
-
-
-def test_the_presets_scales():
-    assert transit_stub.scales(transit_stub.Params()) == transit_stub.Scales(636, 318, 75)

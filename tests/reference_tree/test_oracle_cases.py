@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracle.reference_tree.cases import Case, random_case
+from oracle.reference_tree.cases import BY_HAND, Case, random_case
 from oracle.reference_tree.dht import Dht
 from oracle.reference_tree.host_tree import tree_from_nothing
+from oracle.reference_tree.paths import reconfiguration_area
 from oracle.reference_tree.reconfiguration import reconfigure as reconfigure_plainly
 from oracle.reference_tree.search import find_neighbours
+from oracle.reference_tree.tree import reference_tree
 from seeds import seeds
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import from_halves, halves_of
 from scribe_spark.reference_tree import ReferenceTree
+from scribe_spark.reference_tree.area import areas, depths, links_changed
 from scribe_spark.reference_tree.climb import climb, climbs_from
 from scribe_spark.reference_tree.explore import branches_from, explore
 from scribe_spark.reference_tree.in_memory import costs_by_ring, reconfigure
@@ -75,30 +79,55 @@ def as_sets(links: Links, host_of: dict[int, int]) -> dict[int, frozenset[int]]:
     return {host: frozenset(others) for host, others in sets.items()}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+def check_area(before: dict, after: dict, case: Case, number: dict[int, int]) -> None:
+    """The area of one event, in the tree that has the host that came or went."""
+    parents = [parent_numbers(hosts, case, number) for hosts in (before, after)]
+    tree = max(parents, key=lambda parent: np.count_nonzero(parent != NOT_HERE))
+    here = tree != NOT_HERE
+    old, new, tree = (np.where(of == NOT_HERE, NONE, of) for of in (*parents, tree))
+    ends, ring_of = links_changed(old, new).ravel(), np.zeros(len(number), dtype=np.int64)
+    area = areas(tree, depths(tree, here), ends, ring_of, 1)
+    assert area.tolist() == [len(reconfiguration_area(before, after))]
+
+
+def parent_numbers(hosts: dict, case: Case, number: dict[int, int]) -> np.ndarray:
+    dht = Dht(reference_tree(case.bits, case.children), hosts, case.assignment)
+    parent = np.full(len(number), NOT_HERE)
+    for host, above in tree_from_nothing(dht).parent.items():
+        parent[number[host]] = NONE if above is None else number[above]
+    return parent
+
+
+NOT_HERE = -2
+
+
+@pytest.mark.parametrize("seed", [*SEEDS, *BY_HAND])
 def test_places_and_rounds_are_the_oracle_s(seed):
-    case = random_case(seed)
+    case = BY_HAND[seed] if isinstance(seed, str) else random_case(seed)
     tree, number, dht = ReferenceTree(case.bits, case.children), all_hosts(case), case.dht()
     rings = keysets(case, dht.hosts, number)
     links = check_places(case, dht, rings, number)
     plain = tree_from_nothing(dht).neighbours()
     for events in case.events:
-        dht, plain, rounds = reconfigure_plainly(dht, plain, events)
+        old = plain
+        dht, plain, rounds = reconfigure_plainly(dht, old, events)
+        if len(events) == 1:
+            check_area(old, plain, case, number)
         here = np.isin(np.arange(len(number)), [number[host] for host in dht.hosts])
         before, rings = rings, keysets(case, dht.hosts, number)
         first = first_to_compute(before, rings, links, here.__getitem__)
         done = reconfigure(tree, rings, links, first, here)
         links, costs = done.links, costs_by_ring(done, np.zeros(len(number), int), 1)
-        assert costs.rounds[0] == len(rounds)
-        assert costs.computations[0] == sum(len(one.computed) for one in rounds)
         everyone = {host for one in rounds for host in one.computed}
         computed = np.unique(done.computed["host"]).tolist()
         assert computed == sorted(number[h] for h in everyone)
-        assert costs.hosts[0] == len(everyone)
-        assert costs.notices[0] == sum(len(one.notices) for one in rounds)
-        assert costs.lookups[0].tolist() == [
-            sum(one.parent_lookups for one in rounds),
-            sum(one.child_lookups for one in rounds),
-        ]
+        assert {name: of.tolist() for name, of in costs.items()} == {
+            "rounds": [len(rounds)],
+            "computations": [sum(len(one.computed) for one in rounds)],
+            "hosts": [len(everyone)],
+            "notices": [sum(len(one.notices) for one in rounds)],
+            "parent_lookups": [sum(one.parent_lookups for one in rounds)],
+            "child_lookups": [sum(one.child_lookups for one in rounds)],
+        }
         nothing = check_places(case, dht, rings, number)
         assert np.array_equal(nothing.pairs, links.pairs)

@@ -132,6 +132,13 @@ def test_hop_diameter_is_that_of_all_shortest_paths(n, p, row):
     assert hop_diameter(n, links) == (None if np.isinf(longest) else longest)
 
 
+def diameter_of(names, links) -> int:
+    """The longest of the shortest paths in hops, which is finite."""
+    src, dst = (np.searchsorted(np.sort(names), end) for end in links.to_numpy().T)
+    graph = coo_array((np.ones(len(src)), (src, dst)), shape=(len(names),) * 2).tocsr()
+    return int(shortest_path(graph, unweighted=True).max())
+
+
 @settings(max_examples=60, deadline=None)
 @given(small_params, st.integers(-(2**63), 2**63 - 1))
 def test_invariants(params, seed):
@@ -167,6 +174,34 @@ def test_invariants(params, seed):
     assert len(routers) == params.transit_domains * params.transit_size
     in_stubs = links.query("kind_src == 'stub' and kind_dst == 'stub'")
     assert (in_stubs["domain_src"] == in_stubs["domain_dst"]).all()
+
+    # each transit router has stubs; sums of stubs and of their routers are those of the config
+    sizes = vertices.groupby("domain").size()
+    of_carrier = gateways.assign(size=gateways["domain_dst"].map(sizes)).groupby("src")
+    assert sorted(of_carrier.groups) == routers["id"].tolist()
+    assert (of_carrier["size"].sum() == params.stub_size * of_carrier.size()).all()
+    in_domain = gateways.groupby("domain_src").size()
+    assert (in_domain == params.stubs_per_transit * sizes[in_domain.index]).all()
+
+    # routers of a domain have points of their own; a transit domain lies in its square
+    assert not vertices.duplicated(["domain", "x", "y"]).any()
+    for domain, of in routers.groupby("domain"):
+        as_stub = params.gtitm_quirk and domain > 0
+        assert (np.ptp(of[["x", "y"]], axis=0) < (scales.stub if as_stub else scales.transit)).all()
+
+    # at most two links join two transit domains; weights follow from the hop diameters
+    is_inside = links["domain_src"] == links["domain_dst"]
+    core = links[~is_inside].query("kind_src == 'transit' and kind_dst == 'transit'")
+    assert core.groupby(["domain_src", "domain_dst"]).size().max() <= 2 or core.empty
+    diameter = {"transit": 0, "stub": 0}
+    for (kind, domain), of in vertices.groupby(["kind", "domain"]):
+        own = links[is_inside & (links["domain_src"] == domain)]
+        diameter[kind] = max(diameter[kind], diameter_of(of["id"], own[["src", "dst"]]))
+    top = diameter_of(routers["domain"].unique(), core[["domain_src", "domain_dst"]])
+    weights = Weights.of(top, diameter["transit"], diameter["stub"])
+    assert set(links[is_inside]["weight"]) <= {weights.intra}
+    assert set(core["weight"]) <= {weights.inter_domain}
+    assert set(gateways["weight"]) == {weights.transit_stub}
 
     # a stub lies in a square that reaches its carrier's place
     carrier, gateway = (place[gateways[end]] for end in ("src", "dst"))

@@ -122,3 +122,38 @@ def random_events(
         left += 1 if kind == "join" else -1
         events[host] = Event(kind, host)
     return tuple(sorted(events.values()))
+
+
+def changed(assignment: str, bits: int, children: int, before: list[int], after: list[int]) -> Case:
+    """A case in which hosts come and others fail at once."""
+    events = [Event("join", host) for host in after if host not in before]
+    events += [Event("failure", host) for host in before if host not in after]
+    return Case(0, bits, children, assignment, tuple(before), (tuple(events),), ())
+
+
+#: Cases in which hosts whose topmost key changed have to compute, too (rule T1).
+UNREACHED = {
+    "one join": changed("pastry", 4, 3, [4, 8, 9, 12, 14], [0, 4, 8, 9, 12, 14]),
+    "one failure": changed("pastry", 4, 3, [0, 4, 8, 9, 12, 14], [4, 8, 9, 12, 14]),
+    "several, binary": changed("pastry", 4, 2, [0, 4, 8, 9, 11, 13, 14, 15], [9, 11, 13, 14, 15]),
+    "several, chord": changed(
+        *("chord", 6, 15),
+        [0, 2, 3, 7, 12, 15, 17, 20, 21, 32, 33, 34, 40, 46, 53, 56, 60, 62],
+        [0, 1, 2, 3, 7, 17, 19, 20, 21, 29, 32, 33, 34, 40, 46, 53, 56, 60],
+    ),
+}
+
+#: The paper's example (Section 3.5), and cases that `test_by_hand` works out.
+BY_HAND = UNREACHED | {
+    "example": Case(
+        *(0, 4, 2, "chord", (5, 9, 11, 13, 15)),
+        events=((Event("join", 4),), (Event("failure", 13),)),
+        groups=((11, frozenset({5, 15})), (11, frozenset({11}))),
+    ),
+    "covered by an older answer": Case(0, 6, 3, "chord", (16, 37, 50, 60), (), ()),
+    "known owners": Case(0, 6, 2, "chord", (0, 17, 47), (), ()),
+    "one host, chord": Case(0, 4, 2, "chord", (5,), (), ()),
+    "one host, pastry": Case(0, 4, 2, "pastry", (5,), (), ()),
+    "one host, pastry, above": Case(0, 4, 2, "pastry", (11,), (), ()),
+    "halfway": Case(0, 4, 2, "pastry", (2, 6, 12), (), ()),
+}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .dht import Dht
 from .host_tree import Neighbours
-from .search import RULES, Found, Rules, find_neighbours
+from .search import Found, find_neighbours
 
 KINDS = ("join", "leave", "failure")
 
@@ -56,7 +56,7 @@ def first_to_compute(
     after: Dht,
     neighbours: Neighbours,
     events: Iterable[Event],
-    rules: Rules = RULES,
+    topmost_changed: bool = True,
 ) -> set[int]:
     """Round 0: who joined, the neighbours of who is gone, and whose topmost key changed.
 
@@ -67,7 +67,7 @@ def first_to_compute(
     gone = {event.host for event in events if event.kind != "join"}
     first = {event.host for event in events if event.kind == "join"}
     first = first.union(*(neighbours[host] for host in gone))
-    if rules.topmost_changed:
+    if topmost_changed:
         was = before.topmost
         first |= {host for host, key in after.topmost.items() if was.get(host, key) != key}
     return first - gone
@@ -77,7 +77,7 @@ def reconfigure(
     before: Dht,
     neighbours: Neighbours,
     events: Iterable[Event],
-    rules: Rules = RULES,
+    topmost_changed: bool = True,
 ) -> tuple[Dht, Neighbours, list[Round]]:
     """Play the rounds that follow ``events``, which are one change of the DHT.
 
@@ -91,18 +91,16 @@ def reconfigure(
     """
     events = list(events)
     after = dht_after(before, events)
-    computing = first_to_compute(before, after, neighbours, events, rules)
+    computing = first_to_compute(before, after, neighbours, events, topmost_changed)
     now = {host: neighbours.get(host, frozenset()) for host in after.hosts}
-    return after, *play_rounds(after, now, computing, rules)
+    return after, *play_rounds(after, now, computing)
 
 
-def play_rounds(
-    dht: Dht, now: Neighbours, computing: set[int], rules: Rules
-) -> tuple[Neighbours, list[Round]]:
+def play_rounds(dht: Dht, now: Neighbours, computing: set[int]) -> tuple[Neighbours, list[Round]]:
     """Rounds until nobody is sent a notice."""
     rounds, alive = [], set(dht.hosts)
     while computing:
-        found: dict[int, Found] = {host: find_neighbours(dht, host, rules) for host in computing}
+        found: dict[int, Found] = {host: find_neighbours(dht, host) for host in computing}
         notices = sorted(
             (host, other)
             for host in computing

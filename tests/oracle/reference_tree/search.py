@@ -9,26 +9,6 @@ from .tree import Subtree
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What is open, or not as docs/reference_tree.md has it (docs/rules.md).
-
-    Attributes
-    ----------
-    topmost_changed : bool
-        Hosts whose topmost key changed compute in round 0, too (rule T1).
-    ask_again : bool
-        The search for children asks for a key that is not the host's own also if an answer has
-        named its owner already (rule T3).
-    """
-
-    topmost_changed: bool = True
-    ask_again: bool = False
-
-
-RULES = Rules()
-
-
-@dataclass(frozen=True)
 class Found:
     """What a host finds.
 
@@ -49,10 +29,10 @@ class Found:
         return self.children | ({self.parent} if self.parent is not None else set())
 
 
-def find_neighbours(dht: Dht, host: int, rules: Rules = RULES) -> Found:
+def find_neighbours(dht: Dht, host: int) -> Found:
     """The parent and the children of ``host``; the two searches share no answers."""
     parent, parent_asked = find_parent(dht, host)
-    children, child_asked = find_children(dht, host, rules)
+    children, child_asked = find_children(dht, host)
     return Found(parent, children, tuple(parent_asked), tuple(child_asked))
 
 
@@ -72,7 +52,7 @@ def find_parent(dht: Dht, host: int) -> tuple[int | None, list[int]]:
     return None, asked
 
 
-def find_children(dht: Dht, host: int, rules: Rules = RULES) -> tuple[frozenset[int], list[int]]:
+def find_children(dht: Dht, host: int) -> tuple[frozenset[int], list[int]]:
     """The children of ``host``, and the keys that it asks for."""
     own = dht.keysets[host]
     asked: list[int] = []
@@ -87,8 +67,7 @@ def find_children(dht: Dht, host: int, rules: Rules = RULES) -> tuple[frozenset[
         for tree, known in level:
             if any(keyset.covers(tree.low, tree.high) for keyset in known):
                 continue
-            no_need = known[:1] if rules.ask_again else known
-            if not any(tree.node in keyset for keyset in no_need):
+            if not any(tree.node in keyset for keyset in known):
                 asked.append(tree.node)
                 answer = dht.lookup(tree.node)
                 if answer.topmost == tree.node:
