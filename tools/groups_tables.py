@@ -109,10 +109,9 @@ def over_seeds(values: Sequence[float], cell: Callable[[float], str] | None = No
 
 
 def number(value: float) -> str:
-    """A number in a cell."""
-    if value == int(value):
-        return f"{int(value):,}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    """Return a number of a cell: whole numbers from 100 on, else three digits."""
+    whole = abs(value) >= 100 or float(value).is_integer()
+    return f"{value:,.0f}" if whole else f"{value:.3g}"
 
 
 def per_cent(part: float, of_all: float) -> str:

@@ -17,7 +17,7 @@ import pandas as pd
 
 from scribe_spark.worlds.steady import steady_from
 from tools import pages
-from tools.groups_tables import over_seeds
+from tools.groups_tables import number, over_seeds
 from tools.pages import table
 
 _GROWTH = ["sweep", "--config", "data/sweep_growth.toml"]
@@ -94,7 +94,7 @@ def _growth(out: Path) -> list[str]:
         "",
     ]
     header = ["growth", "introduce", "largest", *(f"`{name}`" for name in names)]
-    rows = [["one node", "-", "", *(_number(one[name]) for name in names)]]
+    rows = [["one node", "-", "", *(number(one[name]) for name in names)]]
     for growth, introduce in points:
         differences = {n: value[growth, introduce, 0, n] / one[n] - 1 for n in (*names, *compared)}
         most = max(abs(differences[name]) for name in compared)
@@ -127,7 +127,7 @@ def _cost(out: Path) -> list[str]:
     rows = []
     for nodes in sorted({at for at, _ in value.index}):
         names = ("arrival_messages.mean", "arrival_messages.bound", "hops.mean", "stretch")
-        cells = [_number(value[nodes, f"pastry.{n}"]) for n in (*names, "convergence.ratio")]
+        cells = [number(value[nodes, f"pastry.{n}"]) for n in (*names, "convergence.ratio")]
         rows.append([f"{nodes:,}", *cells])
     return text + table(header, rows)
 
@@ -188,9 +188,9 @@ def _adjacent(out: Path) -> list[str]:
     header = ["failed nodes", "round", "delivered", "at the right root", "correct leaf sets"]
     rows = []
     for name in ("adjacent-7", "adjacent-8"):
-        for number, of in list(enumerate(_rounds(out / name)))[1:3]:
+        for at, of in list(enumerate(_rounds(out / name)))[1:3]:
             shares = ("lookups.delivered", "lookups.right", "leaf_sets.right")
-            rows.append([name.split("-")[1], str(number), *(f"{of[s]:.5f}" for s in shares)])
+            rows.append([name.split("-")[1], str(at), *(f"{of[s]:.5f}" for s in shares)])
     return text + table(header, rows)
 
 
@@ -243,10 +243,6 @@ def _rounds(folder: Path) -> list[Mapping[str, float]]:
     rows = pd.read_parquet(folder / "tables" / "rounds")
     measured = rows.pivot(index="round", columns="measure", values="value").sort_index()
     return [row.dropna().to_dict() for _, row in measured.iterrows()]
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def main(arguments: Sequence[str]) -> None:

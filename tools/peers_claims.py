@@ -60,7 +60,7 @@ def rows_of(claims: Iterable[Claim], peers: Peers) -> list[list[str]]:
     """Return a row of the page's table for each claim whose runs are there."""
     rows = []
     for claim in claims:
-        if all(name in peers and peers[name].is_there for name in claim.needs):
+        if all(name in peers for name in claim.needs):
             cases = claim.cases(peers)
             told = "; ".join(filter(None, (case.words for case in cases)))
             rows.append([claim.source, claim.words, told, f"*{verdict(cases)}*"])
@@ -151,7 +151,7 @@ def _lists(peer: Peer) -> pd.DataFrame:
 def _root_lists_all(peers: Peers) -> list[Case]:
     found: list[Case] = []
     for name in ("bayeux", "bayeux_partitions"):
-        if name not in peers or not peers[name].is_there:
+        if name not in peers:
             continue
         roots, lists = _roots(peers[name]), _lists(peers[name])
         at_root = roots.merge(lists, left_on=["group", "root"], right_on=["group", "node"])
@@ -511,7 +511,7 @@ _GRID_METRICS = {
 
 def grid_of(peers: Peers) -> list[list[str]]:
     """Return the head and the rows of a table of flooding and trees; nothing without its runs."""
-    if not all(name in peers and peers[name].is_there for name in _GRID_RUNS):
+    if not all(name in peers for name in _GRID_RUNS):
         return []
     columns = [(words, grid, metric) for words, grid in _GRIDS.items() for metric in _GRID_METRICS]
     numbers = [_numbers(peers, grid, metric) for _, grid, metric in columns]

@@ -16,14 +16,11 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from scribe_spark.cli.sessions import open_session
-from scribe_spark.config import Execution, OverlayConfig, RunConfig
+from scribe_spark.config import Execution, RunConfig
 from scribe_spark.core.paths import replace_file
-from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
-from scribe_spark.overlays import check_overlay
 from scribe_spark.systems import TREE, find_system
 from tools.groups_tables import number
 from tools.pages import table, with_lines
@@ -76,21 +73,6 @@ WORLDS: dict[str, tuple[str, list[str]]] = {
 # --- running
 
 
-def is_landed(name: str) -> bool:
-    """Whether the package has the systems and the overlay of an experiment."""
-    if name in WORLDS:
-        (system,) = (n for n in ("gossipsub", "bayeux") if n in WORLDS[name][1])
-        found = find_system(system)
-        return found is not None and found.world is not None
-    systems, flags = PEERS[name]
-    if "--overlay" in flags:
-        try:
-            check_overlay(OverlayConfig(kind=flags[flags.index("--overlay") + 1]))
-        except InputError:
-            return False
-    return all(find_system(system) is not None for system in systems)
-
-
 def command(name: str, size: Sequence[str] | None) -> list[str]:
     """Return the command of an experiment, perhaps with other numbers of nodes and groups."""
     if name in WORLDS:
@@ -111,11 +93,8 @@ def _sized(size: Sequence[str] | None, world: bool = False) -> list[str]:
 
 
 def run(out: Path, names: Iterable[str], size: Sequence[str] | None) -> None:
-    """Run the experiments that are not complete, of the systems that there are."""
+    """Run the experiments that are not complete."""
     for name in names:
-        if not is_landed(name):
-            print(f"{name}: left out, the package does not have it", file=sys.stderr)
-            continue
         folder = out / name
         flags = [*command(name, size), "--out", str(folder), "--resume"]
         subprocess.run([sys.executable, "-m", "scribe_spark.cli", *flags], check=True)
@@ -125,7 +104,7 @@ def run(out: Path, names: Iterable[str], size: Sequence[str] | None) -> None:
 
 def _write_lengths(peer: Peer) -> None:
     """Write how long the edges of the trees of Bayeux and of Scribe are."""
-    config, found = RunConfig(**_given(peer.manifest["resolved"])), {}
+    config, found = _config_of(peer), {}
     execution = Execution(out=str(peer.folder))
     with (
         open_session(execution, config.overlay.nodes, config.estimated_work) as spark,
@@ -140,8 +119,9 @@ def _write_lengths(peer: Peer) -> None:
     replace_file(peer.folder / LENGTHS, json.dumps(found).encode())
 
 
-def _given(resolved: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in resolved.items() if value is not None}
+def _config_of(peer: Peer) -> RunConfig:
+    given = peer.manifest["resolved"].items()
+    return RunConfig(**{name: value for name, value in given if value is not None})
 
 
 # --- the page
@@ -182,19 +162,16 @@ def page(out: Path) -> str:
     """``docs/peers.md``, of the experiments that are there."""
     peers = {name: Peer(out / name, systems[0]) for name, (systems, _) in PEERS.items()}
     peers |= {name: Peer(out / name, "scribe") for name in WORLDS}
-    there = {
-        name: peer for name, peer in peers.items()
-        if peer.is_there or (peer.folder / "tables" / "rounds").exists()
-    }  # fmt: skip
+    there = {name: peer for name, peer in peers.items() if peer.is_there}
     lines = [_about(there["scribe"]), *_table(there)]
-    claims = rows_of(CLAIMS, _Complete(there))
+    claims = rows_of(CLAIMS, there)
     if claims:
         lines += ["", "## What the papers say", "", _VERDICTS, ""]
         lines += table(["source", "claim", "measured", "verdict"], claims)
-    directions = rows_of(DIRECTIONS, _Complete(there))
+    directions = rows_of(DIRECTIONS, there)
     if directions:
         lines += ["", "## Flooding and trees, over CAN and over Pastry", "", _GRID_WORDS, ""]
-        grid = grid_of(_Complete(there))
+        grid = grid_of(there)
         lines += [*table(grid[0], grid[1:]), ""] if grid else []
         lines += table(["source", "claim", "other measures", "verdict"], directions)
     lines += ["", "[peers_living.md](peers_living.md) compares the systems while nodes fail."]
@@ -211,21 +188,6 @@ _GRID_WORDS = (
     "claims from the abstract or from memory, not from the text. Here, "
     f"{_GRID_NODES:,} nodes form one group, or 1,500 groups."
 )
-
-
-class _Complete(dict):
-    """Runs by name, and worlds among them: they are there where their tables are."""
-
-    def __init__(self, peers: Mapping[str, Peer]) -> None:
-        super().__init__(
-            {n: _World(p.folder, p.system) if n in WORLDS else p for n, p in peers.items()}
-        )
-
-
-class _World(Peer):
-    @property
-    def is_there(self) -> bool:
-        return (self.folder / "tables" / "publications").exists()
 
 
 def _about(scribe: Peer) -> str:

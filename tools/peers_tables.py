@@ -31,8 +31,9 @@ class Peer:
 
     @property
     def is_there(self) -> bool:
-        """Whether it was run to its end."""
-        return (self.folder / "metrics.json").exists()
+        """True if the run, or the world, was played to its end."""
+        ends = ("metrics.json", "tables/publications")
+        return any((self.folder / end).exists() for end in ends)
 
     @cached_property
     def _rows(self) -> dict[str, dict[str, Any]]:

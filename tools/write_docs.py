@@ -26,6 +26,7 @@ import pandas as pd
 
 from scribe_spark.core.paths import replace_file
 from scribe_spark.report.tables import OVERLAYS, met, published_numbers
+from tools.groups_tables import number
 from tools.pages import table, with_lines
 from tools.reference_pages import commands_page, configuration_page, measures_page, tables_page
 
@@ -94,8 +95,8 @@ def results_page(metrics: Sequence[Mapping[str, Any]]) -> str:
             row["experiment"],
             f"`{row['name']}`",
             row["unit"],
-            number(row["paper"]),
-            *measured(row)[1:],
+            _or_none(row["paper"]),
+            *measured(row),
         ]
         for row in rows
     )
@@ -168,8 +169,8 @@ def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
         row = found.get((experiment, name))
         if row is not None and row["value"] is not None:
             arrived = found.get((OVERLAYS["arrivals"], name)) if experiment == "main" else None
-            cells = [label, number(row["paper"]), *measured(row)[1:]]
-            cells += measured(arrived)[1:] if arrived and arrived["value"] is not None else ["", ""]
+            cells = [label, _or_none(row["paper"]), *measured(row)]
+            cells += measured(arrived) if arrived and arrived["value"] is not None else ["", ""]
             lines.append("| " + " | ".join(cells) + " |")
     return with_lines(text, _RESULTS, lines)
 
@@ -253,25 +254,19 @@ def _seconds(size: Mapping[str, Any] | None) -> str:
     return "" if size is None else f"{size['seconds']:.0f} s ({size['calibrations']:.1f})"
 
 
-def measured(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Least to greatest, mean ± std and difference of a metric."""
-    values = [value for value in _by_seed(row["seeds"]) if value is not None]
-    least, greatest = (number(end(values)) if values else "" for end in (min, max))
-    spread = least if least == greatest else f"{least} to {greatest}"
+def measured(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Return mean ± std and difference of a metric."""
     std = f" ± {number(row['std'])}" if row.get("std") is not None else ""
     difference = "" if row.get("difference") is None else f"{row['difference']:+.1f} %"
-    return spread, number(row["value"]) + std, difference
+    return number(row["value"]) + std, difference
+
+
+def _or_none(value: float | None) -> str:
+    return "" if value is None else number(value)
 
 
 def _by_seed(seeds: Any) -> Iterable[float | None]:
     return seeds.values() if isinstance(seeds, Mapping) else seeds
-
-
-def number(value: float | None) -> str:
-    """Whole numbers from 100 on, else three digits."""
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else f"{value:.3g}"
 
 
 def pages(

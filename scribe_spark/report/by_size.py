@@ -35,7 +35,11 @@ def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> PageFigure | None:
     """Draw a line for each system whose nodes forward copies; return None without such systems."""
     from matplotlib.ticker import MaxNLocator
 
-    lines = {name: by_size(of) for name, of in delays.groupby("system") if _is_shown(str(name))}
+    lines = {}
+    for name, of in delays.groupby("system"):
+        system = find_system(str(name))
+        if system is None or forwards(system):
+            lines[str(name)] = by_size(of)
     order = in_order(lines)
     if not order:
         return None
@@ -75,11 +79,6 @@ def by_size(delays: pd.DataFrame) -> pd.Series:
     classes[size == size.max()] = classes.max() + 1
     medians = delays[["size", "rad"]].groupby(classes).median()
     return pd.Series(medians["rad"].to_numpy(), medians["size"].to_numpy(dtype=float))
-
-
-def _is_shown(name: str) -> bool:
-    system = find_system(name)
-    return system is None or forwards(system)
 
 
 def _words(name: str, line: pd.Series) -> str:

@@ -298,17 +298,13 @@ def _round_figures(
         unit = next((side.units[measure] for side in sides if measure in side.units), "")
         title = measure_in_words(measure) + (f" ({unit})" if unit else "")
         drawing_name = "round-" + measure.replace(".", "-").replace("_", "-").replace(" ", "-")
-        if len(lines) < 2 or _alike(lines):
+        base = next(iter(lines.values()), None)
+        if len(lines) < 2 or all(line.equals(base) for line in lines.values()):
             yield measure, title, None
             continue
         words = " ".join(line_words(name, line) for name, line in lines.items())
         drawn = draw_rounds(drawing_name, title, words, lines, looks=_looks(names), unit=unit)
         yield measure, title, PageFigure(drawing_name, title, drawn, words=words)
-
-
-def _alike(lines: Mapping[str, pd.Series]) -> bool:
-    first, *others = lines.values()
-    return all(first.equals(line) for line in others)
 
 
 def _distribution_figures(

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scribe_spark.measures.published import check_range
-from scribe_spark.report.catalogue import FIGURES
-from scribe_spark.report.figure_spec import FigureSpec
+from scribe_spark.report.catalogue import FIGURES, FigureSpec
 from scribe_spark.report.provenance import as_mapping
 from scribe_spark.report.series import Series
 from scribe_spark.report.text import PERCENT, as_spread, as_text, is_number, readable

@@ -17,11 +17,17 @@ import pandas as pd
 
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.report.axes import log_axis, whole_numbers
-from scribe_spark.report.figure_spec import FigureSpec, Mark
-from scribe_spark.report.histograms import read_histogram
+from scribe_spark.report.catalogue import FigureSpec, Mark
 from scribe_spark.report.legends import legend_above
 from scribe_spark.report.readouts import Line, Readout, exactly
-from scribe_spark.report.series import ALL_SYSTEMS, Series, label_of, measure_label, series_of
+from scribe_spark.report.series import (
+    ALL_SYSTEMS,
+    Series,
+    label_of,
+    measure_label,
+    read_histogram,
+    series_of,
+)
 from scribe_spark.report.style import DASHED, spaced_markers, system_styles
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text

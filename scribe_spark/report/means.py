@@ -17,10 +17,8 @@ import pandas as pd
 
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.published import Published
-from scribe_spark.report.catalogue import FIGURES
-from scribe_spark.report.figure_spec import FigureSpec
-from scribe_spark.report.histograms import read_histogram
-from scribe_spark.report.series import Series, series_of
+from scribe_spark.report.catalogue import FIGURES, FigureSpec
+from scribe_spark.report.series import Series, read_histogram, series_of
 
 
 def mean_distributions(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -6,6 +6,8 @@ made here, are inserted as markup.
 
 from __future__ import annotations
 
+import importlib
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -248,3 +250,33 @@ def make_page(
     filled = {"settings": settings(manifest), "origin": origin(manifest), "phases": [], **values}
     html = environment().get_template(template).render(how_to_read=HOW_TO_READ, **filled)
     return Report(html, {one.name: one.drawing for one in figures})
+
+
+# --- in advance
+
+#: The libraries, whose import takes 0.4 s of processor time together.
+_MODULES = (
+    "matplotlib.style",
+    "matplotlib.figure",
+    "matplotlib.legend",
+    "matplotlib.ticker",
+    "matplotlib.backends.backend_agg",
+    "matplotlib.backends.backend_svg",
+    "PIL.PngImagePlugin",
+)
+
+
+def preload() -> threading.Thread:
+    """Import the libraries that draw the report, and compile the templates, in a thread; return
+    the thread.
+    """
+    thread = threading.Thread(target=_load, name="preload-report", daemon=True)
+    thread.start()
+    return thread
+
+
+def _load() -> None:
+    for module in _MODULES:
+        importlib.import_module(module)
+    for template in environment().list_templates(extensions=["html"]):
+        environment().get_template(template)

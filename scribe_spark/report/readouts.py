@@ -8,6 +8,7 @@ works in the page and in a single SVG file, and does not change a print.  A scri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -160,13 +161,51 @@ class Readout:
     at: Callable[[float], Any] = float  # x in the form of a table
 
     def spots(self, figure: Figure) -> Iterator[str]:
-        """Yield vertical bands over the axes of a drawn figure, one for each x."""
-        return _spots(self, figure)
+        """Yield vertical bands over the axes of a drawn figure, one for each x.
+
+        If values are too close to each other to point at, a band has the one nearest to its middle.
+        """
+        axes, scale = self.axes, 72 / figure.dpi
+        width, height = 72 * figure.get_figwidth(), 72 * figure.get_figheight()
+        box = axes.get_window_extent()
+        left, right = box.x0 * scale, box.x1 * scale
+        top, bottom = height - box.y1 * scale, height - box.y0 * scale
+        x = self._x()
+        ones = np.ones(len(x))
+        x = x[np.isfinite(axes.transScale.transform(np.column_stack([x, ones]))[:, 0])]
+        if not len(x):
+            return
+        at = axes.transData.transform(np.column_stack([x, ones[: len(x)]]))[:, 0] * scale
+        inside = (at >= left - 0.5) & (at <= right + 0.5)
+        x, at = _thinned(x[inside], at[inside], left)
+        edges = np.r_[left, (at[1:] + at[:-1]) / 2, right].tolist()
+        told = []  # of each line: its values, and their heights
+        for line in self.lines:
+            values = line.at(x)
+            y = height - axes.transData.transform(np.column_stack([x, values]))[:, 1] * scale
+            told.append((line, values.tolist(), y.tolist()))
+        for number, place in enumerate(at.tolist()):
+            marks = f'<path d="M{coordinate(place)} {coordinate(top)}V{coordinate(bottom)}"/>'
+            words: list[Words] = [(self.heading(float(x[number])), "")]
+            for line, values, heights in told:
+                value, y = values[number], heights[number]
+                if not math.isfinite(value):
+                    continue
+                if math.isfinite(y) and top - 1 <= y <= bottom + 1:
+                    dot = f'cx="{coordinate(place)}" cy="{coordinate(y)}"'
+                    marks += f'<circle {dot} r="2.2" fill="{escape(line.colour)}"/>'
+                begin = f"{line.label}: " if line.label else ""
+                words.append((begin + self.value(value), line.colour if len(told) > 1 else ""))
+            first, last = edges[number], edges[number + 1]
+            area = (
+                f'rect x="{coordinate(first)}" y="{coordinate(top)}" '
+                f'width="{coordinate(last - first)}" height="{coordinate(bottom - top)}"'
+            )
+            yield spot_svg(Spot(area, place, top + 2, words, marks), width, height)
 
     def values(self) -> pd.DataFrame:
         """Return the values of all lines as a table, with at most :data:`MOST_ROWS` rows."""
-        told = [np.asarray(line.x, dtype=float) for line in self.lines]
-        x = np.unique(np.concatenate([np.empty(0), *told]))
+        x = self._x()
         if len(x) > MOST_ROWS:
             x = x[np.linspace(0, len(x) - 1, MOST_ROWS).round().astype(int)]
         named: list[Any] = [self.at(value) for value in x.tolist()]
@@ -175,53 +214,9 @@ class Readout:
             columns[line.label or self.axes.get_ylabel() or "value"] = line.at(x)
         return pd.DataFrame(columns)
 
-
-def _spots(readout: Readout, figure: Figure) -> Iterator[str]:
-    """Yield vertical bands over the axes of a drawn figure, one for each x.
-
-    If values are too close to each other to point at, a band has the one nearest to its middle.
-    """
-    axes, scale = readout.axes, 72 / figure.dpi
-    width, height = 72 * figure.get_figwidth(), 72 * figure.get_figheight()
-    box = axes.get_window_extent()
-    left, right = box.x0 * scale, box.x1 * scale
-    top, bottom = height - box.y1 * scale, height - box.y0 * scale
-    told = [np.asarray(line.x, dtype=float) for line in readout.lines]
-    x = np.unique(np.concatenate([np.empty(0), *told]))
-    transform = axes.transScale.transform
-    valid = np.isfinite(transform(np.column_stack([x, np.ones(len(x))]))[:, 0])
-    x = x[valid]
-    if not len(x):
-        return
-    at = axes.transData.transform(np.column_stack([x, np.ones(len(x))]))[:, 0] * scale
-    inside = (at >= left - 0.5) & (at <= right + 0.5)
-    x, at = _thinned(x[inside], at[inside], left)
-    edges = np.r_[left, (at[1:] + at[:-1]) / 2, right]
-    values = [line.at(x) for line in readout.lines]
-    for number, place in enumerate(at):
-        here = [
-            (line, float(value[number]))
-            for line, value in zip(readout.lines, values, strict=True)
-            if np.isfinite(value[number])
-        ]
-        marks = f'<path d="M{coordinate(place)} {coordinate(top)}V{coordinate(bottom)}"/>'
-        for line, value in here:
-            y = height - axes.transData.transform((x[number], value))[1] * scale
-            if np.isfinite(y) and top - 1 <= y <= bottom + 1:
-                dot = f'cx="{coordinate(place)}" cy="{coordinate(y)}"'
-                marks += f'<circle {dot} r="2.2" fill="{escape(line.colour)}"/>'
-        words: list[Words] = [(readout.heading(float(x[number])), "")]
-        words += [
-            (f"{line.label}: {readout.value(value)}" if line.label else readout.value(value), c)
-            for line, value in here
-            for c in (line.colour if len(readout.lines) > 1 else "",)
-        ]
-        first, last = edges[number], edges[number + 1]
-        area = (
-            f'rect x="{coordinate(first)}" y="{coordinate(top)}" '
-            f'width="{coordinate(last - first)}" height="{coordinate(bottom - top)}"'
-        )
-        yield spot_svg(Spot(area, place, top + 2, words, marks), width, height)
+    def _x(self) -> np.ndarray:
+        told = [np.asarray(line.x, dtype=float) for line in self.lines]
+        return np.unique(np.concatenate([np.empty(0), *told]))
 
 
 def _thinned(x: np.ndarray, at: np.ndarray, left: float) -> tuple[np.ndarray, np.ndarray]:

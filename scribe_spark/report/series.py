@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
-from scribe_spark.report.figure_spec import FigureSpec
-from scribe_spark.report.histograms import COLUMNS
+from scribe_spark.measures.histogram import Histogram
+from scribe_spark.report.catalogue import FigureSpec
 from scribe_spark.report.text import readable
 from scribe_spark.systems import UNICAST, all_systems, find_system
+
+#: Columns of the table `distributions`.
+COLUMNS = ("figure", "system", "measure", "value", "count")
 
 #: The `system` of rows that are the same for all systems.
 ALL_SYSTEMS = "all"
@@ -106,3 +110,23 @@ def _other_systems(spec: FigureSpec, distributions: pd.DataFrame) -> list[str]:
     known = {system.name: system.figures for system in all_systems()}
     others = [name for name, figures in known.items() if name in there and figures is None]
     return [*others, *sorted(there - known.keys())]
+
+
+def read_histogram(
+    distributions: pd.DataFrame, figure: str, system: str, measure: str, positive: bool = False
+) -> Histogram:
+    """Return the rows of one curve; empty without data."""
+    if not set(COLUMNS) <= set(distributions.columns):
+        return Histogram()
+    rows = distributions[
+        (distributions["figure"].astype(str) == figure)
+        & (distributions["system"] == system)
+        & (distributions["measure"] == measure)
+    ]
+    values = rows["value"].to_numpy(dtype=float, na_value=np.nan)
+    counts = rows["count"].to_numpy(dtype=float, na_value=np.nan)
+    kept = np.isfinite(values) & (counts > 0)
+    if positive:
+        kept &= values > 0
+    distinct, which = np.unique(values[kept], return_inverse=True)
+    return Histogram(distinct, np.bincount(which, counts[kept], minlength=len(distinct)))

@@ -26,11 +26,14 @@ from scribe_spark.report.readouts import Line, exactly
 from scribe_spark.report.series import measure_in_words
 from scribe_spark.report.style import marked_style, short_number
 from scribe_spark.report.svg import Drawn, PageFigure, new_figure, svg_element
-from scribe_spark.report.sweep_rounds import MOST_LINES, rounds_panels
 from scribe_spark.report.text import as_duration, as_text, is_number
+from scribe_spark.report.world import draw_rounds, line_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+#: The greatest number of points with such panels; more lines cannot be distinguished.
+MOST_LINES = 10
 
 _MOST_CARDS, _MOST_OPEN = 6, 6
 _COLOUR = "#0072b2"
@@ -102,7 +105,7 @@ def render_sweep(
     }
     drawn_rounds = rounds if rounds and len(rounds) <= MOST_LINES else {}
     by_round = {labels[folder]: table for folder, table in drawn_rounds.items()}
-    over_rounds = rounds_panels(by_round, measures or {})
+    over_rounds = _rounds_panels(by_round, measures or {})
     figures = [*panels.values(), *over_rounds]
     return make_page(
         "sweep.html",
@@ -131,6 +134,30 @@ def render_sweep(
         ],
         settings=settings({part: _typed(manifest.get(part)) for part in ("config", "resolved")}),
     )
+
+
+def _rounds_panels(
+    rounds: Mapping[str, pd.DataFrame], measures: Mapping[str, str]
+) -> list[PageFigure]:
+    """Return a figure for each measure that a round of any point has."""
+    panels: list[PageFigure] = []
+    for measure, unit in measures.items():
+        # a point without the measure stays among the lines: so every point keeps its colour
+        lines = {
+            label: table[measure] if measure in table else pd.Series(float("nan"), table.index)
+            for label, table in rounds.items()
+        }
+        if measure.startswith("link_stress."):  # only some rounds have it: lines join these
+            lines = {label: line.dropna() for label, line in lines.items()}
+        known = {label: line for label, line in lines.items() if line.notna().any()}
+        if not known:
+            continue
+        what = measure_in_words(measure)
+        words = " ".join(line_words(label, line) for label, line in known.items())
+        name = "rounds-" + re.sub(r"\W+|_", "-", measure)
+        drawn = draw_rounds(name, what, words, lines, legend=False, unit=unit)
+        panels.append(PageFigure(name, what, drawn, words=words, unit=unit))
+    return panels
 
 
 def _cards(

@@ -74,7 +74,11 @@ def render_world(
         ("The reference tree", TREE_PANELS),
     ):
         lines = [(panel, _lines(panel, table, seconds)) for panel in panels]
-        steady = [panel.name for panel, those in lines if those and _is_steady(those)]
+        steady = [
+            panel.name
+            for panel, those in lines
+            if all(line.nunique() <= 1 for line in those.values())
+        ]
         drawn = [(panel, _draw(panel, those)) for panel, those in lines if those]
         drawn.sort(key=lambda one: one[0].name in steady)
         if drawn:
@@ -87,6 +91,10 @@ def render_world(
     if latency is not None:
         systems = {str(name) for name in latency.counts["system"]}
         coverage = draw_coverage(latency.counts, latency.expected, systems)
+    of_last_round = None
+    if by_part is not None:  # of the last round with deliveries
+        delays = by_part[by_part["measure"] == "delay_ms"]
+        of_last_round = delays[delays["round"] == delays["round"].max()]
     scene = None if watched is None else scene_of(watched)
     drawn_trees = [] if scene is None else scene_figures(scene)
     figures += [*([] if coverage is None else [coverage]), *drawn_trees]
@@ -103,7 +111,7 @@ def render_world(
         cards=world_cards(table),
         **latencies_of_last_round(table, links_in_words(as_mapping(manifest.get("resolved")))),
         parts_table="rounds_by_part",
-        parts=parts_tables(None if by_part is None else _of_last_round(by_part)),
+        parts=parts_tables(of_last_round),
         coverage=coverage,
         has_latency_table=coverage is not None,
         sections=sections,
@@ -119,17 +127,6 @@ def render_world(
         ],
         heads=[f"{panel.title}: {label}" for panel in shown for label in panel.measures.values()],
     )
-
-
-def _of_last_round(by_part: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the last round with deliveries."""
-    delays = by_part[by_part["measure"] == "delay_ms"]
-    return delays[delays["round"] == delays["round"].max()]
-
-
-def _is_steady(lines: Mapping[str, pd.Series]) -> bool:
-    """Return True if no line of a panel changes."""
-    return all(line.nunique() <= 1 for line in lines.values())
 
 
 def _lines(panel: Panel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:

@@ -11,13 +11,13 @@ from scribe_spark.measures.published import Published
 from scribe_spark.report import render
 from scribe_spark.report.catalogue import FIGURES
 from scribe_spark.report.drawing import draw
-from scribe_spark.report.histograms import read_histogram
 from scribe_spark.report.means import (
     average_deviation,
     average_deviations,
     mean_distributions,
     over_seeds,
 )
+from scribe_spark.report.series import read_histogram
 
 from . import sample
 from .test_page import Page
