@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, expand
+from scribe_spark.core.arrays import distinct, expand, search_sorted
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.paths_to_root import note_paths, paths_above
@@ -98,8 +98,8 @@ def deliver_multicast(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.
     `ChildrenTable`. The caller handles lines 7 and 8.
     """
     children = scribe.state.children.key
-    first = np.searchsorted(children, pair * scribe.state.size)
-    last = np.searchsorted(children, (pair + 1) * scribe.state.size)
+    first = search_sorted(children, pair * scribe.state.size)
+    last = search_sorted(children, (pair + 1) * scribe.state.size)
     return expand(first, last)  # (5) for all node in groups[msg.group].children (6) send(msg, node)
 
 
