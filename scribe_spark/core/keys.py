@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scribe_spark.core.arrays import numbered, whole_numbers
+from scribe_spark.core.arrays import numbered, order_of_keys, whole_numbers
 from scribe_spark.core.key_limits import MOST_KEYS
 
 
@@ -62,22 +62,4 @@ def order_of(*columns: np.ndarray) -> np.ndarray:
     if min(int(column.min()) for column in columns) < 0 or math.prod(sizes) > MOST_KEYS:
         return np.lexsort(columns[::-1])
     first = columns[0].astype(np.int64, copy=False)
-    return _order_of_keys(mixed_key([first, *columns[1:]], sizes[1:]), math.prod(sizes) - 1)
-
-
-#: Fewer keys are sorted by comparisons in less time.
-_WORTH_DIGITS = 1024
-
-#: Bits of a digit: numpy sorts numbers of 16 bits by counting them.
-_DIGIT = 16
-
-
-def _order_of_keys(key: np.ndarray, most: int) -> np.ndarray:
-    """Return the rows in the order of keys from 0 to `most`, equal ones in their order: int64."""
-    if len(key) < _WORTH_DIGITS and most >> _DIGIT:
-        return np.argsort(key, kind="stable")
-    order = np.argsort(key.astype(np.uint16), kind="stable")  # the last digit
-    for bits in range(_DIGIT, most.bit_length(), _DIGIT):
-        digit = (key >> bits).astype(np.uint16)
-        order = order[np.argsort(digit[order], kind="stable")]
-    return order
+    return order_of_keys(mixed_key([first, *columns[1:]], sizes[1:]), math.prod(sizes) - 1)

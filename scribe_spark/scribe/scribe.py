@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scribe_spark.core.arrays import Rows, codes, expand, whole_numbers
+from scribe_spark.core.arrays import Rows, codes, expand, search_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
@@ -164,8 +164,8 @@ class Scribe:
     def children_of(self, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of `ChildrenTable` of each (group, node): indices in `pair`, rows."""
         children, size = self.state.children.key, self.state.size
-        first = np.searchsorted(children, pair * size)
-        return expand(first, np.searchsorted(children, (pair + 1) * size))
+        first = search_sorted(children, pair * size)
+        return expand(first, search_sorted(children, (pair + 1) * size))
 
     def is_root(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return True for nodes that consider themselves the root of the group."""

@@ -13,6 +13,7 @@ from scribe_spark.core.arrays import (
     find_sorted,
     index_in_run,
     numbered,
+    search_sorted,
     without,
 )
 from scribe_spark.core.keys import key_of
@@ -38,6 +39,14 @@ def test_many_keys_are_found_as_few_are(span):
     assert np.array_equal(table[found[found >= 0]], keys[found >= 0])
     few = [find_sorted(table, some) for some in np.array_split(keys, 100)]
     assert np.array_equal(found, np.concatenate(few))
+
+
+@pytest.mark.parametrize("span", [2**10, 2**40, 2**63 - 1])
+def test_many_keys_are_searched_as_few_are(span):
+    random = np.random.default_rng(span % 1000)
+    table = np.sort(random.integers(-span, span, 20_000))
+    keys = np.concatenate([random.permutation(table), random.integers(-span, span, 20_000)])
+    assert np.array_equal(search_sorted(table, keys), np.searchsorted(table, keys))
 
 
 def test_expand_is_a_range_for_each_pair():
