@@ -36,6 +36,8 @@ class Ring(Rows):
 
     def positions(self, node: np.ndarray) -> np.ndarray:
         """Return the indices of nodes given by their numbers; each must occur once: int64."""
+        if not len(node):  # all nodes need not be sorted
+            return np.empty(0, dtype=np.int64)
         order, numbers = self._by_number
         return order[np.searchsorted(numbers, node)]
 
