@@ -53,11 +53,10 @@ from scribe_spark.core.arrays import (
     expand,
     find_sorted,
     read_table,
-    run_starts,
     whole_numbers,
 )
 from scribe_spark.core.keys import key_of
-from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START
+from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
@@ -114,14 +113,12 @@ def note_first_copies(tables: Tables, copies: Columns, trees: Sequence[Columns],
     got = concatenate(parts)
     by_tree = np.arange(count_rows(got)) >= count_rows(copies)
     place = key_of([got["group"], got["node"]], size)
-    order = np.lexsort((got["hops"], got["delay_us"], by_tree, place))
-    first = order[run_starts(place[order])]
+    first = first_of_each(place, (by_tree, got["delay_us"], got["hops"]))
     publication = np.zeros(len(first), dtype=np.int64)
     append(tables, DELIVERED, {**take(got, first), "publication": publication})
 
 
 # --- repair
-
 
 #: Tables of a bucket: entries on which copies were lost, and those of them for whose members a TREE
 #: is sent; both have ``at``, ``session``, ``member``, ``number``, the latter also ``hops,
@@ -200,7 +197,6 @@ class GiveUp(SessionProgram):
 
 
 # --- pending
-
 
 #: The message to a source that the root has accepted its publication.
 ACCEPTED = "accepted"
@@ -303,7 +299,6 @@ class CountRound(SessionProgram):
 
 
 # --- live
-
 
 # a table that the orchestrator keeps
 _SESSIONS = "sessions"

@@ -84,7 +84,6 @@ def surrogate_roots(ring: Ring, keys: Keys, b: int) -> np.ndarray:
 
 # --- next hop
 
-
 #: ``rule(first, tables, at, keys)`` returns the next hops of messages in a bucket, and the dead
 #: nodes that they met; `first` is the position of the bucket's first node.
 Hop = Callable[[int, Tables, np.ndarray, Keys], tuple[np.ndarray, Met]]

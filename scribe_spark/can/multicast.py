@@ -143,7 +143,6 @@ def goes_on(first: Columns, edges: Columns) -> np.ndarray:
 
 # --- joining
 
-
 # tables of a bucket
 NEIGHBOURS, TAKEN = "neighbours", "control"
 #: The codes of messages while joining.
