@@ -171,7 +171,7 @@ class ToRoot(SessionProgram):
     def _send_on(self, messages: Columns, now: Round, sent: Transmissions) -> Columns:
         """Send messages directly to the roots; return those that arrive."""
         root = self.sessions.root_of[messages["session"]]
-        arrives = now.is_alive(root)
+        arrives = now.lives.is_alive(root)
         sent.add(messages["session"], messages[AT], root, ~arrives)
         return take({**self._farther(messages, root), AT: root}, arrives)
 
