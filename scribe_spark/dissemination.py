@@ -62,14 +62,18 @@ Rule = Callable[[Columns, Columns], np.ndarray]
 
 def first_of_each(key: np.ndarray, ranks: Iterable[np.ndarray]) -> np.ndarray:
     """Return the row with the least ranks of each key, by key; of equal rows any one."""
-    row = np.argsort(key)
+    is_sorted = bool((key[1:] >= key[:-1]).all())
+    row = np.arange(len(key)) if is_sorted else np.argsort(key)
+    key = key[row]
     for rank in ranks:
-        start = run_starts(key[row])
+        start = run_starts(key)
         if len(start) == len(row):
             return row
-        least = np.minimum.reduceat(rank[row], start)
-        row = row[rank[row] == np.repeat(least, np.diff(start, append=len(row)))]
-    return row[run_starts(key[row])]
+        mine = rank[row]
+        least = np.minimum.reduceat(mine, start)
+        kept = mine == np.repeat(least, np.diff(start, append=len(row)))
+        row, key = row[kept], key[kept]
+    return row[run_starts(key)]
 
 
 def to_all(first: Columns, edges: Columns) -> np.ndarray:
