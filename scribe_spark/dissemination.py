@@ -16,7 +16,7 @@ R. Bellman: On a routing problem, 1958 (labels that are corrected).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -58,6 +58,27 @@ START, _COPY = "start", "copy"
 
 #: ``rule(first, edges)`` marks the edges on which nodes forward; the rows of both correspond.
 Rule = Callable[[Columns, Columns], np.ndarray]
+
+
+def first_of_each(key: np.ndarray, ranks: Iterable[np.ndarray]) -> np.ndarray:
+    """Return the row with the least ranks of each key, by key; of equal rows any one."""
+    is_sorted = bool((key[1:] >= key[:-1]).all())
+    row = np.arange(len(key)) if is_sorted else np.argsort(key)
+    key = key[row]
+    for rank in ranks:
+        start = run_starts(key)
+        if len(start) == len(row):
+            return row
+        mine = rank[row]
+        least = np.minimum.reduceat(mine, start)
+        kept = mine == np.repeat(least, np.diff(start, append=len(row)))
+        row, key = row[kept], key[kept]
+    return row[run_starts(key)]
+
+
+def to_all(first: Columns, edges: Columns) -> np.ndarray:
+    """Forward on every edge."""
+    return np.ones(len(edges["peer"]), dtype=bool)
 
 
 def all_but_sender(first: Columns, edges: Columns) -> np.ndarray:
@@ -218,12 +239,8 @@ class Dissemination:
         copies["first"][row] = False
         row = row[find_sorted(sources, key[row]) < 0]
         ranks = ("at_us", "hops") if self.clock == TIME else ("hops",)
-        for name in (*ranks, "sender", *self.carried, "edge"):
-            rank, start = copies[name][row], run_starts(key[row])
-            if len(start) == len(row):
-                break
-            least = np.minimum.reduceat(rank, start)
-            row = row[rank == np.repeat(least, np.diff(start, append=len(row)))]
+        names = (*ranks, "sender", *self.carried, "edge")
+        row = row[first_of_each(key[row], (copies[name][row] for name in names))]
         copies["first"][row] = True
         return {"key": key[row], **{name: copies[name][row] for name in self._columns}}
 

@@ -27,7 +27,14 @@ from scribe_spark.bandwidth.runs import flood_along
 from scribe_spark.bandwidth.setting import TimedPublications
 from scribe_spark.core.arrays import distinct, expand, find_sorted, read_table, run_starts
 from scribe_spark.core.keys import key_of
-from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, Dissemination
+from scribe_spark.dissemination import (
+    ARRIVALS,
+    ARRIVED_COPIES,
+    EDGES,
+    START,
+    Dissemination,
+    to_all,
+)
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import take
@@ -184,7 +191,7 @@ class GroupOverlays(SystemOnBuckets):
         """Return the mask of edges on which a node forwards its first copy; by default
         all edges.
         """
-        return np.ones(len(edges["peer"]), dtype=bool)
+        return to_all(first, edges)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """Play one round of the system; see `SystemOnBuckets.play_round`."""

@@ -219,8 +219,8 @@ FAULTS = {
     ),
     "a later copy that is the first": Fault(
         "gossipsub/publication.py",
-        "np.lexsort((sender[order], hops[order], key[order]))",
-        "np.lexsort((hops[order], sender[order], key[order]))",
+        "(at[some], hops[some], sender[some])",
+        "(at[some], sender[some], hops[some])",
         "tests/gossipsub/test_run.py",
     ),
     "an IDONTWANT to the sender": Fault(
@@ -484,7 +484,7 @@ FAULTS = {
         GOSSIP,
     ),
     "a TREE before a copy": Fault(
-        "bayeux/live.py", 'got["delay_us"], by_tree, place', 'got["delay_us"], place', BAYEUX
+        "bayeux/live.py", '(by_tree, got["delay_us"]', '(0 * by_tree, got["delay_us"]', BAYEUX
     ),
     "the way to a sender of TREEs": Fault(
         "bayeux/live.py", '"delay_us": heard["at_us"][of]', '"delay_us": 0 * row', BAYEUX

@@ -60,7 +60,6 @@ class RoundLinks:
     up: int
     down: int
     validation_us: int
-    #: See `Discipline`.
     uplink: str
     shared: bool
     seed: int

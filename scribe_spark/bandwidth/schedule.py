@@ -43,8 +43,8 @@ class Schedule(Rows):
 
     def by_group(self) -> Channels:
         """Return one channel for each group, whose publications all use the same links."""
-        group, of = np.unique(self.group, return_inverse=True)
-        return Channels(group, group, self.source[first_of(of)], of)
+        group, first, of = np.unique(self.group, return_index=True, return_inverse=True)
+        return Channels(group, group, self.source[first], of)
 
     def by_source(self) -> Channels:
         """Return one channel for each (group, source), when links depend on the source."""
@@ -86,11 +86,6 @@ class Channels:
         first, end = (np.searchsorted(self.of[order], index, side) for side in ("left", "right"))
         row, at = expand(first, end)
         return row, order[at]
-
-
-def first_of(of: np.ndarray) -> np.ndarray:
-    """Return the first row of each of the numbers 0, 1, ...; each must occur."""
-    return np.unique(of, return_index=True)[1]
 
 
 # --- from a table

@@ -143,7 +143,6 @@ def play_windows(player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting)
 
 # --- together
 
-
 #: The least number of links for which two tasks are faster than one task.
 MANY_LINKS = 2**23
 

@@ -53,11 +53,10 @@ from scribe_spark.core.arrays import (
     expand,
     find_sorted,
     read_table,
-    run_starts,
     whole_numbers,
 )
 from scribe_spark.core.keys import key_of
-from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START
+from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
@@ -114,14 +113,12 @@ def note_first_copies(tables: Tables, copies: Columns, trees: Sequence[Columns],
     got = concatenate(parts)
     by_tree = np.arange(count_rows(got)) >= count_rows(copies)
     place = key_of([got["group"], got["node"]], size)
-    order = np.lexsort((got["hops"], got["delay_us"], by_tree, place))
-    first = order[run_starts(place[order])]
+    first = first_of_each(place, (by_tree, got["delay_us"], got["hops"]))
     publication = np.zeros(len(first), dtype=np.int64)
     append(tables, DELIVERED, {**take(got, first), "publication": publication})
 
 
 # --- repair
-
 
 #: Tables of a bucket: entries on which copies were lost, and those of them for whose members a TREE
 #: is sent; both have ``at``, ``session``, ``member``, ``number``, the latter also ``hops,
@@ -200,7 +197,6 @@ class GiveUp(SessionProgram):
 
 
 # --- pending
-
 
 #: The message to a source that the root has accepted its publication.
 ACCEPTED = "accepted"
@@ -304,7 +300,6 @@ class CountRound(SessionProgram):
 
 # --- live
 
-
 # a table that the orchestrator keeps
 _SESSIONS = "sessions"
 
@@ -371,11 +366,10 @@ class _Round:
             self.lost[anew] = NONE
         facts = self.player.facts
         born = self.player.share("born", lambda: {"born": now.incarnation})
-        this = Round(number, now.overlay, born, self.lost >= 0)
+        this, is_alive = Round(number, now.overlay, born, self.lost >= 0), now.overlay.is_alive
         self.sessions = Sessions(
             *(self.player.bounds, facts, now.kernel, now.lan_us, keys, self.root[:, None]),
-            by_knowledge(facts, this.is_alive, LEAF_SET),
-            by_knowledge(facts, this.is_alive, rules.hops),
+            *(by_knowledge(facts, is_alive, LEAF_SET), by_knowledge(facts, is_alive, rules.hops)),
             *(this, now.tally.observer),
         )
         self.player.play(Forget(self.sessions, dead, anew))
@@ -403,7 +397,10 @@ class _Round:
         group, source = (came.get(name, whole_numbers()) for name in ("session", "member"))
         if self.now.measures:
             self.begun = self._begun(came)
-            self.multicasts = self._multicasts()
+            # the first publication of each group that its root has accepted, by its source
+            which, first = np.unique(self.begun.group, return_index=True)
+            of = self.begun.take(first)
+            self.multicasts = Multicasts(which, of.publication, of.source, of.hops, of.delay_us)
         # the number of publications per group; all publications of a group go the same way
         accepted = np.bincount(group, minlength=groups)
         published = np.bincount(self.now.publish[0], minlength=groups)
@@ -417,7 +414,8 @@ class _Round:
         player.play(GiveUp(sessions))
         player.play(Leave(sessions))
         player.play(Prune(sessions))
-        counts = _sums(player.take(HEARD)[HEARD], groups)
+        heard_by = player.take(HEARD)[HEARD].items()
+        counts = {name: column.reshape(-1, groups).sum(axis=0) for name, column in heard_by}
         got = counts["got"] + (accepted > 0)  # the root has a copy, too
         duplicates = accepted * (got - counts["nodes"]) + counts["again"]
         self.published.add(self.now.number, published, duplicates)
@@ -447,19 +445,6 @@ class _Round:
         if self.now.source == "root":
             return Begun(group, none, root, root, none, none)
         return Begun(group, none, came["member"], root, came["hops"], came["delay_us"])
-
-    def _multicasts(self) -> Multicasts:
-        """Return the first publication of each group that its root has accepted, by its source."""
-        assert self.begun is not None
-        group, first = np.unique(self.begun.group, return_index=True)
-        of = self.begun.take(first)
-        return Multicasts(group, of.publication, of.source, of.hops, of.delay_us)
-
-
-def _sums(columns: Columns, groups: int) -> dict[str, np.ndarray]:
-    """Sum columns with a row per group over buckets."""
-    rows = {name: column.reshape(-1, groups) for name, column in columns.items()}
-    return {name: column.sum(axis=0) for name, column in rows.items()}
 
 
 def _pairs(pairs: Pairs) -> Columns:

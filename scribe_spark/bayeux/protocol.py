@@ -28,11 +28,17 @@ from scribe_spark.core.arrays import (
     flags,
     last_of_runs,
     read_table,
-    run_starts,
     whole_numbers,
 )
 from scribe_spark.core.keys import key_of, key_parts, order_of
-from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, Dissemination
+from scribe_spark.dissemination import (
+    ARRIVALS,
+    ARRIVED_COPIES,
+    EDGES,
+    Dissemination,
+    first_of_each,
+    to_all,
+)
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
@@ -165,7 +171,7 @@ class ToRoot(SessionProgram):
     def _send_on(self, messages: Columns, now: Round, sent: Transmissions) -> Columns:
         """Send messages directly to the roots; return those that arrive."""
         root = self.sessions.root_of[messages["session"]]
-        arrives = now.is_alive(root)
+        arrives = now.lives.is_alive(root)
         sent.add(messages["session"], messages[AT], root, ~arrives)
         return take({**self._farther(messages, root), AT: root}, arrives)
 
@@ -179,7 +185,6 @@ class ToRoot(SessionProgram):
 
 
 # --- member lists
-
 
 #: Tables of a bucket: memberships, and member lists.
 MEMBERS, LISTS = "members", "lists"
@@ -294,7 +299,6 @@ class NextHops(SessionProgram):
 
 # --- joining
 
-
 # kinds of messages
 MEMBER, JOIN, TREE = "member", "JOIN", "TREE"
 _ARRIVED = "TREE has arrived"
@@ -392,7 +396,6 @@ def _acknowledged(arrived: Columns) -> dict[str, np.ndarray]:
 
 # --- leaving
 
-
 # kinds of messages
 QUIT, LEAVE, PRUNE = "quit", "LEAVE", "PRUNE"
 #: The table of members that nodes cannot reach any more: ``at``, ``session``, ``member``,
@@ -455,7 +458,6 @@ def _largest(came: Columns) -> dict[str, np.ndarray]:
 # --- multicast: copies start at the roots of sessions (:mod:`scribe_spark.dissemination`).  The way
 # before that, from the source to the root of partition 0 and from there to the session's root, is
 # the same for all nodes of a session.  So `Deliver` adds it afterwards.
-
 
 # kinds of messages
 SOURCE, MULTICAST = "source", "MULTICAST"
@@ -522,13 +524,9 @@ def flood(sessions: Sessions, clock: str = TIME) -> Dissemination:
     """Return the program in which nodes send copies to all next hops: rules B7 and B17."""
     return Dissemination(
         *(sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us),
-        rule=_to_all,
+        rule=to_all,
         clock=clock,
     )
-
-
-def _to_all(first: Columns, edges: Columns) -> np.ndarray:
-    return np.ones(len(edges["peer"]), dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -549,10 +547,8 @@ class Deliver(SessionProgram):
         between_roots = begins & (came["session"] % self.sessions.partitions > 0)
         came["is_copy"] = ~begins | between_roots
         place = key_of([came["group"], came["node"]], size)
-        order = np.lexsort((came["session"], came["sender"], came["hops"], came["at_us"], place))
-        place = place[order]
-        order = order[run_starts(place)]
-        first, place = take(came, order), distinct(place)
+        ranks = (came[name] for name in ("at_us", "hops", "sender", "session"))
+        first, place = take(came, first_of_each(place, ranks)), distinct(place)
         # 2. deliveries to members
         found = find_sorted(place, read_table(Members, tables, MEMBERS).key)
         got = take(first, found[found >= 0])

@@ -84,7 +84,6 @@ def surrogate_roots(ring: Ring, keys: Keys, b: int) -> np.ndarray:
 
 # --- next hop
 
-
 #: ``rule(first, tables, at, keys)`` returns the next hops of messages in a bucket, and the dead
 #: nodes that they met; `first` is the position of the bucket's first node.
 Hop = Callable[[int, Tables, np.ndarray, Keys], tuple[np.ndarray, Met]]
@@ -184,10 +183,6 @@ class Round:
     shared: Mapping[str, np.ndarray]
     lost: np.ndarray  # bool, (G,): True for sessions whose root has died
 
-    def is_alive(self, position: np.ndarray) -> np.ndarray:
-        """Return True for positions of live nodes."""
-        return self.lives.is_alive(position)
-
 
 @dataclass(frozen=True)
 class Sessions:
@@ -256,7 +251,7 @@ class Sessions:
         """Return True for entries whose next hop can be reached: rule B12."""
         if self.round is None:
             return np.ones(len(onward), dtype=bool)
-        return self.round.is_alive(onward) & (self.round.shared["born"][onward] <= written)
+        return self.round.lives.is_alive(onward) & (self.round.shared["born"][onward] <= written)
 
     @property
     def partitions(self) -> int:

@@ -143,7 +143,6 @@ def goes_on(first: Columns, edges: Columns) -> np.ndarray:
 
 # --- joining
 
-
 # tables of a bucket
 NEIGHBOURS, TAKEN = "neighbours", "control"
 #: The codes of messages while joining.
@@ -206,7 +205,7 @@ class Joining(FindNeighbours):
     group_point: np.ndarray  # (G,): the points of the groupIds
     #: (G,): the position of the first node of each CAN: a source, and the contact of later nodes.
     first_node: np.ndarray
-    flooding: str  # See `flooding`
+    flooding: str
     #: (C,): for each flood: the index of the group (ascending), and the position of the source.
     group: np.ndarray
     source: np.ndarray

@@ -98,7 +98,6 @@ class Space:
 
 # --- the points of nodes
 
-
 #: The number that stands for the group of all nodes in random draws.
 ALL_NODES = -1
 
@@ -355,7 +354,6 @@ def opposite(zones: Zones, zone: np.ndarray, face: np.ndarray) -> np.ndarray:
 
 
 # --- greedy
-
 
 _MESSAGES_AT_ONCE = 2**12  # messages whose neighbours fit into a core's cache
 

@@ -98,7 +98,6 @@ def told(states: States) -> tuple[np.ndarray, np.ndarray]:
 
 # --- flood
 
-
 # kinds of messages; received copies are stored in tables with the prefix COPIES
 COPY, _RANGE = "copy", "range"
 COPIES = "copies"

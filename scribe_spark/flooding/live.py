@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # not on executors
 class LiveFlooding(GroupOverlays):
     """Each group has a ring with perfect tables; publications are flooded, each along a tree."""
 
-    #: See the world's overlay.
     b: int
     leaf_set: int
 
@@ -70,8 +69,7 @@ class LiveCan(GroupOverlays):
     """The members of each group own the zones of a CAN."""
 
     placement: Placement  # the rule that gives nodes their points
-    flooding: str  # See `can.flooding`
-    #: See `GroupOverlays`.
+    flooding: str
     clock: str = TIME
     processing_us: int = 0
     carried: ClassVar[tuple[str, ...]] = ("face",)

@@ -142,7 +142,6 @@ def dialled(
 
 # --- mesh
 
-
 #: Tables of a bucket: connections and meshes of its nodes (`Links`), and their back-off
 #: (`BackOff`); in a run, the received GRAFTs and PRUNEs (one table for each play), and the
 #: connections of the graph that all topics share, stored as those of topic 0.

@@ -167,7 +167,6 @@ def multicast(stages: Any) -> Multicast:
 
 # --- the tables of buckets as typed rows
 
-
 _Rows = Callable[[Columns], dict[str, Any]]
 
 

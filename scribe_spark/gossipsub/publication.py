@@ -29,9 +29,9 @@ from scribe_spark.core.arrays import (
     find_sorted,
     index_in_run,
     read_table,
-    run_starts,
     whole_numbers,
 )
+from scribe_spark.dissemination import first_of_each
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, Topics, TopicsProgram
@@ -265,7 +265,7 @@ class Spread(PublicationProgram):
         """Keep the earliest of the offers; return the keys whose time or hops changed."""
         row = arrivals.find(key)
         some = np.flatnonzero(self._may_be_first(arrivals, row, at))
-        some = some[_firsts(key[some], at[some], hops[some], sender[some])]
+        some = some[first_of_each(key[some], (at[some], hops[some], sender[some]))]
         row, key, at, hops, sender, way = (one[some] for one in (row, key, at, hops, sender, way))
         known = row >= 0
         old, rank = arrivals.take(row[known]), (at[known], hops[known])
@@ -307,21 +307,6 @@ class Spread(PublicationProgram):
             "sender": node,
             "way": self.way(arrivals.way[row], hops, node, peer),
         }
-
-
-def _firsts(key: np.ndarray, at: np.ndarray, hops: np.ndarray, sender: np.ndarray) -> np.ndarray:
-    """Return the row of the first copy for each key (ties: hops, then sender): int64."""
-    order = np.argsort(key)
-    starts = run_starts(key[order])
-    if not len(starts):
-        return order
-    time = at[order]
-    least = np.minimum.reduceat(time, starts)
-    order = order[time == np.repeat(least, np.diff(starts, append=len(order)))]
-    if len(order) > len(starts):
-        order = order[np.lexsort((sender[order], hops[order], key[order]))]
-        order = order[run_starts(key[order])]
-    return order
 
 
 @dataclass(frozen=True)

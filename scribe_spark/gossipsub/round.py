@@ -329,7 +329,6 @@ def known_ways(tables: Mapping[str, Columns], key: np.ndarray, size: int) -> np.
 
 # --- round
 
-
 # the orchestrator's table, which is kept between rounds
 _PUBLISHED = "published"
 

@@ -112,7 +112,6 @@ def _likely(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 # --- links
 
-
 #: How a connection was made, seen from one end: this end dialled the other (the link is outbound),
 #: the other end dialled this one, or both (the sum).
 DIALLED, WAS_DIALLED = 1, 2
@@ -251,7 +250,6 @@ def degrees(rules: Any, node: np.ndarray, number: Any) -> Degrees:
 
 
 # --- router
-
 
 _NOBODY = np.empty(0, dtype=np.int64)
 

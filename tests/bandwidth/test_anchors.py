@@ -9,20 +9,13 @@ import numpy as np
 import pytest
 
 from scribe_spark.bandwidth import ROOMS, ClockSetting, Discipline, Nodes, TimedPublications
-from scribe_spark.engine.packing import Columns
+from scribe_spark.bandwidth.setting import mesh_links
 from tools.gossipsub_in_memory import TopicsInMemory
 from tools.gossipsub_results import one_topic
 
 from .played import play_links
 
 Delay = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-def links_of(room: np.ndarray, node: np.ndarray, peer: np.ndarray, delay_us: np.ndarray) -> Columns:
-    """Return links of meshes."""
-    mesh, order = np.ones(len(node), dtype=bool), np.zeros(len(node), dtype=np.int64)
-    ends = {"room": room, "node": node, "to_room": room, "peer": peer}
-    return {**ends, "delay_us": delay_us, "mesh": mesh, "order": order}
 
 
 def equal_nodes(count: int) -> Nodes:
@@ -50,7 +43,8 @@ def test_pushes_to_random_nodes_reach_as_many_as_published():
         ]
     )
     room = np.repeat(np.arange(seeds) * ROOMS, nodes * 8)
-    links = links_of(room, np.repeat(own, 8), peer.ravel(), np.ones(len(room), dtype=np.int64))
+    node, one = np.repeat(own, 8), np.ones(len(room), dtype=np.int64)
+    links = mesh_links(room, node, room, peer.ravel(), one, 0 * one)
     given = ClockSetting(equal_nodes(nodes), publications(seeds, 0), Discipline(held_back=False))
     first, _ = play_links(given, links, [0, nodes])
     reached = np.cumsum(np.bincount(first["hops"])[:7]) / seeds
@@ -76,7 +70,8 @@ def spread(
         publications(1, size),
         Discipline(idontwant=idontwant),
     )
-    links = links_of(room * ROOMS, node, peer, delay(node, peer))
+    room = room * ROOMS
+    links = mesh_links(room, node, room, peer, delay(node, peer), 0 * node)
     first, copies = play_links(given, links, [0, len(rate)])
     assert len(first["node"]) == len(rate)
     return len(copies["node"]) / (len(rate) - 1), first["at_us"].max() / 1e6

@@ -23,6 +23,7 @@ from scribe_spark.bandwidth import (
     Windows,
     play_windows,
 )
+from scribe_spark.bandwidth.setting import mesh_links
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
@@ -84,15 +85,9 @@ def mesh(nodes: int, topics: int) -> tuple[ClockSetting, dict[str, np.ndarray]]:
     other = rng.integers(0, nodes, len(own))
     ends = np.array([topic, np.minimum(own, other), np.maximum(own, other)])
     topic, a, b = np.unique(ends[:, own != other], axis=1)
-    links = {
-        "room": np.tile(topic * ROOMS, 2),
-        "node": np.r_[a, b],
-        "to_room": np.tile(topic * ROOMS, 2),
-        "peer": np.r_[b, a],
-        "delay_us": np.tile(rng.integers(20_000, 200_000, len(a)), 2),
-        "mesh": np.ones(2 * len(a), dtype=bool),
-        "order": np.zeros(2 * len(a), dtype=np.int64),
-    }
+    room, delay_us = np.tile(topic * ROOMS, 2), rng.integers(20_000, 200_000, len(a))
+    ends = room, np.r_[a, b], room, np.r_[b, a]
+    links = mesh_links(*ends, np.tile(delay_us, 2), np.zeros_like(room))
     zero, rate = np.zeros(topics, dtype=np.int64), np.full(nodes, 50_000_000)
     published = TimedPublications.of(zero, np.arange(topics), zero, zero + 128_000)
     rates = Nodes(np.arange(nodes), rate, rate, np.zeros(nodes, dtype=np.int64))
