@@ -45,7 +45,7 @@ def run(folder: Path) -> None:
 
 
 def played(spark: SparkSession, folder: Path, **given: Any) -> dict[str, Any]:
-    """What happens to the group; its access list is written into `folder`."""
+    """Return the events of the group as numbers; its access list is written into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     config, later = _prepared(folder, given)
     with Simulation(spark, network_of(config)) as simulation:
@@ -158,7 +158,7 @@ def _changed(before: pd.DataFrame, after: pd.DataFrame) -> set[int]:
 
 
 def _nearest(simulation: Simulation, config: WorldConfig, failed: int) -> int:
-    """Of the nodes at the start without one, the nearest to the groupId."""
+    """Return the nearest node to the groupId, of the nodes at the start except the failed one."""
     extent = extent_of(config)
     groups = world_groups(config, extent)
     assert groups is not None

@@ -129,7 +129,7 @@ def results_csv(metrics: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _overlays(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The published numbers beside both overlays; nothing where only one was run."""
+    """Return the published numbers beside both overlays; nothing for runs over one overlay."""
     numbers = published_numbers(metrics)
     if not numbers:
         return []
@@ -154,7 +154,7 @@ def _overlays(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
-    """README.md with its table of results."""
+    """Return README.md with its table of results."""
     found = {(row["experiment"], row["name"]): row for row in metrics}
     most = max(len(row["seeds"]) for row in metrics)
     header = [f"mean over {most} random networks ± standard deviation", "paper", "perfect tables"]
@@ -171,7 +171,7 @@ def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
 
 
 def example_with(text: str, out: str) -> str:
-    """README.md with the command of its example run, and what each phase of it told."""
+    """Return README.md with the command of its example run, and the seconds of each phase."""
     manifest = json.loads(Path(out, "manifest.json").read_text("utf-8"))
     seed = manifest["seed"]
     lines = [
@@ -183,7 +183,7 @@ def example_with(text: str, out: str) -> str:
 
 
 def world_with(text: str, out: str) -> str:
-    """Return README.md with what the failure of its world cost each system."""
+    """Return README.md with the cost of the failure of its world for each system."""
     folder = Path(out, "tables")
     publications = pd.read_parquet(folder / "publications")
     rounds = pd.read_parquet(folder / "rounds")
@@ -206,7 +206,7 @@ def world_with(text: str, out: str) -> str:
 
 
 def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
-    """``docs/performance.md`` with its tables of benchmarks."""
+    """Return ``docs/performance.md`` with its tables of benchmarks."""
     header = [
         *("nodes", "groups", "engine", "Spark master", "run, s", "calibration, s"),
         *("run / calibration", "memory (RSS), GiB", "memory (PSS), GiB", "disk, GiB"),
@@ -268,7 +268,7 @@ def pages(
     example: str | None = None,
     world: str | None = None,
 ) -> dict[Path, str]:
-    """Every generated page and what it should be."""
+    """Return every generated page and its text."""
     made = {
         ROOT / "docs" / "tables.md": tables_page(),
         ROOT / "docs" / "configuration.md": configuration_page(),
