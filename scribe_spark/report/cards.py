@@ -95,11 +95,11 @@ def world_cards(table: pd.DataFrame) -> list[Card]:
     cards = [_lookups(table)] if "lookups.right" in table else []
     for system in _systems(table.columns):
         numbers = _fates(table, system) | {
-            "rad.median": _over(table, f"{system}.rad.median", pd.Series.mean),
+            "rad.median": _over(table, f"{system}.rad.median"),
             "link_stress.payload.max": _over(
                 table, f"{system}.link_stress.payload.max", pd.Series.max
             ),
-            "control": _over(table, f"{system}.control", pd.Series.mean),
+            "control": _over(table, f"{system}.control"),
         }
         card = _card(system, numbers, _OF_WORLDS)
         cards += [card] if card else []
@@ -123,7 +123,7 @@ def _lookups(table: pd.DataFrame) -> Card:
     lines = [
         (what, as_text(value))
         for what, value in (
-            ("hops of a lookup, mean", _over(table, "lookups.hops", pd.Series.mean)),
+            ("hops of a lookup, mean", _over(table, "lookups.hops")),
             ("live nodes, first round", _over(table, "nodes.live", lambda live: live.iloc[0])),
             ("live nodes, last round", _over(table, "nodes.live", lambda live: live.iloc[-1])),
         )
@@ -183,7 +183,9 @@ def _systems(names: Iterable[str]) -> list[str]:
     return [system.name for system in all_systems() if system.name in there]
 
 
-def _over(table: pd.DataFrame, name: str, result: Callable[[pd.Series], float]) -> float | None:
+def _over(
+    table: pd.DataFrame, name: str, result: Callable[[pd.Series], float] = pd.Series.mean
+) -> float | None:
     """Return a result of a measure's values over the rounds; None without values."""
     line = table[name].dropna() if name in table else pd.Series(dtype=float)
     return float(result(line)) if len(line) else None
