@@ -55,7 +55,7 @@ class DrawnDelays:
 
 @dataclass(frozen=True)
 class Published:
-    """What became of a publication of each topic."""
+    """The arrivals and the copies of a publication of each topic."""
 
     arrivals: Arrivals
     copies: dict[str, np.ndarray]

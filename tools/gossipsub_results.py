@@ -78,7 +78,7 @@ def receivers_by_hop(seeds: Sequence[int], **given: Any) -> tuple[np.ndarray, fl
 
 
 def _hops(seeds: Sequence[int]) -> Iterator[list[str]]:
-    """The rows of receivers by hop and of mesh degrees."""
+    """Yield the rows of receivers by hop and of mesh degrees."""
     published = ", ".join(map(str, WAKU))
     for schedule, given in SCHEDULES.items():
         counts, _ = receivers_by_hop(seeds, **given)
@@ -95,7 +95,7 @@ def _hops(seeds: Sequence[int]) -> Iterator[list[str]]:
 
 
 def _duplicates(nodes: Sequence[int], seeds: Sequence[int]) -> Iterator[list[str]]:
-    """The rows of the processing times that give the published number of duplicates."""
+    """Yield the rows of the processing times that give the published number of duplicates."""
     for count in nodes:
         topics = [one_topic(count, seed, preset="ethereum", flood_publish=False) for seed in seeds]
         found = [_mean_duplicates(topics, ms) for ms in _PROCESSING_MS]

@@ -177,7 +177,7 @@ def sent_by_lifetime(out: Path, *kinds: str) -> Iterator[tuple[int, str]]:
 
 
 def _waited(out: Path) -> list[str]:
-    """What is lost where deliveries have twice the time."""
+    """Return the lines of the world in which deliveries have twice the time."""
     if not complete(out, [WAITED]):
         return []
     most, one = 2 * _DEADLINE, _World.read(out / WAITED)

@@ -34,7 +34,7 @@ _CREATED, _JOINING = 12, 50
 
 
 def flags(config: Mapping[str, Any]) -> list[str]:
-    """The flags of the command line that give a config."""
+    """Return the flags of the command line for a config."""
     pairs = [(f"--{name.replace('_', '-')}", str(value)) for name, value in config.items()]
     return [text for pair in pairs for text in pair]
 
@@ -69,7 +69,7 @@ def failures(out: Path, folder: Path, nodes: int) -> list[str]:
 
 
 def created_again(out: Path, folder: Path) -> list[str]:
-    """The events of ``holders-5``, after which each lost group is created and joined again.
+    """Write the events of ``holders-5``, after which each lost group is created and joined again.
 
     Its members try to join in every round by themselves; the nodes that join by events are others.
     """

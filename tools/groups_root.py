@@ -21,6 +21,7 @@ from scribe_spark.experiments import network_of
 from scribe_spark.pastry.closeness import Keys, roots
 from scribe_spark.worlds import extent_of, group_keys, world_events, world_groups
 from scribe_spark.worlds.setting import node_ring
+from tools.groups_tables import COUNTS
 
 __all__ = ["played", "run"]
 
@@ -45,7 +46,7 @@ def run(folder: Path) -> None:
 
 
 def played(spark: SparkSession, folder: Path, **given: Any) -> dict[str, Any]:
-    """What happens to the group; its access list is written into `folder`."""
+    """Return the events of the group as numbers; its access list is written into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     config, later = _prepared(folder, given)
     with Simulation(spark, network_of(config)) as simulation:
@@ -82,10 +83,10 @@ def _played(simulation: Simulation, config: WorldConfig, later: np.ndarray) -> d
     mine = publications[publications["group"] == _GROUP].set_index("round")
     before, after, end = trees[_FAILS - 1], trees[_REPAIRED], trees[-1]
     root, new = _root(before), _root(after)
-    changed = _changed(before, after)
     children = {node for node, parent in before["parent"].items() if parent == root}
-    rejoined = changed - {new}
-    repair = measured[_FAILS : _REPAIRED + 1]
+    both = before.join(after, how="inner", lsuffix="_before", rsuffix="_after")
+    # nodes that are in the tree before and after, under another parent
+    rejoined = set(both.index[both["parent_before"] != both["parent_after"]]) - {new}
     joined = set(end.index[end["member"]])
     return {
         "members": int(before["member"].sum()),
@@ -94,16 +95,9 @@ def _played(simulation: Simulation, config: WorldConfig, later: np.ndarray) -> d
         "nearest": _nearest(simulation, config, root),
         "new_root_was_child": new in children,
         "children": len(children),
-        "parent_changed": len(changed),
         "rejoined": len(rejoined),
         "children_not_rejoined": len(children - rejoined - {new}),
         "rejoined_no_children": len(rejoined - children),
-        "new_in_tree": len(set(after.index) - set(before.index)),
-        "left_tree": len(set(before.index) - set(after.index) - {root}),
-        "joins": {
-            cause: sum(of.get(f"scribe.joins.{cause}", 0) for of in repair)
-            for cause in ("root failed", "parent failed", "forwarder", "hand-over")
-        },
         "tried": len(unnamed),
         "refused": {
             kind: measured[_TRY].get(f"scribe.refused.{kind}", 0) for kind in ("JOIN", "MULTICAST")
@@ -111,17 +105,8 @@ def _played(simulation: Simulation, config: WorldConfig, later: np.ndarray) -> d
         "joined_unnamed": len(joined & set(unnamed.tolist())),
         "named": len(named),
         "joined_named": len(joined & set(named.tolist())),
-        "publications_in_the_round_of_tries": int(_TRY in mine.index),
-        "permitted": {name: int(mine.loc[_PERMITTED, name]) for name in _COUNTS},
-        "rounds": {
-            str(number): {name: int(mine.loc[number, name]) for name in _COUNTS}
-            for number in range(_FAILS - 1, _REPAIRED + 1)
-            if number in mine.index
-        },
+        "permitted": {name: int(mine.loc[_PERMITTED, name]) for name in COUNTS},
     }
-
-
-_COUNTS = ("expected", "in_time", "late", "lost", "duplicates")
 
 
 def _events(
@@ -151,14 +136,8 @@ def _root(tree: pd.DataFrame) -> int:
     return int(node)
 
 
-def _changed(before: pd.DataFrame, after: pd.DataFrame) -> set[int]:
-    """Nodes that are in the tree before and after, under another parent."""
-    both = before.join(after, how="inner", lsuffix="_before", rsuffix="_after")
-    return set(both.index[both["parent_before"] != both["parent_after"]])
-
-
 def _nearest(simulation: Simulation, config: WorldConfig, failed: int) -> int:
-    """Of the nodes at the start without one, the nearest to the groupId."""
+    """Return the nearest node to the groupId, of the nodes at the start except the failed one."""
     extent = extent_of(config)
     groups = world_groups(config, extent)
     assert groups is not None

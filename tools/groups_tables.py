@@ -29,41 +29,41 @@ COUNTS = ("expected", "in_time", "late", "lost", "duplicates")
 
 
 def complete(out: Path, names: Iterable[str]) -> list[str]:
-    """Those of some worlds that were played to their end."""
+    """Return the names of the worlds that were played to their end."""
     return [name for name in names if (out / name / "tables" / "rounds").exists()]
 
 
 def rounds(folder: Path) -> pd.DataFrame:
-    """Measures of a world: rounds by measures; 0 where a round does not have one."""
+    """Return the measures of a world: rounds by measures; 0 where a round does not have one."""
     rows = pd.read_parquet(folder / "tables" / "rounds")
     return rows.pivot(index="round", columns="measure", values="value").sort_index().fillna(0.0)
 
 
 def publications(folder: Path) -> pd.DataFrame:
-    """``round, group`` and :data:`COUNTS`, by rounds."""
+    """Return ``round, group`` and :data:`COUNTS`, by rounds."""
     rows = pd.read_parquet(folder / "tables" / "publications")
     return rows.sort_values(["round", "group"])
 
 
 def memberships(folder: Path) -> pd.DataFrame:
-    """``group, node, parent, member, root``: all trees at the end."""
+    """Return ``group, node, parent, member, root``: all trees at the end."""
     return pd.read_parquet(folder / "tables" / "memberships")
 
 
 def is_lost(table: pd.DataFrame) -> pd.Series:
-    """Which rows of publications are of groups that nothing is delivered to in the last round."""
+    """Return True for the publications of groups without a delivery in the last round."""
     last = table[table["round"] == table["round"].max()]
     gone = last.loc[(last["in_time"] + last["late"] == 0) & (last["expected"] > 0), "group"]
     return table["group"].isin(gone)
 
 
 def of(table: pd.DataFrame, measure: str) -> pd.Series:
-    """A measure by rounds; 0 where the world does not have it."""
+    """Return a measure by rounds; 0 where the world does not have it."""
     return table[measure] if measure in table else pd.Series(0.0, index=table.index)
 
 
 def total(table: pd.DataFrame, measures: str | Sequence[str]) -> float:
-    """The sum of one or several measures over all rounds."""
+    """Return the sum of one or several measures over all rounds."""
     names = [measures] if isinstance(measures, str) else measures
     return float(sum(of(table, name).sum() for name in names))
 

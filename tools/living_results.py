@@ -63,7 +63,7 @@ This page compares Pastry in simulated [worlds](living.md) with published number
 
 
 def page(out: Path) -> str:
-    """``docs/living_results.md``, of the experiments that are there."""
+    """Return ``docs/living_results.md``, of the experiments that are there."""
     sections = {
         "introduced": _growth,
         "cost": _cost,

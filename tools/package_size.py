@@ -1,4 +1,4 @@
-"""What the lines of the package are: the table in DESIGN.md.
+"""Count the lines of the package by kind: the table in DESIGN.md.
 
     python -m tools.package_size
 

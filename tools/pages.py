@@ -1,4 +1,4 @@
-"""What the jobs share that run experiments and write pages of the documentation from them."""
+"""The common part of the programs that run experiments and write pages of the documentation."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def run(commands: Mapping[str, Sequence[str]], out: Path, names: Iterable[str]) 
 
 
 def sections_of(out: Path, sections: Mapping[str, Callable[[Path], list[str]]]) -> list[str]:
-    """The lines of those sections whose experiment is in `out`."""
+    """Return the lines of the sections whose experiment is in `out`."""
     there = [section for name, section in sections.items() if (out / name).exists()]
     return [line for section in there for line in section(out)]
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table in Markdown.
+    """Return the lines of a table in Markdown.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def with_lines(text: str, marks: tuple[str, str], lines: Iterable[str]) -> str:
-    """`text` with other lines between two marks."""
+    """Return a text with other lines between two marks; refuse a text without the marks."""
     begin, end = marks
     before, found, rest = text.partition(begin)
     _, found_end, after = rest.partition(end)
@@ -62,7 +62,11 @@ def main(
     write: Callable[[Path, Path], str],
     play: Callable[[Path, Iterable[str]], None] | None = None,
 ) -> None:
-    """``OUT [--only NAME ...] [--page FILE]``: run experiments, or write the page of them."""
+    """Run experiments, or write their page: ``OUT [--only NAME ...] [--page FILE]``.
+
+    ``write(OUT, FILE)`` returns the page of the experiments in OUT; ``play(OUT, names)`` runs
+    experiments that need more than their commands.
+    """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("out", type=Path)
     parser.add_argument("--only", nargs="+", choices=commands, default=list(commands))

@@ -1,4 +1,4 @@
-"""What the papers say of Scribe's peers, each claim with what was measured and a verdict.
+"""The claims of papers about Scribe's peers, each with measured numbers and a verdict.
 
 A claim is put as a few cases, each of which holds or does not.  It is true where all hold, false
 where none does; else it depends.
@@ -133,7 +133,7 @@ _BUILDING = {
 
 
 def _roots(peer: Peer) -> pd.DataFrame:
-    """``group, root, size, others``: the groups, and how many members the root is not."""
+    """Return ``group, root, size, others``: the groups, and their members besides the root."""
     groups = peer.table("groups", ["group", "root", "size"])
     at_root = peer.table("members", ["group", "node"]).merge(
         groups, left_on=["group", "node"], right_on=["group", "root"]
@@ -143,7 +143,7 @@ def _roots(peer: Peer) -> pd.DataFrame:
 
 
 def _lists(peer: Peer) -> pd.DataFrame:
-    """``group, node, entries`` of member lists."""
+    """Return ``group, node, entries`` of member lists."""
     lists = peer.table("system_state", ["group", "node", "kind", "entries"])
     return lists[lists["kind"] == "member list"].drop(columns="kind")
 
@@ -235,7 +235,7 @@ def _bounded(peers: Peers) -> list[Case]:
 
 
 def _joins_are_local(peers: Peers) -> list[Case]:
-    """The share of JOINs that end below the root, by the size of groups."""
+    """Return the share of JOINs that end below the root, by the size of groups."""
     peer = peers["scribe"]
     roots = _roots(peer).set_index("group")
     edges = peer.table("tree_edges", ["group", "parent"], "scribe")
@@ -299,7 +299,7 @@ def _landmarks(
 
 
 def _contacts(peers: Peers) -> list[Case]:
-    """The kinds of messages of which one node of each group takes one from every member."""
+    """Return the kinds of messages of which a node of each group gets one from every member."""
     peer, found = peers["can"], []
     sizes = peer.table("groups", ["group", "size"]).query("size > 1").set_index("group")["size"]
     control = peer.table("control", ["group", "receiver", "kind", "messages"])

@@ -159,7 +159,7 @@ Each group gets one message. Delays count in {clock}. The median group has at mo
 
 
 def page(out: Path) -> str:
-    """``docs/peers.md``, of the experiments that are there."""
+    """Return ``docs/peers.md``, of the experiments that are there."""
     peers = {name: Peer(out / name, systems[0]) for name, (systems, _) in PEERS.items()}
     peers |= {name: Peer(out / name, "scribe") for name in WORLDS}
     there = {name: peer for name, peer in peers.items() if peer.is_there}
@@ -199,7 +199,7 @@ def _about(scribe: Peer) -> str:
 
 
 def _table(peers: Mapping[str, Peer]) -> list[str]:
-    """The table of all systems: a row for each run."""
+    """Return the table of all systems: a row for each run."""
     rows = [_row(peers["scribe"], system, "") for system in _IN_SCRIBES]
     alone = peers["scribe"].seconds
     for name, (systems, _) in PEERS.items():

@@ -1,4 +1,4 @@
-"""What the runs of Scribe's peers have left, as the sections of ``docs/peers.md`` read them."""
+"""The outputs of the runs of Scribe's peers, as the sections of ``docs/peers.md`` read them."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Peer:
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """Of the run."""
+        """The manifest of the run."""
         return json.loads((self.folder / "manifest.json").read_text())
 
     @property
     def seconds(self) -> float:
-        """What all phases took."""
+        """The seconds of all phases."""
         return sum(phase["seconds"] for phase in self.manifest["phases"])
 
     def table(self, name: str, columns: Sequence[str], system: str | None = None) -> pd.DataFrame:

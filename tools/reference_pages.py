@@ -35,7 +35,7 @@ _HEADER = ("setting", "run", "world", "tree", "values", "default", "unit", "mean
 
 
 def configuration_page() -> str:
-    """``docs/configuration.md``."""
+    """Return ``docs/configuration.md``."""
     sections: dict[str, list[list[str]]] = {}
     for by_command in documentation():
         first, *_ = by_command.values()
@@ -110,7 +110,7 @@ _SAYS_LINKS = re.compile(r", over (?:the paper's link slots: core|all directed l
 
 
 def measures_page() -> str:
-    """``docs/measures_reference.md``."""
+    """Return ``docs/measures_reference.md``."""
     parts = [_ABOUT_MEASURES]
     for title, of_systems in (("Of a run", False), ("Of each system of a run", True)):
         found = _run_measures(of_systems)
@@ -343,7 +343,7 @@ _ABOUT_COLUMNS = """
 
 
 def tables_page() -> str:
-    """``docs/tables.md``."""
+    """Return ``docs/tables.md``."""
     of_a_world = schemas.WORLD_CONTRACT | schemas.GROUPS_CONTRACT | schemas.ROUND_PARTS_CONTRACT
     parts = (
         (_ABOUT_TABLES, schemas.CONTRACT, _OF_RUNS),
@@ -396,7 +396,7 @@ Each command has two examples and its most important options here; `scribe-spark
 
 
 def commands_page() -> str:
-    """``docs/commands.md``."""
+    """Return ``docs/commands.md``."""
     return _ABOUT_COMMANDS + "".join(
         f"\n## {name}\n\n{purpose}\n\n" + _used_options(command) + _examples(command)
         for name, purpose, command in _commands()

@@ -66,7 +66,7 @@ def exit_notebook(value: str) -> NoReturn:
 
 
 def cells(text: str) -> Iterator[str]:
-    """The cells of a notebook, each led by as many empty lines as stand before it in the file.
+    """Yield the cells of a notebook, each after as many empty lines as are before it in the file.
 
     So the line numbers of a traceback are the file's.
     """
@@ -89,7 +89,7 @@ def display(value: Any, *_: Any) -> None:
 
 
 def display_html(html: str) -> None:
-    """``displayHTML``, where there is nowhere to show it: how much there is of what."""
+    """``displayHTML``, without a place to show it: print the kind and the length."""
     kind = "SVG" if "<svg" in html[:2000] else "HTML"
     print(f"[{kind}, {len(html):,} characters]")
 

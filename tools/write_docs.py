@@ -91,13 +91,7 @@ def results_page(metrics: Sequence[Mapping[str, Any]]) -> str:
     ]
     header = ["experiment", "metric", "unit", "paper", "mean ± std", "difference"]
     cells = (
-        [
-            row["experiment"],
-            f"`{row['name']}`",
-            row["unit"],
-            _or_none(row["paper"]),
-            *measured(row),
-        ]
+        [row["experiment"], f"`{row['name']}`", row["unit"], _or_none(row["paper"]), *measured(row)]
         for row in rows
     )
     return "".join(
@@ -135,48 +129,49 @@ def results_csv(metrics: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _overlays(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The published numbers beside both overlays; nothing where only one was run."""
+    """Return the published numbers beside both overlays; nothing for runs over one overlay."""
     numbers = published_numbers(metrics)
     if not numbers:
         return []
     counts = ", ".join(f"{count} with {overlay}" for overlay, count in met(numbers).items())
-    parts = [
+    rows = []
+    for row in numbers:
+        rows.append([f"`{row.name}`", row.paper])
+        for overlay in OVERLAYS:
+            rows[-1] += [row.measured[overlay], str(row.differences[overlay] or "")]
+    header = [
+        "metric",
+        "paper",
+        *(head for overlay in OVERLAYS for head in (overlay, "difference")),
+    ]
+    return [
         "\n## Perfect routing tables, and routing tables of arrivals\n\n"
         f"{len(numbers)} published numbers depend on the routing tables. The simulated number is "
         f"within 10 % of the published one for {counts} ([concepts.md](concepts.md#pastry) explains "
         "both).\n\n",
-        "| metric | paper |" + "".join(f" {overlay} | difference |" for overlay in OVERLAYS),
-        "\n|---|---|" + "---|---|" * len(OVERLAYS) + "\n",
+        *(f"{line}\n" for line in table(header, rows)),
     ]
-    for row in numbers:
-        cells = [f"`{row.name}`", row.paper]
-        for overlay in OVERLAYS:
-            cells += [row.measured[overlay], str(row.differences[overlay] or "")]
-        parts.append("| " + " | ".join(cells) + " |\n")
-    return parts
 
 
 def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
-    """README.md with its table of results."""
+    """Return README.md with its table of results."""
     found = {(row["experiment"], row["name"]): row for row in metrics}
     most = max(len(row["seeds"]) for row in metrics)
-    lines = [
-        f"| mean over {most} random networks ± standard deviation | paper | perfect tables "
-        "| difference | tables from arrivals | difference |",
-        "|---|---|---|---|---|---|",
-    ]
+    header = [f"mean over {most} random networks ± standard deviation", "paper", "perfect tables"]
+    header += ["difference", "tables from arrivals", "difference"]
+    rows = []
     for experiment, name, label in _README_ROWS:
         row = found.get((experiment, name))
         if row is not None and row["value"] is not None:
             arrived = found.get((OVERLAYS["arrivals"], name)) if experiment == "main" else None
             cells = [label, _or_none(row["paper"]), *measured(row)]
             cells += measured(arrived) if arrived and arrived["value"] is not None else ["", ""]
-            lines.append("| " + " | ".join(cells) + " |")
-    return with_lines(text, _RESULTS, lines)
+            rows.append(cells)
+    return with_lines(text, _RESULTS, table(header, rows))
 
 
 def example_with(text: str, out: str) -> str:
-    """README.md with the command of its example run, and what each phase of it told."""
+    """Return README.md with the command of its example run, and the seconds of each phase."""
     manifest = json.loads(Path(out, "manifest.json").read_text("utf-8"))
     seed = manifest["seed"]
     lines = [
@@ -188,7 +183,7 @@ def example_with(text: str, out: str) -> str:
 
 
 def world_with(text: str, out: str) -> str:
-    """Return README.md with what the failure of its world cost each system."""
+    """Return README.md with the cost of the failure of its world for each system."""
     folder = Path(out, "tables")
     publications = pd.read_parquet(folder / "publications")
     rounds = pd.read_parquet(folder / "rounds")
@@ -211,26 +206,24 @@ def world_with(text: str, out: str) -> str:
 
 
 def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
-    """``docs/performance.md`` with its tables of benchmarks."""
-    lines = [
-        "| nodes | groups | engine | Spark master | run, s | calibration, s | run / calibration "
-        "| memory (RSS), GiB | memory (PSS), GiB | disk, GiB |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+    """Return ``docs/performance.md`` with its tables of benchmarks."""
+    header = [
+        *("nodes", "groups", "engine", "Spark master", "run, s", "calibration, s"),
+        *("run / calibration", "memory (RSS), GiB", "memory (PSS), GiB", "disk, GiB"),
     ]
+    rows: list[list[str]] = []
     more: list[str] = []
     for bench in benches:
         master = bench["config"]["master"]
         for size in bench["sizes"]:
-            cells = (
-                *(f"{size['nodes']:,}", f"{size['groups']:,}", size["engine"], f"`{master}`"),
-                *(f"{size['seconds']:.0f}", f"{size['calibration']:.2f}"),
-                f"{size['calibrations']:.1f}",
-                *(f"{size[peak] / 2**30:.1f}" for peak in ("peak_rss", "peak_pss", "peak_disk")),
-            )
-            lines.append("| " + " | ".join(cells) + " |")
+            cells = [f"{size['nodes']:,}", f"{size['groups']:,}", size["engine"], f"`{master}`"]
+            cells += [f"{size['seconds']:.0f}", f"{size['calibration']:.2f}"]
+            cells.append(f"{size['calibrations']:.1f}")
+            peaks = ("peak_rss", "peak_pss", "peak_disk")
+            rows.append(cells + [f"{size[peak] / 2**30:.1f}" for peak in peaks])
         if bench["growth_exponent"] is not None:
             more += ["", f"Time grows as nodes to the power {bench['growth_exponent']:.2f}."]
-    return with_lines(text, _BENCHES, lines + more)
+    return with_lines(text, _BENCHES, [*table(header, rows), *more])
 
 
 def engines_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
@@ -275,7 +268,7 @@ def pages(
     example: str | None = None,
     world: str | None = None,
 ) -> dict[Path, str]:
-    """Every generated page and what it should be."""
+    """Return every generated page and its text."""
     made = {
         ROOT / "docs" / "tables.md": tables_page(),
         ROOT / "docs" / "configuration.md": configuration_page(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -95,9 +95,11 @@ def world_cards(table: pd.DataFrame) -> list[Card]:
     cards = [_lookups(table)] if "lookups.right" in table else []
     for system in _systems(table.columns):
         numbers = _fates(table, system) | {
-            "rad.median": _mean(table, f"{system}.rad.median"),
-            "link_stress.payload.max": _most(table, f"{system}.link_stress.payload.max"),
-            "control": _mean(table, f"{system}.control"),
+            "rad.median": _over(table, f"{system}.rad.median"),
+            "link_stress.payload.max": _over(
+                table, f"{system}.link_stress.payload.max", pd.Series.max
+            ),
+            "control": _over(table, f"{system}.control"),
         }
         card = _card(system, numbers, _OF_WORLDS)
         cards += [card] if card else []
@@ -121,9 +123,9 @@ def _lookups(table: pd.DataFrame) -> Card:
     lines = [
         (what, as_text(value))
         for what, value in (
-            ("hops of a lookup, mean", _mean(table, "lookups.hops")),
-            ("live nodes, first round", _at(table, "nodes.live", 0)),
-            ("live nodes, last round", _at(table, "nodes.live", -1)),
+            ("hops of a lookup, mean", _over(table, "lookups.hops")),
+            ("live nodes, first round", _over(table, "nodes.live", lambda live: live.iloc[0])),
+            ("live nodes, last round", _over(table, "nodes.live", lambda live: live.iloc[-1])),
         )
         if value is not None
     ]
@@ -181,15 +183,9 @@ def _systems(names: Iterable[str]) -> list[str]:
     return [system.name for system in all_systems() if system.name in there]
 
 
-def _mean(table: pd.DataFrame, name: str) -> float | None:
+def _over(
+    table: pd.DataFrame, name: str, result: Callable[[pd.Series], float] = pd.Series.mean
+) -> float | None:
+    """Return a result of a measure's values over the rounds; None without values."""
     line = table[name].dropna() if name in table else pd.Series(dtype=float)
-    return float(line.mean()) if len(line) else None
-
-
-def _most(table: pd.DataFrame, name: str) -> float | None:
-    line = table[name].dropna() if name in table else pd.Series(dtype=float)
-    return float(line.max()) if len(line) else None
-
-
-def _at(table: pd.DataFrame, name: str, place: int) -> float | None:
-    return float(table[name].iloc[place]) if name in table and len(table) else None
+    return float(result(line)) if len(line) else None

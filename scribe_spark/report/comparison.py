@@ -40,45 +40,13 @@ class Difference:
         return ("0" if shown[1:] == "0.0" else shown) + PERCENT
 
 
-@dataclass(frozen=True)
-class Row:
-    """A number as the page shows it, all as text."""
-
-    experiment: str
-    what: str
-    name: str
-    measured: str
-    spread: str
-    unit: str
-    paper: str
-    difference: Difference | None
-    check: str
-    verdict: str
-    note: str
-    fitted: bool
-    by_hops: bool = False
+#: A number as the page shows it: see :func:`_row`.
+Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Section:
-    """The rows of one figure or section of the paper."""
-
-    title: str
-    rows: list[Row]
-
-
-@dataclass(frozen=True)
-class Topologies:
-    """The numbers of one experiment: each has a row, and its values in the order of `seeds`."""
-
-    title: str
-    seeds: list[str]
-    rows: list[tuple[Row, list[str]]]
-
-
-def sections(metrics: Iterable[Mapping[str, Any]]) -> list[Section]:
-    """Return the rows by experiment and figure, in the paper's order; rows without a figure come
-    last.
+def sections(metrics: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[Row]]]:
+    """Return titles and rows by experiment and figure, in the paper's order; the last rows of an
+    experiment are those without a figure.
     """
     grouped: dict[str, dict[str, list[Row]]] = {}
     for metric in metrics:
@@ -90,9 +58,10 @@ def sections(metrics: Iterable[Mapping[str, Any]]) -> list[Section]:
         return figure == "", float(figure) if figure.isdecimal() else math.inf
 
     return [
-        Section(f"{experiment}. {title}" if experiment else title, of[figure])
+        (f"{experiment}. {title}" if experiment else title, of[figure])
         for experiment, of in grouped.items()
-        for figure, title in ((f, _section_title(f)) for f in sorted(of, key=order))
+        for figure in sorted(of, key=order)
+        for title in (_section_title(figure),)
     ]
 
 
@@ -124,38 +93,42 @@ def deviation_words(
     return f"Average standard deviation: {', '.join(words)}." if words else ""
 
 
-def topologies(metrics: Iterable[Mapping[str, Any]]) -> list[Topologies]:
-    """Return each experiment's numbers by seed; an empty list for a single run."""
-    tables: dict[str, Topologies] = {}
+def topologies(
+    metrics: Iterable[Mapping[str, Any]],
+) -> list[tuple[str, list[str], list[tuple[Row, list[str]]]]]:
+    """Return the title, the seeds, and the rows with a value for each seed, of each experiment of
+    several topologies.
+    """
+    tables: dict[str, tuple[str, list[str], list[tuple[Row, list[str]]]]] = {}
     for metric in metrics:
-        seeds = as_mapping(metric.get("seeds"))
-        if seeds:
-            title = experiment_of(metric)
-            table = tables.setdefault(title, Topologies(title, [], []))
-            table.seeds.extend(seed for seed in seeds if seed not in table.seeds)
-            values = [as_text(seeds.get(seed)) for seed in table.seeds]
-            table.rows.append((_row(metric), values))
+        values = as_mapping(metric.get("seeds"))
+        if values:
+            experiment = experiment_of(metric)
+            _, seeds, rows = tables.setdefault(experiment, (experiment, [], []))
+            seeds.extend(seed for seed in values if seed not in seeds)
+            rows.append((_row(metric), [as_text(values.get(seed)) for seed in seeds]))
     return list(tables.values())
 
 
 def _row(metric: Mapping[str, Any]) -> Row:
+    """Return a number as the page shows it: as text, the difference as an object."""
     value, paper = metric.get("value"), metric.get("paper")
     name = str(metric.get("name") or "")
-    return Row(
-        experiment=experiment_of(metric),
-        what=readable(name),
-        name=name,
-        measured=as_text(value),
-        spread=as_spread(metric.get("std")),
-        unit=str(metric.get("unit") or ""),
-        paper=as_text(paper),
-        difference=difference(value, paper),
-        check=as_text(metric.get("check")),
-        verdict=check_verdict(metric),
-        note=str(metric.get("note") or ""),
-        fitted=metric.get("fitted") is True and paper is not None,
-        by_hops=metric.get("clock") == "hops",
-    )
+    return {
+        "experiment": experiment_of(metric),
+        "what": readable(name),
+        "name": name,
+        "measured": as_text(value),
+        "spread": as_spread(metric.get("std")),
+        "unit": str(metric.get("unit") or ""),
+        "paper": as_text(paper),
+        "difference": difference(value, paper),
+        "check": as_text(metric.get("check")),
+        "verdict": check_verdict(metric),
+        "note": str(metric.get("note") or ""),
+        "fitted": metric.get("fitted") is True and paper is not None,
+        "by_hops": metric.get("clock") == "hops",
+    }
 
 
 def difference(value: Any, paper: Any) -> Difference | None:
@@ -163,11 +136,6 @@ def difference(value: Any, paper: Any) -> Difference | None:
     if not (is_number(value) and is_number(paper)) or paper == 0:
         return None
     return Difference(100.0 * (value - paper) / abs(paper))
-
-
-def headline(section: Section) -> list[Row]:
-    """Return the section's first row with a difference, if there is one."""
-    return [row for row in section.rows if row.difference is not None][:1]
 
 
 def published_of_figure(spec: FigureSpec, metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]:

@@ -21,7 +21,6 @@ from scribe_spark.report.catalogue import shown_figures
 from scribe_spark.report.comparison import (
     NOTABLE,
     deviation_words,
-    headline,
     published_of_figure,
     sections,
     topologies,
@@ -146,8 +145,10 @@ def render(
     if tables is not None:  # without links to missing tables
         figures = [(section, one.with_tables(tables)) for section, one in figures]
     compared_rows = sections(without_tables_of_their_own(metrics))
-    rows = [row for section in compared_rows for row in section.rows]
-    compared = [row.difference for row in rows if row.difference is not None]
+    rows = [row for _, of in compared_rows for row in of]
+    compared = [row["difference"] for row in rows if row["difference"] is not None]
+    of_figures = ([row for row in of if row["difference"] is not None] for _, of in compared_rows)
+    headlines = [row for first in of_figures for row in first[:1]]
     numbers, cards = published_numbers(metrics), run_cards(metrics)
     return make_page(
         "template.html",
@@ -157,7 +158,7 @@ def render(
         facts=facts(manifest),
         verdict=verdict(cards),
         cards=cards,
-        headlines=[row for section in compared_rows for row in headline(section)],
+        headlines=headlines,
         compared=len(compared),
         near=sum(not difference.notable for difference in compared),
         notable=f"{NOTABLE:g}{PERCENT}",
@@ -166,8 +167,8 @@ def render(
         trees_left_out="" if trees is None else trees.left_out,
         sections=compared_rows,
         number_count=len(rows),
-        fitted=any(row.fitted for row in rows),
-        any_by_hops=any(row.by_hops for row in rows),
+        fitted=any(row["fitted"] for row in rows),
+        any_by_hops=any(row["by_hops"] for row in rows),
         **latency_values(metrics, links_in_words(as_mapping(manifest.get("resolved")))),
         has_latency_table=tables is None or "latency" in tables,
         failures=failure_rows(metrics),

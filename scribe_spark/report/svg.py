@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from scribe_spark.report.axes import draw_minor_ticks
@@ -44,7 +45,6 @@ class Drawn(str):
 
     def as_png(self) -> bytes:
         """Return the figure as PNG."""
-        import numpy as np
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from PIL import Image
 

@@ -10,7 +10,6 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,12 +40,8 @@ _DECADES = 2  # an axis over at least this number of decades is logarithmic
 _TICKS = 7  # up to this number of values, each has its tick
 
 
-@dataclass(frozen=True)
-class _Line:
-    """The points that differ in x only: a label (empty for a single line), and y for each x."""
-
-    label: str
-    values: list[float | None]
+#: Label (empty for a single line) -> y for each x, of the points that differ in x only.
+_Lines = Mapping[str, Sequence[float | None]]
 
 
 def render_sweep(
@@ -95,9 +90,9 @@ def render_sweep(
         drawn = _draw(name, what, words, lines, axis, grid[axis], unit)
         panels[metric] = PageFigure(name, what, drawn, words=words, unit=unit)
     legend = [
-        (line.label, Markup(_sample(f"line-{number}", _style(number), line.label)))
-        for number, line in enumerate(_lines(value, grid, axis, ""))
-        if line.label
+        (label, Markup(_sample(f"line-{number}", _style(number), label)))
+        for number, label in enumerate(_lines(value, grid, axis, ""))
+        if label
     ]
     varied = [name for name, values in grid.items() if len(values) > 1] or [axis]
     labels = {
@@ -216,14 +211,14 @@ def _lines(
     grid: Mapping[str, Sequence[Any]],
     axis: str,
     metric: str,
-) -> list[_Line]:
+) -> _Lines:
     others = {name: values for name, values in grid.items() if name != axis}
     varied = [name for name, values in others.items() if len(values) > 1]
-    lines = []
+    lines = {}
     for row in itertools.product(*others.values()):
         at = dict(zip(others, row, strict=True))
         keys = [tuple({**at, axis: x}[name] for name in grid) for x in grid[axis]]
-        lines.append(_Line(_label(at, varied), [value.get((*key, metric)) for key in keys]))
+        lines[_label(at, varied)] = [value.get((*key, metric)) for key in keys]
     return lines
 
 
@@ -237,18 +232,18 @@ def _word(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _describe(lines: Sequence[_Line], axis: str, values: Sequence[Any]) -> str:
+def _describe(lines: _Lines, axis: str, values: Sequence[Any]) -> str:
     """Return the first and the last value of each line in sentences."""
     sentences = []
-    for line in lines:
-        known = [(x, y) for x, y in zip(values, line.values, strict=True) if y is not None]
+    for label, ys in lines.items():
+        known = [(x, y) for x, y in zip(values, ys, strict=True) if y is not None]
         if not known:
             continue
         (first, low), (last, high) = known[0], known[-1]
         text = f"{as_text(low)} at {axis} {_word(first)}"
         if len(known) > 1:
             text += f", {as_text(high)} at {_word(last)}"
-        sentences.append(f"{line.label}: {text}." if line.label else f"{text}.")
+        sentences.append(f"{label}: {text}." if label else f"{text}.")
     return " ".join(sentences)
 
 
@@ -264,7 +259,7 @@ def _draw(
     name: str,
     what: str,
     words: str,
-    lines: Sequence[_Line],
+    lines: _Lines,
     axis: str,
     values: Sequence[Any],
     unit: str,
@@ -275,13 +270,13 @@ def _draw(
     x = [float(values[i]) if numeric else float(i) for i in order]
     shown = dict(zip(x, (values[i] for i in order), strict=True))
     drawn = []
-    for number, line in enumerate(lines):
-        y = np.array([math.nan if (at := line.values[i]) is None else at for i in order])
+    for number, (label, ys) in enumerate(lines.items()):
+        y = np.array([math.nan if (at := ys[i]) is None else at for i in order])
         points = np.array(x), y
-        drawn.append(Line(line.label, _style(number), points[0], exactly(*points), points))
+        drawn.append(Line(label, _style(number), points[0], exactly(*points), points))
 
     def prepare(axes: Axes) -> None:
-        _scale_y(axes, [y for line in lines for y in line.values if y is not None])
+        _scale_y(axes, [y for ys in lines.values() for y in ys if y is not None])
         _scale_x(axes, x, [_tick(values[i]) for i in order], numeric)
 
     return chart(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -102,8 +103,9 @@ def scene_figures(scene: Scene) -> list[PageFigure]:
     live = scene.during["alive"]
     dead = scene.during.loc[~live, "node"].tolist()
     orphans = scene.during.loc[scene.during["orphan"] & live, "node"].tolist()
-    cut = _cut_off(scene.during, scene.before)
-    order = _places(scene.before, scene.before, {})
+    cut = int(_cut_off(scene.during, _above(scene.during, scene.before)).sum())
+    first = _places(scene.before, _above(scene.before, scene.before), {})
+    order = dict(zip(scene.before["node"].tolist(), first.tolist(), strict=True))
     panels = (
         ("tree-before", f"Before round {number}", _before_words(scene), scene.before),
         ("tree-failure", f"In round {number}", _failure_words(dead, orphans, cut), scene.during),
@@ -124,13 +126,13 @@ def _before_words(scene: Scene) -> str:
     return f"{words}; the root is node {root[0]}." if root else f"{words}."
 
 
-def _failure_words(dead: list[int], orphans: list[int], cut: list[int]) -> str:
+def _failure_words(dead: list[int], orphans: list[int], cut: int) -> str:
     words = f"{_nodes(dead)} {'dies' if len(dead) == 1 else 'die'}. "
     if len(orphans) == 1:
         words += "1 node is an orphan; with what is below it, "
     else:
         words += f"{len(orphans)} nodes are orphans; with what is below them, "
-    some = "1 live node is" if len(cut) == 1 else f"{len(cut)} live nodes are"
+    some = "1 live node is" if cut == 1 else f"{cut} live nodes are"
     return f"{words}{some} cut off from the root."
 
 
@@ -178,38 +180,29 @@ def _above(frame: pd.DataFrame, before: pd.DataFrame) -> np.ndarray:
     return above
 
 
-def _places(frame: pd.DataFrame, before: pd.DataFrame, order: dict[int, float]) -> dict[int, float]:
+def _places(frame: pd.DataFrame, above: np.ndarray, order: dict[int, float]) -> np.ndarray:
     """Return horizontal positions; siblings keep their former order, new ones come last."""
-    above = _above(frame, before)
     rank = np.array([order.get(int(node), np.inf) for node in frame["node"]])
     by_rank = np.empty(len(frame))
     by_rank[np.lexsort((frame["node"], rank))] = np.arange(len(frame))
-    across = layers(above, by_rank)
-    return {int(node): float(x) for node, x in zip(frame["node"], across, strict=True)}
+    return layers(above, by_rank)
 
 
 def _depths(above: np.ndarray, root: np.ndarray) -> np.ndarray:
     """Return the layers: 0 for the root; a node without a position in the tree is in layer 1."""
     depth = np.where(root, 0, 1)
-    for _ in range(len(above)):
-        further = np.where(above >= 0, depth[above] + 1, depth)
-        if np.array_equal(further, depth):
-            break
-        depth = further
+    for _ in above:
+        depth = np.where(above >= 0, depth[above] + 1, depth)
     return depth
 
 
-def _cut_off(frame: pd.DataFrame, before: pd.DataFrame) -> list[int]:
-    """Return the live nodes that are orphans or below one."""
-    above, cut = _above(frame, before), []
-    orphan, alive = frame["orphan"].to_numpy(), frame["alive"].to_numpy()
-    for place, node in enumerate(frame["node"]):
-        at = place
-        while at >= 0 and not (orphan[at] and alive[at]):
-            at = int(above[at])
-        if at >= 0 and alive[place]:
-            cut.append(int(node))
-    return cut
+def _cut_off(frame: pd.DataFrame, above: np.ndarray) -> np.ndarray:
+    """Return True for the live nodes that are orphans or below one."""
+    alive = frame["alive"].to_numpy(dtype=bool)
+    cut = frame["orphan"].to_numpy(dtype=bool) & alive
+    for _ in above:
+        cut |= (above >= 0) & cut[above]
+    return cut & alive
 
 
 def _panel(
@@ -217,14 +210,13 @@ def _panel(
 ) -> tuple[tuple[float, float], list[str]]:
     """Draw a tree in layers; return its size and elements."""
     frame = frame.sort_values("node").reset_index(drop=True)
-    above, places = _above(frame, before), _places(frame, before, order)
-    node = frame["node"].to_numpy(dtype=np.int64)
-    across = np.array([places[number] for number in node.tolist()])
+    above = _above(frame, before)
+    across, cut = _places(frame, above, order), _cut_off(frame, above)
     depth = _depths(above, frame["root"].to_numpy(dtype=bool))
     x = _MARGIN + across * (_WIDTH - 2 * _MARGIN) / max(across.max(initial=0), 1.0)
     y = _TOP + _STEP * depth
     last = dict(zip(before["node"], before["parent"], strict=True))
-    cut, drawn, labels, spots = set(_cut_off(frame, before)), [], [], []
+    drawn, labels, spots = [], [], []
     height = _TOP + _STEP * int(depth.max(initial=0)) + 58
     seen, new_edges = set[str](), False
     for place, row in enumerate(frame.itertuples()):
@@ -243,7 +235,7 @@ def _panel(
             drawn.append(f'<path d="{path}{coordinate(y[place])}" {look}/>\n')
     for place, row in enumerate(frame.itertuples()):
         at = float(x[place]), float(y[place])
-        kind, what = _kind(row, row.node in cut, row.node in last)
+        kind, what = _kind(row, bool(cut[place]), row.node in last)
         drawn.append(_mark(kind, bool(row.member), *at))
         seen |= {kind, *(["member" if row.member else "forwarder"] if row.alive else [])}
         if int(row.node) in named or kind in ("dead", "new") or row.root:
@@ -256,26 +248,26 @@ def _panel(
     return (_WIDTH, height), body
 
 
-def _kind(row: tuple, is_cut_off: bool, is_known: bool) -> tuple[str, str]:
+def _kind(row: Any, is_cut_off: bool, is_known: bool) -> tuple[str, str]:
     """Return the mark of a node, and its description."""
-    member = "member" if row.member else "forwarder"  # type: ignore[attr-defined]
-    if not row.alive:  # type: ignore[attr-defined]
+    member = "member" if row.member else "forwarder"
+    if not row.alive:
         return "dead", "died in this round"
-    if row.root:  # type: ignore[attr-defined]
+    if row.root:
         return "root", f"the root, {member}"
-    if row.orphan:  # type: ignore[attr-defined]
+    if row.orphan:
         return "orphan", f"{member}, an orphan"
     if is_cut_off:
         return "cut off", f"{member}, below an orphan"
     return ("alive", member) if is_known else ("new", f"{member}, new in the tree")
 
 
-def _parent(row: tuple) -> str:
-    if row.root:  # type: ignore[attr-defined]
+def _parent(row: Any) -> str:
+    if row.root:
         return "none"
-    if pd.isna(row.parent):  # type: ignore[attr-defined]
+    if pd.isna(row.parent):
         return "none; the node waits for a parent"
-    return f"node {int(row.parent)}"  # type: ignore[attr-defined]
+    return f"node {int(row.parent)}"
 
 
 def _mark(kind: str, member: bool, x: float, y: float) -> str:
