@@ -279,7 +279,7 @@ def test_addresses_in_files_are_those_of_the_last_try_of_each_task(tmp_path):
         (tmp_path / f"{name} {process}").write_text(f"address {name}")
     gathered = gather_in_files(tmp_path, 0, 3, 10, "own address", 60)
     assert gathered == ["own address", "address 1 11", "address 2 12"]
-    assert not list(tmp_path.glob("new*"))
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_a_task_without_an_address_is_lost(tmp_path):
