@@ -549,16 +549,12 @@ def test_topology_statistics(call, tmp_path):
     assert told["connected"] == "yes"
 
 
-def test_topology_of_a_line(call, tmp_path):
+def test_topology_of_a_line_and_beside_another(call, refused, tmp_path):
     """Routers 1 - 2 - 3, 10 ms a link: routes of 1, 1, 1, 1, 2, 2 links."""
     (tmp_path / "line.csv").write_text("src,dst,delay_ms\n1,2,10\n2,1,10\n2,3,10\n3,2,10\n")
     _, text, _ = call("topology", "--topology", str(tmp_path / "line.csv"))
     assert "mean route hops      1.33" in text
     assert "mean route delay     13.33 ms" in text
-
-
-def test_topology_overwrites_nothing(refused, tmp_path):
-    (tmp_path / "links").mkdir()
     (tmp_path / "routers").mkdir()
     assert "already holds routers" in refused("topology", *SMALL, "--out", tmp_path)
 

@@ -23,7 +23,6 @@ from scribe_spark.config import (
     RunConfig,
     TopologyConfig,
     WorldConfig,
-    check_names,
     documentation,
     read_toml,
     write_toml,
@@ -113,16 +112,11 @@ def test_replace_checks_again():
     assert Execution(out="o").replace(resume=True) == Execution(out="o", resume=True)
 
 
-def test_later_sources_win():
+def test_later_sources_win_and_unknown_keys_get_the_nearest():
     assert RunConfig.of({"nodes": 5, "seed": 2}, {"nodes": 7}) == RunConfig(nodes=7, seed=2)
     assert RunConfig.of({"overlay": {"nodes": 5}}, {"nodes": 7}) == RunConfig(nodes=7)
-
-
-def test_unknown_key_gets_the_nearest():
     with pytest.raises(InputError, match=r"leafset.*did you mean 'leaf_set'"):
         RunConfig.of({"leafset": 8})
-    with pytest.raises(InputError, match=r"is unknown; give one of alpha, beta$"):
-        check_names({"qqq": 1}, ["alpha", "beta"], "key")
 
 
 def test_the_network_is_what_routes_depend_on():

@@ -105,14 +105,11 @@ def test_the_version(call):
     assert __version__ == version("scribe_spark")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_scripts_of_completion(call, shell):
-    code, told, _ = call("completion", shell)
-    assert code == 0
-    assert f"_SCRIBE_SPARK_COMPLETE={shell}_complete" in told
-
-
-def test_an_unknown_shell(refused):
+def test_scripts_of_completion(call, refused):
+    for shell in ("bash", "zsh", "fish"):
+        code, told, _ = call("completion", shell)
+        assert code == 0
+        assert f"_SCRIBE_SPARK_COMPLETE={shell}_complete" in told
     assert "give one of bash, zsh, fish" in refused("completion", "nushell")
 
 

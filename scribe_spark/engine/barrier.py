@@ -32,6 +32,7 @@ from pyspark import BarrierTaskContext, inheritable_thread_target
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from scribe_spark.core.paths import is_temporary, replace_file
 from scribe_spark.engine.between_tasks import Alone, Ended, Exchange, PeerLost
 from scribe_spark.engine.packing import Packed
 from scribe_spark.engine.rows import pack_rows
@@ -219,14 +220,15 @@ def gather_in_files(
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"{rank} {attempt} {os.getpid()}"
-    (folder / f"new {name}").write_text(own)
-    (folder / f"new {name}").rename(folder / name)
+    replace_file(folder / name, own.encode())
     end = time.monotonic() + patience
     while True:
         latest: dict[int, tuple[int, str]] = {}
         for written in os.listdir(folder):
-            peer, number, process = written.split()[-3:]
-            if written.startswith("new") or not _runs(int(process)):
+            if is_temporary(written):
+                continue
+            peer, number, process = written.split()
+            if not _runs(int(process)):
                 continue
             latest[int(peer)] = max(latest.get(int(peer), (-1, "")), (int(number), written))
         if len(latest) == tasks:

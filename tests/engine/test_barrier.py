@@ -253,19 +253,12 @@ def test_why_tasks_cannot_stay(spark, monkeypatch):
     assert why_no_tasks(spark, 1) is None
 
 
-SETTINGS = {
-    "spark.dynamicAllocation.enabled": "Spark starts no barrier stage with dynamic allocation",
-    "spark.network.crypto.enabled": "connections between tasks would not be encrypted",
-    "spark.ssl.rpc.enabled": "connections between tasks would not be encrypted",
-}
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_settings_that_keep_tasks_from_staying(spark, monkeypatch, name):
+@pytest.mark.parametrize(("name", "why"), slots_of._SETTINGS.items())
+def test_settings_that_keep_tasks_from_staying(spark, monkeypatch, name, why):
     monkeypatch.setattr(slots_of, "read_setting", lambda _, read: "true" if read == name else None)
     assert why_no_tasks(spark, 2) is None  # threads of one process
     monkeypatch.setattr(slots_of, "is_local_master", lambda master: False)
-    assert why_no_tasks(spark, 2) == f"{SETTINGS[name]} ({name})"
+    assert why_no_tasks(spark, 2) == f"{why} ({name})"
 
 
 def test_a_trial_of_the_network(spark, monkeypatch):
@@ -286,7 +279,7 @@ def test_addresses_in_files_are_those_of_the_last_try_of_each_task(tmp_path):
         (tmp_path / f"{name} {process}").write_text(f"address {name}")
     gathered = gather_in_files(tmp_path, 0, 3, 10, "own address", 60)
     assert gathered == ["own address", "address 1 11", "address 2 12"]
-    assert not list(tmp_path.glob("new*"))
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_a_task_without_an_address_is_lost(tmp_path):

@@ -29,21 +29,28 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*"))
 
 
-def test_what_is_written_is_read_back(spark, frame, tmp_path):
-    content = write_parquet(Batches.of(frame.repartition(3)), tmp_path / "table")
-    back = spark.read.parquet(str(tmp_path / "table"))
-    assert [(f.name, f.dataType) for f in back.schema] == [
-        (f.name, f.dataType) for f in frame.schema
-    ]
-    assert sorted(back.collect()) == sorted(frame.collect())
-    assert content["rows"] == 1000
+def test_rows_of_tasks_and_of_the_driver_are_written_and_read_back(spark, frame, tmp_path):
+    """Whatever partitions and order they have."""
+    tables = [Batches.of(frame.repartition(3)), Batches.of(frame.orderBy(F.desc("id")))]
+    written = []
+    for table in (*tables, frame.toArrow()):
+        written.append(write_parquet(table, tmp_path / "table"))
+        back = spark.read.parquet(str(tmp_path / "table"))
+        assert [(f.name, f.dataType) for f in back.schema] == [
+            (f.name, f.dataType) for f in frame.schema
+        ]
+        assert sorted(back.collect()) == sorted(frame.collect())
+    assert written[0]["rows"] == 1000
+    assert written[0] == written[1] == written[2]
+    write_parquet(tables[0], tmp_path / "table")
     assert sum(name.endswith(".parquet") for name in names(tmp_path / "table")) == 3
 
 
-def test_content_does_not_depend_on_partitions_or_order(frame, tmp_path):
-    tables = frame.coalesce(1), frame.orderBy(F.desc("id")).repartition(5)
-    one, other = (write_parquet(Batches.of(table), tmp_path / "table") for table in tables)
-    assert one == other
+@pytest.mark.parametrize("of", [Batches.of, lambda frame: frame.toArrow()], ids=["tasks", "driver"])
+def test_a_table_without_rows_has_its_columns(spark, frame, tmp_path, of):
+    content = write_parquet(of(frame.limit(0)), tmp_path / "table")
+    assert content == {"rows": 0, "high": 0, "low": 0}
+    assert spark.read.parquet(str(tmp_path / "table")).columns == frame.columns
 
 
 def test_kernels_and_several_parts_make_one_table(spark, frame, tmp_path):
@@ -59,18 +66,6 @@ def test_kernels_and_several_parts_make_one_table(spark, frame, tmp_path):
     assert sorted(row["id"] for row in saved.collect()) == sorted(found)
 
 
-def test_rows_of_the_driver_are_written_as_those_of_tasks(spark, frame, tmp_path):
-    by_tasks = write_parquet(Batches.of(frame), tmp_path / "tasks")
-    assert write_parquet(frame.toArrow(), tmp_path / "driver") == by_tasks
-    back = spark.read.parquet(str(tmp_path / "driver"))
-    assert [(f.name, f.dataType) for f in back.schema] == [
-        (f.name, f.dataType) for f in frame.schema
-    ]
-    assert sorted(back.collect()) == sorted(frame.collect())
-    none = write_parquet(frame.limit(0).toArrow(), tmp_path / "driver")
-    assert none == {"rows": 0, "high": 0, "low": 0}
-
-
 def test_only_parts_of_files_that_may_have_the_rows_are_read(spark, frame, tmp_path, monkeypatch):
     monkeypatch.setattr(arrow_writer, "_ROWS_AT_ONCE", 100)
     rows = frame.orderBy("id").toArrow().combine_chunks()
@@ -83,12 +78,6 @@ def test_only_parts_of_files_that_may_have_the_rows_are_read(spark, frame, tmp_p
     assert len(list(_row_groups(str(file), {}))) == 10
     assert read({"id": []}).frame.count() == 0
     assert read({"id": [-1, 1000]}).frame.count() == 0
-
-
-def test_a_table_without_rows_has_its_columns(spark, frame, tmp_path):
-    content = write_parquet(Batches.of(frame.limit(0)), tmp_path / "table")
-    assert content == {"rows": 0, "high": 0, "low": 0}
-    assert spark.read.parquet(str(tmp_path / "table")).columns == frame.columns
 
 
 def test_what_other_attempts_have_written_is_not_part_of_it(frame, tmp_path, monkeypatch):

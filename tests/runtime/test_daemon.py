@@ -37,10 +37,6 @@ def test_a_worker_at_its_task(spark):
     assert row["archives"] >= 1  # there are some to be read
 
 
-def test_a_local_session_has_such_workers(spark):
-    assert spark.conf.get("spark.python.daemon.module") == "scribe_spark.runtime.daemon"
-
-
 #: Pages that were brought in for twenty sums of arrays of 3 MB.
 SUMS = """
 import resource

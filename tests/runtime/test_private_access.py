@@ -14,14 +14,7 @@ PACKAGE = Path(scribe_spark.__file__).parent
 
 #: Attributes of PySpark's objects that lead into the JVM.
 PRIVATE = {
-    "_gateway",
-    "_jconf",
-    "_jdf",
-    "_jrdd",
-    "_jsc",
-    "_jschema",
-    "_jsparkSession",
-    "_jvm",
+    *("_gateway", "_jconf", "_jdf", "_jrdd", "_jsc", "_jschema", "_jsparkSession", "_jvm"),
     "_ssql_ctx",
 }
 

@@ -30,12 +30,10 @@ from scribe_spark.runtime.user_settings import user_jars
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_local_sessions_do_not_wait_for_a_host(spark):
+def test_what_a_local_session_is_told(spark):
+    """Until it is made its JVM says nothing: what keeps it from being made is one line."""
     assert spark.conf.get("spark.locality.wait") == "0"
-
-
-def test_a_session_says_errors_once_it_is_made(spark):
-    """Until then its JVM says nothing: what keeps a session from being made is one line."""
+    assert spark.conf.get("spark.python.daemon.module") == "scribe_spark.runtime.daemon"
     log = getattr(spark._jvm, "org.apache.logging.log4j.LogManager").getRootLogger()
     assert log.getLevel().toString() == "ERROR"
 
