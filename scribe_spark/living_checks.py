@@ -29,21 +29,9 @@ from scribe_spark.living import (
 
 @dataclass(frozen=True)
 class CheckedSystem(SystemOnBuckets):
-    """A user's system with a check of each round.
+    """A user's object `system` with a check of each round; it is refused if it cannot be played.
 
-    Attributes
-    ----------
-    name : str
-        The name of the system.
-    system : SystemOnBuckets
-        The user's object.
-    units : mapping of str to str
-        `System.world_measures`: the measures that a round may have.
-
-    Raises
-    ------
-    InputError
-        The object cannot be played.
+    `units` are `System.world_measures`: the measures that a round may have.
     """
 
     name: str
@@ -80,17 +68,8 @@ class CheckedSystem(SystemOnBuckets):
         return self.system.control
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """Play an own round of the user's system, and check its results.
-
-        Raises
-        ------
-        InputError
-            The world cannot measure or save the results.
-        """
-        return self._check(self.system.play_round(player, kept, now), kept, now)
-
-    def _check(self, done: SystemRound, tables: Tables, now: LivingRound) -> SystemRound:
-        where = f"round {now.number}"
+        """Play an own round of the user's system, and check its results."""
+        done, where = self.system.play_round(player, kept, now), f"round {now.number}"
         if not isinstance(done, SystemRound):
             words = f"play_round returns a {type(done).__name__}, not a SystemRound"
             raise self._fault(f"{where}: {words}")
@@ -99,9 +78,9 @@ class CheckedSystem(SystemOnBuckets):
         if done.multicasts is not None:
             self._check_multicasts(done.multicasts, now)
         for name in self.kept:
-            if name not in tables:
+            if name not in kept:
                 raise self._fault(f"{where}: play_round writes no table {name}, which is in kept")
-        for name, columns in tables.items():
+        for name, columns in kept.items():
             self._check_columns(f"{where}: table {name}", dict(columns), "iufb")
         return done
 

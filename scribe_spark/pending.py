@@ -29,10 +29,7 @@ PUBLISHED = "published"
 class Expected(SortedTable):
     """The expected receivers of publications, by (round, group, node).
 
-    Attributes
-    ----------
-    count, got : ndarray of int64
-        The number of publications of the round and group, and the number that the member received.
+    `count` is the number of publications of the round and group; the member received `got`.
     """
 
     count: np.ndarray = field(default_factory=whole_numbers)
@@ -41,13 +38,7 @@ class Expected(SortedTable):
 
 @dataclass
 class Published(SortedTable):
-    """The publications that are not due, by index.
-
-    Attributes
-    ----------
-    round, group, duplicates : ndarray of int64
-        The round, the index of the group, and the number of repeated copies so far.
-    """
+    """The publications that are not due, by index: round, index of the group, repeated copies."""
 
     round: np.ndarray = field(default_factory=whole_numbers)
     group: np.ndarray = field(default_factory=whole_numbers)

@@ -91,12 +91,8 @@ class TablesInTasks(BucketTables):
 class EngineInTasks(OnSpark):
     """Plays programs as tasks; the tables of nodes are written into the state after each program.
 
-    Parameters
-    ----------
-    state : list of Tables
-        The tables of the buckets, of which those of nodes are views of the state's arrays.
-    idle : set
-        The programs that have sent nothing, remembered from round to round.
+    `state` are the tables of the buckets, of which those of nodes are views of the state's arrays;
+    `idle` are programs that have sent nothing, remembered from round to round.
     """
 
     def __init__(self, state: list[Tables], idle: set) -> None:

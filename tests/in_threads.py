@@ -44,12 +44,8 @@ class _InMemory(Exchange):
 def play_in_threads(size: int, work: Callable[[Exchange], T]) -> list[T]:
     """Play the tasks of a job as threads of this process; return their results by rank.
 
-    The first error, by swap and rank, is raised when all threads have ended.
-
-    Parameters
-    ----------
-    work : callable
-        ``work(exchange)``: the work of a task.
+    ``work(exchange)`` is the work of a task.  The first error, by swap and rank, is raised when all
+    threads have ended.
 
     Examples
     --------

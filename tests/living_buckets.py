@@ -40,10 +40,7 @@ PREFIX = "system/"
 class Recorder(Observer):
     """Records each message by sender, receiver and kind; lost ones apart.
 
-    Attributes
-    ----------
-    alive : ndarray of bool, shape (K,)
-        Of messages that are counted without a note of which ones are lost, those to dead nodes are.
+    Of messages that are counted without a note of which ones are lost, those to dead nodes are.
     """
 
     node: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -105,12 +102,7 @@ def ring_of(idents: dict[int, int]) -> Ring:
 
 @dataclass
 class SystemBuckets:
-    """Buckets of a ring, and a system's tables in them.
-
-    Attributes
-    ----------
-    engine : InTask
-    """
+    """Buckets of a ring, and a system's tables in them."""
 
     ring: Ring
     bounds: np.ndarray

@@ -48,13 +48,8 @@ def _row_bits(seed: int, purpose: str, number: int, row: int, nodes: int) -> np.
 class World:
     """A random case: the oracle's overlay, in which some nodes are, and events.
 
-    Attributes
-    ----------
-    events : list of (round, node, kind)
-    lookups : int
-        In each round; those of odd rounds are special.
-    first_wave : int
-        The oracle's number of the first wave of the round.
+    The `lookups` of odd rounds are special; `first_wave` is the oracle's number of the first wave
+    of the round.
     """
 
     overlay: Overlay

@@ -30,10 +30,8 @@ _ROUNDS = 20
 class RunBeside(Run):
     """The oracle's world, whose rounds the kernels play too; their states have to be the same.
 
-    Attributes
-    ----------
-    kernels : World or None
-        None where a test changes what the oracle's nodes know, or brings an application.
+    There are no `kernels` where a test changes what the oracle's nodes know, or brings an
+    application.
     """
 
     kernels: World | None = None
@@ -68,16 +66,8 @@ def world(
 ) -> RunBeside:
     """Sixty nodes with perfect tables and one group, whose groupId is drawn.
 
-    Parameters
-    ----------
-    present : int
-        The first so many nodes are there at the beginning.
-    here : collection of int, optional
-        These nodes are there instead.
-    near : int, optional
-        The groupId is next to the nodeId of this node.
-    alone : bool
-        Whether the oracle plays alone.
+    The first nodes up to `present`, or those of `here`, are there at the beginning; the groupId is
+    next to the nodeId of the node `near`; `alone`: the oracle plays alone.
     """
     rules = rules or Rules(b=2, l=16)
     idents = random_idents(COUNT, seed)

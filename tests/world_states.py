@@ -81,19 +81,8 @@ def protocols_of(
 class Played:
     """A world of the oracle's cases, played by `WorldState`.
 
-    Parameters
-    ----------
-    exchange : Exchange, optional
-        Of a task that has one of the buckets.
-    stress : LinkStress
-        In which rounds link stress is measured.
-    measures : MulticastMeasures
-    more : mapping of SystemOnBuckets, optional
-        Systems beside GossipSub and Bayeux.
-    links : RoundLinks, optional
-        Of publications that have a size.
-    engine : type
-        Of the player of all buckets, where there is no exchange.
+    With an `exchange`, a task has one of the buckets; else a player of type `engine` has all.
+    `more` are systems beside GossipSub and Bayeux; `links` are for publications that have a size.
     """
 
     def __init__(
@@ -149,10 +138,7 @@ class Played:
         return self.state.play(number, events, keeps_messages)
 
     def play(self, saves: bool, rounds: int | None = None) -> list[Any]:
-        """What each round leaves; in every third one the world is saved and read, if it is to.
-
-        Without a number all rounds are played.
-        """
+        """What each round leaves; in every third one the world is saved and read, if it `saves`."""
         left = []
         for number in range(self.world.case.rounds if rounds is None else rounds):
             done = self.step(number, number % 4 == 1)

@@ -137,18 +137,11 @@ class World:
 
     def node_table(self) -> pa.Table:
         """`schemas.NODES`."""
-        nodes = list(self.case.ids)
-        parts = [halves(self.case.ids[node]) for node in nodes]
-        return pa.table(
-            {
-                "node": pa.array([self.base + node for node in nodes], pa.int64()),
-                "id_hi": pa.array([hi for hi, _ in parts], pa.int64()),
-                "id_lo": pa.array([lo for _, lo in parts], pa.int64()),
-                "router": pa.array(
-                    [self.base + self.case.router[node] for node in nodes], pa.int64()
-                ),
-            }
+        rows = (
+            (self.base + node, *halves(ident), self.base + self.case.router[node])
+            for node, ident in self.case.ids.items()
         )
+        return _table(schemas.NODES.names, rows)
 
     @functools.cached_property
     def ring(self) -> Ring:
@@ -169,12 +162,7 @@ class World:
     def make_tables(self, bounds: np.ndarray, digits: int = 1) -> list[dict]:
         """The tables of perfect knowledge, bucket by bucket.
 
-        Parameters
-        ----------
-        bounds : ndarray of int64, shape (B + 1,)
-            As of :func:`~scribe_spark.engine.facts.bucket_bounds`, for these digits.
-        digits : int
-            How many digits the nodes of a prefix share.
+        `bounds` are those of `engine.facts.bucket_bounds`; nodes of a prefix share `digits`.
         """
         b, leaf_set, routers = self.case.b, self.case.leaf_set_size, len(self.case.routers)
         everybody = np.array([0, len(self.ring)])
@@ -232,9 +220,9 @@ def modest(case: Case) -> Case:
     return replace(case, b=4) if case.b == 8 and len(ids) * depth > 100 else case
 
 
-def of_b(b: int) -> list[World]:
-    """The cases with digits base 2**b."""
-    return [one for one in worlds() if one.case.b == b]
+def of_b(b: int | None) -> list[World]:
+    """The cases with digits base 2**b; all without a base."""
+    return [one for one in worlds() if b is None or one.case.b == b]
 
 
 def by_seed(rows: Iterable[tuple], *moved: int) -> dict[int, list[tuple]]:
@@ -282,13 +270,14 @@ def overlay(spark: SparkSession, b: int) -> pastry.PastryOverlay:
     return pastry.PastryOverlay.of_knowledge(knowledge, underlay(spark), b, leaf_set=2)
 
 
-def _frame(spark: SparkSession, schema: str, rows: Iterator[tuple]) -> DataFrame:
-    columns = list(zip(*rows, strict=True))
+def _frame(spark: SparkSession, schema: str, rows: Iterable[tuple]) -> DataFrame:
     names = [column.split()[0] for column in schema.split(", ")]
-    table = pa.table(
-        {name: pa.array(v, pa.int64()) for name, v in zip(names, columns, strict=True)}
-    )
-    return spark.createDataFrame(table, schema)
+    return spark.createDataFrame(_table(names, rows), schema)
+
+
+def _table(names: list[str], rows: Iterable[tuple]) -> pa.Table:
+    columns = zip(names, zip(*rows, strict=True), strict=True)
+    return pa.table({name: pa.array(values, pa.int64()) for name, values in columns})
 
 
 MESSAGE = "node bigint, key_hi bigint, key_lo bigint, number bigint"
@@ -307,15 +296,10 @@ def questions(b: int) -> list[tuple[World, int, int]]:
 
 def messages(spark: SparkSession, rows: list[tuple[World, int, int]]) -> DataFrame:
     """Messages at (world, node) for a key; the payload `number` is the place in `rows`."""
-    keys = [halves(key) for _, _, key in rows]
-    table = {
-        "node": [one.base + node for one, node, _ in rows],
-        "key_hi": [hi for hi, _ in keys],
-        "key_lo": [lo for _, lo in keys],
-        "number": range(len(rows)),
-    }
-    columns = {name: pa.array(list(values), pa.int64()) for name, values in table.items()}
-    return spark.createDataFrame(pa.table(columns), MESSAGE)
+    numbered = (
+        (one.base + node, *halves(key), number) for number, (one, node, key) in enumerate(rows)
+    )
+    return _frame(spark, MESSAGE, numbered)
 
 
 GROUPS = (
@@ -329,7 +313,7 @@ def groups(spark: SparkSession, b: int | None = None) -> DataFrame:
     """:data:`GROUPS` of all cases (of one b); root and source as the oracle says."""
 
     def rows() -> Iterator[tuple]:
-        for one in worlds() if b is None else of_b(b):
+        for one in of_b(b):
             rng = random.Random(one.case.seed)
             for group, key in one.case.keys.items():
                 creator = rng.choice(sorted(one.case.ids))
@@ -346,7 +330,7 @@ def members(spark: SparkSession, b: int | None = None) -> DataFrame:
     """``group, node, router`` of all cases (of one b)."""
     rows = (
         (one.base + group, one.base + node, one.base + one.case.router[node])
-        for one in (worlds() if b is None else of_b(b))
+        for one in of_b(b)
         for group, node in one.case.joins()
     )
     return _frame(spark, "group bigint, node bigint, router bigint", rows)
@@ -367,7 +351,7 @@ def edges(spark: SparkSession, b: int | None = None) -> DataFrame:
             *(one.base + one.case.router[end] for end in (parent, child)),
             one.overlay.proximity(parent, child),
         )
-        for one in (worlds() if b is None else of_b(b))
+        for one in of_b(b)
         for group, parent, child in sorted(one.grown.edges())
     )
     return _frame(spark, f"{EDGES}, delay_us bigint", rows)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.core.lazy import load
 
 if TYPE_CHECKING:
-    from scribe_spark.worlds.events import check_events, read_events
-    from scribe_spark.worlds.groups import WorldGroups, group_keys, world_groups
+    from scribe_spark.worlds.groups import group_keys, world_groups
     from scribe_spark.worlds.live_groups import LiveGroups
     from scribe_spark.worlds.live_tree import LiveTree
     from scribe_spark.worlds.made_events import check_world, extent_of, world_events
@@ -38,14 +37,11 @@ __all__ = [
     "Played",
     "Setting",
     "World",
-    "WorldGroups",
-    "check_events",
     "check_start",
     "check_world",
     "extent_of",
     "generators",
     "group_keys",
-    "read_events",
     "register_generator",
     "unregister_generator",
     "world_events",
@@ -63,14 +59,11 @@ _HOMES = {
     "Played": "played",
     "Setting": "setting",
     "World": "world",
-    "WorldGroups": "groups",
-    "check_events": "events",
     "check_start": "starts",
     "check_world": "made_events",
     "extent_of": "made_events",
     "generators": "registry",
     "group_keys": "groups",
-    "read_events": "events",
     "register_generator": "registry",
     "unregister_generator": "registry",
     "world_events": "made_events",

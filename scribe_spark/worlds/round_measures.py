@@ -114,9 +114,7 @@ class MeasureNodes(NodeProgram):
 
 def _span(live: np.ndarray, own: np.ndarray) -> tuple[int, int]:
     """Return the first and the last index of adjacent live nodes among all live nodes."""
-    if not len(own):
-        return 0, 0
-    first = int(np.searchsorted(live, own[0]))
+    first = int(np.searchsorted(live, own[0])) if len(own) else 0
     return first, first + len(own)
 
 

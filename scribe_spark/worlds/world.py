@@ -17,9 +17,8 @@ from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelism
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds import views
-from scribe_spark.worlds.in_tasks import InTasks
+from scribe_spark.worlds.drivers import InTasks, OnDriver
 from scribe_spark.worlds.live_groups import LEFT_BY_ROUNDS
-from scribe_spark.worlds.on_driver import OnDriver
 from scribe_spark.worlds.operations import Operations
 from scribe_spark.worlds.played import Played, RoundLeft, are_rounds
 from scribe_spark.worlds.save import read_header, read_lives, refuse_other_buckets, saved_rows
@@ -44,19 +43,11 @@ class World:
     rows : DataFrame
         The state of all buckets in the engine's packed form; the world frees it.
     ring : BucketRing
-        All nodes in the order of nodeIds, also dead ones and nodes that may arrive later; the
-        world frees it.
+        All nodes in the order of nodeIds; the world frees it.
     number : int
         The number of the next round.
-    events : DataFrame
-        Checked events: ``round, node, event, group``.
-    underlay : Underlay
-        The routes between routers.
-    protocols : Protocols
-        The protocols that each round plays.
-    engine : str, optional
-        ``tasks``: Spark tasks that keep their buckets for many rounds; ``jobs``: a Spark job for
-        each superstep.  By default ``tasks`` for one bucket.
+    events, underlay, protocols, engine
+        See :meth:`start`.
 
     Attributes
     ----------
@@ -129,12 +120,10 @@ class World:
         nodes : DataFrame
             All nodes, also dead ones and nodes that may arrive later: ``node, id_hi, id_lo,
             router``.
-        events, underlay, protocols
-            See :class:`World`.
         buckets : int
             The number of buckets with which the state was saved.
-        engine : str, optional
-            See :class:`World`.
+        events, underlay, protocols, engine
+            See :meth:`start`.
 
         Raises
         ------
@@ -169,8 +158,15 @@ class World:
             The number of nodes that live at the start: those with the smallest numbers.
         overlay : str
             The way to fill tables at the start: ``perfect`` or ``arrivals``.
-        events, underlay, protocols, buckets, engine
-            The same arguments as in :meth:`of_save`.
+        events : DataFrame
+            Checked events: ``round, node, event, group``.
+        underlay : Underlay
+            The routes between routers.
+        protocols : Protocols
+            The protocols that each round plays.
+        engine : str, optional
+            ``tasks``: Spark tasks that keep their buckets for many rounds; ``jobs``: a Spark job
+            for each superstep.  By default ``tasks`` for one bucket.
 
         Raises
         ------

@@ -233,9 +233,13 @@ class WorldState:
         return trees_of(taken, watched, len(self.ring))
 
     def _play_systems(
-        self, live: LiveGroups, number: int, events: Events, group_events: GroupEvents,
+        self,
+        live: LiveGroups,
+        number: int,
+        events: Events,
+        group_events: GroupEvents,
         done: PlayedRound,
-    ) -> PlayedRound:  # fmt: skip
+    ) -> PlayedRound:
         """Play a round of the systems beside Scribe; return all results of the round."""
         assert self._groups is not None
         systems, of = self._protocols.systems, (number, events, group_events, self._groups)

@@ -21,15 +21,13 @@ from scribe_spark.worlds import (
     EVENT_NAMES,
     EventRows,
     Extent,
-    check_events,
     check_world,
     extent_of,
-    read_events,
     world_groups,
 )
 from scribe_spark.worlds import events as events_module
 from scribe_spark.worlds.access import RIGHTS, AccessLists
-from scribe_spark.worlds.events import check_rows, sorted_events
+from scribe_spark.worlds.events import check_events, check_rows, read_events, sorted_events
 from scribe_spark.worlds.groups import WorldGroups
 from scribe_spark.worlds.legality import first_impossible, first_impossible_in_groups
 from scribe_spark.worlds.made_events import start_of

@@ -21,7 +21,8 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.handed_over import deliveries
 from scribe_spark.pastry.events import ImpossibleRound
-from scribe_spark.worlds import Extent, check_events
+from scribe_spark.worlds import Extent
+from scribe_spark.worlds.events import check_events
 from scribe_spark.worlds.live_groups import split_events
 from scribe_spark.worlds.played import EventsByRound
 

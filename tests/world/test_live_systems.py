@@ -13,16 +13,13 @@ import pytest
 from pyspark import cloudpickle
 from small_network import NETWORK
 
+from scribe_spark.baselines.live import LiveUnicast
 from scribe_spark.config import Execution, WorldConfig
-from scribe_spark.core.arrays import distinct, expand, whole_numbers
-from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.program import AT, Tables
+from scribe_spark.engine.program import Tables
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import check_world_run
 from scribe_spark.living import (
-    CARRIED,
-    DELIVERED,
     LivingRound,
     Multicasts,
     OwnRounds,
@@ -45,92 +42,32 @@ SMALL = NETWORK | {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Program:
-    """A program of :class:`Direct`: superstep 0 sends, superstep 1 receives."""
+class Direct(LiveUnicast):
+    """Sources send to each member; nodes that join say hello to the next node."""
 
-    bounds: np.ndarray
-    facts: KnowsRing
-    now: LivingRound
-
-    @property
-    def size(self) -> int:
-        return len(self.facts.ring)
-
-
-class Change(Program):
-    """Buckets note which of their nodes are members."""
-
-    def step(self, bucket, tables, inbox, superstep):
-        before = tables["members"]["key"] if "members" in tables else whole_numbers()
-        quits, joins = (
-            inbox[kind]["group"] * self.size + inbox[kind][AT] if kind in inbox else whole_numbers()
-            for kind in ("quit", "join")
-        )
-        kept = np.setdiff1d(before[self.now.alive[before % self.size]], quits)
-        tables["members"] = {"key": distinct(np.concatenate([kept, joins]))}
-        return {}
-
-
-@dataclass(frozen=True)
-class Tell(Program):
-    """Nodes send messages of a kind to all members but themselves."""
-
-    kind: str
-    members: np.ndarray
-    multicasts: Multicasts | None = None
-
-    def step(self, bucket, tables, inbox, superstep):
-        if "copy" in inbox:
-            came = dict(inbox["copy"])
-            tables[DELIVERED] = {"node": came.pop(AT), **came}
-        if "start" not in inbox:
-            return {}
-        node, group = inbox["start"][AT], inbox["start"]["group"]
-        begin, end = (np.searchsorted(self.members, (group + at) * self.size) for at in (0, 1))
-        which, row = expand(begin, end)
-        group, sender, to = group[which], node[which], self.members[row] % self.size
-        group, sender, to = (one[sender != to] for one in (group, sender, to))
-        self.now.tally.observer.send(tables, self.kind, self.now.alive[to], sender, to)
-        if self.multicasts is None:
-            return {}
-        of = self.multicasts.find(group, sender)
-        group, sender, to = (one[of >= 0] for one in (group, sender, to))
-        named = {"group": group, "publication": sender}
-        tables[CARRIED] = {**named, "sender": sender, "to": to}
-        router = self.facts.ring.router
-        delay_us = self.now.kernel.delays(router[sender], router[to]) + 2 * self.now.lan_us
-        return {"copy": {AT: to, **named, "hops": np.ones_like(to), "delay_us": delay_us}}
-
-
-class Direct(SystemOnBuckets):
-    """All nodes know all members, who tell everybody that they join; sources send to each."""
-
-    payload = ("copy",)
     control = ("hello",)
-    kept_in_buckets = {"members": 0}  # noqa: RUF012
-    kept = ()
-    member_table = "members"
 
     def play_round(self, player, kept, now: LivingRound) -> SystemRound:
-        of = player.bounds, player.facts, now
-        pairs = {"quit": now.quit, "join": now.join}
-        player.play(Change(*of), {kind: sent(pair) for kind, pair in pairs.items()})
-        members = np.sort(player.gather("members")["members"]["key"])
-        player.play(Tell(*of, "hello", members), {"start": sent(now.join)})
-        group, node = now.publish
-        first = np.unique(group, return_index=True)[1]  # the first source of each group
-        measured = Multicasts.from_start(group[first], node[first], node[first])
-        player.play(Tell(*of, "copy", members, measured), {"start": sent(now.publish)})
-        begin, end = (np.searchsorted(members, (group + at) * len(now.ring)) for at in (0, 1))
-        zero, count = np.zeros_like(group), end - begin
-        due = Publications(zero + now.number, group, count, count, zero, zero, zero)
+        done = super().play_round(player, kept, now)
+        player.play(Hello(player.bounds, now))
         count_messages(player, now)
-        return SystemRound({"members": float(len(members))}, due, multicasts=measured)
+        members = player.gather(self.member_table)[self.member_table]["key"]
+        return replace(done, measures={"members": float(len(members))})
 
 
-def sent(pairs) -> dict[str, np.ndarray]:
-    return {"group": pairs[0], AT: pairs[1]}
+@dataclass(frozen=True)
+class Hello:
+    """The program of :class:`Direct` by which nodes say hello."""
+
+    bounds: np.ndarray
+    now: LivingRound
+
+    def step(self, bucket, tables, inbox, superstep):
+        node, (first, last) = self.now.join[1], self.bounds[bucket : bucket + 2]
+        mine = node[(node >= first) & (node < last)]
+        to = (mine + 1) % self.bounds[-1]
+        self.now.tally.observer.send(tables, "hello", self.now.alive[to], mine, to)
+        return {}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -18,6 +18,7 @@ from oracle.scribe_living.cases import random_world
 from world_states import Played
 
 from scribe_spark import RunConfig, WorldConfig, experiments
+from scribe_spark.baselines.live import LiveUnicast
 from scribe_spark.config import Execution
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
@@ -26,7 +27,6 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import round_in_run
 from scribe_spark.living import SystemOnBuckets
 from scribe_spark.living_checks import CheckedSystem
-from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.systems import System, find_system, register_system, unregister_system
 from tests.can.played import LAN_US, draw_of
 from tests.world.test_group_overlays import network_of, system_of
@@ -171,32 +171,22 @@ def test_its_tree_has_all_members_and_its_limits(random_tree):
             assert all(count <= limit[node] + 1 for node, count in degree.items())
 
 
-class Chatty(SystemOnBuckets):
-    """Counts a control message of each member, and measures its multicasts or not."""
+class Chatty(LiveUnicast):
+    """Counts a control message of each member."""
 
-    payload, control = ("copy",), ("hello", "bye")
-    kept_in_buckets, kept = {}, ()
-
-    def __init__(self, inner: SystemOnBuckets, measures: bool = True) -> None:
-        self.inner, self.measures = inner, measures
-        self.member_table = inner.member_table
+    control = ("hello", "bye")
 
     def play_round(self, player, kept, now):
-        done = self.inner.play_round(player, kept, replace(now, tally=Quiet(now.tally)))
+        done = super().play_round(player, kept, now)
         player.play(Hello(player.bounds, now.tally.observer, now.join))
-        return done if self.measures else replace(done, multicasts=None)
+        return done
 
 
-class Quiet:
-    """A tally that counts nothing."""
+class Unmeasured(LiveUnicast):
+    """Measures no multicasts."""
 
-    traffic = None
-
-    def __init__(self, tally) -> None:
-        self.observer = Observer(("payload",))
-
-    def take(self, taken) -> None:
-        pass
+    def play_round(self, player, kept, now):
+        return replace(super().play_round(player, kept, now), multicasts=None)
 
 
 class Hello:
@@ -215,20 +205,19 @@ class Hello:
 
 
 def test_control_messages_are_counted_by_kind_sender_and_receiver():
-    run, unicast = RunOf(random_overlays(3)), system_of("naive_unicast", random_overlays(3))
-    found = Counter()
+    run = RunOf(random_overlays(3))
     for buckets in (1, 3):
-        found = run.tables(Chatty(unicast), buckets, is_mesh=False)["control"]
+        found = run.tables(Chatty(), buckets, is_mesh=False)["control"]
         often = Counter(node for _, node in run.members)
         size = len(run.nodes)
         # group, kind, messages, receiver, sender
         assert found == sorted((-1, 1, n, (at + 1) % size, at) for at, n in often.items())
     with pytest.raises(InputError, match="systems = 'it': returns no multicasts in round 0"):
-        run.tables(Chatty(unicast, measures=False), 1, is_mesh=False)
+        run.tables(Unmeasured(), 1, is_mesh=False)
 
 
 def test_a_mesh_without_columns_of_its_copies_is_refused():
-    class Short(type(flooders_system())):
+    class Short(LiveUnicast):
         def play_round(self, player, kept, now):
             done = super().play_round(player, kept, now)
             player.play(DropFirst(player.bounds))
@@ -247,10 +236,6 @@ def test_a_mesh_without_columns_of_its_copies_is_refused():
     words = "systems = 'it': leaves copies without the column first, which those of a mesh need"
     with pytest.raises(InputError, match=words):
         RunOf(random_overlays(3)).tables(Short(), 1, is_mesh=True)
-
-
-def flooders_system() -> SystemOnBuckets:
-    return system_of("naive_unicast", random_overlays(3))
 
 
 # --- its section of the config
