@@ -333,7 +333,7 @@ FAULTS = {
     ),
     # measures
     "an RMD of the nearest member": Fault(
-        "measures/delay_sums.py",
+        "measures/formulas.py",
         '(np.maximum if name.endswith("most")',
         '(np.minimum if name.endswith("most")',
         "tests/measures/test_measures.py",
@@ -499,7 +499,7 @@ FAULTS = {
         "measures/multicasts.py", "values[largest] for", "values[0] for", MULTICASTS
     ),
     "the greatest delay by IP multicast": Fault(
-        "measures/delay_sums.py", 'name.endswith("most")', 'name == "most"', MULTICASTS
+        "measures/formulas.py", 'name.endswith("most")', 'name == "most"', MULTICASTS
     ),
     "a node without children": Fault(
         "measures/multicasts.py", "values.mean(live)", "values.mean()", MULTICASTS

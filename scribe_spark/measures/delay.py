@@ -22,9 +22,15 @@ from scribe_spark.core.arrays import find_sorted
 from scribe_spark.core.keys import common_keys
 from scribe_spark.engine.exchange import count_in_buckets, gather, meet, send
 from scribe_spark.engine.packing import Columns, take
-from scribe_spark.measures.delay_sums import add_delays, ratios_of_groups
 from scribe_spark.measures.distributions import column_of, histogram_metrics
-from scribe_spark.measures.formulas import RDP_BOUNDS, ratio_numbers, statistics, whole_shares
+from scribe_spark.measures.formulas import (
+    RDP_BOUNDS,
+    add_delays,
+    ratio_numbers,
+    ratios_of_groups,
+    statistics,
+    whole_shares,
+)
 from scribe_spark.measures.group_size import group_of_rank_1
 from scribe_spark.measures.measure import (
     Distribution,

@@ -1,4 +1,4 @@
-"""The formulas of Section IV, for columns of a run and for arrays of a world's round.
+"""The formulas of Section IV, for the rows of a run and for the arrays of a world's round.
 
 References
 ----------
@@ -8,10 +8,12 @@ JSAC 2002, Section IV.B (RAD, RMD, RDP), IV.C (node stress), IV.D (link stress).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from scribe_spark.core.arrays import run_starts
+from scribe_spark.engine.packing import Columns, take
 from scribe_spark.errors import RunError
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.underlay.size import Size
@@ -20,14 +22,35 @@ from scribe_spark.underlay.size import Size
 RDP_BOUNDS = {"below_2_25": 2.25, "below_4": 4, "below_1": 1}
 
 
-def rad(total: Any, reached: Any, base_total: Any, base_reached: Any) -> Any:
-    """Return RAD, the ratio of mean delays, from sums of delays and numbers of members."""
-    return (total / reached) / (base_total / base_reached)
+def add_delays(columns: Columns) -> dict[str, np.ndarray]:
+    """Sum columns by group; for columns whose name ends in ``most``, take the maximum.
+
+    A bucket sums its deliveries, and the same function sums the results of buckets.
+
+    Examples
+    --------
+    >>> delay_us, one = np.array([3, 5, 4]), np.ones(3, dtype=np.int64)
+    >>> sums = add_delays({"group": np.array([7, 8, 7]), "total": delay_us, "most": delay_us,
+    ...                    "reached": one})
+    >>> {name: column.tolist() for name, column in sums.items()}
+    {'group': [7, 8], 'total': [7, 5], 'most': [4, 5], 'reached': [2, 1]}
+    """
+    ordered = take(columns, np.argsort(columns["group"], kind="stable"))
+    group = ordered.pop("group")
+    start = run_starts(group)
+    return {
+        "group": group[start],
+        **{
+            name: (np.maximum if name.endswith("most") else np.add).reduceat(column, start)
+            for name, column in ordered.items()
+        },
+    }
 
 
-def rmd(most: Any, base_most: Any) -> Any:
-    """Return RMD, the ratio of the maximal delays of a group."""
-    return most / base_most
+def ratios_of_groups(sums: Columns, base: Columns) -> dict[str, np.ndarray]:
+    """Return RAD and RMD from ``total, most, reached`` of a system and of IP multicast."""
+    mean, base_mean = (of["total"] / of["reached"] for of in (sums, base))
+    return {"rad": mean / base_mean, "rmd": sums["most"] / base["most"]}
 
 
 def rdp_ratios(delay_us: np.ndarray, base_us: np.ndarray) -> np.ndarray:

@@ -24,12 +24,13 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.living import CARRIED, DELIVERED, Multicasts
 from scribe_spark.measures.counts import Counted, Counts
-from scribe_spark.measures.delay_sums import add_delays, ratios_of_groups
 from scribe_spark.measures.formulas import (
     PACKET_NUMBERS,
     RDP_BOUNDS,
+    add_delays,
     histogram_of,
     ratio_numbers,
+    ratios_of_groups,
     rdp_ratios,
 )
 from scribe_spark.measures.histogram import add_counts
@@ -102,46 +103,37 @@ def multicast_units(
 
 
 class MulticastTables(Protocol):
-    """The interface through which measures read a system's tables in a bucket; picklable.
-
-    Attributes
-    ----------
-    system : str
-    beside : tuple of str
-        The baselines whose packets on links are counted for the same multicasts.
-    merged : bool
-        True if routers duplicate packets, as for IP multicast.
-    by_hops : bool
-        True if copies arrive by the clock of hops; then latencies are also given in hops.
-    """
+    """The interface through which measures read a system's tables in a bucket; picklable."""
 
     @property
     def system(self) -> str: ...
 
     @property
-    def beside(self) -> tuple[str, ...]: ...
+    def beside(self) -> tuple[str, ...]:
+        """The baselines whose packets on links are counted for the same multicasts."""
 
     @property
-    def merged(self) -> bool: ...
+    def merged(self) -> bool:
+        """True if routers duplicate packets, as for IP multicast."""
 
     @property
-    def by_hops(self) -> bool: ...
+    def by_hops(self) -> bool:
+        """True if copies arrive by the clock of hops; then latencies are also given in hops."""
 
     def multicasts(self, tables: Mapping[str, Columns]) -> Multicasts:
         """Return the multicasts of the round; equal in all buckets."""
-        ...
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
         """Return the sorted keys (group, node) of the members among the bucket's nodes."""
-        ...
 
     def deliveries(self, tables: Mapping[str, Columns], size: int) -> Columns:
-        """Return deliveries to members among the bucket's nodes: `living.DELIVERED`."""
-        ...
+        """Return deliveries to members among the bucket's nodes: `living.DELIVERED`.
+
+        As in `children`, `size` is K, the number of nodes.
+        """
 
     def copies(self, tables: Mapping[str, Columns]) -> Columns:
         """Return the copies that the bucket recorded: `living.CARRIED`."""
-        ...
 
     def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:
         """Return the keys (group, node) of all entries in the children tables of the bucket.
@@ -149,7 +141,6 @@ class MulticastTables(Protocol):
         The result is None if nodes keep no children tables; then the copies that nodes send are
         counted instead.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ A node's class and region are functions of its number, so a count by part needs 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,48 +22,30 @@ if TYPE_CHECKING:
     from scribe_spark.topology.hosts import Hosts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NodeParts:
-    """The classes or the regions of nodes; `by` is either ``class`` or ``region``."""
+    """The classes or the regions of nodes."""
 
+    #: Either ``class`` or ``region``.
     by: str
     names: tuple[str, ...]
-
-    def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the index in `names` of each node's part: int64."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class _Classes(NodeParts):
-    classes: NodeClasses
-
-    def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
-        return self.classes.of_nodes(nodes)
-
-
-@dataclass(frozen=True, eq=False)
-class _Regions(NodeParts):
-    seed: int
-    region: np.ndarray
-    shares: np.ndarray | None
-    places: np.ndarray | None
-
-    def of_nodes(self, nodes: np.ndarray) -> np.ndarray:
-        of_routers = len(self.region), self.shares, self.places
-        return self.region[router_index(self.seed, nodes, *of_routers)]
+    #: Returns the index in `names` of each node's part (int64), from the numbers of nodes.
+    of_nodes: Callable[[np.ndarray], np.ndarray]
 
 
 def node_parts(config: Any, hosts: Hosts) -> tuple[NodeParts, ...]:
     """Return the classes and the regions of nodes, if there are any."""
-    parts: list[NodeParts] = []
-    classes = NodeClasses.of(config)
+    parts, classes = list[NodeParts](), NodeClasses.of(config)
     if classes.names:
-        parts.append(_Classes("class", classes.names, classes))
+        parts.append(NodeParts("class", classes.names, classes.of_nodes))
     if hosts.region is not None:
-        regions = hosts.regions, config.seed, hosts.region, hosts.shares, hosts.places
-        parts.append(_Regions("region", *regions))
+        parts.append(NodeParts("region", hosts.regions, partial(_regions, config.seed, hosts)))
     return tuple(parts)
+
+
+def _regions(seed: int, hosts: Hosts, nodes: np.ndarray) -> np.ndarray:
+    assert hosts.region is not None
+    return hosts.region[router_index(seed, nodes, len(hosts.region), hosts.shares, hosts.places)]
 
 
 def numbers_of_values(found: Histogram) -> dict[str, Any]:
