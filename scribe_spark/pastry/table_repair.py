@@ -66,7 +66,7 @@ class RepairTables(NodeProgram):
         states = self.states(bucket, tables)
         node, dead = np.divmod(distinct(found["node"] * size + found["dead"]), size)
         index = node - states.first
-        row, column = np.divmod(cells_of(states, index, dead), 2**states.b)
+        row, column = np.divmod(cells_of(states, node, dead), 2**states.b)
         there = states.cells[index, row, column] == dead
         node, index, row, column = node[there], index[there], row[there], column[there]
         if not len(node):

@@ -17,7 +17,7 @@ from scribe_spark.core import u128 as ids
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT, append
-from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.pastry.arrivals.cell_offers import cells_in_rows, cells_of, take_cells
 from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.nearby_search import CONTACTS, PROBED
@@ -124,11 +124,14 @@ class JoinMessages(WaveProgram):
             int(np.count_nonzero(supplies)),
             between=lambda: (at[supplies], arriving[supplies]),
         )
-        one, _, entries = entries_of_rows(states, at, first, shared)
-        one, entry = _flattened(one, live_only(is_alive, entries))
+        one, row, entries = entries_of_rows(states, at, first, shared)
+        entries = live_only(is_alive, entries)
+        place, column = np.nonzero(entries >= 0)
+        to, entry = arriving[one[place]], entries[place, column].astype(np.int64)
+        cell = cells_in_rows(states, to, row[place], column, entry)
         answer = {AT: arriving, "node": at, "first": first, "last": shared}
         sent.setdefault(_ANSWER, []).append(answer)
-        sent.setdefault(_ROWS, []).append({AT: arriving[one], "entry": entry})
+        sent.setdefault(_ROWS, []).append({AT: to, "entry": entry, "cell": cell})
         # 2. the next hop
         onward, met = hop(states, is_alive, at, keys)
         observer.meet(tables, at[met.message], met.dead)
@@ -143,14 +146,16 @@ def take_answers(program: WaveProgram, bucket: int, tables: Tables) -> States:
     states = program.states(bucket, tables, LEAVES, CELLS)
     sets, answers = tables[_LEAF_SETS], tables[ROUTES]
     take_leaves(states, sets[AT] - states.first, sets["leaves"])
-    one, leaf = _flattened(np.arange(len(sets[AT])), sets["leaves"])
-    to, offered = [sets[AT][one], answers[AT]], [leaf, answers["node"]]
+    one, column = np.nonzero(sets["leaves"] >= 0)
+    to = np.r_[sets[AT][one], answers[AT]]
+    offered = np.r_[sets["leaves"][one, column].astype(np.int64), answers["node"]]
+    cell = cells_of(states, to, offered)
     if _ENTRIES in tables:
-        to.append(tables[_ENTRIES][AT])
-        offered.append(tables[_ENTRIES]["entry"])
+        entries = tables[_ENTRIES]
+        to, offered = np.r_[to, entries[AT]], np.r_[offered, entries["entry"]]
+        cell = np.r_[cell, entries["cell"]]
         del tables[_ENTRIES]
-    index = np.concatenate(to) - states.first
-    take_cells(states, program.given.kernel, index, np.concatenate(offered))
+    take_cells(states, program.given.kernel, to - states.first, offered, cell)
     del tables[_LEAF_SETS]
     if not program.given.rules.introduce:
         del tables[ROUTES]
@@ -176,9 +181,3 @@ def entries_of_rows(
     place = np.arange(states.cells.shape[1])
     one, row = np.nonzero((place >= first[:, None]) & (place <= last[:, None]))
     return one, row, states.cells[at[one] - states.first, row]
-
-
-def _flattened(one: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Flatten rows of positions without NONE; return the value of `one` and the position."""
-    row, column = np.nonzero(positions >= 0)
-    return one[row], positions[row, column].astype(np.int64)

@@ -32,14 +32,12 @@ def side_columns(states: States, side: int) -> slice:
     return slice(0, states.half) if side == LARGER else slice(states.half, 2 * states.half)
 
 
-def places_out(
-    states: States, index: np.ndarray, position: np.ndarray, side: int | np.ndarray
-) -> np.ndarray:
+def places_out(states: States, index: np.ndarray, position: np.ndarray, side: int) -> np.ndarray:
     """Return the distance in ring positions from a node to a position on one side; 0 for itself."""
-    larger = np.asarray(side) == LARGER
-    return np.where(larger, position - states.own[index], states.own[index] - position) % len(
-        states.known
-    )
+    own = states.own[index]
+    out = position - own if side == LARGER else own - position
+    out += (out < 0) * len(states.known)  # four times faster than a remainder
+    return out
 
 
 def take_leaves(
@@ -121,7 +119,7 @@ def _fill_side(
     states: States, nodes: np.ndarray, keys: np.ndarray, width: int, side: int
 ) -> np.ndarray:
     """Keep the l/2 nearest of a side's leaves and the offers; return the changed nodes."""
-    half, columns = states.half, side_columns(states, side)
+    size, half, columns = len(states.known), states.half, side_columns(states, side)
     touched = distinct_indices(len(nodes), keys // width)
     index = nodes[touched]
     held = states.leaves[index, columns]
@@ -130,11 +128,14 @@ def _fill_side(
     keys = distinct_indices(len(nodes) * width, np.r_[keys, touched[one] * width + out])
     row, out = divided(keys, width)
     order = index_in_run(row)
-    near = order < half
-    row, out, order = np.searchsorted(touched, row[near]), out[near], order[near]
-    own = states.own[index[row]]
+    near = np.flatnonzero(order < half)
+    number = np.empty(len(nodes), dtype=np.int64)
+    number[touched] = np.arange(len(touched))
+    row, out = number[row[near]], out[near]
+    position = states.own[index[row]] + (out if side == LARGER else -out)
+    position += np.where(position < 0, size, 0) - np.where(position >= size, size, 0)
     taken = np.full_like(held, NONE)
-    taken[row, order] = (own + out if side == LARGER else own - out) % len(states.known)
+    taken[row, order[near]] = position
     states.leaves[index, columns] = taken
     return index[(taken != held).any(axis=1)]
 
@@ -168,5 +169,6 @@ def holds_leaf(states: States, index: np.ndarray, position: np.ndarray) -> np.nd
     position = position.astype(np.int32)
     for start in range(0, len(index), _ROWS):  # rows that stay in the cache
         some = slice(start, start + _ROWS)
-        held[some] = (states.leaves[index[some]] == position[some, None]).any(axis=1)
+        leaves = states.leaves.take(index[some], axis=0)
+        held[some] = (leaves == position[some, None]).any(axis=1)
     return held

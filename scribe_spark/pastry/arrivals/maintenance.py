@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core import u128 as ids
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
+from scribe_spark.pastry.arrivals.cell_offers import cells_in_rows, take_cells
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
 from scribe_spark.pastry.states import CELLS, live_only
@@ -84,20 +83,14 @@ class AskRows(WaveProgram):
         return {_ANSWER: {AT: asker, "row": row, "entries": entries}}
 
     def _keep(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
-        """Store the live entries that are new to the node, with their cells.
-
-        The two nodes share the row's digits, so the entries belong in the same row of the asking
-        node.  Entries with the node's own next digit share more digits, and belong in a deeper row.
-        """
+        """Store the live entries that are new to the node, with their cells."""
         states, came = self.states(bucket, tables), inbox[_ANSWER]
         index, row, entries = came[AT] - states.first, came["row"], came["entries"]
         is_new = (entries != states.cells[index, row]) & (entries != came[AT][:, None])
         one, column = np.nonzero(is_new & (live_only(self.given.is_alive, entries) >= 0))
-        entry, cell = entries[one, column].astype(np.int64), row[one] * 2**states.b + column
-        own = states.known.take(came[AT][one])
-        deeper = column == ids.digit_at_np(own.hi, own.lo, row[one], states.b)
-        cell[deeper] = cells_of(states, index[one[deeper]], entry[deeper])
-        tables[_OFFERS] = {AT: came[AT][one], "entry": entry, "cell": cell}
+        node, entry = came[AT][one], entries[one, column].astype(np.int64)
+        cell = cells_in_rows(states, node, row[one], column, entry)
+        tables[_OFFERS] = {AT: node, "entry": entry, "cell": cell}
 
 
 @dataclass(frozen=True)
