@@ -48,9 +48,9 @@ class Announce(WaveProgram):
         states = take_answers(self, bucket, tables)
         arrived = self.wave.arriving[self.mine(bucket)]
         tables[GAINED] = {"node": arrived}
-        index, base = arrived - states.first, 2**states.b
+        index, (_, rows, base) = arrived - states.first, states.cells.shape
         # 1. the entries, and the leaves that are no entries; two nodes share the digits of a row
-        cells = states.cells[index].reshape(len(index), -1)
+        cells = states.cells[index].reshape(-1, rows * base)
         holder, cell = np.nonzero(cells >= 0)
         leaves = states.distinct_leaves(index)
         one, column = np.nonzero(leaves >= 0)

@@ -88,11 +88,12 @@ def take_rows(states: States, kernel: Kernel, row: np.ndarray, entries: np.ndarr
         begin = (entry.astype(np.int64) - first) * width + row[some, None] * base
         slot = np.where(told, begin, 0)[:, :, None] + column[:, None, :]
         offer = np.broadcast_to(entry[:, None, :], slot.shape)
-        new = told[:, :, None] & (offer >= 0) & (flat[slot] != offer)
+        present = flat[slot]
+        new = told[:, :, None] & (offer >= 0) & (present != offer)
         new &= ~np.eye(column.shape[1], dtype=bool)
         new = np.flatnonzero(new)
         slot, offer = slot.reshape(-1)[new], offer.reshape(-1)[new].astype(np.int64)
-        _take_nearer(states, kernel, slot, offer)
+        _take_nearer(states, kernel, slot, offer, present.reshape(-1)[new])
         start = end
 
 
@@ -108,11 +109,12 @@ def _take(
     index, position = index[other], position[other]
     cell = cells_of(states, states.own[index], position) if cell is None else cell[other]
     slot = index * (states.cells.shape[1] * states.cells.shape[2]) + cell
-    changed[_take_nearer(states, kernel, slot, position)] = True
+    present = states.cells.reshape(-1)[slot]
+    changed[_take_nearer(states, kernel, slot, position, present)] = True
 
 
 def _take_nearer(
-    states: States, kernel: Kernel, slot: np.ndarray, position: np.ndarray
+    states: States, kernel: Kernel, slot: np.ndarray, position: np.ndarray, present: np.ndarray
 ) -> np.ndarray:
     """Put offers into cells if they are nearer; return the indices of changed nodes (repeated).
 
@@ -120,13 +122,12 @@ def _take_nearer(
     ----------
     slot : ndarray of int64, shape (m,)
         The cell of each offer, as an index into the flattened `States.cells`.
-    position : ndarray of int64, shape (m,)
-        The offered node.
+    position, present : ndarray of int, shape (m,)
+        The offered node, and the cell's entry.
     """
     cells, width = states.cells.reshape(-1), states.cells.shape[1] * states.cells.shape[2]
     router = states.known.router
     # 1. keep offers that are nearer than the entry of the cell
-    present = cells[slot]
     here = router[states.first + slot // width]
     delay = kernel.delays(here, router[position])
     to_beat = kernel.delays(here, router[present])  # of any node if the cell is empty
