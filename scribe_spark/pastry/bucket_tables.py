@@ -33,13 +33,7 @@ _NODES_AT_ONCE = 4096
 
 
 def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFrame:
-    """Return `schemas.KNOWLEDGE`, one row per node; lazy.
-
-    Parameters
-    ----------
-    known : DataFrame
-        The rows of the tables `LEAVES` and `CELLS`.
-    """
+    """Return `schemas.KNOWLEDGE`, one row per node, of tables `LEAVES` and `CELLS`; lazy."""
     facts, bounds = ring.facts, ring.bounds
 
     def knowledge(bucket: int, tables: Mapping[str, Columns]) -> Iterator[pa.RecordBatch]:
@@ -105,11 +99,7 @@ def _messages(
 class Assemble:
     """Puts the received leaf sets and entries into the tables of a bucket.
 
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-    b, half, rows : int
-        Digits are base 2**b; the tables have at least `half` leaves per side, and `rows` rows.
+    The tables have at least `half` leaves per side, and `rows` rows.
     """
 
     bounds: np.ndarray

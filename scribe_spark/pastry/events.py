@@ -23,15 +23,7 @@ from scribe_spark.pastry.waves_of_round import arrival_order, split_in_waves
 
 
 class ImpossibleRound(ValueError):
-    """Raised for a round that cannot be played: an event is impossible, or no node is left.
-
-    Attributes
-    ----------
-    number : int
-        The number of the round.
-    what : str
-        The reason in one line.
-    """
+    """Raised for a round that cannot be played: an event is impossible, or no node is left."""
 
     def __init__(self, number: int, what: str) -> None:
         super().__init__(f"round {number}: {what}")
@@ -46,11 +38,8 @@ def _nobody() -> np.ndarray:
 class Events:
     """The node events of one round, as ring positions; each node has at most one event.
 
-    Attributes
-    ----------
-    fail, leave, recover, arrive : ndarray of int64
-        A node recovers with its old nodeId, routing table and last known leaf set; it arrives with
-        empty tables.
+    A node recovers with its old nodeId, routing table and last known leaf set; it arrives with
+    empty tables.
     """
 
     fail: np.ndarray = field(default_factory=_nobody)
@@ -90,13 +79,7 @@ def play_events(player: Player, number: int, events: Events) -> None:
 
 @dataclass(frozen=True)
 class _SayGoodbye(NodeProgram):
-    """Departing nodes notify their leaves, which then know at once that the node is gone.
-
-    Attributes
-    ----------
-    leaving : ndarray of int64
-        The positions of the departing nodes, ascending.
-    """
+    """Departing nodes notify their leaves, which then know at once that they are gone."""
 
     leaving: np.ndarray
 
@@ -113,13 +96,10 @@ class _SayGoodbye(NodeProgram):
 
 
 def check_events(lives: KnowsLives, known: Ring, number: int, events: Events) -> None:
-    """Refuse impossible events.
+    """Raise `ImpossibleRound` for events that are impossible.
 
-    Raises
-    ------
-    ImpossibleRound
-        A dead node leaves or fails, a live node arrives or recovers, a node recovers that was never
-        alive, a node has two events, or no node is left.
+    A dead node cannot leave or fail, a live node cannot arrive or recover, and a node that was
+    never alive cannot recover.  A node has one event, and a node is left.
     """
     alive = lives.alive
     refused = {

@@ -29,17 +29,12 @@ _QUESTION, _ANSWER = "question", "answer"
 
 
 def repair_leaf_sets(given: Environment, number: int) -> list[Program | IfRows]:
-    """Return the programs that send keep-alives, drop dead leaves and repair leaf sets.
+    """Return the programs that send keep-alives, drop dead leaves and repair leaf sets, in order.
 
     A live node drops a leaf once the leaf's death is detected.  The repair has rounds of questions.
     In each round, a side that lost leaves asks its farthest live leaf for that node's leaf set as
     of the start of the round.  A side that did not change stops asking.  Sides without a live leaf
     first search for the nearest live node on that side (rule P21).
-
-    Returns
-    -------
-    list of Program or IfRows
-        Programs to be played one after the other.
     """
     return [
         _Detect(given, number),

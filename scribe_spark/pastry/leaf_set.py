@@ -51,14 +51,8 @@ def covers_ring(larger: np.ndarray, smaller: np.ndarray, size: int) -> np.ndarra
 
     These are empty leaf sets, and leaf sets whose two sides meet.  A short side alone does not
     cover the ring: a node that lost the leaves of one side does not know which nodes are there.
-
-    Parameters
-    ----------
-    larger, smaller : ndarray of int64
-        The distance, in ring positions, from the node to its farthest leaf on each side; 0 for an
-        empty side.
-    size : int
-        The number of nodes on the ring.
+    The arguments are the distances to the farthest leaves (0 for an empty side) and the number of
+    nodes.
     """
     together = larger + smaller
     return (together == 0) | (together >= size)

@@ -32,16 +32,8 @@ def ring_leaves(
 ) -> np.ndarray:
     """Return the correct leaf sets, as in `States.leaves`: positions, int32, shape (n, l).
 
-    Parameters
-    ----------
-    place : ndarray of int64, shape (n,)
-        The positions of the nodes, in the order of nodeIds.
-    half : int
-        l / 2; a side has fewer leaves if there are fewer other nodes.
-    nodes : ndarray of int64, shape (n,), or int
-        The number of nodes on the ring, or on the ring of each node.
-    start : ndarray of int64, shape (n,), or int
-        The position of the ring's first node.
+    A ring has `nodes` nodes and begins at the position `start`; both may differ from node to node.
+    A side has fewer leaves than l / 2 (`half`) if there are fewer other nodes.
     """
     nodes, start = np.expand_dims(nodes, -1), np.expand_dims(start, -1)
     index, steps = place[:, None] - start, np.arange(1, half + 1)

@@ -20,15 +20,7 @@ from scribe_spark.underlay.protocol import Kernel
 
 
 def live_knowledge(states: States, lives: KnowsLives, kernel: Kernel) -> Knowledge:
-    """Return the tables of the live nodes of a bucket without dead leaves and entries.
-
-    Parameters
-    ----------
-    states : States
-        The states of the nodes of the bucket.
-    lives : KnowsLives
-        The lives of all nodes.
-    """
+    """Return the tables of the live nodes of a bucket without dead leaves and entries."""
     index = np.flatnonzero(lives.alive[states.own])
     known, entries = states.known, states.cells[index]
     return Knowledge(

@@ -82,17 +82,7 @@ class Lives(KnowsLives):
 
     @classmethod
     def of(cls, nodes: int, live: np.ndarray, entered: np.ndarray | int = 0) -> Lives:
-        """Return the lives of nodes before any death.
-
-        Parameters
-        ----------
-        nodes : int
-            K, the number of nodes.
-        live : ndarray of int64
-            The positions of the live nodes.
-        entered : ndarray of int64 or int
-            Their ranks in the order in which they entered.
-        """
+        """Return the lives of K nodes before any death; `entered` ranks the live ones."""
         alive = np.zeros(nodes, dtype=bool)
         alive[live] = True
         order = np.zeros(nodes, dtype=np.int64)

@@ -29,14 +29,7 @@ ENDED = "ended lookups"
 
 @dataclass(frozen=True)
 class Lookups:
-    """The m lookups to be made.
-
-    Attributes
-    ----------
-    source : ndarray of int64, shape (m,)
-        The positions of live nodes.
-    keys : Keys
-    """
+    """The m lookups to be made: the positions of live nodes, and keys."""
 
     source: np.ndarray
     keys: Keys
@@ -82,17 +75,8 @@ def look_up(
 ) -> list[Program | IfRows]:
     """Return the programs that make lookups and then drop the dead entries that were found.
 
-    The results are in the tables :data:`ENDED`, see :func:`lookup_results`.
-
-    Parameters
-    ----------
-    besides : sequence of Program
-        Programs to be played in the same supersteps; they must not write what lookups read.
-
-    Returns
-    -------
-    list of Program or IfRows
-        Programs to be played one after the other.
+    The results are in the tables :data:`ENDED`, see :func:`lookup_results`.  The programs `besides`
+    are played in the same supersteps; they must not write what lookups read.
     """
     if not len(lookups.source):
         return [*besides]
@@ -107,13 +91,9 @@ def _messages(lookups: Lookups) -> Columns:
 
 
 def lookup_results(player: Player, lookups: Lookups, taken: Mapping[str, Columns]) -> LookupResults:
-    """Return the results of lookups.
+    """Return the results of lookups from the table :data:`ENDED`.
 
-    Parameters
-    ----------
-    taken : mapping of Columns
-        The table :data:`ENDED`.  A lookup that is missing in it was not delivered, because its
-        source is dead.
+    A lookup that is missing in it was not delivered, because its source is dead.
     """
     m, keys = len(lookups.source), lookups.keys
     at, flags = lookups.source.copy(), np.zeros((2, m), dtype=bool)

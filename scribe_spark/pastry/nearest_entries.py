@@ -29,21 +29,9 @@ def nearest_entries(
 ) -> np.ndarray:
     """Return rows of the routing tables of nodes that share the first `first_row` digits.
 
-    Parameters
-    ----------
-    ring : Ring
-        All nodes with these digits, sorted by nodeId; routers are indices.
-    kernel : Kernel
-        The kernel of the underlay.
-    begins : sequence of int
-        The start of each further ring, if `ring` is several rings one after the other; a node has
-        entries of its own ring only.
-
-    Returns
-    -------
-    ndarray of int32, shape (rows, n, 2**b)
-        Rows `first_row`, `first_row` + 1, ... up to the last row with an entry: positions in
-        `ring`, -1 for empty cells.
+    The rows `first_row`, `first_row` + 1, ... up to the last row with an entry are positions in
+    `ring`, -1 for empty cells: int32, shape (rows, n, 2**b).  If `ring` is several rings one after
+    the other, `begins` has the start of each further ring; a node has entries of its own ring only.
     """
     shared = shared_with_next(ring, b, begins)
     rows = max(0, int(shared.max(initial=-1)) + 1 - first_row)

@@ -17,17 +17,7 @@ from scribe_spark.underlay.protocol import Kernel
 
 
 def perfect_states(known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel) -> States:
-    """Return the states of all nodes, of which the live ones have perfect tables.
-
-    Parameters
-    ----------
-    known : Ring
-        All nodes of the world, sorted by nodeId; routers are indices.
-    live : ndarray of int64
-        The positions of the nodes that exist at the start, ascending.
-    leaf_set : int
-        l, even.
-    """
+    """Return the states of all nodes, of which the live ones (ascending) have perfect tables."""
     states = States.empty(known, np.arange(len(known)), leaf_set, b)
     named = np.append(live, NONE)  # index NONE yields NONE
     leaves = ring_leaves(np.arange(len(live)), leaf_set // 2, len(live))

@@ -47,18 +47,9 @@ def bucket_digits(b: int, nodes: int, routers: int, cores: int) -> int:
 def summarise_bucket(
     prefix: int, first: int, ring: Ring, kernel: Kernel, routers: int, with_delay: bool
 ) -> pa.RecordBatch:
-    """Return one row of :data:`BUCKET_SUMMARY`.
+    """Return one row of :data:`BUCKET_SUMMARY` for the nodes of a prefix, sorted by nodeId.
 
-    Parameters
-    ----------
-    first : int
-        The position of the prefix's first node.
-    ring : Ring
-        The nodes of the prefix, sorted by nodeId; routers are indices.
-    routers : int
-        The number of routers of the underlay.
-    with_delay : bool
-        True if summaries will be merged to shorter prefixes (:meth:`Summaries.of`).
+    The delays are needed if summaries will be merged to shorter prefixes (:meth:`Summaries.of`).
     """
     _, index = np.unique(ring.router, return_index=True)  # the smallest nodeId on each router
     index.sort()

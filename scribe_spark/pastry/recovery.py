@@ -31,18 +31,11 @@ _QUESTION, _ANSWER, _ANNOUNCEMENT = "question", "answer", "announcement"
 
 
 def recover(player: Player, nodes: np.ndarray, besides: Sequence[Program] = ()) -> np.ndarray:
-    """Recover nodes; return the positions of those that know no live node, ascending.
+    """Recover nodes (ascending); return those that know no live node, ascending.
 
     All nodes recover together, from the tables before.  Each asks its last known leaves for their
     leaf sets, takes the best nodes as leaves, and announces itself to them.  Then leaf sets are
-    exchanged.
-
-    Parameters
-    ----------
-    nodes : ndarray of int64
-        Positions, ascending.
-    besides : sequence of Program
-        Programs to be played in the same supersteps; they must write other tables.
+    exchanged.  The programs `besides` are played in the same supersteps; they write other tables.
     """
     if not len(nodes):
         for program in besides:
@@ -57,13 +50,7 @@ def recover(player: Player, nodes: np.ndarray, besides: Sequence[Program] = ()) 
 
 @dataclass(frozen=True)
 class _Recover(NodeProgram):
-    """Nodes ask their last known leaves, and announce themselves to their new leaves.
-
-    Attributes
-    ----------
-    nodes : ndarray of int64
-        The positions of the recovering nodes, ascending.
-    """
+    """Nodes ask their last known leaves, and announce themselves to their new leaves."""
 
     nodes: np.ndarray
 

@@ -61,21 +61,10 @@ class RoundResult:
 
 
 def play_round(player: Player, number: int, events: Events, lookups: Lookups | int) -> Lookups:
-    """Play one round; return the lookups that were made.
+    """Play one round; return the lookups that were made (given, or a number of lookups to draw).
 
-    Call :func:`see_round` before the next round to get the results.
-
-    Parameters
-    ----------
-    number : int
-        Rounds count from 0.
-    lookups : Lookups or int
-        Lookups from nodes that are alive after the events, or the number of lookups to draw.
-
-    Raises
-    ------
-    ImpossibleRound
-        An event is impossible, or no node is left.
+    Call :func:`see_round` before the next round to get the results.  An impossible event raises
+    `ImpossibleRound`.
     """
     check_events(player.lives, player.given.facts.ring, number, events)
     play_events(player, number, events)
@@ -101,10 +90,7 @@ def repair(player: Player, number: int) -> list[Program | IfRows]:
 class _CompareLeafSets(NodeProgram):
     """Record live nodes whose leaf set, as a set of nodes, differs from that before the round.
 
-    Attributes
-    ----------
-    entered : ndarray of int64
-        The positions of nodes that were not alive before the round.
+    The nodes `entered` were not alive before the round.
     """
 
     entered: np.ndarray
@@ -136,17 +122,9 @@ def see_round(
 ) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:
     """Return the result of a round, and further tables taken from the buckets.
 
-    Parameters
-    ----------
-    entered : ndarray of int64
-        The positions of nodes that were not alive before the round.
-    tally : Tally
-        The counter of messages; senders and receivers stay in the buckets.
-    programs : iterable of Program
-        Measures that are played at the end of the round, all in the same supersteps.
-    tables : iterable of str
-        The tables to return; without :data:`NEW_LEAFS`, that table stays in the buckets until this
-        function is called for the next round.
+    The nodes `entered` were not alive before the round.  The measures `programs` are played at its
+    end, all in the same supersteps.  Without :data:`NEW_LEAFS` in `tables`, that table stays in the
+    buckets until this function is called for the next round.
     """
     player.play(Together((_CompareLeafSets(player.given, entered), *programs)))
     taken = player.take(MESSAGES, ENDED, *tables)

@@ -28,23 +28,11 @@ def unrouted(messages: Columns) -> dict[str, np.ndarray]:
 def route_to_edge(
     moving: Columns, hop_of: HopOf, is_own: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Route messages to their end, or to the edge of a bucket.
+    """Route messages to their end, or to the edge of a bucket; ``path`` has the visited nodes.
 
-    Parameters
-    ----------
-    moving : Columns
-        Messages ``at`` nodes of the bucket; ``path`` has the nodes that each visited before.
-    hop_of : callable
-    is_own : callable
-        Returns True for nodes of the bucket.
-
-    Returns
-    -------
-    ended : Columns
-        The ended messages without paths, with two more columns: ``delivered``, and ``circled``,
-        True if a node was visited twice (then the message is not delivered).
-    leaving : Columns
-        The messages that have reached nodes of other buckets.
+    Return the ended messages without paths, with two more columns: ``delivered``, and ``circled``,
+    True if a node was visited twice (then the message is not delivered); and the messages that have
+    reached nodes of other buckets.
     """
     ended, leaving = list[Columns](), list[Columns]()
     while count_rows(moving):
@@ -79,10 +67,7 @@ def _ended(
 def count_hop(count: Callable[..., None], at: np.ndarray, onward: np.ndarray, met: Met) -> None:
     """Count the transmissions of a hop, including those to dead nodes.
 
-    Parameters
-    ----------
-    count : callable
-        ``count(messages, lost, between=...)``, where `between` returns senders and receivers.
+    The function is called as ``count(messages, lost, between=...)``.
     """
     goes, lost = (onward >= 0) & (onward != at), len(met.dead)
 

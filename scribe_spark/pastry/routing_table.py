@@ -61,13 +61,7 @@ class RoutingTables:
 
 
 def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
-    """Return one row per entry of every node: `schemas.ROUTING_TABLE`.
-
-    Parameters
-    ----------
-    known : DataFrame
-        The tables `CELLS` of all buckets.
-    """
+    """Return one row per entry of every node, from tables `CELLS`: `schemas.ROUTING_TABLE`."""
     facts, bounds = ring.facts, ring.bounds
 
     def entries(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:
@@ -88,13 +82,7 @@ def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
 
 
 def table_entries(known: DataFrame) -> DataFrame:
-    """Return one row with the numbers of nodes and of entries: `schemas.TABLE_ENTRIES`.
-
-    Parameters
-    ----------
-    known : DataFrame
-        The tables `CELLS` of all buckets.
-    """
+    """Return the numbers of nodes and of entries in tables `CELLS`: `schemas.TABLE_ENTRIES`."""
 
     def count(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:
         cells = columns["cells"]

@@ -67,15 +67,7 @@ class States:
 
     @classmethod
     def of_tables(cls, known: Ring, first: int, tables: Mapping[str, Columns]) -> States:
-        """Return the states of the nodes of a bucket.
-
-        Parameters
-        ----------
-        first : int
-            The position of the bucket's first node.
-        tables : mapping of Columns
-            The tables :data:`LEAVES` and :data:`CELLS`.
-        """
+        """Return the states of the nodes of a bucket, whose first node is at a position."""
         leaves, cells = tables[LEAVES]["leaves"], tables[CELLS]["cells"]
         return cls(known, np.arange(first, first + len(leaves)), leaves, cells)
 

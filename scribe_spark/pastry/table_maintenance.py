@@ -20,16 +20,6 @@ def maintain_tables(given: Environment, purpose: str, number: int) -> list[Progr
 
     The answers are rows from before the maintenance.  Dead entries that are asked are dropped and
     repaired (by the configured rule) before the answers are used.
-
-    Parameters
-    ----------
-    purpose, number : str, int
-        The key of the random draws.
-
-    Returns
-    -------
-    list of Program or IfRows
-        Programs to be played one after the other.
     """
     ask, take = maintenance(given, WaveOfRound.of_nobody(given), purpose, number)
     return [ask, close_phase(given), take]

@@ -167,13 +167,7 @@ class RepairTables(NodeProgram):
 
 @dataclass(frozen=True)
 class FindDead(NodeProgram):
-    """Record dead entries one round after their detection (repair rule ``eager``).
-
-    Attributes
-    ----------
-    number : int
-        The number of the round.
-    """
+    """Record dead entries one round after their detection (repair rule ``eager``)."""
 
     number: int
 

@@ -31,24 +31,11 @@ def take_cells(
     position: np.ndarray,
     cell: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Offer nodes to routing tables; the result is written to `states.cells`.
+    """Offer nodes to routing tables (by index); return True for changed nodes: bool, shape (n,).
 
     Each cell keeps the nearest of its entry and the offers.  Among equally near nodes it keeps the
-    one with the smallest nodeId, so the result does not depend on the order of the offers.
-
-    Parameters
-    ----------
-    index : ndarray of int64, shape (m,)
-        The node that receives each offer, as an index into `states.own`.
-    position : ndarray of int64, shape (m,)
-        The offered node, as a position in `states.known`; a node ignores an offer of itself.
-    cell : ndarray of int64, shape (m,), optional
-        The cell of each offer, ``row * 2**b + col``; computed if omitted.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
-        True for nodes whose routing table has changed.
+    one with the smallest nodeId, so the result does not depend on the order of the offers.  A node
+    ignores an offer of itself.  The cells, ``row * 2**b + col``, are computed if omitted.
     """
     changed = np.zeros(len(states.own), dtype=bool)
     for start in range(0, len(index), _OFFERS):
@@ -59,16 +46,10 @@ def take_cells(
 
 
 def take_rows(states: States, kernel: Kernel, row: np.ndarray, entries: np.ndarray) -> None:
-    """Offer the nodes of a routing table row to each other; writes `states.cells`.
+    """Offer the nodes of routing table rows to each other; writes `states.cells`.
 
-    Two nodes of a row share exactly `row` digits.
-
-    Parameters
-    ----------
-    row : ndarray of int64, shape (m,)
-        The number of each row.
-    entries : ndarray of int32, shape (m, 2**b)
-        Each row.  The nodes of the row that are in `states.own` receive the others as offers.
+    The rows have the shape (m, 2**b) and the numbers `row`.  Two nodes of a row share exactly `row`
+    digits.  Receivers are the nodes of the row that are in `states.own`.
     """
     base, first, last = 2**states.b, states.first, states.first + len(states.own)
     width, flat = states.cells.shape[1] * base, states.cells.reshape(-1)
@@ -118,12 +99,7 @@ def _take_nearer(
 ) -> np.ndarray:
     """Put offers into cells if they are nearer; return the indices of changed nodes (repeated).
 
-    Parameters
-    ----------
-    slot : ndarray of int64, shape (m,)
-        The cell of each offer, as an index into the flattened `States.cells`.
-    position, present : ndarray of int, shape (m,)
-        The offered node, and the cell's entry.
+    The slot of an offer is an index into the flattened `States.cells`; `present` is its entry.
     """
     cells, width = states.cells.reshape(-1), states.cells.shape[1] * states.cells.shape[2]
     router = states.known.router
@@ -160,11 +136,6 @@ def cells_in_rows(
 
     A node shares the row's digits with the row's owner.  So an entry belongs in the same cell,
     except in the column of the node's own digit: that entry shares more digits.
-
-    Parameters
-    ----------
-    node, row, column, entry : ndarray of int64, shape (m,)
-        The position of the node; the cell of the entry in the other node's table, and its position.
     """
     cell, own = row * 2**states.b + column, states.known
     deeper = np.flatnonzero(column == ids.digit_at_np(own.hi[node], own.lo[node], row, states.b))

@@ -104,13 +104,7 @@ class JoinMessages(WaveProgram):
     def _visit(
         self, states: States, tables: Tables, came: Columns, sent: dict[str, list[Columns]]
     ) -> tuple[np.ndarray, Columns]:
-        """Answer join messages at the nodes that they visit, and forward them.
-
-        Parameters
-        ----------
-        sent : dict of str to list of Columns
-            The answers by kind; extended in place.
-        """
+        """Answer join messages at the nodes that they visit; add the answers to `sent`."""
         ring, is_alive, observer = states.known, self.given.is_alive, self.given.observer
         at, arriving = came[AT], came["arriving"]
         keys = Keys.of_nodes(ring, arriving)
@@ -165,19 +159,7 @@ def take_answers(program: WaveProgram, bucket: int, tables: Tables) -> States:
 def entries_of_rows(
     states: States, at: np.ndarray, first: np.ndarray, last: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a range of rows of the routing tables of some nodes.
-
-    Parameters
-    ----------
-    at, first, last : ndarray of int64, shape (m,)
-        The position of each node, and its first and last row; no rows if `first` is above `last`.
-
-    Returns
-    -------
-    one, row : ndarray of int64, shape (k,)
-        For each returned row, the index of its node in `at`, and its number.
-    entries : ndarray of int32, shape (k, 2**b)
-    """
+    """Return the rows `first` to `last` of nodes' tables: index in `at`, row, and entries."""
     place = np.arange(states.cells.shape[1])
     one, row = np.nonzero((place >= first[:, None]) & (place <= last[:, None]))
     return one, row, states.cells[at[one] - states.first, row]

@@ -43,23 +43,11 @@ def places_out(states: States, index: np.ndarray, position: np.ndarray, side: in
 def take_leaves(
     states: States, index: np.ndarray, offers: np.ndarray, *, only_new: bool = False
 ) -> np.ndarray:
-    """Offer nodes to leaf sets; the result is written to `states.leaves`.
+    """Offer nodes to leaf sets; return the indices of the nodes whose leaf set changed, ascending.
 
     Each side keeps the l/2 nearest nodes; the result does not depend on the order of the offers.
-
-    Parameters
-    ----------
-    index : ndarray of int64, shape (m,)
-        The node that receives each offer, as an index into `states.own`.
-    offers : ndarray of int, shape (m,) or (m, k)
-        The positions of live nodes, or :data:`NONE`; a node ignores an offer of itself.
-    only_new : bool
-        If True, nodes that are in the leaf set, even on the other side, are not offered.
-
-    Returns
-    -------
-    ndarray of int64
-        The indices of the nodes whose leaf set changed, ascending.
+    The offers, shape (m,) or (m, k), are live nodes or :data:`NONE`; a node ignores an offer of
+    itself.  With `only_new`, leaves of either side are not offered again.
     """
     offers = offers if offers.ndim == 2 else offers[:, None]
     nodes = distinct_indices(len(states.own), index)
@@ -141,13 +129,7 @@ def _fill_side(
 
 
 def lacks_leaves(states: States, index: np.ndarray, live: np.ndarray) -> np.ndarray:
-    """Return True for leaf sets that would change if all live nodes were offered.
-
-    Parameters
-    ----------
-    live : ndarray of int64
-        The positions of all live nodes, ascending.
-    """
+    """Return True for leaf sets that would change if all live nodes (ascending) were offered."""
     size, own, lacks = len(states.known), states.own[index], np.zeros(len(index), dtype=bool)
     is_live = np.zeros(size, dtype=bool)
     is_live[live] = True

@@ -30,15 +30,10 @@ _QUESTION, _ANSWER = "question", "answer"
 
 @dataclass(frozen=True)
 class AskRows(WaveProgram):
-    """Live nodes ask for rows and store the answers for `TakeRows`.
+    """Live nodes ask for rows and store the answers, from before the maintenance, for `TakeRows`.
 
-    The answers are rows from before the maintenance.  Between the two programs, cells in which dead
-    nodes were found can be repaired.
-
-    Attributes
-    ----------
-    purpose, number : str, int
-        The key of the random draws.
+    Between the two programs, cells in which dead nodes were found can be repaired.  The draws have
+    the key `purpose`, `number`.
     """
 
     purpose: str
@@ -120,20 +115,7 @@ def row_bits(seed: int, purpose: str, number: int, row: int, nodes: np.ndarray) 
 
 
 def questions(entries: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Return the node that each node asks for its row.
-
-    Parameters
-    ----------
-    entries : ndarray of int32, shape (n, 2**b)
-        The row of each node.
-    drawn : ndarray of uint64, shape (n,)
-        Random bits, which select one of the row's entries.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        The positions of the nodes to ask; -1 for an empty row.
-    """
+    """Return the node that each node asks for its row, by random bits; -1 for an empty row."""
     filled = entries >= 0
     count = filled.sum(axis=1)
     wanted = (drawn % np.maximum(count, 1).astype(np.uint64)).astype(np.int64)

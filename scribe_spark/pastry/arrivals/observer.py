@@ -33,15 +33,7 @@ FOUND = "found dead"
 
 @dataclass(frozen=True)
 class Observer:
-    """Counts the messages of a bucket's nodes.
-
-    Attributes
-    ----------
-    kinds : tuple of str
-        The kinds of messages.
-    traffic : bool
-        True if senders and receivers are recorded; otherwise they are not computed.
-    """
+    """Counts the messages of a bucket's nodes; may record their senders and receivers."""
 
     kinds: tuple[str, ...] = tuple(Kind)
     traffic: bool = False
@@ -61,17 +53,7 @@ class Observer:
     ) -> None:
         """Count messages that nodes of a bucket send, and how many of them meet a dead node.
 
-        Parameters
-        ----------
-        tables : Tables
-            The tables of the bucket.
-        between : callable
-            Returns the sender and the receiver of each message, in any order.
-
-        Raises
-        ------
-        ValueError
-            The kind is unknown, or the number of senders or receivers is not that of the messages.
+        The function `between` returns the sender and the receiver of each message, in any order.
         """
         if kind not in self._index:
             raise ValueError(f"{shown(kind)} is not among the kinds of messages")
@@ -107,13 +89,7 @@ class Observer:
 def ends_of(
     kind: str, messages: int | np.integer, between: Between
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the senders and receivers of counted messages.
-
-    Raises
-    ------
-    ValueError
-        The number of senders or receivers is not that of the messages.
-    """
+    """Return the senders and receivers of counted messages; their numbers must be equal."""
     sender, to = between()
     if not len(sender) == len(to) == messages:
         raise ValueError(f"{messages} {kind}, from {len(sender)} nodes to {len(to)}")

@@ -52,17 +52,7 @@ def arrivals(
     seed: int,
     progress: Progress | None = None,
 ) -> PastryOverlay:
-    """Return the overlay after the last wave; the caller must call ``release``.
-
-    Parameters
-    ----------
-    nodes : DataFrame
-        `schemas.NODES`.
-    underlay : Underlay
-    config : OverlayConfig
-    seed : int
-        The seed of random draws.
-    """
+    """Return the overlay after the last wave; the caller must call ``release``."""
     rules = config.for_tasks()
     overlay = PastryOverlay(nodes, underlay, rules.b, rules.leaf_set)
     ring = overlay.ring
@@ -83,13 +73,7 @@ def play_arrivals(
     seed: int,
     progress: Progress | None = None,
 ) -> BucketTables:
-    """Return the tables `LEAVES`, `CELLS` and `MESSAGES` after the last wave.
-
-    Parameters
-    ----------
-    initial : int
-        The number of nodes that arrive: nodes with smaller numbers.
-    """
+    """Return the tables `LEAVES`, `CELLS` and `MESSAGES` after `initial` nodes have arrived."""
     spark, ends = ring.layout.spark, wave_ends(initial, rules.growth)
     last = max(0, int(np.searchsorted(ends, _ONE_TASK, side="right")) - 1)
     if ring.layout.buckets == 1:  # a single task plays all waves anyway
@@ -140,12 +124,8 @@ def _first_waves(
 class _PlannedWaves:
     """The waves of all nodes, for tasks of Spark; picklable.
 
-    Attributes
-    ----------
-    names : tuple of str
-        The names of the shared arrays ``position, rank, contact``, sorted by wave and position.
-    ends : ndarray of int64
-        The end of each wave in these arrays.
+    The shared arrays ``position, rank, contact`` are sorted by wave and position; `ends` has the
+    end of each wave in them.
     """
 
     names: tuple[str, ...]

@@ -138,13 +138,7 @@ class NodeProgram:
         return first + np.flatnonzero(self.given.in_round.alive[first:last])
 
     def states(self, bucket: int, tables: Tables, *writes: str) -> States:
-        """Return the leaf sets and routing tables of a bucket's nodes.
-
-        Parameters
-        ----------
-        *writes : str
-            The tables that the caller will change.
-        """
+        """Return the tables of a bucket's nodes; the caller may change those in `writes`."""
         first, last = self.bounds[bucket], self.bounds[bucket + 1]
         arrays = {name: tables[name][column] for name, column in _COLUMNS.items()}
         if LEAVES in writes and self.given.lives is not None and LEAVES_BEFORE not in tables:

@@ -22,13 +22,7 @@ if TYPE_CHECKING:  # not on executors
 
 
 def wave_size(before: int, growth: float) -> int:
-    """Return the size of a wave: max(1, floor(n (growth - 1))), computed in exact decimals.
-
-    Parameters
-    ----------
-    before : int
-        n, the number of nodes before the wave.
-    """
+    """Return the size of the wave after n nodes, exactly: max(1, floor(n (growth - 1)))."""
     return max(1, int(before * (Fraction(str(growth)) - 1)))
 
 
@@ -74,13 +68,7 @@ class Plan:
     def of_first(
         cls, known: Ring, initial: int, rules: OverlayConfig, seed: int, kernel: Kernel
     ) -> Plan:
-        """Return the plan for the nodes with the smallest numbers; others have wave -1.
-
-        Parameters
-        ----------
-        initial : int
-            The number of nodes that arrive.
-        """
+        """Return the plan for the nodes with numbers below `initial`; others have wave -1."""
         first = np.flatnonzero(known.node < initial)
         if len(first) == len(known):
             return cls.of(known, rules, seed, kernel)
