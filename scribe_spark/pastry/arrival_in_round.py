@@ -17,8 +17,7 @@ from scribe_spark.engine.player import play_in_turn
 from scribe_spark.pastry.arrivals.arrival import asking, entering
 from scribe_spark.pastry.arrivals.wave import WaveProgram, forget
 from scribe_spark.pastry.player import Player
-from scribe_spark.pastry.table_maintenance import maintain_tables
-from scribe_spark.pastry.table_repair import close_phase
+from scribe_spark.pastry.table_repair import close_phase, maintain_tables
 from scribe_spark.pastry.waves_of_round import WaveOfRound
 
 

@@ -22,6 +22,7 @@ from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
 from scribe_spark.engine.program import AT, deliver
 from scribe_spark.pastry.knowledge import Knowledge
+from scribe_spark.pastry.live_knowledge import live_knowledge
 from scribe_spark.pastry.states import CELLS, LEAVES, NONE, States
 from scribe_spark.underlay.protocol import Kernel
 
@@ -39,8 +40,8 @@ def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFram
     def knowledge(bucket: int, tables: Mapping[str, Columns]) -> Iterator[pa.RecordBatch]:
         states = States.of_tables(facts.ring, int(bounds[bucket]), tables)
         for first in range(0, len(states.own), _NODES_AT_ONCE):
-            some = np.arange(first, min(first + _NODES_AT_ONCE, len(states.own)))
-            yield states.to_knowledge(some, kernel).to_arrow()
+            some = states.of(slice(first, first + _NODES_AT_ONCE))
+            yield live_knowledge(some, None, kernel).to_arrow()
 
     return read_together(known, knowledge, schemas.KNOWLEDGE).frame
 

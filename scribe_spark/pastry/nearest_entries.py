@@ -58,16 +58,10 @@ def fill_entries(
     cells: np.ndarray,
     first: int = 0,
 ) -> None:
-    """Write the rows of :func:`nearest_entries` into empty tables.
+    """Write the rows of :func:`nearest_entries` into empty tables, shape (n, rows, 2**b).
 
-    Parameters
-    ----------
-    shared : ndarray of int, shape (n - 1,)
-        The result of :func:`shared_with_next`.
-    cells : ndarray of int32, shape (n, rows, 2**b)
-        The tables from row `first_row` on, with all entries -1; changed.
-    first : int
-        The position that is written for the first node of `ring`.
+    The tables begin with row `first_row`; `shared` is the result of :func:`shared_with_next`, and
+    `first` the position of the first node of `ring`.
     """
     n, b = len(ring), cells.shape[2].bit_length() - 1
     own: list[np.ndarray] = []

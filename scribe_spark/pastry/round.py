@@ -20,7 +20,7 @@ from scribe_spark.pastry.arrivals.observer import MESSAGES
 from scribe_spark.pastry.arrivals.wave import LEAVES_BEFORE, NodeProgram
 from scribe_spark.pastry.events import Events, check_events, play_events
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
-from scribe_spark.pastry.leaf_set_order import same_leaves
+from scribe_spark.pastry.leaf_set import same_leaves
 from scribe_spark.pastry.lookups import (
     ENDED,
     LookupResults,
@@ -31,8 +31,7 @@ from scribe_spark.pastry.lookups import (
 )
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.states import LEAVES
-from scribe_spark.pastry.table_maintenance import maintain_tables
-from scribe_spark.pastry.table_repair import FindDead, close_phase
+from scribe_spark.pastry.table_repair import FindDead, close_phase, maintain_tables
 from scribe_spark.pastry.tally import Tally
 
 #: The table of live nodes whose leaf set differs from that before the round: ``node``.

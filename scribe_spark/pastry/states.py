@@ -12,13 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import offsets_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.knowledge import Knowledge
-from scribe_spark.pastry.leaf_set import LeafSets, covers_ring
-from scribe_spark.pastry.routing_table import RoutingTables
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.pastry.leaf_set import covers_ring
 
 #: Marks an empty place in a leaf set or routing table.
 NONE = -1
@@ -128,25 +124,6 @@ class States:
         other[(other[:, :, None] == one[:, None]).any(axis=2)] = NONE
         leaves[meet, half:] = other
         return leaves
-
-    def to_knowledge(self, index: np.ndarray, kernel: Kernel) -> Knowledge:
-        """Return the tables of some of the nodes as `Knowledge`."""
-        known, own = self.known, self.own[index]
-        leaves, covers = self.distinct_leaves(index), self.covers_ring(index)
-        # clockwise, from the farthest smaller leaf to the farthest larger one
-        in_order = np.concatenate([leaves[:, : self.half - 1 : -1], leaves[:, : self.half]], axis=1)
-        there = in_order >= 0
-        return Knowledge(
-            Ring(known.hi, known.lo, known.node, kernel.ids(known.router)),
-            own,
-            LeafSets(
-                offsets_of(there.sum(axis=1)),
-                in_order[there].astype(np.int64),
-                there[:, : self.half].sum(axis=1),
-                covers,
-            ),
-            RoutingTables.of_dense(self.cells[index]),
-        )
 
 
 def is_node(position: np.ndarray) -> np.ndarray:

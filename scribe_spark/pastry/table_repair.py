@@ -1,9 +1,9 @@
-"""Routing tables: nodes remove dead entries when they find them, and ask for replacements.
+"""Routing tables: maintenance; nodes remove dead entries when they find them, and repair cells.
 
 References
 ----------
 Pastry 2001 (Rowstron and Druschel), Section 3: a node asks the entries of the same row for their
-entry of the cell, then those of the next row.
+entry of the cell, then those of the next row.  Maintenance: NGC 2001, Section 2.2.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core.arrays import distinct
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
+from scribe_spark.pastry.arrivals.arrival import maintenance
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
 from scribe_spark.pastry.arrivals.observer import FOUND, both_ways
 from scribe_spark.pastry.arrivals.wave import Environment, NodeProgram
 from scribe_spark.pastry.states import CELLS, States
+from scribe_spark.pastry.waves_of_round import WaveOfRound
 
 _ROWS = 2**14  # the number of nodes whose tables are searched in one step
 _HOLES_AT_ONCE = 2**16  # the number of holes whose rows are searched in one step
@@ -32,6 +34,16 @@ _QUESTION, _ANSWER, _HOLES = "question", "answer", "holes"
 def close_phase(given: Environment) -> IfRows:
     """Return the program that removes entries that messages found dead, and repairs their cells."""
     return IfRows((FOUND,), (RepairTables(given),))
+
+
+def maintain_tables(given: Environment, purpose: str, number: int) -> list[Program | IfRows]:
+    """Return the programs in which each live node asks a random entry of each row for the row.
+
+    The answers are rows from before the maintenance.  Dead entries that are asked are dropped and
+    repaired (by the configured rule) before the answers are used.
+    """
+    ask, take = maintenance(given, WaveOfRound.of_nobody(given), purpose, number)
+    return [ask, close_phase(given), take]
 
 
 @dataclass(frozen=True)
