@@ -19,23 +19,14 @@ from scribe_spark.core.arrays import NONE, row_values
 class LeafSets:
     """The leaf sets of n nodes, of any length; sides may have different lengths or be empty.
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n + 1,)
-        The leaves of node i are ``leaves[offsets[i]:offsets[i + 1]]``.
-    leaves : ndarray of int64
-        Positions in a `Ring`.  The leaves of a node are in clockwise order, from the farthest
-        smaller leaf to the farthest larger one; each occurs once, without the node itself.
-    smaller : ndarray of int64, shape (n,)
-        The number of leaves that lie counter-clockwise of the node; these come first.
-    covers_ring : ndarray of bool, shape (n,)
-        True if every key is within the leaf set's span, see :func:`covers_ring`.
+    The leaves of node i are ``leaves[offsets[i]:offsets[i + 1]]``, in clockwise order, from the
+    farthest smaller leaf to the farthest larger one; each occurs once, without the node itself.
     """
 
-    offsets: np.ndarray
-    leaves: np.ndarray
-    smaller: np.ndarray
-    covers_ring: np.ndarray
+    offsets: np.ndarray  # int64, shape (n + 1,)
+    leaves: np.ndarray  # int64: positions in a `Ring`
+    smaller: np.ndarray  # int64: the number of leaves that lie counter-clockwise of the node
+    covers_ring: np.ndarray  # bool: every key is within the leaf set's span
 
     def __len__(self) -> int:
         return len(self.smaller)

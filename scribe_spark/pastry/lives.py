@@ -19,25 +19,12 @@ NEVER = -1
 
 
 class KnowsLives:
-    """The lives of all K nodes, as arrays.
+    """The lives of all K nodes, as arrays of shape (K,)."""
 
-    Attributes
-    ----------
-    alive : ndarray of bool, shape (K,)
-    died : ndarray of int64, shape (K,)
-        The round of death, or :data:`NEVER`.
-    wait : ndarray of int64, shape (K,)
-        The number of rounds after which the members of a dead node's leaf set detect its death; 0
-        if the node announced its departure.
-    entered : ndarray of int64, shape (K,)
-        The rank, from 1, in the order in which nodes entered; 0 for nodes that started with perfect
-        tables or have never been alive.
-    """
-
-    alive: np.ndarray
-    died: np.ndarray
-    wait: np.ndarray
-    entered: np.ndarray
+    alive: np.ndarray  # bool
+    died: np.ndarray  # the round of death, or NEVER
+    wait: np.ndarray  # rounds until the leaf set detects a death; 0 if the node left
+    entered: np.ndarray  # the rank of entrance, from 1; 0 for nodes of the start and new nodes
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays by name."""

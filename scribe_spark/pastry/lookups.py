@@ -18,9 +18,9 @@ from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.program import AT, Together
 from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.closeness import Keys, roots
-from scribe_spark.pastry.live_route import LiveRoute
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.route import LiveRoute
 from scribe_spark.pastry.table_repair import close_phase
 
 #: The table of lookups that have ended: the columns of `LiveRoute` and the number ``lookup``.
@@ -37,28 +37,15 @@ class Lookups:
 
 @dataclass(frozen=True)
 class LookupResults:
-    """The results of m lookups; arrays of shape (m,).
+    """The results of m lookups; arrays of shape (m,)."""
 
-    Attributes
-    ----------
-    source, at : ndarray of int64
-        The positions of the first and the last node.
-    keys : Keys
-    delivered : ndarray of bool
-        False if the lookup could not be delivered.
-    right : ndarray of bool
-        True if it was delivered at the live node that is numerically closest to the key.
-    hops, lost : ndarray of int64
-        The number of transmissions that arrived, and of transmissions to dead nodes.
-    """
-
-    source: np.ndarray
-    at: np.ndarray
+    source: np.ndarray  # positions of the first nodes
+    at: np.ndarray  # positions of the last nodes
     keys: Keys
-    delivered: np.ndarray
-    right: np.ndarray
-    hops: np.ndarray
-    lost: np.ndarray
+    delivered: np.ndarray  # bool
+    right: np.ndarray  # bool: delivered at the live node that is closest to the key
+    hops: np.ndarray  # transmissions that arrived
+    lost: np.ndarray  # transmissions to dead nodes
 
 
 def drawn_lookups(lives: KnowsLives, count: int, number: int, seed: int) -> Lookups:

@@ -69,15 +69,10 @@ def summarise_bucket(
 
 @dataclass(frozen=True)
 class Summaries:
-    """The summaries of all prefixes.
+    """The summaries of all prefixes, which have p digits in base 2**b.
 
-    Attributes
-    ----------
-    b, digits : int
-        Digits are base 2**b; p is the number of digits of a prefix.
-    nearest : tuple of ndarray of int32, shape (2**(b * digits), R)
-        For prefixes of 1, 2, ... p digits: the position of the prefix's node nearest to each
-        router; -1 if no node has the prefix.
+    For prefixes of 1, 2, ... p digits, `nearest` has the position of the prefix's node nearest to
+    each router, or -1: int32, shape (2**(b * digits), R).
     """
 
     b: int

@@ -40,22 +40,11 @@ NEW_LEAFS = "new leafs"
 
 @dataclass(frozen=True)
 class RoundResult:
-    """The results of a round.
-
-    Attributes
-    ----------
-    number : int
-    messages : dict of str to int
-        Messages by kind, see :class:`~scribe_spark.pastry.tally.Tally`.
-    new_leafs : ndarray of int64
-        The positions of the live nodes whose leaf set differs from that before the round,
-        ascending; empty if the table :data:`NEW_LEAFS` stays in the buckets.
-    lookups : LookupResults
-    """
+    """The results of a round."""
 
     number: int
-    messages: dict[str, int]
-    new_leafs: np.ndarray
+    messages: dict[str, int]  # by kind, see `Tally`
+    new_leafs: np.ndarray  # positions, ascending; empty if `NEW_LEAFS` stays in the buckets
     lookups: LookupResults
 
 

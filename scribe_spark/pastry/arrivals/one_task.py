@@ -18,8 +18,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.arrival import asking, entering, maintenance
-from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer
+from scribe_spark.pastry.arrivals.observer import MESSAGES, Kind, Observer
 from scribe_spark.pastry.arrivals.wave import Environment, Wave, WaveInMemory, states_in_buckets
 from scribe_spark.pastry.arrivals.waves import Plan
 from scribe_spark.pastry.states import States

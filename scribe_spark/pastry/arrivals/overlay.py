@@ -25,8 +25,7 @@ from scribe_spark import schemas
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.in_process import thread_bounds
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows, read_rows
-from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer, counted
+from scribe_spark.pastry.arrivals.observer import MESSAGES, Kind, Observer, counted
 from scribe_spark.pastry.arrivals.one_task import grow, programs
 from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.arrivals.waves import Plan, wave_ends

@@ -74,35 +74,16 @@ class WaveInMemory:
 
 @dataclass(frozen=True)
 class Environment:
-    """The environment of Pastry's programs: facts about nodes, and rules.
+    """The environment of Pastry's programs: facts about nodes, and rules."""
 
-    Attributes
-    ----------
-    facts : KnowsRing
-        All nodes, also those that arrive later.
-    bounds : ndarray of int64, shape (B + 1,)
-    rules : OverlayConfig
-        The rules of arrivals.
-    kernel : Kernel
-        The kernel of the underlay.
-    observer : Observer
-    lives : KnowsLives, optional
-        The lives of nodes in the rounds of a world; None if all nodes are alive and there are no
-        rounds.
-    seed : int
-        The seed of random draws.
-    world : EventsConfig, optional
-        The rules of detection, repair and maintenance in a world.
-    """
-
-    facts: KnowsRing
-    bounds: np.ndarray
-    rules: OverlayConfig
+    facts: KnowsRing  # all nodes, also those that arrive later
+    bounds: np.ndarray  # int64, shape (B + 1,)
+    rules: OverlayConfig  # of arrivals
     kernel: Kernel
     observer: Observer
-    lives: KnowsLives | None = None
-    seed: int = 0
-    world: EventsConfig | None = None
+    lives: KnowsLives | None = None  # in a world; None if all nodes are alive
+    seed: int = 0  # of random draws
+    world: EventsConfig | None = None  # the rules of detection, repair and maintenance
 
     def is_alive(self, positions: np.ndarray) -> np.ndarray:
         """Return True for positions (an array of any shape) of live nodes; NONE is False."""

@@ -40,20 +40,11 @@ class Plan:
 
     The plan is made before the first wave: a contact depends on which nodes arrived before, not on
     their tables.
-
-    Attributes
-    ----------
-    wave : ndarray of int64
-        The wave in which the node arrives.
-    rank : ndarray of int64
-        The rank (from 0) of the node in the order of arrival, which is drawn.
-    contact : ndarray of int64
-        The position of the node's contact; -1 in wave 0.
     """
 
-    wave: np.ndarray
-    rank: np.ndarray
-    contact: np.ndarray
+    wave: np.ndarray  # int64
+    rank: np.ndarray  # int64, from 0, in the order of arrival, which is drawn
+    contact: np.ndarray  # int64, a position; -1 in wave 0
 
     @classmethod
     def of(cls, known: Ring, rules: OverlayConfig, seed: int, kernel: Kernel) -> Plan:
