@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct
+from scribe_spark.core.arrays import distinct, whole_numbers
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrival_in_round import arrive
@@ -30,10 +30,6 @@ class ImpossibleRound(ValueError):
         self.number, self.what = number, what
 
 
-def _nobody() -> np.ndarray:
-    return np.empty(0, dtype=np.int64)
-
-
 @dataclass(frozen=True)
 class Events:
     """The node events of one round, as ring positions; each node has at most one event.
@@ -42,10 +38,10 @@ class Events:
     empty tables.
     """
 
-    fail: np.ndarray = field(default_factory=_nobody)
-    leave: np.ndarray = field(default_factory=_nobody)
-    recover: np.ndarray = field(default_factory=_nobody)
-    arrive: np.ndarray = field(default_factory=_nobody)
+    fail: np.ndarray = field(default_factory=whole_numbers)
+    leave: np.ndarray = field(default_factory=whole_numbers)
+    recover: np.ndarray = field(default_factory=whole_numbers)
+    arrive: np.ndarray = field(default_factory=whole_numbers)
 
     @property
     def entering(self) -> np.ndarray:

@@ -15,7 +15,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
-from scribe_spark.pastry.arrivals.leaf_offers import SIDES, side_columns
+from scribe_spark.pastry.arrivals.leaf_offers import SIDES, places_out, side_columns
 from scribe_spark.pastry.arrivals.observer import both_ways
 from scribe_spark.pastry.arrivals.wave import Environment, NodeProgram
 from scribe_spark.pastry.states import LEAVES, NONE, States
@@ -134,9 +134,9 @@ class _Search(NodeProgram):
         asked, asker, side = came[AT], came["asker"], came["side"]
         named = _known(states, asked)
         size = len(states.known)
-        out = _places_out(size, asker[:, None], named, side[:, None])
+        out = places_out(size, asker[:, None], named, side[:, None])
         nearer = (named >= 0) & (out > 0)
-        nearer &= out < _places_out(size, asker, asked, side)[:, None]
+        nearer &= out < places_out(size, asker, asked, side)[:, None]
         return {
             AT: asker, "asked": asked, "side": side, "silent": came["silent"],
             "named": np.where(nearer, named, np.int32(NONE)),
@@ -153,7 +153,7 @@ class _Search(NodeProgram):
         size = len(states.known)
         named = named.astype(np.int64)
         known = (named[:, :, None] == silent[:, None, :]).any(axis=2)
-        out = _places_out(size, node[:, None], named, side[:, None])
+        out = places_out(size, node[:, None], named, side[:, None])
         out = np.where((named >= 0) & (out > 0) & ~known, out, size)
         order = np.argsort(out, axis=1, kind="stable")
         out = np.take_along_axis(out, order, axis=1)
@@ -276,7 +276,7 @@ class _Repair(NodeProgram):
         """
         half, far = states.half, len(states.known)
         both = np.concatenate([held, offers], axis=1)
-        out = _places_out(far, node[:, None], both, side[:, None])
+        out = places_out(far, node[:, None], both, side[:, None])
         out = np.where(both >= 0, out, far)
         order = np.argsort(out, axis=1, kind="stable")  # of equal rows, the leaf precedes the offer
         both, out = (np.take_along_axis(part, order, axis=1) for part in (both, out))
@@ -312,11 +312,6 @@ def _known(states: States, node: np.ndarray) -> np.ndarray:
     )
 
 
-def _places_out(size: int, node: np.ndarray, position: np.ndarray, side: np.ndarray) -> np.ndarray:
-    """Return the distance, in ring positions, from a node to a position on one side."""
-    return np.where(side == SIDES[0], position - node, node - position) % size
-
-
 def _offers(states: States, asker: np.ndarray, side: np.ndarray, asked: np.ndarray) -> np.ndarray:
     """Return the nodes that asked nodes offer: int32, shape (a, l + 1), padded with NONE.
 
@@ -326,8 +321,8 @@ def _offers(states: States, asker: np.ndarray, side: np.ndarray, asked: np.ndarr
     """
     size, leaves = len(states.known), states.leaves[asked - states.first]
     beyond = np.arange(2 * states.half) // states.half == side[:, None]
-    out = _places_out(size, asker[:, None], leaves, side[:, None])
-    limit = _places_out(size, asker, asked, side)
+    out = places_out(size, asker[:, None], leaves, side[:, None])
+    limit = places_out(size, asker, asked, side)
     between = (out > 0) & (out < limit[:, None])
     keep = (beyond | between) & (leaves >= 0) & (leaves != asker[:, None])
     leaves = np.where(keep, leaves, np.int32(NONE))

@@ -46,21 +46,12 @@ class KnowsLives:
         """Return True for nodes whose death is detected in a round: shape (K,)."""
         return (self.died >= 0) & (self.died + self.wait <= number)
 
-    def exit(self, nodes: np.ndarray, number: int, wait: int) -> None:
-        """Mark nodes as dead."""
-        self.alive[nodes] = False
-        self.died[nodes], self.wait[nodes] = number, wait
-
-    def enter(self, nodes: np.ndarray) -> None:
-        """Mark nodes as alive; they enter in the given order."""
-        self.alive[nodes] = True
-        self.died[nodes], self.wait[nodes] = NEVER, 0
-        self.entered[nodes] = self.entered.max(initial=0) + 1 + np.arange(len(nodes))
-
 
 @dataclass
 class Lives(KnowsLives):
-    """The lives of nodes in arrays of this process."""
+    """The lives of nodes in arrays of this process, with a counter of changes."""
+
+    changes = 0
 
     alive: np.ndarray
     died: np.ndarray
@@ -75,3 +66,16 @@ class Lives(KnowsLives):
         order = np.zeros(nodes, dtype=np.int64)
         order[live] = entered
         return cls(alive, np.full(nodes, NEVER), np.zeros(nodes, dtype=np.int64), order)
+
+    def exit(self, nodes: np.ndarray, number: int, wait: int) -> None:
+        """Mark nodes as dead."""
+        self.alive[nodes] = False
+        self.died[nodes], self.wait[nodes] = number, wait
+        self.changes += bool(len(nodes))
+
+    def enter(self, nodes: np.ndarray) -> None:
+        """Mark nodes as alive; they enter in the given order."""
+        self.alive[nodes] = True
+        self.died[nodes], self.wait[nodes] = NEVER, 0
+        self.entered[nodes] = self.entered.max(initial=0) + 1 + np.arange(len(nodes))
+        self.changes += bool(len(nodes))

@@ -40,15 +40,12 @@ class Player:
     def __init__(
         self, engine: InTask | OnSpark, given: Environment, lives: Lives | None = None
     ) -> None:
-        self.engine, self._given = engine, given
-        self._lives = None
-        if lives is not None:
-            self._lives = _ChangingLives(lives.alive, lives.died, lives.wait, lives.entered)
+        self.engine, self._given, self._lives = engine, given, lives
         self._shared: list[SharedInFiles] = []
         self._changes = -1
 
     @property
-    def lives(self) -> _ChangingLives:
+    def lives(self) -> Lives:
         """The lives of all nodes in a world."""
         assert self._lives is not None, "not a world"
         return self._lives
@@ -103,22 +100,6 @@ class Player:
     def release(self) -> None:
         """See `engine.player.Player`."""
         self.engine.release()
-
-
-class _ChangingLives(Lives):
-    """The lives of all nodes, with a counter of changes."""
-
-    changes = 0
-
-    def exit(self, nodes: np.ndarray, number: int, wait: int) -> None:
-        """See `KnowsLives.exit`."""
-        super().exit(nodes, number, wait)
-        self.changes += bool(len(nodes))
-
-    def enter(self, nodes: np.ndarray) -> None:
-        """See `KnowsLives.enter`."""
-        super().enter(nodes)
-        self.changes += bool(len(nodes))
 
 
 @dataclass(frozen=True)

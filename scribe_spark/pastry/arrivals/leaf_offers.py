@@ -32,11 +32,12 @@ def side_columns(states: States, side: int) -> slice:
     return slice(0, states.half) if side == LARGER else slice(states.half, 2 * states.half)
 
 
-def places_out(states: States, index: np.ndarray, position: np.ndarray, side: int) -> np.ndarray:
+def places_out(
+    size: int, node: np.ndarray, position: np.ndarray, side: int | np.ndarray
+) -> np.ndarray:
     """Return the distance in ring positions from a node to a position on one side; 0 for itself."""
-    own = states.own[index]
-    out = position - own if side == LARGER else own - position
-    out += (out < 0) * len(states.known)  # four times faster than a remainder
+    out = (position - node) * (1 - 2 * side)
+    out += (out < 0) * size  # four times faster than a remainder
     return out
 
 
@@ -62,7 +63,7 @@ def take_leaves(
 def _room(states: States, index: np.ndarray, side: int) -> np.ndarray:
     """Return the distance below which an offer enters a side: int32, the ring's size if any."""
     last = states.leaves[index, side_columns(states, side).stop - 1]
-    out = places_out(states, index, last, side)
+    out = places_out(len(states.known), states.own[index], last, side)
     return np.where(last >= 0, out, len(states.known)).astype(np.int32)
 
 
@@ -112,7 +113,7 @@ def _fill_side(
     index = nodes[touched]
     held = states.leaves[index, columns]
     one, column = np.nonzero(held >= 0)
-    out = places_out(states, index[one], held[one, column], side)
+    out = places_out(size, states.own[index[one]], held[one, column], side)
     keys = distinct_indices(len(nodes) * width, np.r_[keys, touched[one] * width + out])
     row, out = divided(keys, width)
     order = index_in_run(row)
@@ -138,7 +139,7 @@ def lacks_leaves(states: States, index: np.ndarray, live: np.ndarray) -> np.ndar
     for side in SIDES:
         held = states.leaves[index, side_columns(states, side)]
         last = held[:, -1]
-        out = np.where(last >= 0, places_out(states, index, last, side), size - 1)
+        out = np.where(last >= 0, places_out(size, own, last, side), size - 1)
         first = own + 1 if side == LARGER else own + size - out
         near = before[first + out] - before[first]
         lacks |= near > ((held >= 0) & is_live[held]).sum(axis=1)
