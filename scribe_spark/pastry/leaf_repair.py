@@ -122,10 +122,7 @@ class _Search(NodeProgram):
         del tables[_LONE]
         silent = _side_of(states, node, side)
         row, column = np.nonzero(silent >= 0)
-        self.given.observer.count(
-            tables, "repair", len(row), len(row),
-            between=lambda: (node[row], silent[row, column].astype(np.int64)),
-        )  # fmt: skip
+        self.count(tables, "repair", node[row], silent[row, column], lost=len(row))
         sides = {AT: node, "asked": node, "side": side, "silent": silent}
         return {_QUESTION: self._next(states, tables, sides, _known(states, node))}
 
@@ -163,7 +160,9 @@ class _Search(NodeProgram):
         lost = (in_turn >= 0) & (np.cumsum(answers, axis=1) == 0)
         found = np.any(answers, axis=1)
         asked = in_turn[np.arange(len(node)), answers.argmax(axis=1)]
-        self._count(tables, node, in_turn, lost, asked[found], found)
+        asker, other = both_ways(node[found], asked[found])
+        asker, other = np.r_[asker, node[np.nonzero(lost)[0]]], np.r_[other, in_turn[lost]]
+        self.count(tables, "repair", asker, other, int(np.count_nonzero(lost)))
         over = np.flatnonzero(~found & (sides["asked"] != node))
         if len(over):
             kept = {name: sides[name] for name in ("asked", "side", "offers")}
@@ -174,26 +173,6 @@ class _Search(NodeProgram):
         return {
             AT: asked[found], "asker": node[found], "side": side[found], "silent": silent[found]
         }  # fmt: skip
-
-    def _count(
-        self,
-        tables: Tables,
-        node: np.ndarray,
-        in_turn: np.ndarray,
-        lost: np.ndarray,
-        asked: np.ndarray,
-        found: np.ndarray,
-    ) -> None:
-        """Count lost questions, and answered questions with their answers."""
-        silent = int(np.count_nonzero(lost))
-
-        def between() -> tuple[np.ndarray, np.ndarray]:
-            asker, other = both_ways(node[found], asked)
-            return np.r_[asker, node[np.nonzero(lost)[0]]], np.r_[other, in_turn[lost]]
-
-        self.given.observer.count(
-            tables, "repair", silent + 2 * len(asked), silent, between=between
-        )
 
 
 @dataclass(frozen=True)
@@ -230,14 +209,11 @@ class _Repair(NodeProgram):
         in_turn = _side_of(states, node, side)[:, ::-1]
         answers = self.given.is_alive(in_turn)
         before = (np.cumsum(answers, axis=1) == 0) & (in_turn >= 0)
-        lost = np.count_nonzero(before)
+        lost = int(np.count_nonzero(before))
         asked = in_turn[np.arange(len(node)), answers.argmax(axis=1)].astype(np.int64)
-
-        def between() -> tuple[np.ndarray, np.ndarray]:
-            asker, other = both_ways(node, asked)
-            return np.r_[asker, node[np.nonzero(before)[0]]], np.r_[other, in_turn[before]]
-
-        self.given.observer.count(tables, "repair", lost + 2 * len(node), lost, between=between)
+        asker, other = both_ways(node, asked)
+        asker, other = np.r_[asker, node[np.nonzero(before)[0]]], np.r_[other, in_turn[before]]
+        self.count(tables, "repair", asker, other, lost)
         return {AT: asked, "asker": node, "side": side}
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
@@ -288,10 +264,7 @@ class _Repair(NodeProgram):
         place = np.cumsum(counts, axis=1)
         visited = there & (place - counts < half)
         checked = visited & new
-        self.given.observer.count(
-            tables, "check", np.count_nonzero(checked),
-            between=lambda: (node[np.nonzero(checked)[0]], both[checked]),
-        )  # fmt: skip
+        self.count(tables, "check", node[np.nonzero(checked)[0]], both[checked])
         row, column = np.nonzero(visited & counts)
         filled = np.full_like(held, NONE)
         filled[row, place[row, column] - 1] = both[row, column]

@@ -88,7 +88,7 @@ class _Recover(NodeProgram):
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
         """Answer with the leaf set."""
         states, asked, asker = self.states(bucket, tables), came[AT], came["asker"]
-        self.given.observer.count(tables, "recovery", len(asked), between=lambda: (asked, asker))
+        self.count(tables, "recovery", asked, asker)
         offers = np.c_[states.leaves[asked - states.first], asked.astype(np.int32)]
         return {AT: asker, "offers": live_only(self.given.is_alive, offers)}
 
@@ -101,7 +101,7 @@ class _Recover(NodeProgram):
         leaves = states.distinct_leaves(back - states.first)
         at, column = np.nonzero(leaves >= 0)
         to, new = leaves[at, column].astype(np.int64), back[at]
-        self.given.observer.count(tables, "announcement", len(to), between=lambda: (new, to))
+        self.count(tables, "announcement", new, to)
         return {AT: to, "back": new}
 
     def _take(self, bucket: int, tables: Tables, came: Columns) -> None:

@@ -148,7 +148,8 @@ class RepairTables(NodeProgram):
             asking, asked = self._entries(states, holes, depth)
             mine = (below == depth) & ~helped[hole]
             waits = ~helped[asking]
-            self._count(tables, holes, asking[waits], asked[waits], hole[mine], entry[mine])
+            self.count(tables, "repair", *both_ways(holes[AT][asking[waits]], asked[waits]))
+            self.count(tables, "check", holes[AT][hole[mine]], entry[mine])
             alive = np.flatnonzero(mine)[self.given.is_alive(entry[mine])]
             offers.append(alive)
             helped[hole[alive]] = True
@@ -159,22 +160,6 @@ class RepairTables(NodeProgram):
             cell = (holes["row"] * base + holes["column"])[to]
             index = holes[AT][to] - states.first
             take_cells(states, self.given.kernel, index, entry[some], cell)
-
-    def _count(
-        self,
-        tables: Tables,
-        holes: Columns,
-        asking: np.ndarray,
-        asked: np.ndarray,
-        hole: np.ndarray,
-        named: np.ndarray,
-    ) -> None:
-        """Count questions and answers, and the checks of named nodes."""
-        node, observer = holes[AT], self.given.observer
-        observer.count(
-            tables, "repair", 2 * len(asked), between=lambda: both_ways(node[asking], asked)
-        )
-        observer.count(tables, "check", len(named), between=lambda: (node[hole], named))
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Announce(WaveProgram):
         # 2. the cell where the arrived node belongs in the receiver's table
         digits = self._digits(states, arrived)
         sender = arrived[one]
-        self.given.observer.count(tables, Kind.ANNOUNCEMENT, len(to), between=lambda: (sender, to))
+        self.count(tables, Kind.ANNOUNCEMENT, sender, to)
         announcement = {AT: to, "arrived": sender, "cell": row * base + digits[one, row]}
         return {_ANNOUNCEMENT: announcement, _ROW: self._rows(states, arrived)}
 

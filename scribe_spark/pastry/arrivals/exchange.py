@@ -77,9 +77,7 @@ class Exchange(WaveProgram):
         gained = self._take_sets(states, receiver, sets, senders, at)
         refused = ~holds_leaf(states, receiver, senders[at])
         asked, asker = receiver[refused], senders[at][refused]
-        self.given.observer.count(
-            tables, Kind.EXCHANGE, len(asked), between=lambda: (asked + first, asker)
-        )
+        self.count(tables, Kind.EXCHANGE, asked + first, asker)
         answers = live_only(self.given.is_alive, states.leaves[asked])
         return {GAINED: {AT: gained + first}, _ANSWER: {AT: asker, "leaves": answers}}
 

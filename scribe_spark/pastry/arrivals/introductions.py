@@ -76,10 +76,7 @@ class Introduce(WaveProgram):
         asker = came["arrived"][one]
         row, column = np.nonzero(_is_earlier(self.place, entries, asker))
         answering = distinct(one[row])
-        self.given.observer.count(
-            tables, Kind.INTRODUCTION, len(answering),
-            between=lambda: (came[AT][answering], came["arrived"][answering]),
-        )  # fmt: skip
+        self.count(tables, Kind.INTRODUCTION, came[AT][answering], came["arrived"][answering])
         return {_EARLIER: {AT: asker[row], "entry": entries[row, column].astype(np.int64)}}
 
     def _learn(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
@@ -90,9 +87,7 @@ class Introduce(WaveProgram):
         index, kernel = named[AT] - states.first, self.given.kernel
         found = _learn(states, kernel, arrived, self.place, index, named["entry"])
         sender = states.own[arrived][found["arrived"]]
-        self.given.observer.count(
-            tables, Kind.INTRODUCTION, len(sender), between=lambda: (sender, found["to"])
-        )
+        self.count(tables, Kind.INTRODUCTION, sender, found["to"])
         new = take(found, np.flatnonzero(found["row"] >= 0))
         entries = states.cells[arrived[new["arrived"]], new["row"]]
         return {

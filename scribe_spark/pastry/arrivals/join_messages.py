@@ -74,9 +74,7 @@ class JoinMessages(WaveProgram):
             del tables[CONTACTS], tables[PROBED]
         else:
             contact = self.wave.contact[mine]
-        self.given.observer.count(
-            tables, Kind.JOIN, len(arriving), between=lambda: (arriving, contact)
-        )
+        self.count(tables, Kind.JOIN, arriving, contact)
         row = np.zeros_like(arriving)
         return {_JOIN: unrouted({AT: contact, "arriving": arriving, "row": row})}
 
@@ -95,9 +93,7 @@ class JoinMessages(WaveProgram):
         if ended:
             at, arriving = ended[AT], ended["arriving"]
             around = live_only(self.given.is_alive, np.c_[states.leaves[at - states.first], at])
-            self.given.observer.count(
-                tables, Kind.LEAF_SET, len(at), between=lambda: (at, arriving)
-            )
+            self.count(tables, Kind.LEAF_SET, at, arriving)
             outbox[_LEAF_SET] = {AT: arriving, "leaves": around}
         return outbox
 
@@ -112,12 +108,7 @@ class JoinMessages(WaveProgram):
         shared = ids.shared_digits_np(ring.hi[at], ring.lo[at], keys.hi, keys.lo, states.b)
         first = came["row"]
         supplies = first <= shared
-        observer.count(
-            tables,
-            Kind.ROWS,
-            int(np.count_nonzero(supplies)),
-            between=lambda: (at[supplies], arriving[supplies]),
-        )
+        self.count(tables, Kind.ROWS, at[supplies], arriving[supplies])
         one, row, entries = entries_of_rows(states, at, first, shared)
         entries = live_only(is_alive, entries)
         place, column = np.nonzero(entries >= 0)

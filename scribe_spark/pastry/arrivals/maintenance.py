@@ -7,7 +7,6 @@ NGC 2001, Section 2.2; JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +49,7 @@ class AskRows(WaveProgram):
 
     def _ask(self, bucket: int, tables: Tables) -> Outbox:
         """Ask a random entry of each row; one row at a time, to save memory."""
-        states, observer = self.states(bucket, tables), self.given.observer
+        states = self.states(bucket, tables)
         first, last = np.searchsorted(self.wave.live, self.bounds[bucket : bucket + 2])
         live, sent = self.wave.live[first:last], []
         for row in range(states.cells.shape[1]):
@@ -60,9 +59,8 @@ class AskRows(WaveProgram):
             node, asked = live[asked >= 0], asked[asked >= 0]
             arrives = self.given.is_alive(asked)
             lost = np.flatnonzero(~arrives)
-            observer.meet(tables, node[lost], asked[lost])
-            between = functools.partial(_pairs, node, asked)
-            observer.count(tables, Kind.MAINTENANCE, len(asked), len(lost), between=between)
+            self.given.observer.meet(tables, node[lost], asked[lost])
+            self.count(tables, Kind.MAINTENANCE, node, asked, len(lost))
             node, asked = node[arrives], asked[arrives]
             sent.append({AT: asked, "asker": node, "row": np.full(len(node), row)})
         return {_QUESTION: concatenate(sent)}
@@ -71,9 +69,7 @@ class AskRows(WaveProgram):
         """Answer with the requested row."""
         states, came = self.states(bucket, tables), inbox[_QUESTION]
         asked, asker, row = came[AT], came["asker"], came["row"]
-        self.given.observer.count(
-            tables, Kind.MAINTENANCE, len(asked), between=lambda: (asked, asker)
-        )
+        self.count(tables, Kind.MAINTENANCE, asked, asker)
         entries = states.cells[asked - states.first, row]
         return {_ANSWER: {AT: asker, "row": row, "entries": entries}}
 
@@ -100,10 +96,6 @@ class TakeRows(WaveProgram):
             take_cells(states, self.given.kernel, index, offers["entry"], offers["cell"])
             del tables[_OFFERS]
         return {}
-
-
-def _pairs(sender: np.ndarray, to: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return sender, to
 
 
 def row_bits(seed: int, purpose: str, number: int, row: int, nodes: np.ndarray) -> np.ndarray:

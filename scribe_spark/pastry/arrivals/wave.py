@@ -113,6 +113,12 @@ class NodeProgram:
         """See `engine.Program`."""
         return self.given.bounds
 
+    def count(
+        self, tables: Tables, kind: str, sender: np.ndarray, to: np.ndarray, lost: int = 0
+    ) -> None:
+        """Count a message from each sender to its receiver, of which some were lost."""
+        self.given.observer.count(tables, kind, len(to), lost, between=lambda: (sender, to))
+
     def live(self, bucket: int) -> np.ndarray:
         """Return the positions of the live nodes of a bucket, ascending."""
         first, last = self.bounds[bucket : bucket + 2]
