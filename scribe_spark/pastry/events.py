@@ -19,6 +19,7 @@ from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.recovery import recover
+from scribe_spark.pastry.states import pairs_of
 from scribe_spark.pastry.waves_of_round import arrival_order, split_in_waves
 
 
@@ -83,11 +84,8 @@ class _SayGoodbye(NodeProgram):
         """See `engine.Program`."""
         first, last = np.searchsorted(self.leaving, self.bounds[bucket : bucket + 2])
         leaving, states = self.leaving[first:last], self.states(bucket, tables)
-        leaves = states.distinct_leaves(leaving - states.first)
-        at, column = np.nonzero(leaves >= 0)
-        to = leaves[at, column].astype(np.int64)
-        arrives = self.given.is_alive(to)
-        self.given.observer.send(tables, "goodbye", arrives, leaving[at], to)
+        sender, to = pairs_of(leaving, states.distinct_leaves(leaving - states.first))
+        self.given.observer.send(tables, "goodbye", self.given.is_alive(to), sender, to)
         return {}
 
 

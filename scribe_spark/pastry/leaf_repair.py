@@ -18,7 +18,7 @@ from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.leaf_offers import SIDES, places_out, side_columns
 from scribe_spark.pastry.arrivals.observer import both_ways
 from scribe_spark.pastry.arrivals.wave import Environment, NodeProgram
-from scribe_spark.pastry.states import LEAVES, NONE, States
+from scribe_spark.pastry.states import LEAVES, NONE, States, pairs_of
 
 #: Tables.  _LOST: sides of leaf sets that lost leaves (``node``, ``side``).  _LONE: those without a
 #: live leaf.  _OFFERED: the offers to sides without a live leaf (columns of :data:`_ANSWER`).
@@ -56,7 +56,7 @@ class _Detect(NodeProgram):
         leaves = states.distinct_leaves(live - states.first)
         self.given.observer.count(
             tables, "keep-alive", np.count_nonzero(leaves >= 0),
-            between=lambda: _to_leaves(live, leaves),
+            between=lambda: pairs_of(live, leaves),
         )  # fmt: skip
         known_dead = lives.known_dead(self.number)
         if known_dead.any():
@@ -88,12 +88,6 @@ class _Detect(NodeProgram):
                     append(tables, name, {"node": node, "side": np.full(len(node), side)})
 
 
-def _to_leaves(nodes: np.ndarray, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a pair (node, leaf) for each leaf."""
-    at, column = np.nonzero(leaves >= 0)
-    return nodes[at], leaves[at, column]
-
-
 @dataclass(frozen=True)
 class _Search(NodeProgram):
     """Sides without a live leaf search for the nearest live node on that side (P31).
@@ -121,8 +115,8 @@ class _Search(NodeProgram):
         node, side = tables[_LONE]["node"], tables[_LONE]["side"]
         del tables[_LONE]
         silent = _side_of(states, node, side)
-        row, column = np.nonzero(silent >= 0)
-        self.count(tables, "repair", node[row], silent[row, column], lost=len(row))
+        asker, asked = pairs_of(node, silent)
+        self.count(tables, "repair", asker, asked, lost=len(asked))
         sides = {AT: node, "asked": node, "side": side, "silent": silent}
         return {_QUESTION: self._next(states, tables, sides, _known(states, node))}
 

@@ -20,7 +20,7 @@ from scribe_spark.pastry.arrivals.exchange import GAINED, Exchange
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.player import Player
-from scribe_spark.pastry.states import CELLS, LEAVES, NONE, live_only
+from scribe_spark.pastry.states import CELLS, LEAVES, NONE, live_only, pairs_of
 from scribe_spark.pastry.waves_of_round import WaveOfRound
 
 #: The table of nodes that found no live leaf: ``node``.
@@ -76,8 +76,7 @@ class _Recover(NodeProgram):
         states = self.states(bucket, tables, LEAVES)
         old = states.distinct_leaves(nodes - states.first)
         states.leaves[nodes - states.first] = NONE
-        at, column = np.nonzero(old >= 0)
-        asker, asked = nodes[at], old[at, column].astype(np.int64)
+        asker, asked = pairs_of(nodes, old)
         answers = self.given.is_alive(asked)
         self.given.observer.send(tables, "recovery", answers, asker, asked)
         alone = without(nodes, asker[answers])
@@ -98,9 +97,7 @@ class _Recover(NodeProgram):
         take_leaves(states, came[AT] - states.first, came["offers"])
         back = distinct(came[AT])
         tables[GAINED] = {"node": back}
-        leaves = states.distinct_leaves(back - states.first)
-        at, column = np.nonzero(leaves >= 0)
-        to, new = leaves[at, column].astype(np.int64), back[at]
+        new, to = pairs_of(back, states.distinct_leaves(back - states.first))
         self.count(tables, "announcement", new, to)
         return {AT: to, "back": new}
 

@@ -136,6 +136,12 @@ def live_only(is_alive: IsAlive, positions: np.ndarray) -> np.ndarray:
     return np.where(is_alive(positions), positions, np.int32(NONE))
 
 
+def pairs_of(nodes: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each node of rows and each position in its row (m, k), without :data:`NONE`: int64."""
+    row, column = np.nonzero(positions >= 0)
+    return nodes[row], positions[row, column].astype(np.int64)
+
+
 def table_rows(known: Ring, b: int) -> int:
     """Return the number of rows that routing tables need, at least one."""
     shared = ids.shared_digits_np(known.hi[1:], known.lo[1:], known.hi[:-1], known.lo[:-1], b)

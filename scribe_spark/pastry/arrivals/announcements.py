@@ -22,7 +22,7 @@ from scribe_spark.pastry.arrivals.join_messages import take_answers
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.observer import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
-from scribe_spark.pastry.states import CELLS, LEAVES, States
+from scribe_spark.pastry.states import CELLS, LEAVES, States, pairs_of
 
 #: Kinds of messages.  A row of the arrived node's routing table is sent once to each bucket that
 #: has nodes of the row, for all of them.
@@ -52,9 +52,7 @@ class Announce(WaveProgram):
         # 1. the entries, and the leaves that are no entries; two nodes share the digits of a row
         cells = states.cells[index].reshape(-1, rows * base)
         holder, cell = np.nonzero(cells >= 0)
-        leaves = states.distinct_leaves(index)
-        one, column = np.nonzero(leaves >= 0)
-        leaf = leaves[one, column].astype(np.int64)
+        one, leaf = pairs_of(np.arange(len(index)), states.distinct_leaves(index))
         cell_of_leaf = cells_of(states, arrived[one], leaf)
         other = np.flatnonzero(cells[one, cell_of_leaf] != leaf)
         to = np.r_[cells[holder, cell].astype(np.int64), leaf[other]]

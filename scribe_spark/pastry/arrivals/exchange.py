@@ -17,7 +17,7 @@ from scribe_spark.engine.program import AT, once_a_bucket
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, lacks_leaves, take_leaves
 from scribe_spark.pastry.arrivals.observer import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
-from scribe_spark.pastry.states import LEAVES, States, live_only
+from scribe_spark.pastry.states import LEAVES, States, live_only, pairs_of
 
 #: The table of nodes that begin the exchange, each once: arrived nodes and nodes with a new leaf.
 #: The same name is used for the message by which a node reminds itself to send in the next round of
@@ -56,14 +56,10 @@ class Exchange(WaveProgram):
         sets = states.distinct_leaves(senders - states.first)
         there = live_only(is_alive, sets)
         messages, arrive = int((sets >= 0).sum()), int((there >= 0).sum())
-
-        def between() -> tuple[np.ndarray, np.ndarray]:
-            at, column = np.nonzero(sets >= 0)
-            return senders[at], sets[at, column].astype(np.int64)
-
         self.given.observer.count(
-            tables, Kind.EXCHANGE, messages, messages - arrive, between=between
-        )
+            tables, Kind.EXCHANGE, messages, messages - arrive,
+            between=lambda: pairs_of(senders, sets),
+        )  # fmt: skip
         one, at = once_a_bucket(self.bounds, there)
         return {_LEAF_SET: {AT: at, "sender": senders[one], "leaves": there[one]}}
 

@@ -25,7 +25,7 @@ from scribe_spark.pastry.arrivals.wave import WaveProgram, forget
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
-from scribe_spark.pastry.states import CELLS, LEAVES, States, live_only
+from scribe_spark.pastry.states import CELLS, LEAVES, States, live_only, pairs_of
 
 #: The table of answers to join messages: the arriving node ``at``, the answering ``node`` on its
 #: route, and the ``first`` and the ``last`` row that the node supplied.
@@ -131,9 +131,8 @@ def take_answers(program: WaveProgram, bucket: int, tables: Tables) -> States:
     states = program.states(bucket, tables, LEAVES, CELLS)
     sets, answers = tables[_LEAF_SETS], tables[ROUTES]
     take_leaves(states, sets[AT] - states.first, sets["leaves"])
-    one, column = np.nonzero(sets["leaves"] >= 0)
-    to = np.r_[sets[AT][one], answers[AT]]
-    offered = np.r_[sets["leaves"][one, column].astype(np.int64), answers["node"]]
+    to, leaf = pairs_of(sets[AT], sets["leaves"])
+    to, offered = np.r_[to, answers[AT]], np.r_[leaf, answers["node"]]
     cell = cells_of(states, to, offered)
     if _ENTRIES in tables:
         entries = tables[_ENTRIES]
