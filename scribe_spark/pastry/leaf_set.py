@@ -53,9 +53,8 @@ def covers_by_length(lengths: np.ndarray, leaf_set: int) -> np.ndarray:
     """Return True for leaf sets that cover the ring, judged by their lengths.
 
     A leaf set with fewer than l leaves contains all other nodes, because a node that knew more
-    nodes would have more leaves.  With l leaves there may be other nodes; the flag ``covers_ring``
-    says so explicitly for perfect tables of l + 1 nodes.  It is also needed after dead leaves were
-    dropped, because then a short leaf set need not cover the ring.
+    nodes would have more leaves.  The flag ``covers_ring`` says so explicitly for perfect tables of
+    l + 1 nodes, and after dead leaves were dropped.
     """
     return lengths < leaf_set
 

@@ -21,20 +21,10 @@ from scribe_spark.pastry.lives import KnowsLives, Lives
 
 
 class Player:
-    """Plays the programs of a round one after the other.
+    """Plays the programs of a round one after the other, which the orchestrator makes.
 
-    The orchestrator makes the programs.  It sees of the nodes' tables only what it takes or
-    gathers.
-
-    Parameters
-    ----------
-    engine : InTask or OnSpark
-        Holds the tables of the buckets.
-    given : Environment
-        The environment of Pastry's programs, without lives.
-    lives : Lives, optional
-        The lives of all nodes, which the orchestrator changes between programs; None if all nodes
-        are alive and there are no rounds.
+    The orchestrator sees of the nodes' tables only what it takes or gathers.  It changes the lives
+    of all nodes between programs; `lives` is None if all nodes are alive and there are no rounds.
     """
 
     def __init__(

@@ -52,10 +52,7 @@ def _nearest_contacts(
 def nearest_nodes(
     known: Ring, members: np.ndarray, routers: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return the node nearest to each router among `members`, as positions.
-
-    Ties go to the first of `members`.
-    """
+    """Return the node nearest to each router among `members`; ties go to the first of these."""
     # of the nodes on one router, only the first can be the result
     _, first = np.unique(known.router[members], return_index=True)
     first = members[np.sort(first)]

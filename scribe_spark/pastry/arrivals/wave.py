@@ -35,31 +35,19 @@ LATER = np.int64(2**63 - 1)
 
 
 class Wave(Protocol):
-    """The nodes that arrive together.
-
-    Attributes
-    ----------
-    arriving : ndarray of int64, shape (w,)
-        The positions of the w nodes, ascending.
-    order : ndarray of int64, shape (w,)
-        Numbers that increase in the order of arrival.
-    contact : ndarray of int64, shape (w,)
-        The position of each node's contact.
-    live : ndarray of int64
-        The positions of all nodes that are alive after the wave, ascending.
-    """
+    """The nodes that arrive together; they see the overlay as it was before the wave."""
 
     @property
-    def arriving(self) -> np.ndarray: ...
+    def arriving(self) -> np.ndarray: ...  # int64, shape (w,): positions, ascending
 
     @property
-    def order(self) -> np.ndarray: ...
+    def order(self) -> np.ndarray: ...  # (w,): numbers that increase in the order of arrival
 
     @property
-    def contact(self) -> np.ndarray: ...
+    def contact(self) -> np.ndarray: ...  # (w,): the position of each node's contact
 
     @property
-    def live(self) -> np.ndarray: ...
+    def live(self) -> np.ndarray: ...  # all nodes that are alive after the wave, ascending
 
 
 @dataclass(frozen=True)
