@@ -11,7 +11,7 @@ from scribe_spark import draws
 from scribe_spark.core import u128
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.closeness import Keys
-from scribe_spark.pastry.leaf_set_order import ring_leaves
+from scribe_spark.pastry.leaf_set import ring_leaves
 from scribe_spark.pastry.states import NONE, States
 from scribe_spark.scribe.group_keys import Groups
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.lives import KnowsLives, Lives
-from scribe_spark.pastry.perfect_start import perfect_states
+from scribe_spark.pastry.perfect_tables import perfect_states
 from scribe_spark.pastry.states import States
 from scribe_spark.underlay.protocol import Kernel
 
@@ -17,13 +17,8 @@ from scribe_spark.underlay.protocol import Kernel
 class OverlayState(KnowsLives):
     """The tables and lives of all nodes, dead ones included; kernels change the arrays.
 
-    Attributes
-    ----------
-    states : States
-        The states of all nodes: ``own`` has every position, so an index is a position.  A dead node
-        keeps its tables, because it may recover; a node that has not arrived yet has empty tables.
-    alive, died, wait, entered
-        See `KnowsLives`.
+    The states of all nodes have every position, so an index is a position.  A dead node keeps its
+    tables, because it may recover; a node that has not arrived yet has empty tables.
     """
 
     states: States
@@ -34,15 +29,7 @@ class OverlayState(KnowsLives):
 
     @classmethod
     def of(cls, states: States, live: np.ndarray, entered: np.ndarray | int = 0) -> OverlayState:
-        """Return the state of an overlay before any death.
-
-        Parameters
-        ----------
-        live : ndarray of int64
-            The positions of the live nodes.
-        entered : ndarray of int64 or int
-            Their ranks in the order in which they entered.
-        """
+        """Return the state of an overlay before any death; `entered` ranks the live nodes."""
         lives = Lives.of(len(states.known), live, entered)
         return cls(states, lives.alive, lives.died, lives.wait, lives.entered)
 
@@ -55,5 +42,5 @@ class OverlayState(KnowsLives):
 def perfect_start(
     known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel
 ) -> OverlayState:
-    """Return the overlay with perfect tables; see `perfect_start.perfect_states`."""
+    """Return the overlay with perfect tables; see `perfect_tables.perfect_states`."""
     return OverlayState.of(perfect_states(known, live, leaf_set, b, kernel), live)

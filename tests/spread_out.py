@@ -30,18 +30,10 @@ class FarApart:
 
 @dataclass(frozen=True)
 class SpreadOut:
-    """Nodes 0 to n - 1, at positions of which the last is the last of all.
-
-    Attributes
-    ----------
-    at : ndarray of int64, shape (n,)
-        Their positions, ascending.
-    size : int
-        How many positions there are: the most for so many groups.
-    """
+    """Nodes 0 to n - 1 at ascending positions; the last node has the last position."""
 
     at: np.ndarray
-    size: int
+    size: int  # the number of positions
 
     @classmethod
     def of(cls, nodes: int, groups: int, times: int = 1) -> SpreadOut:

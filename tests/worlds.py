@@ -31,6 +31,7 @@ from scribe_spark.engine.ring import Ring, ring_of
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.pastry import perfect_tables, prefix_summaries
 from scribe_spark.pastry.knowledge import Knowledge
+from scribe_spark.pastry.live_knowledge import live_knowledge
 from scribe_spark.pastry.perfect_tables import prefixes
 from scribe_spark.pastry.states import States
 from scribe_spark.runtime import blocks
@@ -157,7 +158,7 @@ class World:
         """Perfect knowledge of all nodes, by the kernels of `perfect_tables`."""
         (tables,) = self.make_tables(np.array([0, len(self.ring)]), digits)
         states = States.of_tables(self.ring, 0, tables)
-        return states.to_knowledge(np.arange(len(self.ring)), self.kernel)
+        return live_knowledge(states, None, self.kernel)
 
     def make_tables(self, bounds: np.ndarray, digits: int = 1) -> list[dict]:
         """The tables of perfect knowledge, bucket by bucket.

@@ -48,8 +48,8 @@ FAULTS = {
     # Pastry and Scribe
     "a tie": Fault(
         "pastry/arrivals/cell_offers.py",
-        "((delay == to_beat) & (position < filled))",
-        "((delay == to_beat) & (position > filled))",
+        "((delay == to_beat) & (position < present))",
+        "((delay == to_beat) & (position > present))",
         ARRIVALS,
     ),
     "a hop to a dead node": Fault(
@@ -68,7 +68,7 @@ FAULTS = {
         TREES,
     ),
     "an off-by-one in l/2": Fault(
-        "pastry/arrivals/leaf_offers.py", "near = order < half", "near = order < half - 1", ARRIVALS
+        "pastry/arrivals/leaf_offers.py", "(order < half)", "(order < half - 1)", ARRIVALS
     ),
     "a stale parent": Fault(
         "scribe/leave.py",
@@ -90,8 +90,8 @@ FAULTS = {
     ),
     "a dropped duplicate": Fault(
         "pastry/arrivals/announcements.py",
-        "pairs = distinct(row * size + everybody[row, column])",
-        "pairs = np.sort(row * size + everybody[row, column])",
+        "np.flatnonzero(cells[one, cell_of_leaf] != leaf)",
+        "np.flatnonzero(cells[one, cell_of_leaf] != -2)",
         ARRIVALS,
     ),
     "an unsorted merge": Fault(

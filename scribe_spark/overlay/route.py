@@ -43,27 +43,13 @@ class Finds(KnowsRing, Protocol):
 
 @dataclass(frozen=True)
 class _Upcalls:
-    """The common part of the programs `Route` and `Send`.
+    """The common part of the programs `Route` and `Send`."""
 
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-        The positions at which the buckets begin, and the number of nodes.
-    facts : Finds
-        The nodes.
-    application : Application
-        The application whose upcalls are called.
-    payload : tuple of str
-        The message columns of the application.
-    state : mapping of Columns
-        The tables of the application's state without rows, by name.
-    """
-
-    bounds: np.ndarray
+    bounds: np.ndarray  # the first position of each bucket, and the number of nodes
     facts: Finds
     application: Application
-    payload: tuple[str, ...] = ()
-    state: Mapping[str, Columns] | None = None
+    payload: tuple[str, ...] = ()  # the message columns of the application
+    state: Mapping[str, Columns] | None = None  # the application's tables without rows, by name
 
     def _open(self, tables: Tables, inbox: Inbox) -> list[Columns]:
         """Return the received messages, and create missing tables of the application."""
@@ -75,9 +61,7 @@ class _Upcalls:
         return [inbox[MESSAGE]] if MESSAGE in inbox else []
 
     def _keep(self, tables: Tables, steps: list[Step], superstep: int) -> None:
-        """Store the outcomes of a superstep in a table of their own, so that no table is written
-        twice.
-        """
+        """Store the outcomes of a superstep in a table of their own: none is written twice."""
         found = [step.outcomes for step in steps if step.outcomes and count_rows(step.outcomes)]
         if found:
             tables[f"{OUTCOMES} {superstep}"] = concatenate(found)
@@ -85,21 +69,11 @@ class _Upcalls:
 
 @dataclass(frozen=True)
 class Route(_Upcalls):
-    """The program that moves messages hop by hop to the roots of their keys.
+    """The program that moves messages hop by hop to the roots of their keys."""
 
-    Attributes
-    ----------
-    rule : NextHop
-        The rule of routing.
-    kernel : Kernel
-        Delays between nodes.
-    lan_us : int
-        The delay of a node's LAN link in each direction, in microseconds.
-    """
-
-    rule: Callable[..., np.ndarray] | None = None
+    rule: Callable[..., np.ndarray] | None = None  # a `NextHop`
     kernel: Kernel | None = None
-    lan_us: int = 0
+    lan_us: int = 0  # the delay of a node's LAN link in each direction
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Move messages by one hop, or to the edge of the bucket, and call the application."""

@@ -17,8 +17,7 @@ from scribe_spark.engine.player import play_in_turn
 from scribe_spark.pastry.arrivals.arrival import asking, entering
 from scribe_spark.pastry.arrivals.wave import WaveProgram, forget
 from scribe_spark.pastry.player import Player
-from scribe_spark.pastry.table_maintenance import maintain_tables
-from scribe_spark.pastry.table_repair import close_phase
+from scribe_spark.pastry.table_repair import close_phase, maintain_tables
 from scribe_spark.pastry.waves_of_round import WaveOfRound
 
 
@@ -33,15 +32,9 @@ class _Forget(WaveProgram):
 
 
 def arrive(player: Player, ordered: np.ndarray, number: int, wave: int) -> None:
-    """Let a wave of nodes arrive.
+    """Let a wave of dead or new nodes (positions, in their order of arrival) arrive in a round.
 
-    Parameters
-    ----------
-    ordered : ndarray of int64
-        The ring positions of dead (or new) nodes in their order of arrival; their old tables are
-        cleared.
-    number, wave : int
-        The number of the round, and the number of the wave in the round, from 0.
+    Their old tables are cleared.  The value `wave` is the number of the wave in the round, from 0.
     """
     arriving = WaveOfRound.of(player.given, ordered, number)
     if player.lives.alive.any():

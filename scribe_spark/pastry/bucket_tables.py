@@ -22,6 +22,7 @@ from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
 from scribe_spark.engine.program import AT, deliver
 from scribe_spark.pastry.knowledge import Knowledge
+from scribe_spark.pastry.live_knowledge import live_knowledge
 from scribe_spark.pastry.states import CELLS, LEAVES, NONE, States
 from scribe_spark.underlay.protocol import Kernel
 
@@ -33,20 +34,14 @@ _NODES_AT_ONCE = 4096
 
 
 def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFrame:
-    """Return `schemas.KNOWLEDGE`, one row per node; lazy.
-
-    Parameters
-    ----------
-    known : DataFrame
-        The rows of the tables `LEAVES` and `CELLS`.
-    """
+    """Return `schemas.KNOWLEDGE`, one row per node, of tables `LEAVES` and `CELLS`; lazy."""
     facts, bounds = ring.facts, ring.bounds
 
     def knowledge(bucket: int, tables: Mapping[str, Columns]) -> Iterator[pa.RecordBatch]:
         states = States.of_tables(facts.ring, int(bounds[bucket]), tables)
         for first in range(0, len(states.own), _NODES_AT_ONCE):
-            some = np.arange(first, min(first + _NODES_AT_ONCE, len(states.own)))
-            yield states.to_knowledge(some, kernel).to_arrow()
+            some = states.of(slice(first, first + _NODES_AT_ONCE))
+            yield live_knowledge(some, None, kernel).to_arrow()
 
     return read_together(known, knowledge, schemas.KNOWLEDGE).frame
 
@@ -105,11 +100,7 @@ def _messages(
 class Assemble:
     """Puts the received leaf sets and entries into the tables of a bucket.
 
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-    b, half, rows : int
-        Digits are base 2**b; the tables have at least `half` leaves per side, and `rows` rows.
+    The tables have at least `half` leaves per side, and `rows` rows.
     """
 
     bounds: np.ndarray

@@ -21,12 +21,7 @@ from scribe_spark.pastry.states import NONE
 
 @dataclass(frozen=True)
 class Keys(Rows):
-    """The keys of m messages, as upper and lower halves.
-
-    Attributes
-    ----------
-    hi, lo : ndarray of uint64, shape (m,)
-    """
+    """The keys of m messages, as upper and lower halves: uint64, shape (m,)."""
 
     hi: np.ndarray
     lo: np.ndarray
@@ -49,14 +44,7 @@ def not_above(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Distances:
-    """Distances of candidates from keys, which order the candidates by closeness.
-
-    Attributes
-    ----------
-    hi, lo : ndarray of uint64, shape (m, k)
-    position : ndarray of int, shape (m, k)
-        The positions of the candidates, in the order of nodeIds.
-    """
+    """Distances of candidates (positions) from keys, which order the candidates: (m, k)."""
 
     hi: np.ndarray
     lo: np.ndarray
@@ -68,13 +56,7 @@ class Distances:
         return (self.hi < other.hi) | ((self.hi == other.hi) & lower)
 
     def closest(self, among: np.ndarray) -> np.ndarray:
-        """Return the column of the closest candidate in each row, or :data:`NONE`.
-
-        Parameters
-        ----------
-        among : ndarray of bool, shape (m, k)
-            The candidates to consider.
-        """
+        """Return the column of the closest candidate of each row `among` some, or :data:`NONE`."""
         if not among.shape[1]:
             return np.full(len(among), NONE)
         left = among
@@ -99,13 +81,7 @@ def distances(known: Ring, keys: Keys, candidates: np.ndarray) -> Distances:
 
 
 def roots(known: Ring, live: np.ndarray, keys: Keys) -> np.ndarray:
-    """Return the live node that is numerically closest to each key.
-
-    Parameters
-    ----------
-    live : ndarray of int64
-        The positions of live nodes, ascending; at least one.
-    """
+    """Return the node that is numerically closest to each key, of live positions (ascending)."""
     low, high = np.zeros(len(keys), dtype=np.int64), np.full(len(keys), len(live))
     # bisect: the first node whose nodeId is not below the key
     while (searching := low < high).any():

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct
+from scribe_spark.core.arrays import distinct, whole_numbers
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrival_in_round import arrive
@@ -19,44 +19,30 @@ from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.recovery import recover
+from scribe_spark.pastry.states import pairs_of
 from scribe_spark.pastry.waves_of_round import arrival_order, split_in_waves
 
 
 class ImpossibleRound(ValueError):
-    """Raised for a round that cannot be played: an event is impossible, or no node is left.
-
-    Attributes
-    ----------
-    number : int
-        The number of the round.
-    what : str
-        The reason in one line.
-    """
+    """Raised for a round that cannot be played: an event is impossible, or no node is left."""
 
     def __init__(self, number: int, what: str) -> None:
         super().__init__(f"round {number}: {what}")
         self.number, self.what = number, what
 
 
-def _nobody() -> np.ndarray:
-    return np.empty(0, dtype=np.int64)
-
-
 @dataclass(frozen=True)
 class Events:
     """The node events of one round, as ring positions; each node has at most one event.
 
-    Attributes
-    ----------
-    fail, leave, recover, arrive : ndarray of int64
-        A node recovers with its old nodeId, routing table and last known leaf set; it arrives with
-        empty tables.
+    A node recovers with its old nodeId, routing table and last known leaf set; it arrives with
+    empty tables.
     """
 
-    fail: np.ndarray = field(default_factory=_nobody)
-    leave: np.ndarray = field(default_factory=_nobody)
-    recover: np.ndarray = field(default_factory=_nobody)
-    arrive: np.ndarray = field(default_factory=_nobody)
+    fail: np.ndarray = field(default_factory=whole_numbers)
+    leave: np.ndarray = field(default_factory=whole_numbers)
+    recover: np.ndarray = field(default_factory=whole_numbers)
+    arrive: np.ndarray = field(default_factory=whole_numbers)
 
     @property
     def entering(self) -> np.ndarray:
@@ -90,13 +76,7 @@ def play_events(player: Player, number: int, events: Events) -> None:
 
 @dataclass(frozen=True)
 class _SayGoodbye(NodeProgram):
-    """Departing nodes notify their leaves, which then know at once that the node is gone.
-
-    Attributes
-    ----------
-    leaving : ndarray of int64
-        The positions of the departing nodes, ascending.
-    """
+    """Departing nodes notify their leaves, which then know at once that they are gone."""
 
     leaving: np.ndarray
 
@@ -104,22 +84,16 @@ class _SayGoodbye(NodeProgram):
         """See `engine.Program`."""
         first, last = np.searchsorted(self.leaving, self.bounds[bucket : bucket + 2])
         leaving, states = self.leaving[first:last], self.states(bucket, tables)
-        leaves = states.distinct_leaves(leaving - states.first)
-        at, column = np.nonzero(leaves >= 0)
-        to = leaves[at, column].astype(np.int64)
-        arrives = self.given.is_alive(to)
-        self.given.observer.send(tables, "goodbye", arrives, leaving[at], to)
+        sender, to = pairs_of(leaving, states.distinct_leaves(leaving - states.first))
+        self.given.observer.send(tables, "goodbye", self.given.is_alive(to), sender, to)
         return {}
 
 
 def check_events(lives: KnowsLives, known: Ring, number: int, events: Events) -> None:
-    """Refuse impossible events.
+    """Raise `ImpossibleRound` for events that are impossible.
 
-    Raises
-    ------
-    ImpossibleRound
-        A dead node leaves or fails, a live node arrives or recovers, a node recovers that was never
-        alive, a node has two events, or no node is left.
+    A dead node cannot leave or fail, a live node cannot arrive or recover, and a node that was
+    never alive cannot recover.  A node has one event, and a node is left.
     """
     alive = lives.alive
     refused = {

@@ -25,14 +25,7 @@ from scribe_spark.pastry.routing_table import RoutingTables
 class Knowledge:
     """The leaf sets and routing tables of n nodes.
 
-    Attributes
-    ----------
-    known : Ring
-        The n nodes and all nodes in their tables; routers are ids.
-    own : ndarray of int64, shape (n,)
-        The positions of the n nodes in `known`.
-    leaf_sets : LeafSets
-    routing_tables : RoutingTables
+    The ring `known` has the n nodes (at `own`) and all nodes in their tables; routers are ids.
     """
 
     known: Ring
@@ -66,14 +59,7 @@ class Knowledge:
 
     @classmethod
     def from_arrow(cls, rows: pa.RecordBatch, leaf_set: int) -> Knowledge:
-        """Build from rows of `schemas.KNOWLEDGE`.
-
-        Parameters
-        ----------
-        leaf_set : int
-            l; if ``covers_ring`` is NULL, l decides whether a leaf set covers the ring, see
-            :func:`~scribe_spark.pastry.leaf_set.covers_by_length`.
-        """
+        """Build from rows of `schemas.KNOWLEDGE`; l decides where ``covers_ring`` is NULL."""
         leaf_offsets, leaves = _structs(rows.column("leaf_set"))
         entry_offsets, entries = _structs(rows.column("routing_table"))
         first_leaf, first_entry = len(rows), len(rows) + len(leaves)

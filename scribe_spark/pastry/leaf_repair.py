@@ -15,10 +15,10 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
-from scribe_spark.pastry.arrivals.leaf_offers import SIDES, side_columns
+from scribe_spark.pastry.arrivals.leaf_offers import SIDES, places_out, side_columns
 from scribe_spark.pastry.arrivals.observer import both_ways
 from scribe_spark.pastry.arrivals.wave import Environment, NodeProgram
-from scribe_spark.pastry.states import LEAVES, NONE, States
+from scribe_spark.pastry.states import LEAVES, NONE, States, pairs_of
 
 #: Tables.  _LOST: sides of leaf sets that lost leaves (``node``, ``side``).  _LONE: those without a
 #: live leaf.  _OFFERED: the offers to sides without a live leaf (columns of :data:`_ANSWER`).
@@ -29,17 +29,12 @@ _QUESTION, _ANSWER = "question", "answer"
 
 
 def repair_leaf_sets(given: Environment, number: int) -> list[Program | IfRows]:
-    """Return the programs that send keep-alives, drop dead leaves and repair leaf sets.
+    """Return the programs that send keep-alives, drop dead leaves and repair leaf sets, in order.
 
     A live node drops a leaf once the leaf's death is detected.  The repair has rounds of questions.
     In each round, a side that lost leaves asks its farthest live leaf for that node's leaf set as
     of the start of the round.  A side that did not change stops asking.  Sides without a live leaf
     first search for the nearest live node on that side (rule P21).
-
-    Returns
-    -------
-    list of Program or IfRows
-        Programs to be played one after the other.
     """
     return [
         _Detect(given, number),
@@ -61,7 +56,7 @@ class _Detect(NodeProgram):
         leaves = states.distinct_leaves(live - states.first)
         self.given.observer.count(
             tables, "keep-alive", np.count_nonzero(leaves >= 0),
-            between=lambda: _to_leaves(live, leaves),
+            between=lambda: pairs_of(live, leaves),
         )  # fmt: skip
         known_dead = lives.known_dead(self.number)
         if known_dead.any():
@@ -93,12 +88,6 @@ class _Detect(NodeProgram):
                     append(tables, name, {"node": node, "side": np.full(len(node), side)})
 
 
-def _to_leaves(nodes: np.ndarray, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a pair (node, leaf) for each leaf."""
-    at, column = np.nonzero(leaves >= 0)
-    return nodes[at], leaves[at, column]
-
-
 @dataclass(frozen=True)
 class _Search(NodeProgram):
     """Sides without a live leaf search for the nearest live node on that side (P31).
@@ -126,11 +115,8 @@ class _Search(NodeProgram):
         node, side = tables[_LONE]["node"], tables[_LONE]["side"]
         del tables[_LONE]
         silent = _side_of(states, node, side)
-        row, column = np.nonzero(silent >= 0)
-        self.given.observer.count(
-            tables, "repair", len(row), len(row),
-            between=lambda: (node[row], silent[row, column].astype(np.int64)),
-        )  # fmt: skip
+        asker, asked = pairs_of(node, silent)
+        self.count(tables, "repair", asker, asked, lost=len(asked))
         sides = {AT: node, "asked": node, "side": side, "silent": silent}
         return {_QUESTION: self._next(states, tables, sides, _known(states, node))}
 
@@ -139,9 +125,9 @@ class _Search(NodeProgram):
         asked, asker, side = came[AT], came["asker"], came["side"]
         named = _known(states, asked)
         size = len(states.known)
-        out = _places_out(size, asker[:, None], named, side[:, None])
+        out = places_out(size, asker[:, None], named, side[:, None])
         nearer = (named >= 0) & (out > 0)
-        nearer &= out < _places_out(size, asker, asked, side)[:, None]
+        nearer &= out < places_out(size, asker, asked, side)[:, None]
         return {
             AT: asker, "asked": asked, "side": side, "silent": came["silent"],
             "named": np.where(nearer, named, np.int32(NONE)),
@@ -158,7 +144,7 @@ class _Search(NodeProgram):
         size = len(states.known)
         named = named.astype(np.int64)
         known = (named[:, :, None] == silent[:, None, :]).any(axis=2)
-        out = _places_out(size, node[:, None], named, side[:, None])
+        out = places_out(size, node[:, None], named, side[:, None])
         out = np.where((named >= 0) & (out > 0) & ~known, out, size)
         order = np.argsort(out, axis=1, kind="stable")
         out = np.take_along_axis(out, order, axis=1)
@@ -168,7 +154,9 @@ class _Search(NodeProgram):
         lost = (in_turn >= 0) & (np.cumsum(answers, axis=1) == 0)
         found = np.any(answers, axis=1)
         asked = in_turn[np.arange(len(node)), answers.argmax(axis=1)]
-        self._count(tables, node, in_turn, lost, asked[found], found)
+        asker, other = both_ways(node[found], asked[found])
+        asker, other = np.r_[asker, node[np.nonzero(lost)[0]]], np.r_[other, in_turn[lost]]
+        self.count(tables, "repair", asker, other, int(np.count_nonzero(lost)))
         over = np.flatnonzero(~found & (sides["asked"] != node))
         if len(over):
             kept = {name: sides[name] for name in ("asked", "side", "offers")}
@@ -179,26 +167,6 @@ class _Search(NodeProgram):
         return {
             AT: asked[found], "asker": node[found], "side": side[found], "silent": silent[found]
         }  # fmt: skip
-
-    def _count(
-        self,
-        tables: Tables,
-        node: np.ndarray,
-        in_turn: np.ndarray,
-        lost: np.ndarray,
-        asked: np.ndarray,
-        found: np.ndarray,
-    ) -> None:
-        """Count lost questions, and answered questions with their answers."""
-        silent = int(np.count_nonzero(lost))
-
-        def between() -> tuple[np.ndarray, np.ndarray]:
-            asker, other = both_ways(node[found], asked)
-            return np.r_[asker, node[np.nonzero(lost)[0]]], np.r_[other, in_turn[lost]]
-
-        self.given.observer.count(
-            tables, "repair", silent + 2 * len(asked), silent, between=between
-        )
 
 
 @dataclass(frozen=True)
@@ -235,14 +203,11 @@ class _Repair(NodeProgram):
         in_turn = _side_of(states, node, side)[:, ::-1]
         answers = self.given.is_alive(in_turn)
         before = (np.cumsum(answers, axis=1) == 0) & (in_turn >= 0)
-        lost = np.count_nonzero(before)
+        lost = int(np.count_nonzero(before))
         asked = in_turn[np.arange(len(node)), answers.argmax(axis=1)].astype(np.int64)
-
-        def between() -> tuple[np.ndarray, np.ndarray]:
-            asker, other = both_ways(node, asked)
-            return np.r_[asker, node[np.nonzero(before)[0]]], np.r_[other, in_turn[before]]
-
-        self.given.observer.count(tables, "repair", lost + 2 * len(node), lost, between=between)
+        asker, other = both_ways(node, asked)
+        asker, other = np.r_[asker, node[np.nonzero(before)[0]]], np.r_[other, in_turn[before]]
+        self.count(tables, "repair", asker, other, lost)
         return {AT: asked, "asker": node, "side": side}
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
@@ -281,7 +246,7 @@ class _Repair(NodeProgram):
         """
         half, far = states.half, len(states.known)
         both = np.concatenate([held, offers], axis=1)
-        out = _places_out(far, node[:, None], both, side[:, None])
+        out = places_out(far, node[:, None], both, side[:, None])
         out = np.where(both >= 0, out, far)
         order = np.argsort(out, axis=1, kind="stable")  # of equal rows, the leaf precedes the offer
         both, out = (np.take_along_axis(part, order, axis=1) for part in (both, out))
@@ -293,10 +258,7 @@ class _Repair(NodeProgram):
         place = np.cumsum(counts, axis=1)
         visited = there & (place - counts < half)
         checked = visited & new
-        self.given.observer.count(
-            tables, "check", np.count_nonzero(checked),
-            between=lambda: (node[np.nonzero(checked)[0]], both[checked]),
-        )  # fmt: skip
+        self.count(tables, "check", node[np.nonzero(checked)[0]], both[checked])
         row, column = np.nonzero(visited & counts)
         filled = np.full_like(held, NONE)
         filled[row, place[row, column] - 1] = both[row, column]
@@ -317,11 +279,6 @@ def _known(states: States, node: np.ndarray) -> np.ndarray:
     )
 
 
-def _places_out(size: int, node: np.ndarray, position: np.ndarray, side: np.ndarray) -> np.ndarray:
-    """Return the distance, in ring positions, from a node to a position on one side."""
-    return np.where(side == SIDES[0], position - node, node - position) % size
-
-
 def _offers(states: States, asker: np.ndarray, side: np.ndarray, asked: np.ndarray) -> np.ndarray:
     """Return the nodes that asked nodes offer: int32, shape (a, l + 1), padded with NONE.
 
@@ -331,8 +288,8 @@ def _offers(states: States, asker: np.ndarray, side: np.ndarray, asked: np.ndarr
     """
     size, leaves = len(states.known), states.leaves[asked - states.first]
     beyond = np.arange(2 * states.half) // states.half == side[:, None]
-    out = _places_out(size, asker[:, None], leaves, side[:, None])
-    limit = _places_out(size, asker, asked, side)
+    out = places_out(size, asker[:, None], leaves, side[:, None])
+    limit = places_out(size, asker, asked, side)
     between = (out > 0) & (out < limit[:, None])
     keep = (beyond | between) & (leaves >= 0) & (leaves != asker[:, None])
     leaves = np.where(keep, leaves, np.int32(NONE))

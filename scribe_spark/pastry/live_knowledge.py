@@ -15,35 +15,31 @@ from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.leaf_set import LeafSets
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.routing_table import RoutingTables
-from scribe_spark.pastry.states import NONE, States
+from scribe_spark.pastry.states import IsAlive, States, is_node, live_only
 from scribe_spark.underlay.protocol import Kernel
 
 
-def live_knowledge(states: States, lives: KnowsLives, kernel: Kernel) -> Knowledge:
+def live_knowledge(states: States, lives: KnowsLives | None, kernel: Kernel) -> Knowledge:
     """Return the tables of the live nodes of a bucket without dead leaves and entries.
 
-    Parameters
-    ----------
-    states : States
-        The states of the nodes of the bucket.
-    lives : KnowsLives
-        The lives of all nodes.
+    Without `lives`, all nodes are alive.
     """
-    index = np.flatnonzero(lives.alive[states.own])
-    known, entries = states.known, states.cells[index]
+    is_alive = is_node if lives is None else lives.is_alive
+    index = np.flatnonzero(is_alive(states.own))
+    known, cells = states.known, states.cells[index]
     return Knowledge(
         Ring(known.hi, known.lo, known.node, kernel.ids(known.router)),
         states.own[index],
-        _leaf_sets(states, lives, index),
-        RoutingTables.of_dense(np.where(lives.is_alive(entries), entries, NONE)),
+        _leaf_sets(states, is_alive, index),
+        RoutingTables.of_dense(live_only(is_alive, cells)),
     )
 
 
-def _leaf_sets(states: States, lives: KnowsLives, index: np.ndarray) -> LeafSets:
+def _leaf_sets(states: States, is_alive: IsAlive, index: np.ndarray) -> LeafSets:
     size, half, live = len(states.known), states.half, states.own[index]
     # 1. sort live leaves clockwise, from the farthest smaller to the farthest larger one
     leaves = states.leaves[index]
-    place = np.where(lives.is_alive(leaves), (leaves - live[:, None]) % size, 0)
+    place = np.where(is_alive(leaves), (leaves - live[:, None]) % size, 0)
     reach = place[:, :half].max(axis=1, initial=0)[:, None]
     order = np.where(place > reach, place, np.where(place > 0, place + size, 3 * size))
     order.sort(axis=1)

@@ -19,25 +19,12 @@ NEVER = -1
 
 
 class KnowsLives:
-    """The lives of all K nodes, as arrays.
+    """The lives of all K nodes, as arrays of shape (K,)."""
 
-    Attributes
-    ----------
-    alive : ndarray of bool, shape (K,)
-    died : ndarray of int64, shape (K,)
-        The round of death, or :data:`NEVER`.
-    wait : ndarray of int64, shape (K,)
-        The number of rounds after which the members of a dead node's leaf set detect its death; 0
-        if the node announced its departure.
-    entered : ndarray of int64, shape (K,)
-        The rank, from 1, in the order in which nodes entered; 0 for nodes that started with perfect
-        tables or have never been alive.
-    """
-
-    alive: np.ndarray
-    died: np.ndarray
-    wait: np.ndarray
-    entered: np.ndarray
+    alive: np.ndarray  # bool
+    died: np.ndarray  # the round of death, or NEVER
+    wait: np.ndarray  # rounds until the leaf set detects a death; 0 if the node left
+    entered: np.ndarray  # the rank of entrance, from 1; 0 for nodes of the start and new nodes
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays by name."""
@@ -59,21 +46,12 @@ class KnowsLives:
         """Return True for nodes whose death is detected in a round: shape (K,)."""
         return (self.died >= 0) & (self.died + self.wait <= number)
 
-    def exit(self, nodes: np.ndarray, number: int, wait: int) -> None:
-        """Mark nodes as dead."""
-        self.alive[nodes] = False
-        self.died[nodes], self.wait[nodes] = number, wait
-
-    def enter(self, nodes: np.ndarray) -> None:
-        """Mark nodes as alive; they enter in the given order."""
-        self.alive[nodes] = True
-        self.died[nodes], self.wait[nodes] = NEVER, 0
-        self.entered[nodes] = self.entered.max(initial=0) + 1 + np.arange(len(nodes))
-
 
 @dataclass
 class Lives(KnowsLives):
-    """The lives of nodes in arrays of this process."""
+    """The lives of nodes in arrays of this process, with a counter of changes."""
+
+    changes = 0
 
     alive: np.ndarray
     died: np.ndarray
@@ -82,19 +60,22 @@ class Lives(KnowsLives):
 
     @classmethod
     def of(cls, nodes: int, live: np.ndarray, entered: np.ndarray | int = 0) -> Lives:
-        """Return the lives of nodes before any death.
-
-        Parameters
-        ----------
-        nodes : int
-            K, the number of nodes.
-        live : ndarray of int64
-            The positions of the live nodes.
-        entered : ndarray of int64 or int
-            Their ranks in the order in which they entered.
-        """
+        """Return the lives of K nodes before any death; `entered` ranks the live ones."""
         alive = np.zeros(nodes, dtype=bool)
         alive[live] = True
         order = np.zeros(nodes, dtype=np.int64)
         order[live] = entered
         return cls(alive, np.full(nodes, NEVER), np.zeros(nodes, dtype=np.int64), order)
+
+    def exit(self, nodes: np.ndarray, number: int, wait: int) -> None:
+        """Mark nodes as dead."""
+        self.alive[nodes] = False
+        self.died[nodes], self.wait[nodes] = number, wait
+        self.changes += bool(len(nodes))
+
+    def enter(self, nodes: np.ndarray) -> None:
+        """Mark nodes as alive; they enter in the given order."""
+        self.alive[nodes] = True
+        self.died[nodes], self.wait[nodes] = NEVER, 0
+        self.entered[nodes] = self.entered.max(initial=0) + 1 + np.arange(len(nodes))
+        self.changes += bool(len(nodes))

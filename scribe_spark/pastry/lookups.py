@@ -18,9 +18,9 @@ from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.program import AT, Together
 from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.closeness import Keys, roots
-from scribe_spark.pastry.live_route import LiveRoute
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.route import LiveRoute
 from scribe_spark.pastry.table_repair import close_phase
 
 #: The table of lookups that have ended: the columns of `LiveRoute` and the number ``lookup``.
@@ -29,14 +29,7 @@ ENDED = "ended lookups"
 
 @dataclass(frozen=True)
 class Lookups:
-    """The m lookups to be made.
-
-    Attributes
-    ----------
-    source : ndarray of int64, shape (m,)
-        The positions of live nodes.
-    keys : Keys
-    """
+    """The m lookups to be made: the positions of live nodes, and keys."""
 
     source: np.ndarray
     keys: Keys
@@ -44,28 +37,15 @@ class Lookups:
 
 @dataclass(frozen=True)
 class LookupResults:
-    """The results of m lookups; arrays of shape (m,).
+    """The results of m lookups; arrays of shape (m,)."""
 
-    Attributes
-    ----------
-    source, at : ndarray of int64
-        The positions of the first and the last node.
-    keys : Keys
-    delivered : ndarray of bool
-        False if the lookup could not be delivered.
-    right : ndarray of bool
-        True if it was delivered at the live node that is numerically closest to the key.
-    hops, lost : ndarray of int64
-        The number of transmissions that arrived, and of transmissions to dead nodes.
-    """
-
-    source: np.ndarray
-    at: np.ndarray
+    source: np.ndarray  # positions of the first nodes
+    at: np.ndarray  # positions of the last nodes
     keys: Keys
-    delivered: np.ndarray
-    right: np.ndarray
-    hops: np.ndarray
-    lost: np.ndarray
+    delivered: np.ndarray  # bool
+    right: np.ndarray  # bool: delivered at the live node that is closest to the key
+    hops: np.ndarray  # transmissions that arrived
+    lost: np.ndarray  # transmissions to dead nodes
 
 
 def drawn_lookups(lives: KnowsLives, count: int, number: int, seed: int) -> Lookups:
@@ -82,17 +62,8 @@ def look_up(
 ) -> list[Program | IfRows]:
     """Return the programs that make lookups and then drop the dead entries that were found.
 
-    The results are in the tables :data:`ENDED`, see :func:`lookup_results`.
-
-    Parameters
-    ----------
-    besides : sequence of Program
-        Programs to be played in the same supersteps; they must not write what lookups read.
-
-    Returns
-    -------
-    list of Program or IfRows
-        Programs to be played one after the other.
+    The results are in the tables :data:`ENDED`, see :func:`lookup_results`.  The programs `besides`
+    are played in the same supersteps; they must not write what lookups read.
     """
     if not len(lookups.source):
         return [*besides]
@@ -107,13 +78,9 @@ def _messages(lookups: Lookups) -> Columns:
 
 
 def lookup_results(player: Player, lookups: Lookups, taken: Mapping[str, Columns]) -> LookupResults:
-    """Return the results of lookups.
+    """Return the results of lookups from the table :data:`ENDED`.
 
-    Parameters
-    ----------
-    taken : mapping of Columns
-        The table :data:`ENDED`.  A lookup that is missing in it was not delivered, because its
-        source is dead.
+    A lookup that is missing in it was not delivered, because its source is dead.
     """
     m, keys = len(lookups.source), lookups.keys
     at, flags = lookups.source.copy(), np.zeros((2, m), dtype=bool)

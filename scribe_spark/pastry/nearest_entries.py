@@ -29,21 +29,9 @@ def nearest_entries(
 ) -> np.ndarray:
     """Return rows of the routing tables of nodes that share the first `first_row` digits.
 
-    Parameters
-    ----------
-    ring : Ring
-        All nodes with these digits, sorted by nodeId; routers are indices.
-    kernel : Kernel
-        The kernel of the underlay.
-    begins : sequence of int
-        The start of each further ring, if `ring` is several rings one after the other; a node has
-        entries of its own ring only.
-
-    Returns
-    -------
-    ndarray of int32, shape (rows, n, 2**b)
-        Rows `first_row`, `first_row` + 1, ... up to the last row with an entry: positions in
-        `ring`, -1 for empty cells.
+    The rows `first_row`, `first_row` + 1, ... up to the last row with an entry are positions in
+    `ring`, -1 for empty cells: int32, shape (rows, n, 2**b).  If `ring` is several rings one after
+    the other, `begins` has the start of each further ring; a node has entries of its own ring only.
     """
     shared = shared_with_next(ring, b, begins)
     rows = max(0, int(shared.max(initial=-1)) + 1 - first_row)
@@ -70,16 +58,10 @@ def fill_entries(
     cells: np.ndarray,
     first: int = 0,
 ) -> None:
-    """Write the rows of :func:`nearest_entries` into empty tables.
+    """Write the rows of :func:`nearest_entries` into empty tables, shape (n, rows, 2**b).
 
-    Parameters
-    ----------
-    shared : ndarray of int, shape (n - 1,)
-        The result of :func:`shared_with_next`.
-    cells : ndarray of int32, shape (n, rows, 2**b)
-        The tables from row `first_row` on, with all entries -1; changed.
-    first : int
-        The position that is written for the first node of `ring`.
+    The tables begin with row `first_row`; `shared` is the result of :func:`shared_with_next`, and
+    `first` the position of the first node of `ring`.
     """
     n, b = len(ring), cells.shape[2].bit_length() - 1
     own: list[np.ndarray] = []

@@ -34,21 +34,10 @@ class Met:
 
 
 def hop(states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, Met]:
-    """Return the next hops of messages, and the dead nodes that they met.
+    """Return the next hops of messages at positions, and the dead nodes that they met.
 
-    Parameters
-    ----------
-    states : States
-        The states of an interval of the ring.
-    at : ndarray of int64, shape (m,)
-        The positions of the nodes where the messages are.
-
-    Returns
-    -------
-    onward : ndarray of int64, shape (m,)
-        The position of the next node; the node itself if it delivers the message; :data:`NONE` if
-        no candidate is left.
-    met : Met
+    The next hop is the node itself if it delivers the message; :data:`NONE` if no candidate is
+    left.
     """
     size, onward, met = len(states.known), [], []
     for start in range(0, max(1, len(at)), _MESSAGES):
@@ -117,14 +106,9 @@ def table_entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray,
 def _rare_case(
     states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys, shared: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the closest live known node with a long enough prefix, and the dead ones before it.
+    """Return the closest live known node with a long enough prefix, or NONE, and dead ones before.
 
-    Returns
-    -------
-    onward : ndarray of int64, shape (m,)
-        :data:`NONE` if there is no such node.
-    message, dead : ndarray of int64
-        The dead candidates that were tried; a pair may occur twice.
+    The dead candidates are pairs (message, node), which may occur twice.
     """
     known, m = states.known, len(at)
     # 1. nodes with at least as long a shared prefix: leaves, and table rows from that length on
@@ -155,18 +139,9 @@ def _rare_case(
 def first_alive(
     is_alive: IsAlive, message: np.ndarray, candidate: np.ndarray, m: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the first live candidate of each message, and the dead ones tried before it.
+    """Return the first live candidate of each message (or NONE), and the dead ones tried before it.
 
-    Parameters
-    ----------
-    message, candidate : ndarray of int64
-        The candidates of `m` messages, in the order in which a message tries them.
-
-    Returns
-    -------
-    onward : ndarray of int64, shape (m,)
-        :data:`NONE` if there is none.
-    message, dead : ndarray of int64
+    The candidates of `m` messages are in the order in which a message tries them.
     """
     alive = is_alive(candidate)
     usable = np.flatnonzero(alive)[::-1]
@@ -182,11 +157,7 @@ def _closest_alive(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the closest live candidate, or :data:`NONE`, and dead candidates that are closer.
 
-    Returns
-    -------
-    onward : ndarray of int64, shape (m,)
-    message, dead : ndarray of int64
-        The dead candidates that were tried; a pair may occur twice.
+    The dead candidates are pairs (message, node), which may occur twice.
     """
     distance = distances(known, keys, candidates)
     alive = is_alive(candidates)

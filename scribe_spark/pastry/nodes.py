@@ -66,17 +66,7 @@ def router_index(
     shares: np.ndarray | None = None,
     places: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the index of each node's router: int64.
-
-    Parameters
-    ----------
-    node : ndarray of int64
-        The numbers of the nodes.
-    routers : int
-        R, the number of routers.
-    shares, places
-        See :func:`draw_nodes`.
-    """
+    """Return the index of each node's router, of `routers`: int64; see :func:`draw_nodes`."""
     if places is not None:
         return places[node].astype(np.int64)
     bits = draws.bits_np(seed, "router", node)

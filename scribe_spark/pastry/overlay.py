@@ -140,13 +140,7 @@ class PastryOverlay(Overlay, GraphTables):
         self._owned.append(release)
 
     def arrival_messages(self) -> DataFrame | None:
-        """Return the number of messages of each kind that nodes sent to arrive: ``kind, messages``.
-
-        Returns
-        -------
-        DataFrame or None
-            None if the nodes did not arrive by the protocol.
-        """
+        """Return the messages that nodes sent to arrive, or None: ``kind, messages``."""
         return self.arrived
 
     def release(self) -> None:
@@ -212,13 +206,7 @@ class PastryOverlay(Overlay, GraphTables):
 
 
 def as_pastry(overlay: Overlay) -> PastryOverlay:
-    """Return an overlay that has Pastry's tables, of which a caller makes use.
-
-    Raises
-    ------
-    TypeError
-        It is another one.
-    """
+    """Return an overlay that has Pastry's tables; raise TypeError for another one."""
     if not isinstance(overlay, PastryOverlay):
         raise TypeError(f"Pastry's tables are needed; {type(overlay).__name__} has none")
     return overlay

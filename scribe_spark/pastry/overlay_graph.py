@@ -14,17 +14,10 @@ from scribe_spark.schemas import LEAF_SET, OVERLAY_EDGES, ROUTING_TABLE_ENTRY, c
 
 
 def overlay_edges(knowledge: DataFrame, nodes: DataFrame) -> DataFrame:
-    """Return the edges of all nodes: `schemas.OVERLAY_EDGES`.
+    """Return the edges of all nodes to existing nodes: `schemas.OVERLAY_EDGES`.
 
-    A node that is in another node's leaf set and in its routing table has two edges from there.
-
-    Parameters
-    ----------
-    knowledge : DataFrame
-        `schemas.KNOWLEDGE`.
-    nodes : DataFrame
-        ``node``: the existing nodes.  Edges to other nodes are left out, because a GraphFrame needs
-        a vertex at both ends of an edge.
+    A node that is in another node's leaf set and in its routing table has two edges from there. A
+    GraphFrame needs a vertex at both ends of an edge, so edges to other nodes are left out.
     """
     edges = leaf_set_edges(knowledge).unionByName(routing_table_edges(knowledge))
     return edges.join(nodes.select(F.col("node").alias("dst")), "dst", "left_semi").select(

@@ -22,8 +22,8 @@ from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, pack_rows
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.leaf_set_order import ring_leaves
-from scribe_spark.pastry.nearest_entries import fill_entries, shared_with_next
+from scribe_spark.pastry.leaf_set import ring_leaves
+from scribe_spark.pastry.nearest_entries import fill_entries, nearest_entries, shared_with_next
 from scribe_spark.pastry.prefix_summaries import (
     BUCKET_SUMMARY,
     Summaries,
@@ -44,19 +44,9 @@ def perfect_tables(
 ) -> DataFrame:
     """Return the tables `LEAVES` and `CELLS` of every bucket: `ROWS`; lazy.
 
-    A task reads the facts of all nodes and its own bucket's tables.
-
-    Parameters
-    ----------
-    b : int
-        Digits are base 2**b.
-    leaf_set : int
-        l, even.
-    digits : int
-        p, the number of digits of a prefix.
-    initial : int, optional
-        If given, nodes with smaller numbers exist at the start, and the tables have empty rows for
-        the others; by default all nodes exist.
+    A task reads the facts of all nodes and its own bucket's tables.  A prefix has `digits` digits.
+    If `initial` is given, only nodes with smaller numbers exist at the start, and the others have
+    empty rows.
     """
     facts, bounds, kernel, routers = ring.facts, ring.bounds, underlay.kernel, len(underlay.routers)
     spark, folder, bits = ring.layout.spark, ring.layout.folder, b * digits
@@ -122,15 +112,7 @@ def _whole_prefixes(
 
 
 def _among_all(live: States, positions: np.ndarray, states: States) -> States:
-    """Copy the tables of live nodes into the empty states of all nodes of a bucket.
-
-    Parameters
-    ----------
-    live : States
-        The states on the ring of the live nodes.
-    positions : ndarray of int64
-        The positions of the live nodes among all nodes.
-    """
+    """Copy the tables of live nodes (at `positions`) into the empty states of a bucket's nodes."""
     index = positions[live.own] - states.first
     named = np.append(positions, NONE).astype(np.int32)  # index NONE yields NONE
     states.leaves[index] = named[live.leaves]
@@ -160,15 +142,7 @@ def known_of_prefixes(
     b: int,
     leaf_set: int,
 ) -> States:
-    """Return the tables of the nodes of consecutive prefixes.
-
-    Parameters
-    ----------
-    ring : Ring
-        All nodes, sorted by nodeId; routers are indices.
-    prefixes : list of (int, int, int)
-        The items of :func:`prefixes`.
-    """
+    """Return the tables of the nodes of consecutive prefixes (:func:`prefixes`)."""
     first, last = (prefixes[0][1], prefixes[-1][2]) if prefixes else (0, 0)
     shared = shared_with_next(ring.take(slice(first, last)), b)
     rows = max(summaries.digits, int(shared.max(initial=0)) + 1)
@@ -182,3 +156,14 @@ def known_of_prefixes(
         fill_entries(part, summaries.digits, kernel, within, own[:, summaries.digits :], start)
     leaves = ring_leaves(np.arange(first, last), leaf_set // 2, len(ring))
     return States(ring, np.arange(first, last), leaves, cells)
+
+
+def perfect_states(known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel) -> States:
+    """Return the states of all nodes, of which the live ones (ascending) have perfect tables."""
+    states = States.empty(known, np.arange(len(known)), leaf_set, b)
+    named = np.append(live, NONE)  # index NONE yields NONE
+    leaves = ring_leaves(np.arange(len(live)), leaf_set // 2, len(live))
+    states.leaves[live] = named[leaves]
+    for row, entries in enumerate(nearest_entries(known.take(live), 0, kernel, b)):
+        states.cells[live, row] = named[entries]
+    return states

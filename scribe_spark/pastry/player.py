@@ -21,34 +21,21 @@ from scribe_spark.pastry.lives import KnowsLives, Lives
 
 
 class Player:
-    """Plays the programs of a round one after the other.
+    """Plays the programs of a round one after the other, which the orchestrator makes.
 
-    The orchestrator makes the programs.  It sees of the nodes' tables only what it takes or
-    gathers.
-
-    Parameters
-    ----------
-    engine : InTask or OnSpark
-        Holds the tables of the buckets.
-    given : Environment
-        The environment of Pastry's programs, without lives.
-    lives : Lives, optional
-        The lives of all nodes, which the orchestrator changes between programs; None if all nodes
-        are alive and there are no rounds.
+    The orchestrator sees of the nodes' tables only what it takes or gathers.  It changes the lives
+    of all nodes between programs; `lives` is None if all nodes are alive and there are no rounds.
     """
 
     def __init__(
         self, engine: InTask | OnSpark, given: Environment, lives: Lives | None = None
     ) -> None:
-        self.engine, self._given = engine, given
-        self._lives = None
-        if lives is not None:
-            self._lives = _ChangingLives(lives.alive, lives.died, lives.wait, lives.entered)
+        self.engine, self._given, self._lives = engine, given, lives
         self._shared: list[SharedInFiles] = []
         self._changes = -1
 
     @property
-    def lives(self) -> _ChangingLives:
+    def lives(self) -> Lives:
         """The lives of all nodes in a world."""
         assert self._lives is not None, "not a world"
         return self._lives
@@ -103,22 +90,6 @@ class Player:
     def release(self) -> None:
         """See `engine.player.Player`."""
         self.engine.release()
-
-
-class _ChangingLives(Lives):
-    """The lives of all nodes, with a counter of changes."""
-
-    changes = 0
-
-    def exit(self, nodes: np.ndarray, number: int, wait: int) -> None:
-        """See `KnowsLives.exit`."""
-        super().exit(nodes, number, wait)
-        self.changes += bool(len(nodes))
-
-    def enter(self, nodes: np.ndarray) -> None:
-        """See `KnowsLives.enter`."""
-        super().enter(nodes)
-        self.changes += bool(len(nodes))
 
 
 @dataclass(frozen=True)

@@ -47,18 +47,9 @@ def bucket_digits(b: int, nodes: int, routers: int, cores: int) -> int:
 def summarise_bucket(
     prefix: int, first: int, ring: Ring, kernel: Kernel, routers: int, with_delay: bool
 ) -> pa.RecordBatch:
-    """Return one row of :data:`BUCKET_SUMMARY`.
+    """Return one row of :data:`BUCKET_SUMMARY` for the nodes of a prefix, sorted by nodeId.
 
-    Parameters
-    ----------
-    first : int
-        The position of the prefix's first node.
-    ring : Ring
-        The nodes of the prefix, sorted by nodeId; routers are indices.
-    routers : int
-        The number of routers of the underlay.
-    with_delay : bool
-        True if summaries will be merged to shorter prefixes (:meth:`Summaries.of`).
+    The delays are needed if summaries will be merged to shorter prefixes (:meth:`Summaries.of`).
     """
     _, index = np.unique(ring.router, return_index=True)  # the smallest nodeId on each router
     index.sort()
@@ -78,15 +69,10 @@ def summarise_bucket(
 
 @dataclass(frozen=True)
 class Summaries:
-    """The summaries of all prefixes.
+    """The summaries of all prefixes, which have p digits in base 2**b.
 
-    Attributes
-    ----------
-    b, digits : int
-        Digits are base 2**b; p is the number of digits of a prefix.
-    nearest : tuple of ndarray of int32, shape (2**(b * digits), R)
-        For prefixes of 1, 2, ... p digits: the position of the prefix's node nearest to each
-        router; -1 if no node has the prefix.
+    For prefixes of 1, 2, ... p digits, `nearest` has the position of the prefix's node nearest to
+    each router, or -1: int32, shape (2**(b * digits), R).
     """
 
     b: int

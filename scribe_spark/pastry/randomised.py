@@ -25,20 +25,9 @@ def randomised_hop(
 
     The candidates are the nodes in the leaf set and routing table that share at least as long a
     prefix with the key as the node itself, and are numerically closer to the key.  The next hop is
-    the first live candidate in random order.  If there is none, the usual next hop is taken; then
-    the node is the root, or the root is a leaf with a shorter prefix.
-
-    Parameters
-    ----------
-    states, is_alive, at, keys
-        See :func:`~scribe_spark.pastry.next_hop.hop`.
-    *drawn_by : ndarray of int64, shape (m,)
-        The keys of the random draws, in addition to the numbers of node and candidate.
-
-    Returns
-    -------
-    onward : ndarray of int64, shape (m,)
-    met : Met
+    the first live candidate in random order.  If there is none, the usual next hop is used; then
+    the node is the root, or the root is a leaf with a shorter prefix.  The columns `drawn_by`, and
+    the numbers of node and candidate, are the keys of the draws.
     """
     number, size = states.known.node, len(states.known)
     message, candidate = _candidates(states, at, keys)

@@ -20,7 +20,7 @@ from scribe_spark.pastry.arrivals.exchange import GAINED, Exchange
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.player import Player
-from scribe_spark.pastry.states import CELLS, LEAVES, NONE, live_only
+from scribe_spark.pastry.states import CELLS, LEAVES, NONE, live_only, pairs_of
 from scribe_spark.pastry.waves_of_round import WaveOfRound
 
 #: The table of nodes that found no live leaf: ``node``.
@@ -31,18 +31,11 @@ _QUESTION, _ANSWER, _ANNOUNCEMENT = "question", "answer", "announcement"
 
 
 def recover(player: Player, nodes: np.ndarray, besides: Sequence[Program] = ()) -> np.ndarray:
-    """Recover nodes; return the positions of those that know no live node, ascending.
+    """Recover nodes (ascending); return those that know no live node, ascending.
 
     All nodes recover together, from the tables before.  Each asks its last known leaves for their
     leaf sets, takes the best nodes as leaves, and announces itself to them.  Then leaf sets are
-    exchanged.
-
-    Parameters
-    ----------
-    nodes : ndarray of int64
-        Positions, ascending.
-    besides : sequence of Program
-        Programs to be played in the same supersteps; they must write other tables.
+    exchanged.  The programs `besides` are played in the same supersteps; they write other tables.
     """
     if not len(nodes):
         for program in besides:
@@ -57,13 +50,7 @@ def recover(player: Player, nodes: np.ndarray, besides: Sequence[Program] = ()) 
 
 @dataclass(frozen=True)
 class _Recover(NodeProgram):
-    """Nodes ask their last known leaves, and announce themselves to their new leaves.
-
-    Attributes
-    ----------
-    nodes : ndarray of int64
-        The positions of the recovering nodes, ascending.
-    """
+    """Nodes ask their last known leaves, and announce themselves to their new leaves."""
 
     nodes: np.ndarray
 
@@ -89,8 +76,7 @@ class _Recover(NodeProgram):
         states = self.states(bucket, tables, LEAVES)
         old = states.distinct_leaves(nodes - states.first)
         states.leaves[nodes - states.first] = NONE
-        at, column = np.nonzero(old >= 0)
-        asker, asked = nodes[at], old[at, column].astype(np.int64)
+        asker, asked = pairs_of(nodes, old)
         answers = self.given.is_alive(asked)
         self.given.observer.send(tables, "recovery", answers, asker, asked)
         alone = without(nodes, asker[answers])
@@ -101,7 +87,7 @@ class _Recover(NodeProgram):
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
         """Answer with the leaf set."""
         states, asked, asker = self.states(bucket, tables), came[AT], came["asker"]
-        self.given.observer.count(tables, "recovery", len(asked), between=lambda: (asked, asker))
+        self.count(tables, "recovery", asked, asker)
         offers = np.c_[states.leaves[asked - states.first], asked.astype(np.int32)]
         return {AT: asker, "offers": live_only(self.given.is_alive, offers)}
 
@@ -111,10 +97,8 @@ class _Recover(NodeProgram):
         take_leaves(states, came[AT] - states.first, came["offers"])
         back = distinct(came[AT])
         tables[GAINED] = {"node": back}
-        leaves = states.distinct_leaves(back - states.first)
-        at, column = np.nonzero(leaves >= 0)
-        to, new = leaves[at, column].astype(np.int64), back[at]
-        self.given.observer.count(tables, "announcement", len(to), between=lambda: (new, to))
+        new, to = pairs_of(back, states.distinct_leaves(back - states.first))
+        self.count(tables, "announcement", new, to)
         return {AT: to, "back": new}
 
     def _take(self, bucket: int, tables: Tables, came: Columns) -> None:

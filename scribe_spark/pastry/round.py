@@ -20,7 +20,7 @@ from scribe_spark.pastry.arrivals.observer import MESSAGES
 from scribe_spark.pastry.arrivals.wave import LEAVES_BEFORE, NodeProgram
 from scribe_spark.pastry.events import Events, check_events, play_events
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
-from scribe_spark.pastry.leaf_set_order import same_leaves
+from scribe_spark.pastry.leaf_set import same_leaves
 from scribe_spark.pastry.lookups import (
     ENDED,
     LookupResults,
@@ -31,8 +31,7 @@ from scribe_spark.pastry.lookups import (
 )
 from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.states import LEAVES
-from scribe_spark.pastry.table_maintenance import maintain_tables
-from scribe_spark.pastry.table_repair import FindDead, close_phase
+from scribe_spark.pastry.table_repair import FindDead, close_phase, maintain_tables
 from scribe_spark.pastry.tally import Tally
 
 #: The table of live nodes whose leaf set differs from that before the round: ``node``.
@@ -41,41 +40,19 @@ NEW_LEAFS = "new leafs"
 
 @dataclass(frozen=True)
 class RoundResult:
-    """The results of a round.
-
-    Attributes
-    ----------
-    number : int
-    messages : dict of str to int
-        Messages by kind, see :class:`~scribe_spark.pastry.tally.Tally`.
-    new_leafs : ndarray of int64
-        The positions of the live nodes whose leaf set differs from that before the round,
-        ascending; empty if the table :data:`NEW_LEAFS` stays in the buckets.
-    lookups : LookupResults
-    """
+    """The results of a round."""
 
     number: int
-    messages: dict[str, int]
-    new_leafs: np.ndarray
+    messages: dict[str, int]  # by kind, see `Tally`
+    new_leafs: np.ndarray  # positions, ascending; empty if `NEW_LEAFS` stays in the buckets
     lookups: LookupResults
 
 
 def play_round(player: Player, number: int, events: Events, lookups: Lookups | int) -> Lookups:
-    """Play one round; return the lookups that were made.
+    """Play one round; return the lookups that were made (given, or a number of lookups to draw).
 
-    Call :func:`see_round` before the next round to get the results.
-
-    Parameters
-    ----------
-    number : int
-        Rounds count from 0.
-    lookups : Lookups or int
-        Lookups from nodes that are alive after the events, or the number of lookups to draw.
-
-    Raises
-    ------
-    ImpossibleRound
-        An event is impossible, or no node is left.
+    Call :func:`see_round` before the next round to get the results.  An impossible event raises
+    `ImpossibleRound`.
     """
     check_events(player.lives, player.given.facts.ring, number, events)
     play_events(player, number, events)
@@ -101,10 +78,7 @@ def repair(player: Player, number: int) -> list[Program | IfRows]:
 class _CompareLeafSets(NodeProgram):
     """Record live nodes whose leaf set, as a set of nodes, differs from that before the round.
 
-    Attributes
-    ----------
-    entered : ndarray of int64
-        The positions of nodes that were not alive before the round.
+    The nodes `entered` were not alive before the round.
     """
 
     entered: np.ndarray
@@ -136,17 +110,9 @@ def see_round(
 ) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:
     """Return the result of a round, and further tables taken from the buckets.
 
-    Parameters
-    ----------
-    entered : ndarray of int64
-        The positions of nodes that were not alive before the round.
-    tally : Tally
-        The counter of messages; senders and receivers stay in the buckets.
-    programs : iterable of Program
-        Measures that are played at the end of the round, all in the same supersteps.
-    tables : iterable of str
-        The tables to return; without :data:`NEW_LEAFS`, that table stays in the buckets until this
-        function is called for the next round.
+    The nodes `entered` were not alive before the round.  The measures `programs` are played at its
+    end, all in the same supersteps.  Without :data:`NEW_LEAFS` in `tables`, that table stays in the
+    buckets until this function is called for the next round.
     """
     player.play(Together((_CompareLeafSets(player.given, entered), *programs)))
     taken = player.take(MESSAGES, ENDED, *tables)

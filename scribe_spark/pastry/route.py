@@ -1,5 +1,9 @@
 """Routing of messages hop by hop, to their end or to the edge of a bucket.
 
+In a living overlay, a message to a dead node is lost; the sender notices it at once and tries the
+next candidate of Pastry's rule.  Routing does not change tables: dead entries are dropped after all
+messages of the phase have ended.
+
 References
 ----------
 JSAC 2002, Section II; NGC 2001, Section 2.2.
@@ -7,13 +11,19 @@ JSAC 2002, Section II; NGC 2001, Section 2.2.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.engine.packing import Columns, concatenate, count_rows, take
-from scribe_spark.engine.program import AT
-from scribe_spark.pastry.next_hop import Met
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.program import AT, append
+from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.pastry.closeness import Keys
+from scribe_spark.pastry.next_hop import Met, hop
+from scribe_spark.pastry.states import States
 
 #: ``hop_of(messages)`` returns the next node of each message (the node itself delivers; NONE: no
 #: candidate is left), and the messages with updated columns.
@@ -28,23 +38,11 @@ def unrouted(messages: Columns) -> dict[str, np.ndarray]:
 def route_to_edge(
     moving: Columns, hop_of: HopOf, is_own: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Route messages to their end, or to the edge of a bucket.
+    """Route messages to their end, or to the edge of a bucket; ``path`` has the visited nodes.
 
-    Parameters
-    ----------
-    moving : Columns
-        Messages ``at`` nodes of the bucket; ``path`` has the nodes that each visited before.
-    hop_of : callable
-    is_own : callable
-        Returns True for nodes of the bucket.
-
-    Returns
-    -------
-    ended : Columns
-        The ended messages without paths, with two more columns: ``delivered``, and ``circled``,
-        True if a node was visited twice (then the message is not delivered).
-    leaving : Columns
-        The messages that have reached nodes of other buckets.
+    Return the ended messages without paths, with two more columns: ``delivered``, and ``circled``,
+    True if a node was visited twice (then the message is not delivered); and the messages that have
+    reached nodes of other buckets.
     """
     ended, leaving = list[Columns](), list[Columns]()
     while count_rows(moving):
@@ -79,10 +77,7 @@ def _ended(
 def count_hop(count: Callable[..., None], at: np.ndarray, onward: np.ndarray, met: Met) -> None:
     """Count the transmissions of a hop, including those to dead nodes.
 
-    Parameters
-    ----------
-    count : callable
-        ``count(messages, lost, between=...)``, where `between` returns senders and receivers.
+    The function is called as ``count(messages, lost, between=...)``.
     """
     goes, lost = (onward >= 0) & (onward != at), len(met.dead)
 
@@ -90,3 +85,65 @@ def count_hop(count: Callable[..., None], at: np.ndarray, onward: np.ndarray, me
         return np.r_[at[goes], at[met.message]], np.r_[onward[goes], met.dead]
 
     count(np.count_nonzero(goes) + lost, lost, between=between)
+
+
+_MESSAGE = "message"
+
+
+@dataclass(frozen=True)
+class LiveRoute(NodeProgram):
+    """Route messages hop by hop to the live nodes closest to their keys.
+
+    A message that has ended is a row of the table `ends` in the bucket where it ended: the
+    message's columns, ``at`` (the last node), ``start``, ``hops`` (transmissions that arrived),
+    ``lost`` (transmissions to dead nodes), ``delivered``, and ``circled`` (True if a node was
+    visited twice).  A message that circled, or that has no candidate left, is not delivered.
+    """
+
+    kind: str  # is counted; if empty, neither messages nor dead nodes are recorded
+    ends: str
+    #: Messages ``at`` live nodes with ``key_hi, key_lo``, or the name of their table.
+    begin: Columns | str
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Move messages to the edge of the bucket."""
+        moving = inbox.get(_MESSAGE, {}) if superstep else self._start(bucket, tables)
+        first, last = int(self.bounds[bucket]), int(self.bounds[bucket + 1])
+        states = self.states(bucket, tables)
+
+        def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
+            return self._hop(states, tables, messages)
+
+        ended, leaving = route_to_edge(moving, hop_of, lambda at: (at >= first) & (at < last))
+        if count_rows(ended):
+            append(tables, self.ends, ended)
+        return {_MESSAGE: leaving} if leaving else {}
+
+    def _start(self, bucket: int, tables: Tables) -> Columns:
+        """Return the messages that begin in the bucket."""
+        if isinstance(self.begin, str):
+            if self.begin not in tables:
+                return {}
+            own = tables[self.begin]
+            if self.begin != self.ends:
+                del tables[self.begin]
+        else:
+            at = self.begin[AT]
+            inside = (at >= self.bounds[bucket]) & (at < self.bounds[bucket + 1])
+            own = take(self.begin, np.flatnonzero(inside))
+        none = np.zeros(count_rows(own), dtype=np.int64)
+        return unrouted({**own, "start": own[AT], "hops": none, "lost": none})
+
+    def _hop(
+        self, states: States, tables: Tables, moving: Columns
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return the next hops of messages, and the messages with their counts of hops."""
+        at, keys = moving[AT], Keys(moving["key_hi"], moving["key_lo"])
+        onward, met = hop(states, self.given.is_alive, at, keys)
+        if self.kind:
+            observer = self.given.observer
+            observer.meet(tables, at[met.message], met.dead)
+            count_hop(functools.partial(observer.count, tables, self.kind), at, onward, met)
+        hops = moving["hops"] + ((onward >= 0) & (onward != at))
+        lost = moving["lost"] + np.bincount(met.message, minlength=len(at))
+        return onward, {**moving, "hops": hops, "lost": lost}

@@ -27,20 +27,13 @@ _NODES_AT_ONCE = 2**14
 class RoutingTables:
     """The routing tables of n nodes; empty cells and rows are omitted.
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n + 1,)
-        The entries of node i have the indices ``offsets[i]`` to ``offsets[i + 1] - 1`` below.
-    row, col : ndarray of int32
-        The cell of each entry; a cell has at most one entry.
-    entry : ndarray of int64
-        The entry's position in a `Ring`.
+    The entries of node i are those from ``offsets[i]`` to ``offsets[i + 1] - 1``.
     """
 
-    offsets: np.ndarray
-    row: np.ndarray
-    col: np.ndarray
-    entry: np.ndarray
+    offsets: np.ndarray  # int64, shape (n + 1,)
+    row: np.ndarray  # int32
+    col: np.ndarray  # int32; a cell has at most one entry
+    entry: np.ndarray  # int64: positions in a `Ring`
 
     @classmethod
     def of_dense(cls, tables: np.ndarray) -> RoutingTables:
@@ -61,13 +54,7 @@ class RoutingTables:
 
 
 def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
-    """Return one row per entry of every node: `schemas.ROUTING_TABLE`.
-
-    Parameters
-    ----------
-    known : DataFrame
-        The tables `CELLS` of all buckets.
-    """
+    """Return one row per entry of every node, from tables `CELLS`: `schemas.ROUTING_TABLE`."""
     facts, bounds = ring.facts, ring.bounds
 
     def entries(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:
@@ -88,13 +75,7 @@ def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
 
 
 def table_entries(known: DataFrame) -> DataFrame:
-    """Return one row with the numbers of nodes and of entries: `schemas.TABLE_ENTRIES`.
-
-    Parameters
-    ----------
-    known : DataFrame
-        The tables `CELLS` of all buckets.
-    """
+    """Return the numbers of nodes and of entries in tables `CELLS`: `schemas.TABLE_ENTRIES`."""
 
     def count(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:
         cells = columns["cells"]

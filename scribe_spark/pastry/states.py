@@ -12,13 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import offsets_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.knowledge import Knowledge
-from scribe_spark.pastry.leaf_set import LeafSets, covers_ring
-from scribe_spark.pastry.routing_table import RoutingTables
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.pastry.leaf_set import covers_ring
 
 #: Marks an empty place in a leaf set or routing table.
 NONE = -1
@@ -67,15 +63,7 @@ class States:
 
     @classmethod
     def of_tables(cls, known: Ring, first: int, tables: Mapping[str, Columns]) -> States:
-        """Return the states of the nodes of a bucket.
-
-        Parameters
-        ----------
-        first : int
-            The position of the bucket's first node.
-        tables : mapping of Columns
-            The tables :data:`LEAVES` and :data:`CELLS`.
-        """
+        """Return the states of the nodes of a bucket, whose first node is at a position."""
         leaves, cells = tables[LEAVES]["leaves"], tables[CELLS]["cells"]
         return cls(known, np.arange(first, first + len(leaves)), leaves, cells)
 
@@ -137,25 +125,6 @@ class States:
         leaves[meet, half:] = other
         return leaves
 
-    def to_knowledge(self, index: np.ndarray, kernel: Kernel) -> Knowledge:
-        """Return the tables of some of the nodes as `Knowledge`."""
-        known, own = self.known, self.own[index]
-        leaves, covers = self.distinct_leaves(index), self.covers_ring(index)
-        # clockwise, from the farthest smaller leaf to the farthest larger one
-        in_order = np.concatenate([leaves[:, : self.half - 1 : -1], leaves[:, : self.half]], axis=1)
-        there = in_order >= 0
-        return Knowledge(
-            Ring(known.hi, known.lo, known.node, kernel.ids(known.router)),
-            own,
-            LeafSets(
-                offsets_of(there.sum(axis=1)),
-                in_order[there].astype(np.int64),
-                there[:, : self.half].sum(axis=1),
-                covers,
-            ),
-            RoutingTables.of_dense(self.cells[index]),
-        )
-
 
 def is_node(position: np.ndarray) -> np.ndarray:
     """Return True for positions that are not NONE, in an overlay without dead nodes."""
@@ -165,6 +134,12 @@ def is_node(position: np.ndarray) -> np.ndarray:
 def live_only(is_alive: IsAlive, positions: np.ndarray) -> np.ndarray:
     """Replace the positions of dead nodes by :data:`NONE`."""
     return np.where(is_alive(positions), positions, np.int32(NONE))
+
+
+def pairs_of(nodes: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each node of rows and each position in its row (m, k), without :data:`NONE`: int64."""
+    row, column = np.nonzero(positions >= 0)
+    return nodes[row], positions[row, column].astype(np.int64)
 
 
 def table_rows(known: Ring, b: int) -> int:

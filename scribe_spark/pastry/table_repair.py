@@ -1,9 +1,9 @@
-"""Routing tables: nodes remove dead entries when they find them, and ask for replacements.
+"""Routing tables: maintenance; nodes remove dead entries when they find them, and repair cells.
 
 References
 ----------
 Pastry 2001 (Rowstron and Druschel), Section 3: a node asks the entries of the same row for their
-entry of the cell, then those of the next row.
+entry of the cell, then those of the next row.  Maintenance: NGC 2001, Section 2.2.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core.arrays import distinct
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
+from scribe_spark.pastry.arrivals.arrival import maintenance
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
 from scribe_spark.pastry.arrivals.observer import FOUND, both_ways
 from scribe_spark.pastry.arrivals.wave import Environment, NodeProgram
 from scribe_spark.pastry.states import CELLS, States
+from scribe_spark.pastry.waves_of_round import WaveOfRound
 
 _ROWS = 2**14  # the number of nodes whose tables are searched in one step
 _HOLES_AT_ONCE = 2**16  # the number of holes whose rows are searched in one step
@@ -32,6 +34,16 @@ _QUESTION, _ANSWER, _HOLES = "question", "answer", "holes"
 def close_phase(given: Environment) -> IfRows:
     """Return the program that removes entries that messages found dead, and repairs their cells."""
     return IfRows((FOUND,), (RepairTables(given),))
+
+
+def maintain_tables(given: Environment, purpose: str, number: int) -> list[Program | IfRows]:
+    """Return the programs in which each live node asks a random entry of each row for the row.
+
+    The answers are rows from before the maintenance.  Dead entries that are asked are dropped and
+    repaired (by the configured rule) before the answers are used.
+    """
+    ask, take = maintenance(given, WaveOfRound.of_nobody(given), purpose, number)
+    return [ask, close_phase(given), take]
 
 
 @dataclass(frozen=True)
@@ -66,7 +78,7 @@ class RepairTables(NodeProgram):
         states = self.states(bucket, tables)
         node, dead = np.divmod(distinct(found["node"] * size + found["dead"]), size)
         index = node - states.first
-        row, column = np.divmod(cells_of(states, index, dead), 2**states.b)
+        row, column = np.divmod(cells_of(states, node, dead), 2**states.b)
         there = states.cells[index, row, column] == dead
         node, index, row, column = node[there], index[there], row[there], column[there]
         if not len(node):
@@ -136,7 +148,8 @@ class RepairTables(NodeProgram):
             asking, asked = self._entries(states, holes, depth)
             mine = (below == depth) & ~helped[hole]
             waits = ~helped[asking]
-            self._count(tables, holes, asking[waits], asked[waits], hole[mine], entry[mine])
+            self.count(tables, "repair", *both_ways(holes[AT][asking[waits]], asked[waits]))
+            self.count(tables, "check", holes[AT][hole[mine]], entry[mine])
             alive = np.flatnonzero(mine)[self.given.is_alive(entry[mine])]
             offers.append(alive)
             helped[hole[alive]] = True
@@ -148,32 +161,10 @@ class RepairTables(NodeProgram):
             index = holes[AT][to] - states.first
             take_cells(states, self.given.kernel, index, entry[some], cell)
 
-    def _count(
-        self,
-        tables: Tables,
-        holes: Columns,
-        asking: np.ndarray,
-        asked: np.ndarray,
-        hole: np.ndarray,
-        named: np.ndarray,
-    ) -> None:
-        """Count questions and answers, and the checks of named nodes."""
-        node, observer = holes[AT], self.given.observer
-        observer.count(
-            tables, "repair", 2 * len(asked), between=lambda: both_ways(node[asking], asked)
-        )
-        observer.count(tables, "check", len(named), between=lambda: (node[hole], named))
-
 
 @dataclass(frozen=True)
 class FindDead(NodeProgram):
-    """Record dead entries one round after their detection (repair rule ``eager``).
-
-    Attributes
-    ----------
-    number : int
-        The number of the round.
-    """
+    """Record dead entries one round after their detection (repair rule ``eager``)."""
 
     number: int
 

@@ -29,16 +29,10 @@ MESSAGE_KINDS = (
 
 
 class Tally:
-    """Counts the messages of each kind in a round.
+    """Counts the messages of each kind in a round; ``lost KIND`` counts those that met a dead node.
 
-    ``lost KIND`` counts the messages of a kind that met a dead node.
-
-    Parameters
-    ----------
-    kinds : tuple of str
-        :data:`MESSAGE_KINDS`, and further kinds of an application on Pastry.
-    in_buckets : bool
-        True if senders and receivers are recorded in the buckets.
+    The kinds are :data:`MESSAGE_KINDS`, and further kinds of an application on Pastry.  With
+    `in_buckets`, senders and receivers are recorded in the buckets.
     """
 
     def __init__(self, kinds: tuple[str, ...] = MESSAGE_KINDS, in_buckets: bool = False) -> None:

@@ -39,15 +39,7 @@ def split_in_waves(ordered: np.ndarray, live: int, growth: float) -> list[np.nda
 class WaveOfRound:
     """A `Wave` of a round, computed from facts that all buckets know.
 
-    Attributes
-    ----------
-    given : Environment
-        The environment; the lives in it are those before or after the wave.
-    arriving : ndarray of int64, shape (w,)
-        The positions of the arriving nodes, ascending.
-    order : ndarray of int64, shape (w,)
-    number : int
-        The number of the round.
+    The lives in the environment are those before or after the wave.
     """
 
     given: Environment

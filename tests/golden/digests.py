@@ -56,14 +56,9 @@ FLAGS = CONFIGURATIONS | WORLDS
 
 
 def run_config(name: str, folder: Path, spark: Any = None, partitions: int | None = None) -> Path:
-    """Run a configuration or a world; its folder.
+    """Run a configuration or a world in a subfolder of `folder`, beside its input files; return it.
 
-    Parameters
-    ----------
-    folder : Path
-        Where its folder is made, and that of its input files.
-    spark : SparkSession, optional
-        Without one the active session is used, or one is made that stays open.
+    Without a session, the active one is used, or one is made that stays open.
     """
     import scribe_spark
     from scribe_spark.progress import Silent

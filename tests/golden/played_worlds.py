@@ -252,14 +252,9 @@ def play_world(
     spark: Any = None,
     partitions: int | None = None,
 ) -> Path:
-    """Play a world into a folder, and once more step by step; the world's folder.
+    """Play a world into a subfolder of `folder`, and once more step by step; return the subfolder.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the world's folder is made.
-    spark : SparkSession, optional
-        Without one the active session is used, or one is made that stays open.
+    Without a session, the active one is used, or one is made that stays open.
     """
     from scribe_spark import Simulation, WorldConfig, make_world, session
     from scribe_spark.config import Execution

@@ -20,18 +20,10 @@ VERSIONS = ("pyspark", "numpy", "scipy", "pandas", "pyarrow", "topohub")
 
 @dataclass(frozen=True)
 class Recorded:
-    """Recorded results.
+    """Recorded results."""
 
-    Attributes
-    ----------
-    columns : dict
-        The columns that are digested: table -> column -> Arrow type.
-    results : dict
-        Name of a run -> ``flags`` (None for the paper's), ``tables``, ``metrics``.
-    """
-
-    columns: Columns
-    results: dict[str, dict[str, Any]]
+    columns: Columns  # the digested columns: table -> column -> Arrow type
+    results: dict[str, dict[str, Any]]  # run -> `flags` (None for the paper's), tables, metrics
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -53,17 +45,9 @@ def read_recorded(path: Path, mended: Path) -> Recorded:
 
 
 def write_recorded(path: Path, new: Recorded, names: Iterable[str], package: Path) -> None:
-    """Write recorded results, in the order of `names`, over what `path` has of the same names.
+    """Write results, in the order of `names`, over those in `path` of the same names.
 
-    Parameters
-    ----------
-    package : Path
-        The folder of the code that has made them.
-
-    Raises
-    ------
-    ValueError
-        The code has changes that are not committed.
+    The folder `package` has the code that made them; uncommitted changes there are refused.
     """
     both = _read(path).get("results", {}) | new.results
     about = {

@@ -68,14 +68,9 @@ Columns = dict[str, dict[str, str]]
 
 
 def read_results(out: Path, columns: Columns) -> dict[str, Any]:
-    """Digest what a run has left: ``tables``: name -> ``rows, sha256``; ``metrics``: name -> value.
+    """Return the digests of tables (``rows, sha256``) and the metrics of a run, by name.
 
-    Parameters
-    ----------
-    out : Path
-        The folder of the run, or of a world.
-    columns : dict
-        The columns to digest; other tables are left out.
+    Tables that are not in `columns` are left out.
     """
     tables = {
         name: digest_table(read_folder(out / "tables" / name), columns[name])
@@ -88,13 +83,7 @@ def read_results(out: Path, columns: Columns) -> dict[str, Any]:
 
 
 def choose_columns(out: Path, chosen: Columns) -> Columns:
-    """Add the columns of a run's tables to `chosen`, where a table is not in it.
-
-    Raises
-    ------
-    ValueError
-        A table that :data:`TABLES` does not name.
-    """
+    """Add the columns of a run's tables to `chosen`; refuse a table that :data:`TABLES` lacks."""
     found = {}
     for name in _tables(out):
         if name not in TABLES:
@@ -111,18 +100,9 @@ def _tables(out: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Difference:
-    """A table or metric that is not as recorded.
+    """A table or metric that is not as recorded; :data:`ABSENT` where there is nothing."""
 
-    Attributes
-    ----------
-    part : str
-        ``tables`` or ``metrics``.
-    name : str
-    recorded, found
-        What was recorded and what there is; :data:`ABSENT` where there is nothing.
-    """
-
-    part: str
+    part: str  # `tables` or `metrics`
     name: str
     recorded: Any
     found: Any

@@ -33,21 +33,11 @@ def columns_of(table: pa.Table) -> dict[str, str]:
 
 
 def digest_table(table: pa.Table, columns: dict[str, str]) -> dict[str, Any]:
-    """Digest the named columns of a table.
+    """Digest the named columns (name -> Arrow type) of a table: ``rows, sha256``.
 
     The digest covers names, types, values bit by bit, and which of them are NULL.  It does not
-    depend on the order of rows or of the table's columns, nor on columns that are not named.
-
-    Parameters
-    ----------
-    columns : dict of str
-        Name -> Arrow type.
-
-    Returns
-    -------
-    dict
-        ``rows`` and ``sha256``; in place of the latter a few words where a column is missing or
-        has another type.
+    depend on the order of rows or of the table's columns, nor on columns that are not named.  If a
+    column is missing or has another type, the result says so in place of a digest.
     """
     found = columns_of(table)
     for name, kind in columns.items():
@@ -68,16 +58,9 @@ def digest_table(table: pa.Table, columns: dict[str, str]) -> dict[str, Any]:
 
 
 def _encode(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Encode a column as numbers.
+    """Encode a column: which values are valid (uint8), the values (int64), distinct texts.
 
-    Returns
-    -------
-    valid : ndarray of uint8
-        0 where the value is NULL.
-    values : ndarray of int64
-        The bits of a number; the place of a text among the distinct texts, in order; 0 for NULL.
-    texts : list of str
-        The distinct texts, in order; empty for numbers.
+    The value is the bits of a number, the place of a text among the sorted texts, or 0 for NULL.
     """
     valid = column.is_valid().to_numpy().astype(np.uint8)
     if pa.types.is_string(column.type):

@@ -18,8 +18,8 @@ from scribe_spark.config import RunConfig
 from scribe_spark.engine.on_spark import read_rows
 from scribe_spark.overlays import build_overlay
 from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
-from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.waves import Plan, wave_ends
+from scribe_spark.pastry.arrivals.observer import Kind
+from scribe_spark.pastry.arrivals.waves import Plan
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.states import States
 from scribe_spark.underlay.all_pairs import RouteMatrices
@@ -76,21 +76,34 @@ def snapshot_of(overlay: PastryOverlay, known) -> Snapshot:
     return as_snapshot(States(known, everybody, leaves, cells), everybody, messages)
 
 
-@pytest.mark.parametrize("one_task", [1, pytest.param(10, marks=pytest.mark.slow), 100])
-def test_states_and_messages_are_the_oracles(spark, monkeypatch, one_task):
+def planned(spark, case: Arrivals) -> tuple[Arrivals, Plan, MatrixUnderlay]:
+    """A case whose three waves are those of the kernels' plan; its plan and its network."""
+    routes = underlay(spark, case)
+    plan = Plan.of(case.known, case.rules, case.seed, routes.kernel)
+    assert np.bincount(plan.wave).tolist() == [1, 7, len(case.idents) - 8]
+    return with_plan(case, plan), plan, routes
+
+
+@pytest.mark.parametrize(
+    ("one_task", "changed", "kind"),
+    [
+        (1, {}, "join"),
+        pytest.param(10, {}, "join", marks=pytest.mark.slow),
+        (100, {}, "join"),
+        (1, {"contact": "discovered", "maintenance": 0}, "probe"),
+    ],
+)
+def test_states_and_messages_are_the_oracles(spark, monkeypatch, one_task, changed, kind):
     monkeypatch.setattr(arrivals_overlay, "_ONE_TASK", one_task)
-    case = arrivals(1000, most=40, **RULES)
-    routes, rules = underlay(spark, case), case.rules
+    case, _, routes = planned(spark, arrivals(1000, most=40, **RULES | changed))
     nodes = spark.createDataFrame(node_table(case)).repartition(3)
-    ends = wave_ends(len(case.idents), rules.growth)
-    assert ends.tolist() == [1, 8, len(case.idents)]
-    case = with_plan(case, Plan.of(case.known, rules, case.seed, routes.kernel))
     oracle = case.oracle()
-    for wave in range(len(ends)):
+    for wave in range(3):
         arrive(oracle, case.arriving(wave))
-    grown = arrivals_overlay.arrivals(nodes, routes, rules, case.seed)
+    grown = arrivals_overlay.arrivals(nodes, routes, case.rules, case.seed)
     assert differences(snapshot_of(grown, case.known), oracle_snapshot(oracle), PARTS) == []
     assert sum(oracle.counts.values()) > 5 * len(case.idents)
+    assert oracle.counts[kind] >= len(case.idents) - 1
     grown.release()
     routes.release()
 
@@ -112,35 +125,13 @@ def test_the_overlay_that_a_config_names_has_the_rings_leaf_sets(spark):
 
 def test_of_equally_near_nodes_the_latest_is_asked(spark):
     case = arrivals(1003, most=40, **RULES | {"contact": "latest", "maintenance": 0})
-    routes, rules = underlay(spark, case), case.rules
-    ends = wave_ends(len(case.idents), rules.growth)
-    plan, known = Plan.of(case.known, rules, case.seed, routes.kernel), case.known
-    case, asked = (
-        with_plan(case, plan),
-        dict(zip(known.node, known.node[plan.contact], strict=True)),
-    )
+    case, plan, routes = planned(spark, case)
+    asked = dict(zip(case.known.node, case.known.node[plan.contact], strict=True))
     overlay, others = case.oracle(), 0
-    for wave in range(len(ends)):
+    for wave in range(3):
         for node in case.arriving(wave) if wave else []:
             assert asked[node] == latest_of_nearest(overlay, node)
             others += asked[node] != nearest_live(overlay, node)
         arrive(overlay, case.arriving(wave))
     assert others > 0  # else the smallest nodeId would do
-    routes.release()
-
-
-def test_contacts_are_discovered_in_one_task_and_probes_are_counted(spark, monkeypatch):
-    monkeypatch.setattr(arrivals_overlay, "_ONE_TASK", 1)
-    case = arrivals(1002, most=40, **RULES | {"contact": "discovered", "maintenance": 0})
-    routes, rules = underlay(spark, case), case.rules
-    nodes = spark.createDataFrame(node_table(case))
-    ends = wave_ends(len(case.idents), rules.growth)
-    case = with_plan(case, Plan.of(case.known, rules, case.seed, routes.kernel))
-    overlay = case.oracle()
-    for wave in range(len(ends)):
-        arrive(overlay, case.arriving(wave))
-    grown = arrivals_overlay.arrivals(nodes, routes, rules, case.seed)
-    assert differences(snapshot_of(grown, case.known), oracle_snapshot(overlay), PARTS) == []
-    assert overlay.counts["probe"] > len(case.idents)
-    grown.release()
     routes.release()

@@ -9,7 +9,7 @@ from scribe_spark import InputError
 from scribe_spark.config import ReferenceTreeConfig, RunConfig, WorldConfig
 from scribe_spark.overlays import check_overlay
 from scribe_spark.pastry.arrivals.contacts import random_contacts
-from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark.pastry.arrivals.observer import Kind
 from scribe_spark.pastry.arrivals.waves import wave_ends, wave_size
 
 

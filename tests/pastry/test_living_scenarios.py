@@ -166,7 +166,7 @@ def test_a_side_without_a_live_leaf_is_found_in_few_questions(failing: int) -> N
     points = np.random.default_rng(2).integers(0, 1_000, 50)
     kernel = Kernel(np.abs(points[:, None] - points).astype(np.int32), np.arange(50))
     state = perfect_start(ring, np.arange(4_000), 16, 4, kernel)
-    state.exit(np.arange(100, 100 + failing), 0, 1)
+    state.lives.exit(np.arange(100, 100 + failing), 0, 1)
     tally = Tally()
     player = InMemory.of(state, CONFIG, kernel)
     play_in_turn(player, repair_leaf_sets(player.given, 1))

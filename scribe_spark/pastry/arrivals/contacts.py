@@ -16,25 +16,10 @@ from scribe_spark.underlay.protocol import Kernel
 def planned_contacts(
     contact: str, known: Ring, wave: np.ndarray, rank: np.ndarray, drawn: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return the contact of each node (with ``discovered``, the start of its search).
+    """Return the contact of each node, or the start of its search (``discovered``): positions.
 
-    Parameters
-    ----------
-    contact : str
-        See :class:`~scribe_spark.config.OverlayConfig`.
-    known : Ring
-        All nodes, sorted by nodeId; routers are indices.
-    wave : ndarray of int64, shape (K,)
-        The number of the wave in which each node arrives; nodes of wave 0 have no contact.
-    rank : ndarray of int64, shape (K,)
-        The rank of each node in the order of arrival.
-    drawn : ndarray of uint64, shape (K,)
-        Random bits of each node.
-
-    Returns
-    -------
-    ndarray of int64, shape (K,)
-        The positions of the contacts in `known`; -1 for nodes of wave 0.
+    Nodes of wave 0 have none: -1.  The arguments `wave`, `rank` and `drawn` are the wave, the rank
+    of arrival and random bits (uint64) of each node.
     """
     if contact in ("random", "discovered"):
         return random_contacts(wave, drawn)
@@ -67,10 +52,7 @@ def _nearest_contacts(
 def nearest_nodes(
     known: Ring, members: np.ndarray, routers: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return the node nearest to each router among `members`, as positions.
-
-    Ties go to the first of `members`.
-    """
+    """Return the node nearest to each router among `members`; ties go to the first of these."""
     # of the nodes on one router, only the first can be the result
     _, first = np.unique(known.router[members], return_index=True)
     first = members[np.sort(first)]

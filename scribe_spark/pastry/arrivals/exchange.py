@@ -15,9 +15,9 @@ from scribe_spark.core.arrays import distinct, distinct_indices
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT, once_a_bucket
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, lacks_leaves, take_leaves
-from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark.pastry.arrivals.observer import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
-from scribe_spark.pastry.states import LEAVES, States, live_only
+from scribe_spark.pastry.states import LEAVES, States, live_only, pairs_of
 
 #: The table of nodes that begin the exchange, each once: arrived nodes and nodes with a new leaf.
 #: The same name is used for the message by which a node reminds itself to send in the next round of
@@ -56,14 +56,10 @@ class Exchange(WaveProgram):
         sets = states.distinct_leaves(senders - states.first)
         there = live_only(is_alive, sets)
         messages, arrive = int((sets >= 0).sum()), int((there >= 0).sum())
-
-        def between() -> tuple[np.ndarray, np.ndarray]:
-            at, column = np.nonzero(sets >= 0)
-            return senders[at], sets[at, column].astype(np.int64)
-
         self.given.observer.count(
-            tables, Kind.EXCHANGE, messages, messages - arrive, between=between
-        )
+            tables, Kind.EXCHANGE, messages, messages - arrive,
+            between=lambda: pairs_of(senders, sets),
+        )  # fmt: skip
         one, at = once_a_bucket(self.bounds, there)
         return {_LEAF_SET: {AT: at, "sender": senders[one], "leaves": there[one]}}
 
@@ -77,9 +73,7 @@ class Exchange(WaveProgram):
         gained = self._take_sets(states, receiver, sets, senders, at)
         refused = ~holds_leaf(states, receiver, senders[at])
         asked, asker = receiver[refused], senders[at][refused]
-        self.given.observer.count(
-            tables, Kind.EXCHANGE, len(asked), between=lambda: (asked + first, asker)
-        )
+        self.count(tables, Kind.EXCHANGE, asked + first, asker)
         answers = live_only(self.given.is_alive, states.leaves[asked])
         return {GAINED: {AT: gained + first}, _ANSWER: {AT: asker, "leaves": answers}}
 

@@ -21,7 +21,7 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.join_messages import ROUTES, entries_of_rows
-from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark.pastry.arrivals.observer import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
 from scribe_spark.pastry.states import CELLS, States
 from scribe_spark.underlay.protocol import Kernel
@@ -76,10 +76,7 @@ class Introduce(WaveProgram):
         asker = came["arrived"][one]
         row, column = np.nonzero(_is_earlier(self.place, entries, asker))
         answering = distinct(one[row])
-        self.given.observer.count(
-            tables, Kind.INTRODUCTION, len(answering),
-            between=lambda: (came[AT][answering], came["arrived"][answering]),
-        )  # fmt: skip
+        self.count(tables, Kind.INTRODUCTION, came[AT][answering], came["arrived"][answering])
         return {_EARLIER: {AT: asker[row], "entry": entries[row, column].astype(np.int64)}}
 
     def _learn(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
@@ -90,9 +87,7 @@ class Introduce(WaveProgram):
         index, kernel = named[AT] - states.first, self.given.kernel
         found = _learn(states, kernel, arrived, self.place, index, named["entry"])
         sender = states.own[arrived][found["arrived"]]
-        self.given.observer.count(
-            tables, Kind.INTRODUCTION, len(sender), between=lambda: (sender, found["to"])
-        )
+        self.count(tables, Kind.INTRODUCTION, sender, found["to"])
         new = take(found, np.flatnonzero(found["row"] >= 0))
         entries = states.cells[arrived[new["arrived"]], new["row"]]
         return {
@@ -117,16 +112,9 @@ class Introduce(WaveProgram):
 
 
 def _is_earlier(place: np.ndarray, entries: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return True for entries that are nodes of the same wave and arrived before a node.
+    """Return True for entries (m, k) that are nodes of the wave and arrived before each row's node.
 
-    Parameters
-    ----------
-    place : ndarray of int64, shape (K,)
-        The rank of arrival of each node, see `WaveProgram.place`.
-    entries : ndarray of int32, shape (m, k)
-        Ring positions, or :data:`~.states.NONE`.
-    node : ndarray of int64, shape (m,)
-        The positions of the nodes of the wave, one per row of `entries`.
+    The argument `place` is `WaveProgram.place`.
     """
     return (entries >= 0) & (place[entries] < place[node][:, None])
 
@@ -139,21 +127,11 @@ def _learn(
     index: np.ndarray,
     position: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Offer to arrived nodes the named nodes, and the earlier nodes among their leaves.
+    """Offer the nodes `position`, and earlier nodes among the leaves, to arrived nodes (indices).
 
-    Parameters
-    ----------
-    arrived : ndarray of int64, shape (w,)
-        Indices into `States.own`, each once.
-    index, position : ndarray of int64, shape (m,)
-        The node that receives a name (an index into `States.own`), and the named node (a position).
-
-    Returns
-    -------
-    dict of ndarray of int64
-        Each pair once: ``arrived``, the index of the arrived node; ``to``, the position of the
-        earlier node; ``row``, the row of the arrived node's table in which the earlier node is new,
-        or -1 for a leaf that is not new in the table.
+    Return each pair once: ``arrived``, the index of the arrived node; ``to``, the earlier node;
+    ``row``, the row of the arrived node's table in which the earlier node is new, or -1 for a leaf
+    that is not new in the table.
     """
     leaves = states.distinct_leaves(arrived)
     holder, column = np.nonzero(_is_earlier(place, leaves, states.own[arrived]))

@@ -17,15 +17,15 @@ from scribe_spark.core import u128 as ids
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT, append
-from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.pastry.arrivals.cell_offers import cells_in_rows, cells_of, take_cells
 from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
-from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.nearby_search import CONTACTS, PROBED
+from scribe_spark.pastry.arrivals.observer import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram, forget
 from scribe_spark.pastry.closeness import Keys
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
-from scribe_spark.pastry.states import CELLS, LEAVES, States, live_only
+from scribe_spark.pastry.states import CELLS, LEAVES, States, live_only, pairs_of
 
 #: The table of answers to join messages: the arriving node ``at``, the answering ``node`` on its
 #: route, and the ``first`` and the ``last`` row that the node supplied.
@@ -74,9 +74,7 @@ class JoinMessages(WaveProgram):
             del tables[CONTACTS], tables[PROBED]
         else:
             contact = self.wave.contact[mine]
-        self.given.observer.count(
-            tables, Kind.JOIN, len(arriving), between=lambda: (arriving, contact)
-        )
+        self.count(tables, Kind.JOIN, arriving, contact)
         row = np.zeros_like(arriving)
         return {_JOIN: unrouted({AT: contact, "arriving": arriving, "row": row})}
 
@@ -95,22 +93,14 @@ class JoinMessages(WaveProgram):
         if ended:
             at, arriving = ended[AT], ended["arriving"]
             around = live_only(self.given.is_alive, np.c_[states.leaves[at - states.first], at])
-            self.given.observer.count(
-                tables, Kind.LEAF_SET, len(at), between=lambda: (at, arriving)
-            )
+            self.count(tables, Kind.LEAF_SET, at, arriving)
             outbox[_LEAF_SET] = {AT: arriving, "leaves": around}
         return outbox
 
     def _visit(
         self, states: States, tables: Tables, came: Columns, sent: dict[str, list[Columns]]
     ) -> tuple[np.ndarray, Columns]:
-        """Answer join messages at the nodes that they visit, and forward them.
-
-        Parameters
-        ----------
-        sent : dict of str to list of Columns
-            The answers by kind; extended in place.
-        """
+        """Answer join messages at the nodes that they visit; add the answers to `sent`."""
         ring, is_alive, observer = states.known, self.given.is_alive, self.given.observer
         at, arriving = came[AT], came["arriving"]
         keys = Keys.of_nodes(ring, arriving)
@@ -118,17 +108,15 @@ class JoinMessages(WaveProgram):
         shared = ids.shared_digits_np(ring.hi[at], ring.lo[at], keys.hi, keys.lo, states.b)
         first = came["row"]
         supplies = first <= shared
-        observer.count(
-            tables,
-            Kind.ROWS,
-            int(np.count_nonzero(supplies)),
-            between=lambda: (at[supplies], arriving[supplies]),
-        )
-        one, _, entries = entries_of_rows(states, at, first, shared)
-        one, entry = _flattened(one, live_only(is_alive, entries))
+        self.count(tables, Kind.ROWS, at[supplies], arriving[supplies])
+        one, row, entries = entries_of_rows(states, at, first, shared)
+        entries = live_only(is_alive, entries)
+        place, column = np.nonzero(entries >= 0)
+        to, entry = arriving[one[place]], entries[place, column].astype(np.int64)
+        cell = cells_in_rows(states, to, row[place], column, entry)
         answer = {AT: arriving, "node": at, "first": first, "last": shared}
         sent.setdefault(_ANSWER, []).append(answer)
-        sent.setdefault(_ROWS, []).append({AT: arriving[one], "entry": entry})
+        sent.setdefault(_ROWS, []).append({AT: to, "entry": entry, "cell": cell})
         # 2. the next hop
         onward, met = hop(states, is_alive, at, keys)
         observer.meet(tables, at[met.message], met.dead)
@@ -143,14 +131,15 @@ def take_answers(program: WaveProgram, bucket: int, tables: Tables) -> States:
     states = program.states(bucket, tables, LEAVES, CELLS)
     sets, answers = tables[_LEAF_SETS], tables[ROUTES]
     take_leaves(states, sets[AT] - states.first, sets["leaves"])
-    one, leaf = _flattened(np.arange(len(sets[AT])), sets["leaves"])
-    to, offered = [sets[AT][one], answers[AT]], [leaf, answers["node"]]
+    to, leaf = pairs_of(sets[AT], sets["leaves"])
+    to, offered = np.r_[to, answers[AT]], np.r_[leaf, answers["node"]]
+    cell = cells_of(states, to, offered)
     if _ENTRIES in tables:
-        to.append(tables[_ENTRIES][AT])
-        offered.append(tables[_ENTRIES]["entry"])
+        entries = tables[_ENTRIES]
+        to, offered = np.r_[to, entries[AT]], np.r_[offered, entries["entry"]]
+        cell = np.r_[cell, entries["cell"]]
         del tables[_ENTRIES]
-    index = np.concatenate(to) - states.first
-    take_cells(states, program.given.kernel, index, np.concatenate(offered))
+    take_cells(states, program.given.kernel, to - states.first, offered, cell)
     del tables[_LEAF_SETS]
     if not program.given.rules.introduce:
         del tables[ROUTES]
@@ -160,25 +149,7 @@ def take_answers(program: WaveProgram, bucket: int, tables: Tables) -> States:
 def entries_of_rows(
     states: States, at: np.ndarray, first: np.ndarray, last: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a range of rows of the routing tables of some nodes.
-
-    Parameters
-    ----------
-    at, first, last : ndarray of int64, shape (m,)
-        The position of each node, and its first and last row; no rows if `first` is above `last`.
-
-    Returns
-    -------
-    one, row : ndarray of int64, shape (k,)
-        For each returned row, the index of its node in `at`, and its number.
-    entries : ndarray of int32, shape (k, 2**b)
-    """
+    """Return the rows `first` to `last` of nodes' tables: index in `at`, row, and entries."""
     place = np.arange(states.cells.shape[1])
     one, row = np.nonzero((place >= first[:, None]) & (place <= last[:, None]))
     return one, row, states.cells[at[one] - states.first, row]
-
-
-def _flattened(one: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Flatten rows of positions without NONE; return the value of `one` and the position."""
-    row, column = np.nonzero(positions >= 0)
-    return one[row], positions[row, column].astype(np.int64)

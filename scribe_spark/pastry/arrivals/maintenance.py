@@ -7,18 +7,16 @@ NGC 2001, Section 2.2; JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core import u128 as ids
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
-from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark.pastry.arrivals.cell_offers import cells_in_rows, take_cells
+from scribe_spark.pastry.arrivals.observer import Kind
 from scribe_spark.pastry.arrivals.wave import WaveProgram
 from scribe_spark.pastry.states import CELLS, live_only
 
@@ -31,15 +29,10 @@ _QUESTION, _ANSWER = "question", "answer"
 
 @dataclass(frozen=True)
 class AskRows(WaveProgram):
-    """Live nodes ask for rows and store the answers for `TakeRows`.
+    """Live nodes ask for rows and store the answers, from before the maintenance, for `TakeRows`.
 
-    The answers are rows from before the maintenance.  Between the two programs, cells in which dead
-    nodes were found can be repaired.
-
-    Attributes
-    ----------
-    purpose, number : str, int
-        The key of the random draws.
+    Between the two programs, cells in which dead nodes were found can be repaired.  The draws have
+    the key `purpose`, `number`.
     """
 
     purpose: str
@@ -56,7 +49,7 @@ class AskRows(WaveProgram):
 
     def _ask(self, bucket: int, tables: Tables) -> Outbox:
         """Ask a random entry of each row; one row at a time, to save memory."""
-        states, observer = self.states(bucket, tables), self.given.observer
+        states = self.states(bucket, tables)
         first, last = np.searchsorted(self.wave.live, self.bounds[bucket : bucket + 2])
         live, sent = self.wave.live[first:last], []
         for row in range(states.cells.shape[1]):
@@ -66,9 +59,8 @@ class AskRows(WaveProgram):
             node, asked = live[asked >= 0], asked[asked >= 0]
             arrives = self.given.is_alive(asked)
             lost = np.flatnonzero(~arrives)
-            observer.meet(tables, node[lost], asked[lost])
-            between = functools.partial(_pairs, node, asked)
-            observer.count(tables, Kind.MAINTENANCE, len(asked), len(lost), between=between)
+            self.given.observer.meet(tables, node[lost], asked[lost])
+            self.count(tables, Kind.MAINTENANCE, node, asked, len(lost))
             node, asked = node[arrives], asked[arrives]
             sent.append({AT: asked, "asker": node, "row": np.full(len(node), row)})
         return {_QUESTION: concatenate(sent)}
@@ -77,27 +69,19 @@ class AskRows(WaveProgram):
         """Answer with the requested row."""
         states, came = self.states(bucket, tables), inbox[_QUESTION]
         asked, asker, row = came[AT], came["asker"], came["row"]
-        self.given.observer.count(
-            tables, Kind.MAINTENANCE, len(asked), between=lambda: (asked, asker)
-        )
+        self.count(tables, Kind.MAINTENANCE, asked, asker)
         entries = states.cells[asked - states.first, row]
         return {_ANSWER: {AT: asker, "row": row, "entries": entries}}
 
     def _keep(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
-        """Store the live entries that are new to the node, with their cells.
-
-        The two nodes share the row's digits, so the entries belong in the same row of the asking
-        node.  Entries with the node's own next digit share more digits, and belong in a deeper row.
-        """
+        """Store the live entries that are new to the node, with their cells."""
         states, came = self.states(bucket, tables), inbox[_ANSWER]
         index, row, entries = came[AT] - states.first, came["row"], came["entries"]
         is_new = (entries != states.cells[index, row]) & (entries != came[AT][:, None])
         one, column = np.nonzero(is_new & (live_only(self.given.is_alive, entries) >= 0))
-        entry, cell = entries[one, column].astype(np.int64), row[one] * 2**states.b + column
-        own = states.known.take(came[AT][one])
-        deeper = column == ids.digit_at_np(own.hi, own.lo, row[one], states.b)
-        cell[deeper] = cells_of(states, index[one[deeper]], entry[deeper])
-        tables[_OFFERS] = {AT: came[AT][one], "entry": entry, "cell": cell}
+        node, entry = came[AT][one], entries[one, column].astype(np.int64)
+        cell = cells_in_rows(states, node, row[one], column, entry)
+        tables[_OFFERS] = {AT: node, "entry": entry, "cell": cell}
 
 
 @dataclass(frozen=True)
@@ -114,10 +98,6 @@ class TakeRows(WaveProgram):
         return {}
 
 
-def _pairs(sender: np.ndarray, to: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return sender, to
-
-
 def row_bits(seed: int, purpose: str, number: int, row: int, nodes: np.ndarray) -> np.ndarray:
     """Return random bits for the questions of nodes (given by number) about one row: uint64.
 
@@ -127,20 +107,7 @@ def row_bits(seed: int, purpose: str, number: int, row: int, nodes: np.ndarray) 
 
 
 def questions(entries: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Return the node that each node asks for its row.
-
-    Parameters
-    ----------
-    entries : ndarray of int32, shape (n, 2**b)
-        The row of each node.
-    drawn : ndarray of uint64, shape (n,)
-        Random bits, which select one of the row's entries.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        The positions of the nodes to ask; -1 for an empty row.
-    """
+    """Return the node that each node asks for its row, by random bits; -1 for an empty row."""
     filled = entries >= 0
     count = filled.sum(axis=1)
     wanted = (drawn % np.maximum(count, 1).astype(np.uint64)).astype(np.int64)

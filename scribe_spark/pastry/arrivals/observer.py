@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.program import append
 from scribe_spark.errors import shown
-from scribe_spark.pastry.arrivals.messages import Kind
 
 #: Returns the senders and receivers (positions) of messages; called only if they are recorded.
 Between = Callable[[], tuple[np.ndarray, np.ndarray]]
@@ -31,17 +31,22 @@ TRAFFIC = "traffic"
 FOUND = "found dead"
 
 
+class Kind(StrEnum):
+    """A kind of message of an arrival, counted at its sender; the value is its name in tables."""
+
+    JOIN = "join"  #: the request to the contact, and each hop of the join message
+    ROWS = "rows"  #: the rows that a node on the route supplies
+    LEAF_SET = "leaf set"  #: the leaf set of the last node on the route
+    ANNOUNCEMENT = "announcement"  #: one to each node in the leaf set and routing table
+    EXCHANGE = "exchange"  #: a leaf set that is sent to a leaf, or its answer
+    MAINTENANCE = "maintenance"  #: a question for a row, or its answer
+    INTRODUCTION = "introduction"  #: an answer that names earlier nodes, or a greeting of one
+    PROBE = "probe"  #: a measurement of the delay to a node (contact ``discovered``)
+
+
 @dataclass(frozen=True)
 class Observer:
-    """Counts the messages of a bucket's nodes.
-
-    Attributes
-    ----------
-    kinds : tuple of str
-        The kinds of messages.
-    traffic : bool
-        True if senders and receivers are recorded; otherwise they are not computed.
-    """
+    """Counts the messages of a bucket's nodes; may record their senders and receivers."""
 
     kinds: tuple[str, ...] = tuple(Kind)
     traffic: bool = False
@@ -61,17 +66,7 @@ class Observer:
     ) -> None:
         """Count messages that nodes of a bucket send, and how many of them meet a dead node.
 
-        Parameters
-        ----------
-        tables : Tables
-            The tables of the bucket.
-        between : callable
-            Returns the sender and the receiver of each message, in any order.
-
-        Raises
-        ------
-        ValueError
-            The kind is unknown, or the number of senders or receivers is not that of the messages.
+        The function `between` returns the sender and the receiver of each message, in any order.
         """
         if kind not in self._index:
             raise ValueError(f"{shown(kind)} is not among the kinds of messages")
@@ -107,13 +102,7 @@ class Observer:
 def ends_of(
     kind: str, messages: int | np.integer, between: Between
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the senders and receivers of counted messages.
-
-    Raises
-    ------
-    ValueError
-        The number of senders or receivers is not that of the messages.
-    """
+    """Return the senders and receivers of counted messages; their numbers must be equal."""
     sender, to = between()
     if not len(sender) == len(to) == messages:
         raise ValueError(f"{messages} {kind}, from {len(sender)} nodes to {len(to)}")

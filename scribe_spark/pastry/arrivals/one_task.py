@@ -18,8 +18,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.arrival import asking, entering, maintenance
-from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer
+from scribe_spark.pastry.arrivals.observer import MESSAGES, Kind, Observer
 from scribe_spark.pastry.arrivals.wave import Environment, Wave, WaveInMemory, states_in_buckets
 from scribe_spark.pastry.arrivals.waves import Plan
 from scribe_spark.pastry.states import States
@@ -31,19 +30,9 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class Grown:
-    """The overlay after a wave.
+    """The overlay after a wave: states (the next wave changes them), live nodes, and all messages.
 
-    Attributes
-    ----------
-    number : int
-        The number of the wave.
-    states : States
-        The states of all nodes, where nodes of later waves have empty tables; the next wave changes
-        them.
-    live : ndarray of int64
-        The positions of the nodes that have arrived.
-    messages : ndarray of int64, shape (kinds,)
-        The number of messages of each `Kind` in all waves so far.
+    The messages are counted by `Kind`, over all waves so far.
     """
 
     number: int
@@ -62,14 +51,8 @@ def grow(
 ) -> Iterator[Grown]:
     """Yield the overlay after each wave, beginning with the first node.
 
-    Parameters
-    ----------
-    known : Ring
-        The arriving nodes, sorted by nodeId; routers are indices.
-    plan : Plan
-        The wave of each node; nodes with wave -1 do not arrive.
-    bounds : ndarray of int64, shape (B + 1,)
-        The bounds of buckets; each bucket is played in a thread (`in_process.thread_bounds`).
+    Nodes with wave -1 in the plan do not arrive.  Each bucket is played in a thread
+    (`in_process.thread_bounds`).
     """
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     tables = states_in_buckets(states, bounds)

@@ -25,8 +25,7 @@ from scribe_spark import schemas
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.in_process import thread_bounds
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows, read_rows
-from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer, counted
+from scribe_spark.pastry.arrivals.observer import MESSAGES, Kind, Observer, counted
 from scribe_spark.pastry.arrivals.one_task import grow, programs
 from scribe_spark.pastry.arrivals.wave import Environment
 from scribe_spark.pastry.arrivals.waves import Plan, wave_ends
@@ -52,17 +51,7 @@ def arrivals(
     seed: int,
     progress: Progress | None = None,
 ) -> PastryOverlay:
-    """Return the overlay after the last wave; the caller must call ``release``.
-
-    Parameters
-    ----------
-    nodes : DataFrame
-        `schemas.NODES`.
-    underlay : Underlay
-    config : OverlayConfig
-    seed : int
-        The seed of random draws.
-    """
+    """Return the overlay after the last wave; the caller must call ``release``."""
     rules = config.for_tasks()
     overlay = PastryOverlay(nodes, underlay, rules.b, rules.leaf_set)
     ring = overlay.ring
@@ -83,13 +72,7 @@ def play_arrivals(
     seed: int,
     progress: Progress | None = None,
 ) -> BucketTables:
-    """Return the tables `LEAVES`, `CELLS` and `MESSAGES` after the last wave.
-
-    Parameters
-    ----------
-    initial : int
-        The number of nodes that arrive: nodes with smaller numbers.
-    """
+    """Return the tables `LEAVES`, `CELLS` and `MESSAGES` after `initial` nodes have arrived."""
     spark, ends = ring.layout.spark, wave_ends(initial, rules.growth)
     last = max(0, int(np.searchsorted(ends, _ONE_TASK, side="right")) - 1)
     if ring.layout.buckets == 1:  # a single task plays all waves anyway
@@ -97,13 +80,13 @@ def play_arrivals(
     first = _in_one_task(spark, _first_waves(ring, initial, kernel, rules, seed, last), ROWS)
     tables = BucketTables(ring.layout, ring.layout.partition(first))
     if last + 1 < len(ends):
-        later = _PlannedWaves.of(spark, ring, initial, kernel, rules, seed)
+        names = _planned_waves(spark, ring, initial, kernel, rules, seed)
         given = Environment(ring.facts, ring.bounds, rules, kernel, Observer(), seed=seed)
         for number in range(last + 1, len(ends)):
-            for program in programs(given, later.wave(number), number):
-                name = f"wave {number}, {type(program).__name__}"
-                tables.play(program, name, progress)
-        later.release()
+            wave = _PlannedWave(names, int(ends[number - 1]), int(ends[number]))
+            for program in programs(given, wave, number):
+                tables.play(program, f"wave {number}, {type(program).__name__}", progress)
+        discard_arrays(*names)
     return tables
 
 
@@ -136,82 +119,56 @@ def _first_waves(
     return run
 
 
-@dataclass(frozen=True)
-class _PlannedWaves:
-    """The waves of all nodes, for tasks of Spark; picklable.
+def _planned_waves(
+    spark: SparkSession,
+    ring: BucketRing,
+    initial: int,
+    kernel: Kernel,
+    rules: OverlayConfig,
+    seed: int,
+) -> tuple[str, ...]:
+    """Plan all waves; return the names of the shared arrays ``position, rank, contact``.
 
-    Attributes
-    ----------
-    names : tuple of str
-        The names of the shared arrays ``position, rank, contact``, sorted by wave and position.
-    ends : ndarray of int64
-        The end of each wave in these arrays.
+    The arrays are sorted by wave and position.
     """
+    facts = ring.facts
 
-    names: tuple[str, ...]
-    ends: np.ndarray
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if read_partition(batches) is not None:
+            plan = Plan.of_first(facts.ring, initial, rules, seed, kernel)
+            yield pa.RecordBatch.from_pydict(vars(plan))
 
-    @classmethod
-    def of(
-        cls,
-        spark: SparkSession,
-        ring: BucketRing,
-        initial: int,
-        kernel: Kernel,
-        rules: OverlayConfig,
-        seed: int,
-    ) -> _PlannedWaves:
-        """Plan all waves and distribute them to the executors once."""
-        facts = ring.facts
-
-        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            if read_partition(batches) is not None:
-                plan = Plan.of_first(facts.ring, initial, rules, seed, kernel)
-                yield pa.RecordBatch.from_pydict(vars(plan))
-
-        rows = _in_one_task(spark, run, "wave bigint, rank bigint, contact bigint").toArrow()
-        wave, rank, contact = (column.to_numpy() for column in rows.columns)
-        arriving = np.flatnonzero(wave >= 0)
-        order = arriving[np.argsort(wave[arriving], kind="stable")]
-        ends = np.cumsum(np.bincount(wave[arriving]))
-        names = distribute_arrays(spark, position=order, rank=rank[order], contact=contact[order])
-        return cls(tuple(names), ends)
-
-    def wave(self, number: int) -> _PlannedWave:
-        """Return the nodes of a wave."""
-        return _PlannedWave(self, number)
-
-    def release(self) -> None:
-        """Delete the shared arrays."""
-        discard_arrays(*self.names)
+    rows = _in_one_task(spark, run, "wave bigint, rank bigint, contact bigint").toArrow()
+    wave, rank, contact = (column.to_numpy() for column in rows.columns)
+    arriving = np.flatnonzero(wave >= 0)
+    order = arriving[np.argsort(wave[arriving], kind="stable")]
+    names = distribute_arrays(spark, position=order, rank=rank[order], contact=contact[order])
+    return tuple(names)
 
 
 @dataclass(frozen=True)
 class _PlannedWave:
-    """See `wave.Wave`."""
+    """See `wave.Wave`: a range of the arrays of :func:`_planned_waves`; picklable."""
 
-    waves: _PlannedWaves
-    number: int
-
-    def _column(self, name: str) -> np.ndarray:
-        first, last = np.r_[0, self.waves.ends][self.number : self.number + 2]
-        return open_array(name)[first:last]
+    names: tuple[str, ...]
+    first: int
+    last: int
 
     @property
     def arriving(self) -> np.ndarray:
-        return self._column(self.waves.names[0])
+        return open_array(self.names[0])[self.first : self.last]
 
     @property
     def order(self) -> np.ndarray:
-        return self._column(self.waves.names[1])
+        return open_array(self.names[1])[self.first : self.last]
 
     @property
     def contact(self) -> np.ndarray:
-        return self._column(self.waves.names[2])
+        return open_array(self.names[2])[self.first : self.last]
 
     @functools.cached_property
     def live(self) -> np.ndarray:
-        return np.sort(open_array(self.waves.names[0])[: self.waves.ends[self.number]])
+        return np.sort(open_array(self.names[0])[: self.last])
 
 
 def _messages(tables: BucketTables) -> np.ndarray:

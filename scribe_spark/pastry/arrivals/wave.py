@@ -35,31 +35,19 @@ LATER = np.int64(2**63 - 1)
 
 
 class Wave(Protocol):
-    """The nodes that arrive together.
-
-    Attributes
-    ----------
-    arriving : ndarray of int64, shape (w,)
-        The positions of the w nodes, ascending.
-    order : ndarray of int64, shape (w,)
-        Numbers that increase in the order of arrival.
-    contact : ndarray of int64, shape (w,)
-        The position of each node's contact.
-    live : ndarray of int64
-        The positions of all nodes that are alive after the wave, ascending.
-    """
+    """The nodes that arrive together; they see the overlay as it was before the wave."""
 
     @property
-    def arriving(self) -> np.ndarray: ...
+    def arriving(self) -> np.ndarray: ...  # int64, shape (w,): positions, ascending
 
     @property
-    def order(self) -> np.ndarray: ...
+    def order(self) -> np.ndarray: ...  # (w,): numbers that increase in the order of arrival
 
     @property
-    def contact(self) -> np.ndarray: ...
+    def contact(self) -> np.ndarray: ...  # (w,): the position of each node's contact
 
     @property
-    def live(self) -> np.ndarray: ...
+    def live(self) -> np.ndarray: ...  # all nodes that are alive after the wave, ascending
 
 
 @dataclass(frozen=True)
@@ -74,35 +62,16 @@ class WaveInMemory:
 
 @dataclass(frozen=True)
 class Environment:
-    """The environment of Pastry's programs: facts about nodes, and rules.
+    """The environment of Pastry's programs: facts about nodes, and rules."""
 
-    Attributes
-    ----------
-    facts : KnowsRing
-        All nodes, also those that arrive later.
-    bounds : ndarray of int64, shape (B + 1,)
-    rules : OverlayConfig
-        The rules of arrivals.
-    kernel : Kernel
-        The kernel of the underlay.
-    observer : Observer
-    lives : KnowsLives, optional
-        The lives of nodes in the rounds of a world; None if all nodes are alive and there are no
-        rounds.
-    seed : int
-        The seed of random draws.
-    world : EventsConfig, optional
-        The rules of detection, repair and maintenance in a world.
-    """
-
-    facts: KnowsRing
-    bounds: np.ndarray
-    rules: OverlayConfig
+    facts: KnowsRing  # all nodes, also those that arrive later
+    bounds: np.ndarray  # int64, shape (B + 1,)
+    rules: OverlayConfig  # of arrivals
     kernel: Kernel
     observer: Observer
-    lives: KnowsLives | None = None
-    seed: int = 0
-    world: EventsConfig | None = None
+    lives: KnowsLives | None = None  # in a world; None if all nodes are alive
+    seed: int = 0  # of random draws
+    world: EventsConfig | None = None  # the rules of detection, repair and maintenance
 
     def is_alive(self, positions: np.ndarray) -> np.ndarray:
         """Return True for positions (an array of any shape) of live nodes; NONE is False."""
@@ -132,19 +101,19 @@ class NodeProgram:
         """See `engine.Program`."""
         return self.given.bounds
 
+    def count(
+        self, tables: Tables, kind: str, sender: np.ndarray, to: np.ndarray, lost: int = 0
+    ) -> None:
+        """Count a message from each sender to its receiver, of which some were lost."""
+        self.given.observer.count(tables, kind, len(to), lost, between=lambda: (sender, to))
+
     def live(self, bucket: int) -> np.ndarray:
         """Return the positions of the live nodes of a bucket, ascending."""
         first, last = self.bounds[bucket : bucket + 2]
         return first + np.flatnonzero(self.given.in_round.alive[first:last])
 
     def states(self, bucket: int, tables: Tables, *writes: str) -> States:
-        """Return the leaf sets and routing tables of a bucket's nodes.
-
-        Parameters
-        ----------
-        *writes : str
-            The tables that the caller will change.
-        """
+        """Return the tables of a bucket's nodes; the caller may change those in `writes`."""
         first, last = self.bounds[bucket], self.bounds[bucket + 1]
         arrays = {name: tables[name][column] for name, column in _COLUMNS.items()}
         if LEAVES in writes and self.given.lives is not None and LEAVES_BEFORE not in tables:

@@ -22,13 +22,7 @@ if TYPE_CHECKING:  # not on executors
 
 
 def wave_size(before: int, growth: float) -> int:
-    """Return the size of a wave: max(1, floor(n (growth - 1))), computed in exact decimals.
-
-    Parameters
-    ----------
-    before : int
-        n, the number of nodes before the wave.
-    """
+    """Return the size of the wave after n nodes, exactly: max(1, floor(n (growth - 1)))."""
     return max(1, int(before * (Fraction(str(growth)) - 1)))
 
 
@@ -46,20 +40,11 @@ class Plan:
 
     The plan is made before the first wave: a contact depends on which nodes arrived before, not on
     their tables.
-
-    Attributes
-    ----------
-    wave : ndarray of int64
-        The wave in which the node arrives.
-    rank : ndarray of int64
-        The rank (from 0) of the node in the order of arrival, which is drawn.
-    contact : ndarray of int64
-        The position of the node's contact; -1 in wave 0.
     """
 
-    wave: np.ndarray
-    rank: np.ndarray
-    contact: np.ndarray
+    wave: np.ndarray  # int64
+    rank: np.ndarray  # int64, from 0, in the order of arrival, which is drawn
+    contact: np.ndarray  # int64, a position; -1 in wave 0
 
     @classmethod
     def of(cls, known: Ring, rules: OverlayConfig, seed: int, kernel: Kernel) -> Plan:
@@ -74,13 +59,7 @@ class Plan:
     def of_first(
         cls, known: Ring, initial: int, rules: OverlayConfig, seed: int, kernel: Kernel
     ) -> Plan:
-        """Return the plan for the nodes with the smallest numbers; others have wave -1.
-
-        Parameters
-        ----------
-        initial : int
-            The number of nodes that arrive.
-        """
+        """Return the plan for the nodes with numbers below `initial`; others have wave -1."""
         first = np.flatnonzero(known.node < initial)
         if len(first) == len(known):
             return cls.of(known, rules, seed, kernel)
