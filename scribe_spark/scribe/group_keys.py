@@ -22,11 +22,11 @@ OPERATIONS = ("create", "join", "multicast")
 
 @dataclass(frozen=True)
 class Groups:
-    """G groups by ascending number, of K = `size` nodes; elsewhere a group is given by its index here.
+    """G groups by ascending number; elsewhere a group is given by its index here.
 
     For an operation, `allowed` has two arrays: True for each group with an access list, and the
-    nodes on the lists, as sorted keys ``group * K + position``. Other operations are allowed to all
-    nodes.
+    nodes on the lists, as sorted keys ``group * K + position`` (K = `size`, the number of nodes).
+    Operations without an entry are allowed to all nodes.
     """
 
     number: np.ndarray
