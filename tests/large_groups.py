@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from group_rounds import RoundInputs, ScribeResult, application_of, play_round
 from overlay_state import OverlayState
+from split_states import empty_state
 
 from scribe_spark import draws
+from scribe_spark.config import WorldConfig
 from scribe_spark.core import u128
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.closeness import Keys
+from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.leaf_set import ring_leaves
 from scribe_spark.pastry.states import NONE, States
+from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 
 
@@ -73,3 +78,24 @@ def many_groups(known: Ring, count: int, memberships: int, seed: int = 1) -> tup
     pair = np.unique(group * len(known) + node.astype(np.int64))
     groups = Groups.of(np.arange(count), Keys(bits[0].copy(), bits[1].copy()), known)
     return groups, *np.divmod(pair, len(known))
+
+
+class LargeWorld:
+    """A large overlay with groups; `group` and `node` have the members."""
+
+    def __init__(self, nodes: int, groups: int, memberships: int, config: WorldConfig) -> None:
+        self.config, known = config, large_ring(nodes)
+        self.overlay, self.state = full_overlay(known), empty_state(nodes, groups)
+        self.groups, self.group, self.node = many_groups(known, groups, memberships)
+        points = np.random.default_rng(1).uniform(0, 100_000, (nodes, 2))
+        self.kernel = PlaneKernel(points)
+        self.application = application_of(config.scribe, nodes)
+
+    def play(
+        self, number: int, events: Events, source: np.ndarray, joins: np.ndarray | slice
+    ) -> ScribeResult:
+        """Play a round; `source` creates the groups in round 0, and publishes to them later."""
+        of_sources = {"publish" if number else "create": (np.arange(len(self.groups)), source)}
+        of_groups = GroupEvents(join=(self.group[joins], self.node[joins]), **of_sources)
+        given = number, events, of_groups, self.groups, self.config, self.kernel
+        return play_round(self.overlay, self.state, RoundInputs(*given), self.application)[1]

@@ -22,20 +22,11 @@ OPERATIONS = ("create", "join", "multicast")
 
 @dataclass(frozen=True)
 class Groups:
-    """G groups; elsewhere a group is given by its index here.
+    """G groups by ascending number; elsewhere a group is given by its index here.
 
-    Attributes
-    ----------
-    number : ndarray of int64, shape (G,)
-        The numbers of the groups, ascending.
-    keys : Keys
-        The groupIds.
-    allowed : mapping of str to (ndarray of bool, ndarray of int64)
-        For an operation, two arrays: whether each group has an access list, shape (G,); and the
-        nodes on the lists, as sorted keys ``group * K + position``.  An operation that is missing
-        here is allowed to every node.
-    size : int
-        K, the number of nodes in the world.
+    For an operation, `allowed` has two arrays: True for each group with an access list, and the
+    nodes on the lists, as sorted keys ``group * K + position`` (K = `size`, the number of nodes).
+    Operations without an entry are allowed to all nodes.
     """
 
     number: np.ndarray

@@ -42,20 +42,10 @@ _ROWS_AT_ONCE = 2**17
 class PublicationResults(Rows):
     """The outcomes of publications; in_time + late + lost = expected.
 
-    Attributes
-    ----------
-    group, publication : ndarray of int64
-    fate : ndarray of int8
-        An index of `sources.FATES`.  Refused publications are left out, and publications whose
-        source died before a root accepted them.
-    expected : ndarray of int64
-        The number of nodes (the source included) that were members at the end of each round from
-        the publication to the deadline.
-    in_time, late, lost : ndarray of int64
-        The number of these members that received it in its round, later, or not before the
-        deadline.
-    duplicates : ndarray of int64
-        The number of duplicate deliveries to members up to the deadline.
+    Refused publications are left out, and those whose source died before a root accepted them.
+    Expected are the nodes (the source included) that were members at the end of each round from the
+    publication to the deadline; of these, `in_time` received it in its round, and `lost` not before
+    the deadline.  `duplicates` counts duplicate deliveries to members up to the deadline.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
