@@ -254,22 +254,33 @@ class StoredFolder:
         InputError
             The storage does not answer, which says nothing about the table.
         """
-        return self._find_changed_file(self._table(name), record)
-
-    def verify_rows(self, name: str, record: Mapping[str, Any]) -> str | None:
-        """Compare a table of `Folder.write_rows` with its record; return the fault, or None."""
-        return self._find_changed_file(self._location(name), record)
-
-    def _find_changed_file(self, url: str, record: Mapping[str, Any]) -> str | None:
         with self.usable():
-            return digests.find_changed_file(self._files, url, record.get("files", {}))
+            return digests.find_changed_file(
+                self._files, self._table(name), record.get("files", {})
+            )
+
+    def faults(
+        self, tables: Mapping[str, Any], texts: Mapping[str, str]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the path and the fault of each text and table that is not as recorded."""
+        for name, digest in texts.items():
+            if (problem := self.verify_text(name, digest)) is not None:
+                yield name, problem
+        for name, record in tables.items():
+            if (problem := self.verify_table(name, record)) is not None:
+                yield _table_path(name), problem
 
     def _location(self, name: str) -> str:
         """Return the URL of a name in the folder; refuse names that lead elsewhere."""
         return "/".join([self.url, *map(inner_name, name.split("/"))])
 
     def _table(self, name: str) -> str:
-        return self._location(f"tables/{name}")
+        return self._location(_table_path(name))
+
+
+def _table_path(name: str) -> str:
+    """Return the path of a table; that of a sweep is beside the folder of tables."""
+    return name if name == "sweep" else f"tables/{name}"
 
 
 #: Parquet checks after each row if a page or a row group is full.  By default it checks after a
@@ -479,7 +490,7 @@ class Folder(StoredFolder):
         """Write a few rows as one Parquet file beside `tables`; return them as read back, and their
         record.
         """
-        url = self._location(name)
+        url = self._table(name)
         record = self._write(url, frame.coalesce(1), frame.schema)
         return self._read(url, frame.schema), record
 

@@ -24,8 +24,7 @@ from scribe_spark.experiments.manifest import (
     provenance,
     version_of,
 )
-from scribe_spark.experiments.owner import RUN, Owner, owner_of, read_manifest
-from scribe_spark.experiments.records import records_of
+from scribe_spark.experiments.owner import RUN, Owner, owner_of, read_manifest, records_of
 from scribe_spark.redaction import redacted
 
 

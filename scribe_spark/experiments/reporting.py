@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
@@ -13,9 +12,8 @@ from scribe_spark.core.paths import local_contents
 from scribe_spark.errors import InputError, listed
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.experiments.owner import RUN
+from scribe_spark.experiments.owner import RUN, Records, records_of
 from scribe_spark.experiments.phases import REPORT
-from scribe_spark.experiments.records import Records, records_of
 from scribe_spark.experiments.run_trees import TABLES, read_trees
 from scribe_spark.inputs import is_local
 from scribe_spark.report import Latency, render
@@ -29,6 +27,7 @@ _DISTRIBUTIONS, _GROUP_DELAY, _BY_PART = "distributions", "group_delay", "by_par
 _PART_LATENCIES = "part_latencies"
 #: Further tables, which some runs have.
 _LATENCY, _COUNTS = "latency", "latency_counts"
+_OPTIONAL = (_LATENCY, _COUNTS, _BY_PART, _PART_LATENCIES)
 _READ = (_DISTRIBUTIONS, _GROUP_DELAY, *TABLES)
 
 #: The columns of `schemas.GROUP_DELAY` that are drawn.
@@ -69,12 +68,12 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
             done = listed(entry["name"] for entry in manifest["phases"])
             remedy = f"holds no finished run (phases done: {done}); continue with --resume"
             raise InputError("out", out, remedy)
-        _refuse_damage(folder, _METRICS, folder.verify_text(_METRICS, records.texts[_METRICS]))
         for name in _READ:
-            problem: str | None = f"{MANIFEST} does not have it"
-            if name in records.tables:
-                problem = folder.verify_table(name, records.tables[name])
-            _refuse_damage(folder, name, problem)
+            if name not in records.tables:
+                raise _damage(out, name, f"{MANIFEST} does not have it")
+        read = {name: of for name, of in records.tables.items() if name in (*_READ, *_OPTIONAL)}
+        for path, problem in folder.faults(read, {_METRICS: records.texts[_METRICS]}):
+            raise _damage(out, path, problem)
         if note is not None:
             tables = listed(f"tables/{name}" for name in _READ)
             verified = f"{_METRICS}, {tables}"
@@ -84,32 +83,16 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
         spread = folder.collect(_DISTRIBUTIONS, DISTRIBUTIONS.names).to_pandas()
         delays = folder.collect(_GROUP_DELAY, DELAYS).to_pandas()
         trees = read_trees(folder.collect)
-        by_part = _optional(folder, records, _BY_PART, PART_COLUMNS)
-        part_latencies = _optional(folder, records, _PART_LATENCIES, PART_LATENCY_COLUMNS)
-        latency, metrics = _latency(folder, records), folder.read_json(_METRICS)
+        by_part, part_latencies = (
+            folder.collect(name, columns).to_pandas() if name in read else None
+            for name, columns in ((_BY_PART, PART_COLUMNS), (_PART_LATENCIES, PART_LATENCY_COLUMNS))
+        )
+        latency = latency_of(folder.collect) if {_LATENCY, _COUNTS} <= read.keys() else None
+        metrics = folder.read_json(_METRICS)
         page = render(
             metrics, shown, spread, trees, delays, by_part, latency, part_latencies=part_latencies
         )
         return folder.write_page(page)
-
-
-def _optional(
-    folder: Folder, records: Records, name: str, columns: tuple[str, ...]
-) -> pd.DataFrame | None:
-    """Read columns of a table; None in runs without the table."""
-    if name not in records.tables:
-        return None
-    _refuse_damage(folder, name, folder.verify_table(name, records.tables[name]))
-    return folder.collect(name, columns).to_pandas()
-
-
-def _latency(folder: Folder, records: Records) -> Latency | None:
-    """Read the deliveries by their latency; None if no phase has counted them."""
-    if not {_LATENCY, _COUNTS} <= records.tables.keys():
-        return None
-    for name in (_LATENCY, _COUNTS):
-        _refuse_damage(folder, name, folder.verify_table(name, records.tables[name]))
-    return latency_of(folder.collect)
 
 
 def latency_of(collect: Callable[[str, tuple[str, ...]], pa.Table]) -> Latency:
@@ -145,7 +128,6 @@ def _refuse_no_run(out: str, names: list[str]) -> None:
         raise InputError("out", out, remedy)
 
 
-def _refuse_damage(folder: Folder, name: str, problem: str | None) -> None:
-    if problem is not None:
-        remedy = f"{name} is not as written: {problem}; make it again with --resume"
-        raise InputError("out", folder.out, remedy)
+def _damage(out: str, name: str, problem: str) -> InputError:
+    remedy = f"{name} is not as written: {problem}; make it again with --resume"
+    return InputError("out", out, remedy)

@@ -21,9 +21,8 @@ from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_out, refuse_buckets
 from scribe_spark.experiments.manifest import Manifest
-from scribe_spark.experiments.owner import REFERENCE_TREE
+from scribe_spark.experiments.owner import REFERENCE_TREE, point_file
 from scribe_spark.experiments.plan import Plan, fields_of
-from scribe_spark.experiments.records import point_file
 from scribe_spark.experiments.reference_tree_points import measure_point
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Step, Work, closed_at_last, opened

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,6 @@ import pyarrow as pa
 from scribe_spark.core.arrays import depths
 from scribe_spark.report.group_tree import GroupTree
 from scribe_spark.report.tree_figures import RunTrees
-from scribe_spark.runtime.batches import EVERY, Among
 from scribe_spark.schemas import WRITTEN
 
 #: The tables from which trees are drawn.
@@ -24,15 +23,7 @@ MOST_MEMBERS = 2_000_000
 _SYSTEM = "scribe"
 
 
-class Reader(Protocol):
-    """The type of functions that read columns of a table on the driver, with rows that have some
-    values.
-    """
-
-    def __call__(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table: ...
-
-
-def read_trees(read: Reader) -> RunTrees:
+def read_trees(read: Callable[..., pa.Table]) -> RunTrees:
     """Return Scribe's trees to draw: of a small group, the median group, and the largest.
 
     Groups are ranked by size, equal ones by number; the small one is the last.  Groups without an

@@ -17,13 +17,12 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
-from scribe_spark.experiments.engines import Engine, engine_of
+from scribe_spark.experiments.engines import Engine, buckets_of, engine_of
 from scribe_spark.experiments.manifest import Manifest
-from scribe_spark.experiments.records import names_of_save
+from scribe_spark.experiments.owner import names_of_save
 from scribe_spark.experiments.reporting import latency_of
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Step, Work, closed_at_last, lost_again, opened
-from scribe_spark.experiments.world_buckets import buckets_of
 from scribe_spark.experiments.world_setup import (
     make_world,
     network_of,
@@ -294,7 +293,7 @@ class _WorldRun:
     def _world(self, tables: dict[str, Any], saved: dict[str, Any] | None) -> dict[str, Any]:
         """Return the entry of the manifest about the world's rounds."""
         costs = {**self.work.manifest["world"].get("costs", {}), **self.costs}
-        played = {"tables": tables, "saved": saved, "engine": self.engine.record()}
+        played = {"tables": tables, "saved": saved, "engine": self.engine._asdict()}
         return played | ({"costs": costs} if costs else {})
 
     def finish(self) -> str:

@@ -13,8 +13,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError, shown
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.experiments.owner import RUN
-from scribe_spark.experiments.records import records_of
+from scribe_spark.experiments.owner import RUN, records_of
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.redaction import redacted
 from scribe_spark.underlay.protocol import Underlay
@@ -67,10 +66,9 @@ def verify_saved_knowledge(spark: SparkSession, config: RunConfig) -> None:
     out = str(config.knowledge)
     with Folder(spark, out) as folder:
         tables = check_saved_knowledge(config, folder.read_text)
-        for name in {_TABLE, _MESSAGES} & set(tables):
-            problem = folder.verify_table(name, tables[name])
-            if problem is not None:
-                raise InputError("knowledge", out, f"its table {name} is damaged: {problem}")
+        read = {name: tables[name] for name in (_TABLE, _MESSAGES) if name in tables}
+        for path, problem in folder.faults(read, {}):
+            raise InputError("knowledge", out, f"its {path} is damaged: {problem}")
 
 
 def saved_overlay(spark: SparkSession, config: RunConfig, underlay: Underlay) -> PastryOverlay:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,26 +14,26 @@ from scribe_spark import baselines, schemas, scribe
 from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.config import RunConfig
 from scribe_spark.experiments import scheduled
-from scribe_spark.experiments.grown_trees import GrownTrees, SettledTrees
+from scribe_spark.experiments.grown_trees import GrownTrees
 from scribe_spark.experiments.handed_over import checked_variant, tree_edges
 from scribe_spark.experiments.rounds_of_run import RoundsOfRun
-from scribe_spark.experiments.saved import SavedTables
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
-from scribe_spark.experiments.scope import R, Scope, stage
+from scribe_spark.experiments.scope import R, SavedTables, Scope, stage
 from scribe_spark.experiments.system_rows import Known
-from scribe_spark.experiments.tree_graph import TreeGraph
 from scribe_spark.inputs import is_local
 from scribe_spark.measures.node_parts import with_parts
 from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
+from scribe_spark.pastry import node_vertices
 from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import copies
 from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.users_code import analysed
-from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.schemas import MICROSECONDS, TREE_GRAPH_EDGES, conform
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.systems import System, is_built_in, systems_of_run
 from scribe_spark.topology import Graph, Topology, load
@@ -47,6 +48,37 @@ from scribe_spark.worlds import check_start
 
 #: A function that returns the user's Scribe application for a number of nodes.
 MakeApplication = Callable[[int], Application]
+
+
+@dataclass(frozen=True)
+class TreeGraph(GraphTables):
+    """The trees of all groups and systems in one graph.
+
+    Attributes
+    ----------
+    vertices : DataFrame
+        Every node, also nodes in no tree: ``id, id_hi, id_lo, router``.
+    edges : DataFrame
+        One row per copy from node to node: ``src, dst, system, group``.  For IP multicast and naive
+        unicast, edges go from a group's source to each of its other members.
+    """
+
+    vertices: DataFrame
+    edges: DataFrame
+
+    @classmethod
+    def of(cls, nodes: DataFrame, tree_edges: DataFrame) -> TreeGraph:
+        """Return the graph of a run's tables.
+
+        Parameters
+        ----------
+        nodes : DataFrame
+            The nodes: ``node, id_hi, id_lo, router``.
+        tree_edges : DataFrame
+            ``system, group, parent, child``.
+        """
+        ends = tree_edges.withColumnsRenamed({"parent": "src", "child": "dst"})
+        return cls(node_vertices(nodes), conform(ends, TREE_GRAPH_EDGES))
 
 
 class Simulation:
@@ -243,7 +275,7 @@ class Simulation:
     @stage
     def grown(self) -> GrownTrees:
         """The nodes, groups and trees at the time when the sources publish."""
-        return RoundsOfRun(self) if self.has_rounds else SettledTrees(self)
+        return RoundsOfRun(self) if self.has_rounds else GrownTrees(self)
 
     @property
     def events(self) -> DataFrame | None:

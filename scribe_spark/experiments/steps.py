@@ -120,13 +120,9 @@ class Work:
         InputError
             The storage does not answer: nothing can be said.
         """
-        looks = ("texts", self.folder.verify_text), ("tables", self.folder.verify_table)
-        for kind, verify in looks:
-            for what, written in record[kind].items():
-                problem = verify(what, written)
-                if problem is not None:
-                    self.progress.note(f"{name}: {what} is not as written: {problem}")
-                    return False
+        for path, problem in self.folder.faults(record["tables"], record["texts"]):
+            self.progress.note(f"{name}: {path} is not as written: {problem}")
+            return False
         return True
 
 

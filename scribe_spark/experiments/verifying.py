@@ -6,9 +6,7 @@ figures are drawn from these, and are not recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -18,8 +16,7 @@ from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.locations import join
 from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.experiments.owner import PAPER, Owner, owner_of, read_manifest
-from scribe_spark.experiments.records import Records, records_of
+from scribe_spark.experiments.owner import PAPER, Owner, owner_of, read_manifest, records_of
 from scribe_spark.inputs import is_local
 
 _NO_MANIFEST = f"has no {MANIFEST}: it holds nothing that can be verified"
@@ -110,13 +107,14 @@ def _verify(out: str, spark: SparkSession | None, expected: Owner | None = None)
         try:
             records = records_of(manifest, owner)
             found = Verified(owner.noun, records.finished)
-            found.damaged += _damage(folder, records)
+            faults = folder.faults(records.tables, records.texts)
+            found.damaged += [f"{path}: {problem}" for path, problem in faults]
         except InputError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError):
             remedy = f"its {MANIFEST} cannot be read as that of {owner.noun}"
             raise InputError("out", out, remedy) from None
-        found.tables, found.texts = len(records.tables) + len(records.rows), len(records.texts)
+        found.tables, found.texts = len(records.tables), len(records.texts)
     for name in records.inside:
         # of an unfinished sweep, only the points that were begun
         if records.finished or owner is PAPER or name in names:
@@ -133,16 +131,3 @@ def _verify_inside(
         found.damaged.append(f"{inside}: {error.remedy if error.field == 'out' else error}")
     else:
         found.add(inner, inside)
-
-
-def _damage(folder: StoredFolder, records: Records) -> Iterator[str]:
-    looks: list[tuple[str, Mapping[str, Any], Callable[[str, Any], str | None]]] = [
-        ("tables/", records.tables, folder.verify_table),
-        ("", records.rows, folder.verify_rows),
-        ("", records.texts, folder.verify_text),
-    ]
-    for place, recorded, look in looks:
-        for name, record in recorded.items():
-            problem = look(name, record)
-            if problem is not None:
-                yield f"{place}{name}: {problem}"
