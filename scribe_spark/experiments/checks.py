@@ -72,16 +72,6 @@ def refuse_buckets(execution: Execution, *, tasks: bool = False) -> None:
     """Refuse `buckets` without rounds, and an `engine` without trees.
 
     A run without rounds has a bucket for each partition.
-
-    Parameters
-    ----------
-    tasks : bool
-        True if tasks may keep the buckets.
-
-    Raises
-    ------
-    InputError
-        A setting has no effect.
     """
     if execution.buckets is not None:
         remedy = (
@@ -115,15 +105,7 @@ def _check_trees(config: RunConfig) -> None:
 
 
 def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | None) -> None:
-    """Refuse systems that support one publication per group, and impossible publications.
-
-    Parameters
-    ----------
-    sizes : Series or None
-        The number of members of each group; None if they are not known yet.
-    graph : Graph or None
-        The network; None if Spark reads it.
-    """
+    """Refuse systems that support one publication per group, and impossible publications."""
     cause = "publications" if config.bandwidth.schedule is None else "schedule"
     for system in systems_of_run(config.trees.variants, config.trees.systems):
         if not plays_schedules(system):
@@ -169,13 +151,7 @@ def _check_knowledge(config: RunConfig) -> None:
 
 
 def check_out(plan: Plan) -> None:
-    """Refuse a local OUT that cannot be continued or replaced, is in use, or has no space.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used.
-    """
+    """Refuse a local OUT that cannot be continued or replaced, is in use, or has no space."""
     out = plan.execution.out
     if is_local(out):
         with StoredFolder(None, out) as folder:
@@ -185,13 +161,7 @@ def check_out(plan: Plan) -> None:
 
 
 def refuse_local_lock(out: str) -> None:
-    """Refuse a local OUT that another run of this machine uses.
-
-    Raises
-    ------
-    InputError
-        OUT is in use.
-    """
+    """Refuse a local OUT that another run of this machine uses."""
     names, read = local_contents(out)
     if LOCK not in names:
         return

@@ -118,11 +118,6 @@ def _file_digest(files: Files, status: FileStatus) -> str:
 def find_changed_file(files: Files, url: str, recorded: Mapping[str, str]) -> str | None:
     """Compare a table's files with its record; return ``part-0.parquet is missing``, or None if
     equal.
-
-    Raises
-    ------
-    OSError
-        The storage does not answer, which says nothing about the files.
     """
     try:
         found = file_digests(files, url)

@@ -30,13 +30,7 @@ class Engine(NamedTuple):
 
 
 def engine_of(asked: str, spark: SparkSession, buckets: int) -> Engine:
-    """Return the engine of a world's rounds for the setting ``auto``, ``tasks`` or ``jobs``.
-
-    Raises
-    ------
-    InputError
-        The setting is ``tasks``, and a task for each bucket cannot stay.
-    """
+    """Return the engine of a world's rounds for the setting ``auto``, ``tasks`` or ``jobs``."""
     if asked == "jobs":
         return Engine("jobs", "as asked for")
     reason = why_no_tasks(spark, buckets)

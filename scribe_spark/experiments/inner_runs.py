@@ -28,13 +28,6 @@ def play_inside(
 
     Runs on the same network share its routes, and follow one another, so that only the routes of
     one network take disk space at a time.
-
-    Parameters
-    ----------
-    configs : mapping
-        Folder in OUT -> the config of its run or world.
-    title : callable
-        ``title(number, folder)`` returns the line that announces a run.
     """
     networks: dict[Hashable, list[str]] = {}
     for name, config in configs.items():

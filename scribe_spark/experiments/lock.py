@@ -41,27 +41,13 @@ _ours: set[str] = set()
 
 @dataclass(frozen=True)
 class Owner:
-    """A process, and one of its locks.
-
-    Attributes
-    ----------
-    host : str
-        The name of the machine.
-    processes : str
-        The space in which the process id is valid: this boot of the machine, and the container.
-    pid : int
-        The process id.
-    started : str
-        The start of the process by the kernel's count, as process ids are reused.
-    token : str
-        A text that differs for each lock.
-    """
+    """A process, and one of its locks."""
 
     host: str
-    processes: str
+    processes: str  # the space of process ids: this boot of the machine, and the container
     pid: int
-    started: str
-    token: str
+    started: str  # by the kernel's count, as process ids are reused
+    token: str  # differs for each lock
 
     @classmethod
     def here(cls) -> Owner:
@@ -117,20 +103,9 @@ def _started(pid: int) -> str:
 
 
 class Lock:
-    """The lock of one folder.
+    """The lock of the folder `url`, which the user has written as `out`.
 
-    Parameters
-    ----------
-    files : Files
-        The file system.
-    url : str
-        The folder.
-    out : str
-        The folder as the user has written it.
-    every : float
-        Seconds between two renewals.
-    note : callable, optional
-        ``note(line)`` is called when the lock has to wait.
+    It is renewed `every` some seconds; ``note(line)`` is called when the lock has to wait.
     """
 
     def __init__(
@@ -150,13 +125,7 @@ class Lock:
         self._renewer = threading.Thread(target=self._renew, daemon=True, name="lock of OUT")
 
     def acquire(self) -> None:
-        """Acquire the lock.
-
-        Raises
-        ------
-        InputError
-            A live run holds it.
-        """
+        """Acquire the lock."""
         _ours.add(self._owner.token)
         try:
             while not self._files.create(self._url, self._content()):
@@ -170,13 +139,7 @@ class Lock:
         self._renewer.start()
 
     def check(self) -> None:
-        """Raise if another run has taken the lock over.
-
-        Raises
-        ------
-        InputError
-            Another run has it.
-        """
+        """Raise if another run has taken the lock over."""
         if self._lost is not None:
             raise _in_use(self._out, self._lost)
 
@@ -212,13 +175,7 @@ class Lock:
             return None
 
     def _is_abandoned(self) -> bool:
-        """Return True if the owner of the lock is dead, False if it has just released the lock.
-
-        Raises
-        ------
-        InputError
-            The owner is alive.
-        """
+        """Return True if the owner of the lock is dead, False if it has just released the lock."""
         found = self._read()
         owner = Owner.read(found or "")
         if owner is not None and owner.is_dead:
@@ -255,13 +212,7 @@ class Lock:
 
 
 def refuse_locked(out: str, text: str) -> None:
-    """Refuse a folder if the text of its lock file names a live process of this machine.
-
-    Raises
-    ------
-    InputError
-        The process lives.
-    """
+    """Refuse a folder if the text of its lock file names a live process of this machine."""
     owner = Owner.read(text)
     if owner is not None and owner.is_of_this_machine and not owner.is_dead:
         raise _in_use(out, str(owner))

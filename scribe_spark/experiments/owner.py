@@ -49,15 +49,7 @@ class Owner(NamedTuple):
 
 
 def records_of(manifest: Manifest, owner: Owner) -> Records:
-    """Return the records of a command's manifest.
-
-    Raises
-    ------
-    InputError
-        A name may lead elsewhere.
-    KeyError, TypeError, ValueError, AttributeError
-        The manifest does not have the form of the command's manifests.
-    """
+    """Return the records of a command's manifest."""
     for name in ("resolved", "inputs", "versions"):
         if not isinstance(manifest.get(name, {}), Mapping):
             raise TypeError(name)
@@ -190,13 +182,7 @@ def points_of(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def read_manifest(out: str, read: Callable[[str], str]) -> Any:
-    """Return the manifest of a folder; ``read(name)`` returns a text of the folder.
-
-    Raises
-    ------
-    InputError
-        The manifest cannot be read or is not JSON, so the contents of the folder are unknown.
-    """
+    """Return the manifest of a folder; ``read(name)`` returns a text of the folder."""
     try:
         return json.loads(read(MANIFEST))
     except InputError:  # the storage does not answer

@@ -72,13 +72,7 @@ class Plan:
         }
 
     def previous(self, folder: StoredFolder) -> dict[str, Any] | None:
-        """Return the manifest to continue; None if there is none, or if it is to be replaced.
-
-        Raises
-        ------
-        InputError
-            The folder belongs to another command, or may not be continued or replaced.
-        """
+        """Return the manifest to continue; None if there is none, or if it is to be replaced."""
         manifest, out = self._refuse_contents(folder), folder.out
         if manifest is None:
             return None

@@ -44,17 +44,6 @@ def measure_point(
 ) -> Counts:
     """Measure a point: return measure -> value -> the number of its occurrences, in ascending
     order.
-
-    Parameters
-    ----------
-    network : Simulation
-        The simulation with the config's network, whose routes are used if lookups are routed.
-    point : Point
-        The point.
-    config : ReferenceTreeConfig
-        The settings.
-    progress : Progress
-        The object to which progress is reported.
     """
     found = _measured(network, point, config, progress)
     # the order of collected rows depends on partitions and cores
@@ -150,17 +139,6 @@ def _routed_lookups(
     network: Simulation, ids: DataFrame, hosts: int, children: int, progress: Progress
 ) -> dict[str, dict[int, int]]:
     """Return the hops and delays of the lookups by which all hosts find their positions.
-
-    Parameters
-    ----------
-    network : Simulation
-        The simulation whose routers, routes and kind of overlay are used, but not its nodes' ids.
-    ids : DataFrame
-        ``node, id_hi, id_lo``, nodes numbered from 0.
-    hosts : int
-        The number of hosts.
-    children : int
-        The greatest number of children of a key.
 
     Returns
     -------

@@ -96,13 +96,7 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
 
 
 def latency_of(collect: Callable[[str, tuple[str, ...]], pa.Table]) -> Latency:
-    """Return the deliveries by their latency.
-
-    Parameters
-    ----------
-    collect : callable
-        Columns of a table of the folder.
-    """
+    """Return the deliveries by their latency."""
     counts = collect(_COUNTS, ("system", "unit", "value", "count")).to_pandas()
     rows = collect(_LATENCY, ("system", "unit", "expected")).to_pandas()
     expected = rows[rows["unit"] == "ms"].groupby("system")["expected"].sum()

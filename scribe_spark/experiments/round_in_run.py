@@ -105,11 +105,6 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
     """Play round 0 of a system, and return its tables.
 
     The tables have one publication per group.  The groups of control messages are NULL.
-
-    Raises
-    ------
-    InputError
-        The results of the round cannot be measured.
     """
     live, ring = system.live(stages.config), stages.overlay.ring
     listed = stages.multicast_groups.select("group", "key_hi", "key_lo", "source").toArrow()

@@ -41,13 +41,7 @@ Counts = dict[str, dict[int, int]]
 
 
 def check_reference_tree(config: ReferenceTreeConfig, execution: Execution) -> None:
-    """Refuse bad input that can be found without Spark.
-
-    Raises
-    ------
-    InputError
-        Something is bad.
-    """
+    """Refuse bad input that can be found without Spark."""
     refuse_buckets(execution)
     check_out(_plan(config, execution))
     if config.reference_tree.dht == "routed":
@@ -64,13 +58,7 @@ def run_reference_tree(
     execution: Execution,
     progress: Progress | None = None,
 ) -> str:
-    """Measure the incomplete points; return the location of the page.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used, is in use, or belongs to another command.
-    """
+    """Measure the incomplete points; return the location of the page."""
     progress = progress or Silent()
     # (its stages are computed at their first use: without `dht = routed`, none is)
     network = Simulation(spark, network_of(config), progress=progress)

@@ -145,11 +145,6 @@ def sweep_rows(swept: Mapping[str, str]) -> StructType:
     """Return the columns of a sweep's table: the swept settings, the seed, and a metric's value.
 
     The value is NULL if a point does not have the metric.
-
-    Parameters
-    ----------
-    swept : mapping
-        Setting -> ``int``, ``float``, ``str`` or ``bool``.
     """
     fields = {**swept, "seed": "int", "metric": "str", "value": "float"}
     return StructType([StructField(name, _TYPES[kind], True) for name, kind in fields.items()])

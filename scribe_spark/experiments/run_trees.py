@@ -28,11 +28,6 @@ def read_trees(read: Callable[..., pa.Table]) -> RunTrees:
 
     Groups are ranked by size, equal ones by number; the small one is the last.  Groups without an
     edge or with more than :data:`MOST_MEMBERS` members are left out.
-
-    Parameters
-    ----------
-    read : callable
-        ``read(name, columns, among)`` returns a table of the run; `among` is column -> values.
     """
     groups = read("groups", ["group", "size"]).to_pandas()
     groups = groups.sort_values(["size", "group"], ascending=[False, True])

@@ -111,13 +111,7 @@ class _WorldRun:
         self.costs: dict[str, dict[str, int]] = {}
 
     def choose(self, previous: Manifest | None) -> None:
-        """Choose the buckets (those of the save, if there is one) and the engine of the rounds.
-
-        Raises
-        ------
-        InputError
-            The engine of the settings cannot play the rounds.
-        """
+        """Choose the buckets (those of the save, if there is one) and the engine of the rounds."""
         saved = None if previous is None else previous["world"]["saved"]
         buckets = self.execution.buckets
         if buckets is None and saved is not None:
@@ -388,13 +382,7 @@ def _system(measure: str, living: Collection[str]) -> str:
 
 
 def tidy(measured: Mapping[int, Mapping[str, float]], living: Collection[str] = ()) -> pd.DataFrame:
-    """Return the measures of rounds as the table `rounds`.
-
-    Parameters
-    ----------
-    living : collection of str
-        The systems besides Scribe.
-    """
+    """Return the measures of rounds as the table `rounds`."""
     rows = [
         (number, _system(name, living), name, value)
         for number, measures in sorted(measured.items())

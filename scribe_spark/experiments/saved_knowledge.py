@@ -22,19 +22,9 @@ _TABLE, _MESSAGES = "knowledge", "arrival_messages"
 
 
 def check_saved_knowledge(config: RunConfig, read: Callable[[str], str]) -> dict[str, Any]:
-    """Refuse saved tables of another overlay than the config's; return the records of the tables.
+    """Refuse saved tables of another overlay than the config's; return the tables' records.
 
-    Parameters
-    ----------
-    config : RunConfig
-        The config.
-    read : callable
-        ``read(name)`` returns a text of the run that saved them.
-
-    Raises
-    ------
-    InputError
-        The tables do not fit.
+    ``read(name)`` returns a text of the run that saved them.
     """
     out = config.knowledge
     try:
@@ -56,13 +46,7 @@ def check_saved_knowledge(config: RunConfig, read: Callable[[str], str]) -> dict
 
 
 def verify_saved_knowledge(spark: SparkSession, config: RunConfig) -> None:
-    """Refuse saved tables of another overlay, and damaged ones.
-
-    Raises
-    ------
-    InputError
-        The tables do not fit, or are damaged.
-    """
+    """Refuse saved tables of another overlay, and damaged ones."""
     out = str(config.knowledge)
     with Folder(spark, out) as folder:
         tables = check_saved_knowledge(config, folder.read_text)

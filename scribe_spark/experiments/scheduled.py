@@ -53,13 +53,7 @@ if TYPE_CHECKING:
 
 
 def schedule_of(run: Simulation) -> Schedule | None:
-    """Return the publications of a run in which a group may have several; None for other runs.
-
-    Raises
-    ------
-    InputError
-        The table names a group that the run does not have.
-    """
+    """Return the publications of a run in which a group may have several; None for other runs."""
     config = run.config.bandwidth
     if not config.several:
         return None
@@ -77,18 +71,7 @@ def schedule_of(run: Simulation) -> Schedule | None:
 
 
 def refuse_slow(config: RunConfig, schedule: Schedule, graph: Graph | None) -> None:
-    """Refuse rates at which the largest publication takes too long.
-
-    Parameters
-    ----------
-    graph : Graph, optional
-        The network, if it is known.
-
-    Raises
-    ------
-    InputError
-        A rate is too low.
-    """
+    """Refuse rates at which the largest publication takes too long."""
     most, links = int(schedule.size.max(initial=0)), config.bandwidth
     given = {rate: canonical("rate", rate) for rate in (links.up, links.down) if rate}
     for one in config.classes:
@@ -103,13 +86,7 @@ def refuse_slow(config: RunConfig, schedule: Schedule, graph: Graph | None) -> N
 
 
 def refuse_deliveries(config: RunConfig, deliveries: int) -> None:
-    """Refuse publications with more deliveries than fit into memory.
-
-    Raises
-    ------
-    InputError
-        There are too many.
-    """
+    """Refuse publications with more deliveries than fit into memory."""
     if deliveries > MOST_DELIVERIES:
         field = "publications" if config.bandwidth.schedule is None else "schedule"
         makes = f"makes {deliveries:,} deliveries; must be at most {MOST_DELIVERIES:,}"
@@ -118,13 +95,7 @@ def refuse_deliveries(config: RunConfig, deliveries: int) -> None:
 
 
 def refuse_unknown_groups(path: str, schedule: Schedule, known: np.ndarray) -> None:
-    """Refuse a schedule with a publication to an unknown group.
-
-    Raises
-    ------
-    InputError
-        A group is unknown.
-    """
+    """Refuse a schedule with a publication to an unknown group."""
     unknown = np.setdiff1d(schedule.group, known)
     if len(unknown):
         names = in_series([str(group) for group in unknown[:3]], len(unknown))
@@ -202,13 +173,6 @@ class _Channelled:
 
     All sources of a group are members of its channels, so that these have the same members.  The
     properties are those of `Simulation`.
-
-    Parameters
-    ----------
-    run : Simulation
-        The run.
-    channels : Channels
-        The channels.
     """
 
     def __init__(self, run: Simulation, channels: Channels) -> None:

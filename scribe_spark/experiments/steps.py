@@ -31,28 +31,18 @@ from scribe_spark.runtime.settings import partitions_of, tuned
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a command's work.
-
-    Attributes
-    ----------
-    name : str
-    play : callable
-        () -> record of what the step has written: ``tables``, ``texts`` and more.
-    recorded : callable
-        manifest -> the step's record in it; None where there is none.
-    put : callable
-        (manifest, record) -> the manifest with the record.
-    load : callable
-        record -> None; reads what later steps need of a complete step.
-    is_current : callable
-        record -> whether the step would still write the same.
-    """
+    """A part of a command's work."""
 
     name: str
+    #: Plays the step; returns the record of its outputs: ``tables``, ``texts`` and more.
     play: Callable[[], Manifest]
+    #: Returns the step's record in a manifest, or None.
     recorded: Callable[[Manifest], Manifest | None] = lambda manifest: None
+    #: Returns the manifest with the record.
     put: Callable[[Manifest, Manifest], Manifest] = lambda manifest, record: manifest
+    #: Reads the outputs of a complete step that later steps need.
     load: Callable[[Manifest], None] = lambda record: None
+    #: Returns True if the step would write the same outputs as in the record.
     is_current: Callable[[Manifest], bool] = lambda record: True
 
 
@@ -64,7 +54,7 @@ class Work:
         self.manifest: dict[str, Any] = {}
 
     def save(self, manifest: Manifest) -> None:
-        """Write the manifest where it has changed; keep what a reader of the file would get."""
+        """Write the manifest if it has changed; keep it in the form that a reader gets."""
         text: dict[str, Any] = redacted(json.loads(json.dumps(manifest)))
         if text != self.manifest:
             self.lock.check()
@@ -72,28 +62,17 @@ class Work:
             self.manifest = text
 
     def write_table(self, name: str, rows: Table | pa.Table) -> dict[str, Any]:
-        """Write a table unless another run has taken the lock over; the table's record."""
+        """Write a table unless another run has taken the lock over; return its record."""
         self.lock.check()
         return self.folder.write_table(name, rows)
 
     def write_json(self, name: str, value: Any) -> str:
-        """Write a value as JSON unless another run has taken the lock over; the text's digest."""
+        """Write a value as JSON unless another run has the lock; return the text's digest."""
         self.lock.check()
         return self.folder.write_json(name, value)
 
     def play(self, steps: Sequence[Step], wanted: Collection[str] | None = None) -> None:
-        """Play the steps that are not complete, and all after a step that wrote other things.
-
-        Parameters
-        ----------
-        wanted : collection of str, optional
-            Names of the steps that may be played; by default all.
-
-        Raises
-        ------
-        InputError
-            A wanted step follows one that is neither complete nor wanted.
-        """
+        """Play the steps that are not complete, and all after a step that wrote other things."""
         before, same = self.manifest, True
         for step in steps:
             record = step.recorded(before)
@@ -113,13 +92,7 @@ class Work:
         return step.is_current(record) and self.is_as_written(step.name, record)
 
     def is_as_written(self, name: str, record: Manifest) -> bool:
-        """Return whether all tables and texts of a record are as recorded; note what is not.
-
-        Raises
-        ------
-        InputError
-            The storage does not answer: nothing can be said.
-        """
+        """Return True if all outputs are as in a record; note the first that is not."""
         for path, problem in self.folder.faults(record["tables"], record["texts"]):
             self.progress.note(f"{name}: {path} is not as written: {problem}")
             return False
@@ -127,12 +100,7 @@ class Work:
 
 
 def refuse_gap(names: Sequence[str], missing: str, wanted: Collection[str]) -> None:
-    """Refuse steps that need the tables of a step which is not complete and not wanted.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse steps that need the tables of a step which is not complete and not wanted."""
     later = [name for name in names[names.index(missing) + 1 :] if name in wanted]
     if later:
         remedy = "needs the tables of {0}, which are missing or damaged; run --phase {0}"
@@ -149,21 +117,10 @@ def opened(
     check: Callable[[Manifest | None], None] = lambda manifest: None,
     inner: Iterable[str] = (),
 ) -> Iterator[Work]:
-    """Open OUT for a command: locked, and gone on with or begun.
+    """Return a context manager of a command's locked folder, which the command continues or begins.
 
-    Parameters
-    ----------
-    nodes : int, optional
-        The nodes that Spark's settings are for; without, the settings stay.
-    check : callable
-        The manifest to go on with, or None -> None; refuses bad input before OUT is touched.
-    inner : iterable of str
-        The folders in OUT that the command puts runs or worlds into.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used, is in use, or holds something else.
+    Spark's settings are for `nodes` nodes, if given.  ``check(manifest)`` refuses bad input
+    before OUT is touched; `inner` are the folders of runs or worlds in OUT.
     """
     with ExitStack() as until_the_end:
         folder = until_the_end.enter_context(Folder(spark, plan.execution.out))
@@ -194,7 +151,7 @@ def lost_again(name: str) -> RunError:
 
 @contextmanager
 def closed_at_last(simulation: Simulation) -> Iterator[Simulation]:
-    """A simulation for the time of a ``with``; that the session has ended by itself is no error."""
+    """Return a context manager that closes a simulation, also if the session has ended."""
     try:
         yield simulation
     finally:

@@ -150,18 +150,7 @@ def _live_tree_of(config: WorldConfig) -> LiveTree | None:
 def live_groups_of(
     simulation: Simulation, config: WorldConfig, capacities: np.ndarray | None
 ) -> LiveGroups | None:
-    """Return the groups of a config's world; None without groups.
-
-    Parameters
-    ----------
-    capacities : ndarray of int64, optional
-        The user's limits of children, by the numbers of nodes.
-
-    Raises
-    ------
-    InputError
-        A table of members or of access rights is impossible.
-    """
+    """Return the groups of a config's world; None without groups."""
     extent, scribe = extent_of(config), config.scribe
     groups = world_groups(config, extent, simulation.spark)
     if groups is None:
@@ -207,13 +196,7 @@ def _links_of(simulation: Simulation, config: WorldConfig) -> RoundLinks | None:
 
 
 def _live_systems_of(config: WorldConfig, capacities: np.ndarray | None) -> LiveSystems:
-    """Return the systems of a config's world besides Scribe.
-
-    Raises
-    ------
-    InputError
-        Worlds cannot have a system, or there is no group.
-    """
+    """Return the systems of a config's world besides Scribe."""
     systems = living_systems(config.trees.systems)
     if not systems:
         return LiveSystems()
