@@ -7,9 +7,8 @@ experiments of a seed share its routes.  The summary is made from their `metrics
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from pyspark.sql import SparkSession
@@ -31,13 +30,12 @@ from scribe_spark.report import difference, render
 from scribe_spark.report.means import average_deviations, mean_distributions, over_seeds
 
 
-@dataclasses.dataclass(frozen=True)
-class _Measured:
+class _Measured(NamedTuple):
     """Metrics, distributions and delays of the runs of one experiment, by seed."""
 
-    metrics: dict[int, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
-    distributions: dict[int, pd.DataFrame] = dataclasses.field(default_factory=dict)
-    delays: dict[int, pd.DataFrame] = dataclasses.field(default_factory=dict)
+    metrics: dict[int, list[dict[str, Any]]]
+    distributions: dict[int, pd.DataFrame]
+    delays: dict[int, pd.DataFrame]
 
 
 def _runs(paper: Paper) -> dict[str, tuple[str, RunConfig]]:
@@ -47,13 +45,7 @@ def _runs(paper: Paper) -> dict[str, tuple[str, RunConfig]]:
 
 
 def check(paper: Paper, execution: Execution) -> None:
-    """Refuse, without Spark, an OUT or a run in it that cannot be continued or replaced.
-
-    Raises
-    ------
-    InputError
-        It cannot be continued or replaced.
-    """
+    """Refuse, without Spark, an OUT or a run in it that cannot be continued or replaced."""
     refuse_buckets(execution)
     check_out(_plan(paper, execution))
     if not execution.overwrite:
@@ -66,29 +58,15 @@ def run(
 ) -> str:
     """Run all incomplete runs, and write their summary; return the page's location.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        The session.
-    paper : Paper
-        The experiments and seeds.
-    execution : Execution
-        The output folder.  With ``resume``, complete runs in OUT are kept; seeds and experiments
-        may be more or fewer than before, and the means are over those in `paper`.
-    progress : Progress
-        The object to which progress is reported.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used, or has another scale, config or version.
+    With ``execution.resume``, complete runs in OUT are kept; seeds and experiments may be more or
+    fewer than before, and the means are over those in `paper`.
     """
     progress = progress or Silent()
     runs, plan = _runs(paper), _plan(paper, execution)
     titles = {place: f"{name}, seed {config.seed}" for place, (name, config) in runs.items()}
     with opened(spark, plan, progress) as work:
         work.save(plan.new_manifest(spark))
-        measured = {name: _Measured() for name in paper.experiments}
+        measured = {name: _Measured({}, {}, {}) for name in paper.experiments}
         for place, done in play_inside(
             *(spark, {place: config for place, (_, config) in runs.items()}, execution, progress),
             lambda number, place: f"{titles[place]}: run {number} of {len(runs)}",
@@ -150,10 +128,10 @@ def _write(paper: Paper, work: Work, measured: Mapping[str, _Measured]) -> str:
         for seed, rows in of.metrics.items()
         for row in rows
     ]
-    table = schemas.local_table(work.folder.spark, tidy, schemas.METRICS)
+    table = pd.DataFrame(tidy, columns=schemas.METRICS.names)
     manifest = {
         **work.manifest,
-        "tables": {"metrics": work.write_table("metrics", table)},
+        "tables": work.write_tables({"metrics": table}),
         "texts": {"metrics.json": work.write_json("metrics.json", metrics)},
     }
     summary = {

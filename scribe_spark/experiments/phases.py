@@ -57,29 +57,17 @@ Tables = Generator[tuple[str, Table | pa.Table], None, None]
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase: its name and its outputs.
-
-    Attributes
-    ----------
-    name : str
-        The name.
-    writes : tuple of str
-        The tables that it may write; some depend on the config.
-    tables : callable
-        ``tables(simulation, scope)`` yields ``(name, table)``; the scope is closed after all
-        tables have been written.
-    texts : callable
-        ``texts(simulation)`` returns JSON values by file name, after all tables have been written.
-    registered : callable
-        ``registered(simulation)`` returns the names of the phase's systems or measures, by
-        registry. After the registration of more, the phase is incomplete.
-    """
+    """One phase: its name and its outputs."""
 
     name: str
+    #: The tables that it may write; some depend on the config.
     writes: tuple[str, ...]
+    #: Yields ``(name, table)``; the scope is closed after all tables have been written.
     tables: Callable[[Simulation, Scope], Tables]
+    #: Returns JSON values by file name, after all tables have been written.
     texts: Callable[[Simulation], Mapping[str, Any]] = lambda simulation: {}
-    registered: Callable[[Simulation], Mapping[str, list[str]]] = lambda simulation: {}
+    #: The registries whose names the phase depends on; after a registration it is incomplete.
+    registries: tuple[str, ...] = ()
 
 
 # --- the outputs of each phase
@@ -195,19 +183,13 @@ def _run_tables(simulation: Simulation) -> RunTables:
     )
 
 
-# --- the registered names
-
-
-def _application(simulation: Simulation) -> dict[str, list[str]]:
-    return {"application": simulation.takes_part["application"]}
-
-
-def _takes_part(simulation: Simulation) -> dict[str, list[str]]:
-    return simulation.takes_part
-
-
-def _takes_part_and_measures(simulation: Simulation) -> dict[str, list[str]]:
-    return {**simulation.takes_part, "measures": [measure.name for measure in all_measures()]}
+def registered(phase: Phase, simulation: Simulation) -> dict[str, list[str]]:
+    """Return the names of a phase's application, systems and measures, by registry."""
+    names = {
+        **simulation.takes_part,
+        "measures": [measure.name for measure in all_measures()],
+    }
+    return {registry: names[registry] for registry in phase.registries}
 
 
 # --- tables from stages
@@ -260,7 +242,7 @@ TABLE_PHASES: dict[str, Phase] = {
                 *("knowledge", "routing_table"),
             ),
             _overlay,
-            registered=_application,
+            registries=("application",),
         ),
         Phase(
             "trees",
@@ -269,7 +251,7 @@ TABLE_PHASES: dict[str, Phase] = {
                 *("copies", "system_state", "control", "extra_joins", "overloaded", "schedule"),
             ),
             _trees,
-            registered=_takes_part,
+            registries=("systems", "application"),
         ),
         Phase(
             "measures",
@@ -280,7 +262,7 @@ TABLE_PHASES: dict[str, Phase] = {
             ),
             _measures,
             _metrics,
-            _takes_part_and_measures,
+            ("systems", "application", "measures"),
         ),
     )
 }

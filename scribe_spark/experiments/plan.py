@@ -30,34 +30,21 @@ from scribe_spark.redaction import redacted
 
 @dataclass(frozen=True)
 class Plan:
-    """The planned output of a command in OUT.
-
-    Attributes
-    ----------
-    owner : Owner
-        The command.
-    execution : Execution
-        The output folder.
-    resolved, defaults : mapping
-        The value and the default of each setting of the command, by flat name.
-    about, done : mapping
-        Further entries of a new manifest, before and after those about place and tools.
-    inputs : callable, optional
-        ``inputs()`` returns the digest of each input file by setting, for commands with own inputs.
-    free : collection of str
-        Settings that may differ when the command continues.
-    check : callable
-        ``check(manifest)`` refuses to continue for the command's own reasons.
-    """
+    """The planned output of a command in OUT."""
 
     owner: Owner
     execution: Execution
+    #: The value and the default of each setting of the command, by flat name.
     resolved: Manifest
     defaults: Manifest
+    #: Further entries of a new manifest, before and after those about place and tools.
     about: Manifest
     done: Manifest
+    #: Returns the digest of each input file by setting, for commands with own inputs.
     inputs: Callable[[], Mapping[str, str]] | None = None
+    #: Settings that may differ when the command continues.
     free: Collection[str] = ()
+    #: Refuses to continue a manifest for the command's own reasons.
     check: Callable[[Manifest], None] = field(default=lambda manifest: None)
 
     def new_manifest(self, spark: SparkSession) -> dict[str, Any]:

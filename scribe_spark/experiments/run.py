@@ -24,7 +24,7 @@ from scribe_spark.experiments.manifest import (
     put_entry,
     without_entries_from,
 )
-from scribe_spark.experiments.phases import PHASES, REPORT, TABLE_PHASES, Phase
+from scribe_spark.experiments.phases import PHASES, REPORT, TABLE_PHASES, Phase, registered
 from scribe_spark.experiments.plan import plan_run
 from scribe_spark.experiments.reporting import report
 from scribe_spark.experiments.scope import Scope
@@ -125,7 +125,7 @@ class _Phases:
 
     def _has_same_parts(self, phase: Phase, entry: Manifest) -> bool:
         """Return True if a phase was run with the same systems and measures."""
-        for kind, names in phase.registered(self._simulation).items():
+        for kind, names in registered(phase, self._simulation).items():
             if entry.get("registered", {}).get(kind) != names:
                 self._progress.note(
                     f"{phase.name}: the saved tables are of other {kind}; computed again"
@@ -155,8 +155,8 @@ class _Phases:
                 except Exception as again:
                     raise lost_again(phase.name) if is_lost_block(again) else again from None
         simulation = self._simulation
-        took, registered = time.perf_counter() - started, phase.registered(simulation)
-        entry = phase_entry(phase.name, took, tables, texts, registered)
+        took, names = time.perf_counter() - started, registered(phase, simulation)
+        entry = phase_entry(phase.name, took, tables, texts, names)
         clock = simulation.clock_player if phase.name == "trees" else None
         return entry if clock is None else {**entry, "clock": clock}
 

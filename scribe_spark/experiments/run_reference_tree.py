@@ -113,13 +113,11 @@ class _Points:
 def _finish(work: Work, measured: Mapping[Point, Counts]) -> str:
     """Write the table, the metrics and the page."""
     rows = tidy(measured)
-    table = schemas.local_table(work.folder.spark, rows, schemas.REFERENCE_TREE)
-    record = work.write_table("reference_tree", table)
+    records = work.write_tables({"reference_tree": rows})
     metrics = reference_tree_metrics(rows)
     digest = work.write_json("metrics.json", metrics)
     location = work.folder.write_page(render_reference_tree(rows, metrics, work.manifest))
-    together = {"tables": {"reference_tree": record}, "texts": {"metrics.json": digest}}
-    work.save({**work.manifest, **together})
+    work.save({**work.manifest, "tables": records, "texts": {"metrics.json": digest}})
     return location
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
@@ -30,17 +30,8 @@ from scribe_spark.report import MOST_LINES, render_sweep
 from scribe_spark.worlds.summary import measure_of
 
 
-@dataclass(frozen=True)
-class Swept:
-    """The folder of a finished sweep.
-
-    Attributes
-    ----------
-    out : str
-        The folder.
-    rows : DataFrame
-        The saved table with the columns of `sweep_rows`.
-    """
+class Swept(NamedTuple):
+    """The folder of a finished sweep, and its table with the columns of `sweep_rows`."""
 
     out: str
     rows: DataFrame
@@ -88,7 +79,7 @@ def run_sweep(
             lambda number, name: f"point {number} of {len(configs)}: {name}",
         ):
             done = kind.read(folder)
-            results[name] = done if drawn else replace(done, rounds=None)
+            results[name] = done if drawn else done._replace(rounds=None)
         work.lock.check()
         return Swept(execution.out, _write(work, sweep, results))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import pandas as pd
@@ -177,12 +178,11 @@ class _WorldRun:
                     world_events(self.simulation.nodes, self.config), schemas.WORLD_EVENTS
                 ),
             }
-            records = {name: self.work.write_table(name, t) for name, t in tables.items()}
+            records = self.work.write_tables(tables)
             self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
             self.work.save(self.work.manifest | {"world": {"tables": records, "saved": None}})
-            events, buckets = self._events(), self.buckets
-            engine = self.engine.name
-            return make_world(self.simulation, self.config, events, None, buckets, engine)
+            where = self.buckets, self.engine.name
+            return make_world(self.simulation, self.config, self._events(), None, *where)
 
     def _saved_round(self) -> int | None:
         """Read the measures of the last save and return its round; None without a usable save."""
@@ -276,42 +276,44 @@ class _WorldRun:
                 timed = timed.where(F.col("system") != UNICAST)
             rows = Batches.of(timed, LATENCY_COLUMNS)
             found = collect_latencies(rows, buckets=self.buckets)
-            tables = tables | {
-                "tree_edges": self.work.write_table("tree_edges", edges),
-                "deliveries": self.work.write_table("deliveries", delivered),
+            latencies = {
                 "latency": self.work.write_table("latency", latency_rows(found, world.number - 1)),
                 "latency_counts": self.work.write_table("latency_counts", latency_counts(found)),
             }
-        self.work.save(self.work.manifest | {"world": self._world(tables, saved)})
-
-    def _world(self, tables: dict[str, Any], saved: dict[str, Any] | None) -> dict[str, Any]:
-        """Return the entry of the manifest about the world's rounds."""
-        costs = {**self.work.manifest["world"].get("costs", {}), **self.costs}
+            drawn = self.work.write_tables({"tree_edges": edges, "deliveries": delivered})
+            tables = {**tables, **drawn, **latencies}
         played = {"tables": tables, "saved": saved, "engine": self.engine._asdict()}
-        return played | ({"costs": costs} if costs else {})
+        costs = {**self.work.manifest["world"].get("costs", {}), **self.costs}
+        if costs:
+            played["costs"] = costs
+        self.work.save(self.work.manifest | {"world": played})
 
     def finish(self) -> str:
-        """Write the table of rounds and the page."""
+        """Write the tables of rounds and publications, and the page."""
         publications = self._publications()
         for number, found in publication_measures(publications).items():
             self.measured[number] |= found
         systems = living_systems(self.config.trees.systems)
         rows = tidy(self.measured, [system.name for system in systems])
-        table = schemas.local_table(self.simulation.spark, rows, schemas.ROUNDS)
-        record = self.work.write_table("rounds", table)
-        tables = {**self.work.manifest["world"]["tables"], "rounds": record}
-        if self.config.scribe.has_groups:
-            tables |= self._write_groups(publications)
-        by_part = self._by_part() if self._is_split else None
-        if by_part is not None:
-            table = schemas.local_table(self.simulation.spark, by_part, schemas.ROUNDS_BY_PART)
-            tables["rounds_by_part"] = self.work.write_table("rounds_by_part", table)
-        watched = all_told(self.watched) if self.config.scribe.has_groups else None
+        tables: dict[str, Any] = {"rounds": rows}
+        by_part = watched = None
+        with ExitStack() as until_written:
+            if self.config.scribe.has_groups:
+                world, watched = self._saved_world("tasks"), all_told(self.watched)
+                until_written.callback(world.release)
+                trees = world.memberships.orderBy("group", "node")
+                tables |= {
+                    **{"publications": publications, "memberships": trees},
+                    "watched_trees": watched,
+                }
+            if self._is_split:
+                by_part = tables["rounds_by_part"] = self._by_part()
+            tables = self.work.manifest["world"]["tables"] | self.work.write_tables(tables)
         latency = latency_of(self.work.folder.collect) if "latency_counts" in tables else None
         page = render_world(rows, self.work.manifest, watched, latency, by_part)
         location = self.work.folder.write_page(page)
-        world = {**self.work.manifest["world"], "tables": tables}
-        self.work.save(self.work.manifest | {"world": world})
+        world_entry = {**self.work.manifest["world"], "tables": tables}
+        self.work.save(self.work.manifest | {"world": world_entry})
         return location
 
     @property
@@ -335,20 +337,6 @@ class _WorldRun:
                 dict.fromkeys(("round", "group", *PUBLICATION_COUNTS), "int64")
             )
         return pd.concat(some, ignore_index=True).sort_values(["system", "round", "group"])
-
-    def _write_groups(self, publications: pd.DataFrame) -> dict[str, Any]:
-        """Write the results of publications, and the members of trees."""
-        spark, world = self.simulation.spark, self._saved_world("tasks")
-        table = schemas.local_table(spark, publications, schemas.PUBLICATIONS)
-        trees = world.memberships.orderBy("group", "node")
-        watched = schemas.local_table(spark, all_told(self.watched), schemas.WATCHED_TREES)
-        records = {
-            "publications": self.work.write_table("publications", table),
-            "memberships": self.work.write_table("memberships", trees),
-            "watched_trees": self.work.write_table("watched_trees", watched),
-        }
-        world.release()
-        return records
 
 
 def _is_readable(manifest: Manifest) -> bool:

@@ -8,14 +8,16 @@ worlds inside OUT, of a sweep or of the paper, are such commands themselves (`in
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from scribe_spark import schemas
 from scribe_spark.errors import InputError, RunError
 from scribe_spark.experiments.digests import same_outputs
 from scribe_spark.experiments.folder import Folder
@@ -65,6 +67,18 @@ class Work:
         """Write a table unless another run has taken the lock over; return its record."""
         self.lock.check()
         return self.folder.write_table(name, rows)
+
+    def write_tables(self, tables: Mapping[str, Table | pd.DataFrame]) -> dict[str, Any]:
+        """Write tables, of which a pandas.DataFrame has few rows; return their records."""
+        return {
+            name: self.write_table(
+                name,
+                schemas.local_table(self.folder.spark, rows, schemas.WRITTEN[name])
+                if isinstance(rows, pd.DataFrame)
+                else rows,
+            )
+            for name, rows in tables.items()
+        }
 
     def write_json(self, name: str, value: Any) -> str:
         """Write a value as JSON unless another run has the lock; return the text's digest."""

@@ -21,6 +21,7 @@ from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.errors import InputError, check_names
 from scribe_spark.experiments.sweep_kinds import SweepKind, sweep_kind
 from scribe_spark.redaction import redacted
+from scribe_spark.systems import check_systems
 
 #: What names of swept fields are, in messages.
 _FIELD = "sweep field"
@@ -33,16 +34,9 @@ _LONGEST = 200  # of a folder's name; file systems take 255
 
 @dataclass(frozen=True)
 class Point:
-    """One run, or one world, of a sweep.
+    """One run, or one world, of a sweep."""
 
-    Attributes
-    ----------
-    values : dict
-        Swept field -> its value here.
-    config : RunConfig or WorldConfig
-    """
-
-    values: dict[str, Any]
+    values: dict[str, Any]  # by swept field
     config: RunConfig | WorldConfig
 
     @property
@@ -141,8 +135,9 @@ class Sweep:
         first = config.of(base, {name: values[0] for name, values in grid.items()})
         show = _metrics(table["show"], kind) if "show" in table else None
         sweep = cls(first, grid, show)
-        for point in sweep.points:
-            kind.check_names(point.config)
+        for point in sweep.points:  # the check of a world's events looks up other names
+            if isinstance(point.config, RunConfig):
+                check_systems(point.config.trees.variants, point.config.trees.systems)
         return sweep
 
     @property

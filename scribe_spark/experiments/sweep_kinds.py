@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -23,20 +23,12 @@ from scribe_spark.experiments.owner import SWEEP, WORLD_SWEEP, Owner
 from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
 from scribe_spark.experiments.world_setup import check_world_run
 from scribe_spark.measures.metrics import metric_definitions
-from scribe_spark.systems import check_systems
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
 
-@dataclass(frozen=True)
-class PointResult:
-    """The numbers of a completed point, and the rounds of a world.
-
-    Attributes
-    ----------
-    values : dict
-        Metric -> value, or None without a value.
-    rounds : DataFrame, optional
-        For a world: a row for each round, a column for each measure.
+class PointResult(NamedTuple):
+    """The metrics of a completed point, and a world's rounds: a row for each round, a column for
+    each measure.
     """
 
     values: dict[str, float | None]
@@ -45,38 +37,21 @@ class PointResult:
 
 @dataclass(frozen=True)
 class SweepKind:
-    """A kind of sweep.
+    """A kind of sweep."""
 
-    Attributes
-    ----------
-    noun : str
-        The noun for a point: ``run`` or ``world``.
-    owner : Owner
-        The command of the sweep's folder.
-    config : type
-        The config of a point.
-    fields : mapping of str to FieldRecord
-        The settings that can be swept, by flat name.
-    show : tuple of str
-        The default metrics on the page.
-    units : callable
-        ``units()`` returns the unit of every possible metric of a point, by name.
-    check_names : callable
-        ``check_names(config)`` refuses unknown registered names; it reads no file.
-    check : callable
-        ``check(config, execution)`` refuses bad input that can be found without Spark.
-    read : callable
-        ``read(folder)`` returns the PointResult of a completed point.
-    """
-
+    #: The noun for a point, and the command of the sweep's folder.
     noun: str
     owner: Owner
     config: type[RunConfig] | type[WorldConfig]
+    #: The settings that can be swept, by flat name.
     fields: Mapping[str, FieldRecord]
+    #: The default metrics on the page.
     show: tuple[str, ...]
+    #: Returns the unit of every possible metric of a point, by name.
     units: Callable[[], dict[str, str]]
-    check_names: Callable[[Any], None]
+    #: Refuses bad input that can be found without Spark.
     check: Callable[[Any, Execution], None]
+    #: Returns the result of a completed point.
     read: Callable[[Folder], PointResult]
 
     def value_kind(self, field: str) -> str:
@@ -96,10 +71,6 @@ _COSTS = {**{f"cost.{phase}.seconds": "s" for phase in TABLE_PHASES}, "cost.seco
 
 def _run_units() -> dict[str, str]:
     return {name: metric.unit for name, metric in metric_definitions().items()} | _COSTS
-
-
-def _check_run_names(config: RunConfig) -> None:
-    check_systems(config.trees.variants, config.trees.systems)
 
 
 def _read_run(folder: Folder) -> PointResult:
@@ -128,17 +99,12 @@ _RUNS = SweepKind(
         "cost.seconds",
     ),
     units=_run_units,
-    check_names=_check_run_names,
     check=check,
     read=_read_run,
 )
 
 
 # --- worlds
-
-
-def _check_world_names(_: WorldConfig) -> None:
-    """Check nothing: the check of a world's events looks up generators and overlays."""
 
 
 def _read_world(folder: Folder) -> PointResult:
@@ -162,7 +128,6 @@ _WORLDS = SweepKind(
         "nodes.live.last",
     ),
     units=summary_units,
-    check_names=_check_world_names,
     check=check_world_run,
     read=_read_world,
 )

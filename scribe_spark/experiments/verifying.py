@@ -26,16 +26,8 @@ _NO_MANIFEST = f"has no {MANIFEST}: it holds nothing that can be verified"
 class Verified:
     """The result of a verification of a folder and of its inner folders.
 
-    Attributes
-    ----------
-    noun : str
-        The contents of the folder: ``a run``.
-    finished : bool
-        True if the output is complete.
-    tables, texts : int
-        The numbers of verified tables and texts.
-    damaged : list of str
-        A line for each damaged one: ``tables/nodes: part-0.parquet is missing``.
+    `noun` names the contents (``a run``), `tables` and `texts` are the numbers of verified ones,
+    and `damaged` has a line for each damaged one: ``tables/nodes: part-0.parquet is missing``.
     """
 
     noun: str
