@@ -45,18 +45,25 @@ def measure_point(
     """Measure a point: return measure -> value -> the number of its occurrences, in ascending
     order.
     """
-    spark, events = network.spark, config.reference_tree.connections
-    if point.kind != "events":
-        events = min(events, max(_PLACED // point.hosts, _LEAST))
-    found = play_events(spark, point, events, config.seed)
-    if point.kind != "events":
-        of_events = {measure: of for measure, of in found.items() if measure not in _OF_HOSTS}
-        found = _large(spark, point, config.seed, progress) | of_events
-        if config.reference_tree.dht == "routed":
-            ids = large_ids(spark, point.hosts, config.seed)
-            found |= _routed_lookups(network, ids, point.hosts, point.children, progress)
+    found = _measured(network, point, config, progress)
     # the order of collected rows depends on partitions and cores
     return {measure: dict(sorted(counts.items())) for measure, counts in sorted(found.items())}
+
+
+def _measured(
+    network: Simulation, point: Point, config: ReferenceTreeConfig, progress: Progress
+) -> Counts:
+    spark, events = network.spark, config.reference_tree.connections
+    if point.kind == "events":
+        return play_events(spark, point, events, config.seed)
+    few = min(events, max(_PLACED // point.hosts, _LEAST))
+    played = play_events(spark, point, few, config.seed)
+    of_events = {measure: of for measure, of in played.items() if measure not in _OF_HOSTS}
+    found = _large(spark, point, config.seed, progress) | of_events
+    if config.reference_tree.dht == "routed":
+        ids = large_ids(spark, point.hosts, config.seed)
+        found |= _routed_lookups(network, ids, point.hosts, point.children, progress)
+    return found
 
 
 def play_events(spark: SparkSession, point: Point, events: int, seed: int) -> Counts:
