@@ -45,9 +45,8 @@ def check(config: RunConfig, execution: Execution) -> None:
     if config.has_rounds:
         check_start(config.overlay.kind)
         check_world(WorldConfig.of_run(config))
-    graph = None if needs_spark(config.topology.kind) else load(config)
+    graph = known_graph(config)
     if graph is not None:
-        check_routes(graph, config.topology.tie, config.seed)
         for rate in graph.hosts.least_rates():
             config.bandwidth.refuse_slow(rate, canonical("rate", rate))
         if config.has_system("can"):
@@ -66,6 +65,15 @@ def check(config: RunConfig, execution: Execution) -> None:
         _check_schedule(config, sizes, graph)
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)
+
+
+def known_graph(config: RunConfig) -> Graph | None:
+    """Return the network if it is known without Spark; refuse one without routes."""
+    if needs_spark(config.topology.kind):
+        return None
+    graph = load(config)
+    check_routes(graph, config.topology.tie, config.seed)
+    return graph
 
 
 def refuse_buckets(execution: Execution, *, tasks: bool = False) -> None:

@@ -113,13 +113,10 @@ def _trees(simulation: Simulation, scope: Scope) -> Tables:
     if simulation.variants:
         yield "extra_joins", _extra_joins(simulation)
         yield "overloaded", _overloaded(simulation)
-    check_rows(_clocks_of_users(simulation), simulation.systems, simulation.saved, simulation.known)
-
-
-def _clocks_of_users(simulation: Simulation) -> dict[str, str]:
-    """Return the clocks of users' systems; tests check the package's own."""
-    config = simulation.config
-    return {s.name: s.clock_of(config) for s in simulation.asked_for if not is_built_in(s)}
+    users = [system for system in simulation.asked_for if not is_built_in(system)]
+    clocks = {system.name: system.clock_of(simulation.config) for system in users}
+    # tests check the package's own systems
+    check_rows(clocks, simulation.systems, simulation.saved, simulation.known)
 
 
 def _measures(simulation: Simulation, scope: Scope) -> Tables:

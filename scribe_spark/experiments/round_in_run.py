@@ -24,6 +24,7 @@ from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.views import Names, read_view
 from scribe_spark.errors import InputError
+from scribe_spark.experiments.scope import collected
 from scribe_spark.living import (
     LivingRound,
     Pairs,
@@ -107,9 +108,8 @@ def play_round_0(system: System, stages: Simulation) -> Multicast:
     The tables have one publication per group.  The groups of control messages are NULL.
     """
     live, ring = system.live(stages.config), stages.overlay.ring
-    listed = stages.multicast_groups.select("group", "key_hi", "key_lo", "source").toArrow()
-    columns = listed.sort_by("group").columns
-    number, hi, lo, source = (column.to_numpy() for column in columns)
+    columns = "group", "key_hi", "key_lo", "source"
+    number, hi, lo, source = collected(stages.multicast_groups, *columns)
     source = ring.facts.positions(source)
     given: dict[str, Any] = {
         **{"group": number, "key_hi": hi.view(np.uint64), "key_lo": lo.view(np.uint64)},

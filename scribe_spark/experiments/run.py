@@ -29,10 +29,9 @@ from scribe_spark.experiments.plan import plan_run
 from scribe_spark.experiments.reporting import report
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import MakeApplication, Simulation
-from scribe_spark.experiments.steps import Step, Work, lost_again, opened, refuse_gap
+from scribe_spark.experiments.steps import Step, Work, opened, refuse_gap
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.batches import Table
-from scribe_spark.runtime.blocks import is_lost_block
 from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
 
 
@@ -141,20 +140,11 @@ class _Phases:
 
     def _run_phase(self, phase: Phase) -> dict[str, Any]:
         """Run a phase, and once more if executors were lost with data that only they had."""
-        started = time.perf_counter()
+        simulation, started = self._simulation, time.perf_counter()
         with self._progress.phase(phase.name):
-            try:
-                tables, texts = self._write(phase)
-            except Exception as error:
-                if not is_lost_block(error):
-                    raise
-                self._progress.note(f"{phase.name}: an executor was lost; computed again")
-                self._simulation.release()
-                try:
-                    tables, texts = self._write(phase)
-                except Exception as again:
-                    raise lost_again(phase.name) if is_lost_block(again) else again from None
-        simulation = self._simulation
+            tables, texts = self._work.until_played(
+                phase.name, lambda _: self._write(phase), simulation.release
+            )
         took, names = time.perf_counter() - started, registered(phase, simulation)
         entry = phase_entry(phase.name, took, tables, texts, names)
         clock = simulation.clock_player if phase.name == "trees" else None

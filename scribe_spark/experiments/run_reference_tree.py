@@ -19,7 +19,7 @@ from scribe_spark import schemas
 from scribe_spark.config import Execution
 from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.checks import check_out, refuse_buckets
+from scribe_spark.experiments.checks import check_out, known_graph, refuse_buckets
 from scribe_spark.experiments.manifest import Manifest
 from scribe_spark.experiments.owner import REFERENCE_TREE, point_file
 from scribe_spark.experiments.plan import Plan, fields_of
@@ -31,8 +31,6 @@ from scribe_spark.measures.reference_tree import reference_tree_metrics
 from scribe_spark.overlays import check_overlay
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report.reference_tree import render_reference_tree
-from scribe_spark.topology import load, needs_spark
-from scribe_spark.underlay.routable import check_routes
 
 #: The key of the manifest with the completed points.
 _DONE = "points"
@@ -48,8 +46,7 @@ def check_reference_tree(config: ReferenceTreeConfig, execution: Execution) -> N
         if not check_overlay(config.overlay).randomised:
             remedy = "is not Pastry; with dht = routed, give perfect or arrivals"
             raise InputError("overlay", config.overlay.kind, remedy)
-        if not needs_spark(config.topology.kind):
-            check_routes(load(network_of(config)), config.topology.tie, config.seed)
+        known_graph(network_of(config))
 
 
 def run_reference_tree(

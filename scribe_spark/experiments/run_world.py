@@ -23,7 +23,7 @@ from scribe_spark.experiments.manifest import Manifest
 from scribe_spark.experiments.owner import names_of_save
 from scribe_spark.experiments.reporting import latency_of
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.experiments.steps import Step, Work, closed_at_last, lost_again, opened
+from scribe_spark.experiments.steps import Step, Work, closed_at_last, opened
 from scribe_spark.experiments.world_setup import (
     make_world,
     network_of,
@@ -41,7 +41,6 @@ from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.runtime.blocks import is_lost_block
 from scribe_spark.systems import living_systems
 from scribe_spark.worlds import Played, World, world_events
 from scribe_spark.worlds.group_measures import (
@@ -131,9 +130,10 @@ class _WorldRun:
         """Return the step that plays the rounds; its record is the save after the last."""
 
         def play() -> Manifest:
-            saved = self._saved_round()
             self.progress.note(self.engine.in_words())
-            self._play_from(saved)
+            self.work.until_played(
+                "rounds", self._play_from, self.simulation.release, self._saved_round
+            )
             return _record(self.work.manifest)
 
         def recorded(manifest: Manifest) -> Manifest | None:
@@ -144,24 +144,18 @@ class _WorldRun:
         return Step("rounds", play, recorded, load=self._load)
 
     def _play_from(self, saved: int | None) -> None:
-        """Play all rounds; continue from the last save if executors were lost with their tables."""
-        lost = False
-        while True:
-            world = self._starts() if saved is None else self._goes_on(saved)
-            try:
-                with self.progress.phase("rounds"):
-                    return self._play(world)
-            except Exception as error:
-                if not is_lost_block(error):
-                    raise
-                before, saved = saved, self._saved_round()
-                if lost and saved == before:
-                    raise lost_again("rounds") from None
-                lost = True
-                self.progress.note("rounds: an executor was lost; played again from the last save")
-            finally:
-                world.release()
-            self.simulation.release()
+        """Play the rounds after the saved one, or all."""
+        if saved is None:
+            world = self._starts()
+        else:
+            self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
+            self.progress.note(f"continues with round {saved}")
+            world = self._saved_world(self.engine.name)
+        try:
+            with self.progress.phase("rounds"):
+                self._play(world)
+        finally:
+            world.release()
 
     def _starts(self) -> World:
         """Write the network and the events, and return the world before its first round."""
@@ -206,12 +200,6 @@ class _WorldRun:
         self.publications = [pd.DataFrame({"system": SCRIBE, **read["publications"]})]
         self.watched = [pd.DataFrame(read.get("watched_trees", {}))]
         self.by_part = [pd.DataFrame(read.get("by_part", {}))]
-
-    def _goes_on(self, number: int) -> World:
-        """Return the saved world before a round."""
-        self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
-        self.progress.note(f"continues with round {number}")
-        return self._saved_world(self.engine.name)
 
     def _saved_world(self, engine: str) -> World:
         """Return the world of the last save."""

@@ -28,6 +28,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.core.units import canonical, parse_rate
 from scribe_spark.errors import InputError, in_series
 from scribe_spark.experiments.handed_over import multicast_of
+from scribe_spark.experiments.scope import collected
 from scribe_spark.multicast import (
     COPIES,
     DELIVERIES,
@@ -58,12 +59,10 @@ def schedule_of(run: Simulation) -> Schedule | None:
     if not config.several:
         return None
     if config.schedule is None:
-        listed = run.grown.multicast_groups().select("group", "source").toArrow().sort_by("group")
-        group, source = (listed.column(name).to_numpy() for name in ("group", "source"))
+        group, source = collected(run.grown.multicast_groups(), "group", "source")
         return draw_schedule(config, run.config.seed, group, source, _members(run))
     found = read_schedule(run.spark, config.schedule, run.config.overlay.nodes, config.size)
-    listed = run.groups_with_root.select("group", "size").toArrow().sort_by("group")
-    known, size = (listed.column(name).to_numpy() for name in ("group", "size"))
+    known, size = collected(run.groups_with_root, "group", "size")
     refuse_unknown_groups(config.schedule, found, known)
     refuse_slow(run.config, found, run.graph)
     refuse_deliveries(run.config, int(size[np.searchsorted(known, found.group)].sum()))
@@ -114,8 +113,7 @@ def _members(run: Simulation) -> tuple[np.ndarray, np.ndarray]:
 
 def once(run: Simulation) -> Schedule:
     """Return one publication of each group that has a source, at time 0."""
-    listed = run.multicast_groups.select("group", "source").toArrow().sort_by("group")
-    group, source = (listed.column(name).to_numpy() for name in ("group", "source"))
+    group, source = collected(run.multicast_groups, "group", "source")
     zero = np.zeros(len(group), dtype=np.int64)
     return Schedule.of(zero, group, source, zero + run.config.bandwidth.size)
 

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import Any, Generic, Protocol, TypeVar, overload
 
+import numpy as np
 from pyspark.sql import DataFrame
 
 from scribe_spark.runtime.batches import EVERY, Among, Batches
@@ -22,6 +23,12 @@ class Releasable(Protocol):
 
 
 R = TypeVar("R", bound=Releasable)
+
+
+def collected(frame: DataFrame, *columns: str) -> list[np.ndarray]:
+    """Return columns of a table on the driver, sorted by the first one."""
+    rows = frame.select(*columns).toArrow().sort_by(columns[0])
+    return [rows.column(name).to_numpy() for name in columns]
 
 
 class Scope:

@@ -427,11 +427,6 @@ class Simulation:
         """The rows of :attr:`children` in batches for kernels."""
         return self.grown.edges
 
-    @property
-    def _members(self) -> Table:
-        """Return the rows of :attr:`members` for kernels."""
-        return self.grown.members
-
     @stage
     def variants(self) -> dict[str, scribe.Variant]:
         """The trees of each variant of the run, by the variant's name.
@@ -472,7 +467,7 @@ class Simulation:
     @stage
     def unicasts(self) -> Batches:
         """The routes of copies from each group's source directly to its members, with delays."""
-        return baselines.unicasts(self.multicast_groups, self._members, self.underlay)
+        return baselines.unicasts(self.multicast_groups, self.grown.members, self.underlay)
 
     @stage
     def reference_tree_copies(self) -> DataFrame:
@@ -516,8 +511,9 @@ class Simulation:
     @property
     def trees(self) -> TreeGraph:
         """The trees of all systems as one graph, whose vertices are all nodes."""
-        edges = self._saved_or("tree_edges", lambda: tree_edges(self.systems).frame)
-        return TreeGraph.of(self.nodes, edges)
+        if "tree_edges" in self.saved:
+            return TreeGraph.of(self.nodes, self.saved["tree_edges"])
+        return TreeGraph.of(self.nodes, tree_edges(self.systems).frame)
 
     def multicast(self, system: str, edges: Table, built: scribe.Trees | None = None) -> Multicast:
         """Return the publications of all groups' sources along trees that work like Scribe's.
@@ -536,7 +532,11 @@ class Simulation:
             grown = self.grown.deliveries(system)
             if grown is not None:
                 return grown
-            return self.multicast_along(built or self._planted(Batches.of(edges).frame))
+            trees = built
+            if trees is None:
+                given = self.overlay, self.groups_with_root, self.members
+                trees = self.own(scribe.plant_trees(*given, Batches.of(edges).frame))
+            return self.multicast_along(trees)
 
         return Multicast(system, edges, deliver)
 
@@ -553,11 +553,3 @@ class Simulation:
         delivered, tables = scribe.multicast(trees, self.multicast_groups, source, self.progress)
         self.memory.own(tables)
         return delivered
-
-    def _planted(self, edges: DataFrame) -> scribe.Trees:
-        """Return trees that are made from edges, not by Scribe's JOINs."""
-        planted = scribe.plant_trees(self.overlay, self.groups_with_root, self.members, edges)
-        return self.memory.own(planted)
-
-    def _saved_or(self, table: str, make: Callable[[], DataFrame]) -> DataFrame:
-        return self.saved[table] if table in self.saved else make()

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -28,7 +28,10 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.progress import Progress
 from scribe_spark.redaction import redacted
 from scribe_spark.runtime.batches import Table
+from scribe_spark.runtime.blocks import is_lost_block
 from scribe_spark.runtime.settings import partitions_of, tuned
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ class Work:
         before, same = self.manifest, True
         for step in steps:
             record = step.recorded(before)
-            if same and record is not None and self._is_complete(step, record):
+            is_current = same and record is not None and step.is_current(record)
+            if record is not None and is_current and self.is_as_written(step.name, record):
                 self.progress.note(f"{step.name}: complete, skipped")
                 step.load(record)
                 self.save(step.put(self.manifest, record))
@@ -102,8 +106,34 @@ class Work:
                 refuse_gap([each.name for each in steps], step.name, wanted)
                 same = False
 
-    def _is_complete(self, step: Step, record: Manifest) -> bool:
-        return step.is_current(record) and self.is_as_written(step.name, record)
+    def until_played(
+        self,
+        name: str,
+        attempt: Callable[[Any], T],
+        release: Callable[[], None],
+        saved: Callable[[], Any] = lambda: None,
+    ) -> T:
+        """Return ``attempt(saved())``; repeat it if executors were lost with unsaved data.
+
+        A second loss is an error, unless more has been saved before it.  In between, `release`
+        frees what the attempt has left.
+        """
+        at, lost = saved(), False
+        while True:
+            try:
+                return attempt(at)
+            except Exception as error:
+                if not is_lost_block(error):
+                    raise
+            release()
+            before, at = at, saved()
+            if lost and at == before:
+                raise RunError(
+                    f"{name}: executors with unsaved data were lost repeatedly; continue with "
+                    "--resume, or keep such data in storage by --conf spark.checkpoint.dir=URL"
+                )
+            lost = True
+            self.progress.note(f"{name}: an executor was lost; computed again")
 
     def is_as_written(self, name: str, record: Manifest) -> bool:
         """Return True if all outputs are as in a record; note the first that is not."""
@@ -153,14 +183,6 @@ def opened(
             partitions = partitions_of(plan.execution, spark, nodes)
             until_the_end.enter_context(tuned(spark, partitions))
         yield work
-
-
-def lost_again(name: str) -> RunError:
-    """Return the error of a step whose executors were lost twice."""
-    return RunError(
-        f"{name}: executors with unsaved data were lost repeatedly; continue with --resume, or "
-        "keep such data in storage by --conf spark.checkpoint.dir=URL"
-    )
 
 
 @contextmanager
