@@ -30,13 +30,7 @@ from scribe_spark.worlds import check_start, check_world
 
 
 def check(config: RunConfig, execution: Execution) -> None:
-    """Refuse bad input that can be found without Spark: topology, overlay, trees, members, OUT.
-
-    Raises
-    ------
-    InputError
-        Something is bad.
-    """
+    """Refuse bad input that can be found without Spark: topology, overlay, trees, members, OUT."""
     if not config.has_rounds:
         refuse_buckets(execution, tasks=True)
     check_out(plan_run(config, execution))

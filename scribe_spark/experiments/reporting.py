@@ -35,13 +35,7 @@ DELAYS = ("system", "size", "rad")
 
 
 def check_report(out: str) -> None:
-    """Refuse a local folder without a run, before Spark starts.
-
-    Raises
-    ------
-    InputError
-        The folder has no finished run.
-    """
+    """Refuse a local folder without a run, before Spark starts."""
     if is_local(out):
         names, _ = local_contents(out)
         _refuse_no_run(out, names)
@@ -50,17 +44,7 @@ def check_report(out: str) -> None:
 def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = None) -> str:
     """Draw the report of a run's folder; return the page's location.
 
-    Parameters
-    ----------
-    note : callable, optional
-        ``note(line)`` gets the names of the verified texts and tables, from which the page is
-        drawn.
-
-    Raises
-    ------
-    InputError
-        The folder has no finished run, an input of the report is damaged, or the storage does not
-        answer.
+    ``note(line)`` gets the names of the verified texts and tables, from which the page is drawn.
     """
     with Folder(spark, out) as folder:
         manifest, records = _manifest(folder)

@@ -46,22 +46,9 @@ def run(
 ) -> Run:
     """Run phases of an experiment into `execution.out`.
 
-    Parameters
-    ----------
-    phases : tuple of str
-        Names of :data:`PHASES`.  With ``execution.resume``, complete phases are not run again.
-    shares : Simulation, optional
-        A simulation in the same session; its routes are used if its network is the same.
-    application : callable, optional
-        ``application(nodes)`` returns the user's Scribe application, as in `make_world`.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used, is in use, has another config, or lacks the tables that a phase reads;
-        or a user's table cannot be read.
-    RunError
-        Executors were lost twice in one phase, with data that only they had.
+    With ``execution.resume``, complete phases are not run again.  `shares` is a simulation in the same
+    session, whose routes are used if its network is the same; ``application(nodes)`` returns the
+    user's Scribe application, as in `make_world`.
     """
     progress = progress or Silent()
     simulation = Simulation(

@@ -38,13 +38,7 @@ class Swept(NamedTuple):
 
 
 def check_sweep(sweep: Sweep, execution: Execution) -> None:
-    """Refuse bad input that can be found without Spark, at any point of the grid.
-
-    Raises
-    ------
-    InputError
-        Something is bad.
-    """
+    """Refuse bad input that can be found without Spark, at any point of the grid."""
     check_out(_plan(sweep, execution))
     for point in sweep.points:
         sweep.kind.check(point.config, execution.replace(out=join(execution.out, point.name)))
@@ -54,13 +48,6 @@ def run_sweep(
     spark: SparkSession, sweep: Sweep, execution: Execution, progress: Progress | None = None
 ) -> Swept:
     """Run every incomplete point, then write the table and the page.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used, is in use, or belongs to another sweep; or a point's run raises it.
-    RunError
-        A point's run raises it.
 
     Examples
     --------

@@ -69,15 +69,7 @@ def run_world(
 ) -> str:
     """Play the remaining rounds of a world; return the location of its page.
 
-    Parameters
-    ----------
-    shares : Simulation, optional
-        A simulation in the same session; its routes are used if its network is the same.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used, is in use, or belongs to another world; or the events are impossible.
+    `shares` is a simulation in the same session, whose routes are used if its network is the same.
     """
     progress = progress or Silent()
     simulation = Simulation(spark, network_of(config), progress=progress, shares=shares)

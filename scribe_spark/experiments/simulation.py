@@ -68,15 +68,7 @@ class TreeGraph(GraphTables):
 
     @classmethod
     def of(cls, nodes: DataFrame, tree_edges: DataFrame) -> TreeGraph:
-        """Return the graph of a run's tables.
-
-        Parameters
-        ----------
-        nodes : DataFrame
-            The nodes: ``node, id_hi, id_lo, router``.
-        tree_edges : DataFrame
-            ``system, group, parent, child``.
-        """
+        """Return the graph of a run's tables."""
         ends = tree_edges.withColumnsRenamed({"parent": "src", "child": "dst"})
         return cls(node_vertices(nodes), conform(ends, TREE_GRAPH_EDGES))
 

@@ -52,20 +52,9 @@ class Point:
 class Sweep:
     """A grid over config fields.
 
-    Attributes
-    ----------
-    base : RunConfig or WorldConfig
-        The fields that are not swept; whether points are runs or worlds.
-    grid : mapping
-        Field -> its values, in the order in which points are run: the last field's change first.
-    show : tuple of str, optional
-        The metrics on the page; by default those of :attr:`kind`.
-
-    Raises
-    ------
-    InputError
-        Nothing to sweep, an unknown field or metric, no value or one twice, or a point that the
-        config refuses.
+    `base` has the fields that are not swept.  `grid` has the values of each other field; the last
+    field's values change first.  `show` are the metrics on the page, by default those of
+    :attr:`kind`.
 
     Examples
     --------
@@ -95,24 +84,10 @@ class Sweep:
         sets: Sequence[str],
         config: type[RunConfig] | type[WorldConfig] = RunConfig,
     ) -> Sweep:
-        """A sweep out of a TOML file, flags and ``--set field=value,value`` texts.
+        """Return a sweep of a TOML file, flags and ``--set field=value,value`` texts.
 
+        The file has config fields, and the table ``sweep``: field -> list of values, and ``show``.
         Flags win over the file: a flag of a field that the file sweeps keeps it at one value.
-
-        Parameters
-        ----------
-        file : mapping
-            Config fields, and the table ``sweep``: field -> list of values, and ``show``.
-        flags : mapping
-            Config fields.
-        sets : sequence of str
-        config : type
-            Of each point.
-
-        Raises
-        ------
-        InputError
-            As :class:`Sweep`; or what is given contradicts itself.
         """
         fixed = {name: value for name, value in file.items() if name != "sweep"}
         table = file.get("sweep", {})

@@ -46,13 +46,7 @@ class Verified:
 
 
 def check_verify(out: str) -> None:
-    """Refuse a local folder without a manifest, or with a run at work, before Spark starts.
-
-    Raises
-    ------
-    InputError
-        The folder cannot be verified.
-    """
+    """Refuse a local folder without a manifest, or with a run at work, before Spark starts."""
     if is_local(out):
         if MANIFEST not in local_contents(out)[0]:
             raise InputError("out", out, _NO_MANIFEST)
@@ -60,20 +54,7 @@ def check_verify(out: str) -> None:
 
 
 def verify(out: str, spark: SparkSession | None = None) -> Verified:
-    """Verify all tables and texts in a folder's manifest.
-
-    Parameters
-    ----------
-    out : str
-        The folder.
-    spark : SparkSession, optional
-        The session; not needed for a folder on this machine.
-
-    Raises
-    ------
-    InputError
-        The folder belongs to no command, its manifest cannot be read, or the storage does not
-        answer.
+    """Verify all tables and texts in a folder's manifest; a local folder needs no session.
 
     Examples
     --------

@@ -206,13 +206,7 @@ def _live_systems_of(config: WorldConfig, capacities: np.ndarray | None) -> Live
 
 
 def check_world_run(config: WorldConfig, execution: Execution) -> None:
-    """Refuse bad input that can be found without Spark.
-
-    Raises
-    ------
-    InputError
-        Something is bad.
-    """
+    """Refuse bad input that can be found without Spark."""
     check_out(plan_world(config, execution))
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
