@@ -17,12 +17,12 @@ from scribe_spark import schemas
 from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.experiments.checks import check_out, refuse_buckets
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.inner_runs import play_inside
 from scribe_spark.experiments.locations import inside, run_folder
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import PAPER
 from scribe_spark.experiments.plan import Plan, fields_of, non_default, plan_run
 from scribe_spark.experiments.reporting import DELAYS
+from scribe_spark.experiments.run_sweep import play_inside
 from scribe_spark.experiments.steps import Work, opened
 from scribe_spark.measures.published import Published, published
 from scribe_spark.progress import Progress, Silent

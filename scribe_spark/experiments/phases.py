@@ -60,8 +60,6 @@ class Phase:
     """One phase: its name and its outputs."""
 
     name: str
-    #: The tables that it may write; some depend on the config.
-    writes: tuple[str, ...]
     #: Yields ``(name, table)``; the scope is closed after all tables have been written.
     tables: Callable[[Simulation, Scope], Tables]
     #: Returns JSON values by file name, after all tables have been written.
@@ -182,10 +180,14 @@ def _run_tables(simulation: Simulation) -> RunTables:
 
 def registered(phase: Phase, simulation: Simulation) -> dict[str, list[str]]:
     """Return the names of a phase's application, systems and measures, by registry."""
+    application = simulation.application
     names = {
-        **simulation.takes_part,
+        "systems": [system.name for system in simulation.asked_for],
+        "application": [getattr(application, "__qualname__", repr(application))],
         "measures": [measure.name for measure in all_measures()],
     }
+    if application is None:
+        names["application"] = []
     return {registry: names[registry] for registry in phase.registries}
 
 
@@ -231,36 +233,10 @@ def _overloaded(simulation: Simulation) -> pa.Table:
 TABLE_PHASES: dict[str, Phase] = {
     phase.name: phase
     for phase in (
-        Phase("topology", ("routers", "links"), _topology),
-        Phase(
-            "overlay",
-            (
-                *("events", "nodes", "table_entries", "arrival_messages"),
-                *("knowledge", "routing_table"),
-            ),
-            _overlay,
-            registries=("application",),
-        ),
-        Phase(
-            "trees",
-            (
-                *("members", "groups", "pastry_routes", "tree_edges", "deliveries"),
-                *("copies", "system_state", "control", "extra_joins", "overloaded", "schedule"),
-            ),
-            _trees,
-            registries=("systems", "application"),
-        ),
-        Phase(
-            "measures",
-            (
-                *("node_stress", "link_stress", "control_stress", "group_delay", "by_part"),
-                "part_latencies",
-                *("distributions", "latency", "latency_counts", "bytes", "link_bytes"),
-            ),
-            _measures,
-            _metrics,
-            ("systems", "application", "measures"),
-        ),
+        Phase("topology", _topology),
+        Phase("overlay", _overlay, registries=("application",)),
+        Phase("trees", _trees, registries=("systems", "application")),
+        Phase("measures", _measures, _metrics, ("systems", "application", "measures")),
     )
 }
 

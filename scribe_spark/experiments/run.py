@@ -46,8 +46,8 @@ def run(
 ) -> Run:
     """Run phases of an experiment into `execution.out`.
 
-    With ``execution.resume``, complete phases are not run again.  `shares` is a simulation in the same
-    session, whose routes are used if its network is the same; ``application(nodes)`` returns the
+    With ``execution.resume``, complete phases are not run again.  The routes of `shares`, a simulation
+    in the same session, are used if its network is the same.  ``application(nodes)`` returns the
     user's Scribe application, as in `make_world`.
     """
     progress = progress or Silent()
@@ -143,25 +143,27 @@ class _Phases:
         A thread writes the tables one after the other, while others are made.
         """
         simulation, saved = self._simulation, self._simulation.saved
-        for table in saved.keys() & phase.writes:  # they are overwritten, so they must not be read
-            del saved[table]
         records: dict[str, Any] = {}
-        with (
-            Scope() as scope,
-            concurrent_jobs(simulation.spark) as submit,
-            closing(phase.tables(simulation, scope)) as made,
-        ):
-            writes: list[Future[DataFrame]] = []
-            for table, frame in made:
-                # from here on neither this phase nor those after it are complete
-                self._work.save(without_entries_from(self._work.manifest, phase.name))
-                writes.append(submit(self._write_table, table, frame, records))
-                saved[table] = writes[-1]
-                for write in writes:
-                    if write.done():
-                        write.result()  # a failure ends the phase early
-            for write in writes:
-                write.result()
+        writes: dict[str, Future[DataFrame]] = {}
+        try:
+            with (
+                Scope() as scope,
+                concurrent_jobs(simulation.spark) as submit,
+                closing(phase.tables(simulation, scope)) as made,
+            ):
+                for table, frame in made:
+                    # from here on neither this phase nor those after it are complete
+                    self._work.save(without_entries_from(self._work.manifest, phase.name))
+                    saved[table] = writes[table] = submit(self._write_table, table, frame, records)
+                    for write in writes.values():
+                        if write.done():
+                            write.result()  # a failure ends the phase early
+                for write in writes.values():
+                    write.result()
+        except BaseException:
+            for table in writes:  # another attempt overwrites them, so it must not read them
+                saved.pop(table, None)
+            raise
         texts = {
             file: self._folder.write_json(file, value)
             for file, value in phase.texts(simulation).items()

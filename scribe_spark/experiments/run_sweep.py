@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import NamedTuple
 
 import pandas as pd
@@ -17,14 +17,17 @@ from pyspark.sql.types import (
 )
 
 from scribe_spark import schemas
-from scribe_spark.config import Execution
+from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.experiments.checks import check_out
-from scribe_spark.experiments.inner_runs import play_inside
-from scribe_spark.experiments.locations import join
+from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.locations import inside, join
 from scribe_spark.experiments.plan import Plan, fields_of
-from scribe_spark.experiments.steps import Work, opened
-from scribe_spark.experiments.sweep import Sweep
-from scribe_spark.experiments.sweep_kinds import PointResult
+from scribe_spark.experiments.run import run
+from scribe_spark.experiments.run_world import run_world
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.steps import Work, closed_at_last, opened
+from scribe_spark.experiments.sweep import PointResult, Sweep
+from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import MOST_LINES, render_sweep
 from scribe_spark.worlds.summary import measure_of
@@ -126,3 +129,33 @@ def sweep_rows(swept: Mapping[str, str]) -> StructType:
     """
     fields = {**swept, "seed": "int", "metric": "str", "value": "float"}
     return StructType([StructField(name, _TYPES[kind], True) for name, kind in fields.items()])
+
+
+def play_inside(
+    spark: SparkSession,
+    configs: Mapping[str, RunConfig | WorldConfig],
+    execution: Execution,
+    progress: Progress,
+    title: Callable[[int, str], str],
+) -> Iterator[tuple[str, Folder]]:
+    """Complete each run or world; yield its name and its folder.
+
+    Runs on the same network share its routes, and follow one another, so that only the routes of
+    one network take disk space at a time.
+    """
+    networks: dict[Hashable, list[str]] = {}
+    for name, config in configs.items():
+        networks.setdefault(config.network_key, []).append(name)
+    number = 0
+    for names in networks.values():
+        with closed_at_last(Simulation(spark, network_of(configs[names[0]]))) as shared:
+            for name in names:
+                number += 1
+                progress.note(title(number, name))
+                config, how = configs[name], inside(execution, name)
+                if isinstance(config, WorldConfig):
+                    run_world(spark, config, how, progress, shared)
+                else:
+                    run(spark, config, how, progress=progress, shares=shared).close()
+                with Folder(spark, how.out) as folder:
+                    yield name, folder

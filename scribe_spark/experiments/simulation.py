@@ -280,11 +280,6 @@ class Simulation:
         return self.grown.node_count
 
     @property
-    def made_nodes(self) -> Table:
-        """The table :attr:`nodes`, computed even if it is already saved."""
-        return self.grown.nodes
-
-    @property
     def node_parts(self) -> tuple[NodeParts, ...]:
         """The division of the nodes into classes and into regions; empty without either."""
         return node_parts(self.config, self.graph.hosts)
@@ -296,7 +291,7 @@ class Simulation:
 
         Each of these two columns exists only if the config has classes or regions.
         """
-        return with_parts(self.made_nodes, self.node_parts)
+        return with_parts(self.grown.nodes, self.node_parts)
 
     @property
     def nodes(self) -> DataFrame:
@@ -305,7 +300,8 @@ class Simulation:
         ``id_hi`` and ``id_lo`` are the halves of the 128-bit nodeId.
         """
         # the draw takes less time than the wait for the written table
-        return self.saved["nodes"] if self.saved.has("nodes") else Batches.of(self.made_nodes).frame
+        saved = self.saved.has("nodes")
+        return self.saved["nodes"] if saved else Batches.of(self.grown.nodes).frame
 
     @stage
     def overlay(self) -> Overlay:
@@ -332,15 +328,6 @@ class Simulation:
         return self.overlay.routing_table()
 
     # --- systems
-
-    @property
-    def takes_part(self) -> dict[str, list[str]]:
-        """The names of the multicast systems and of the user's application, for the manifest."""
-        names = [getattr(self.application, "__qualname__", repr(self.application))]
-        return {
-            "systems": [system.name for system in self.asked_for],
-            "application": names if self.application else [],
-        }
 
     @property
     def asked_for(self) -> tuple[System, ...]:

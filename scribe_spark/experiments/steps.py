@@ -2,7 +2,7 @@
 
 A step leaves tables and texts.  It is complete when the manifest has its record, and every table
 and text is as recorded there.  So a command that is killed at any time can be resumed.  Runs and
-worlds inside OUT, of a sweep or of the paper, are such commands themselves (`inner_runs`).
+worlds inside OUT, of a sweep or of the paper, are such commands themselves (`run_sweep`).
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -266,7 +267,7 @@ def test_overwrite_starts_over(spark, copy, monkeypatch):
     def interrupted(*_, **how):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scribe_spark.experiments.inner_runs.run", interrupted)
+    monkeypatch.setattr(sys.modules[experiments.run_sweep.__module__], "run", interrupted)
     (copy / "notes.txt").write_text("mine")
     paper.check(
         whole := Paper(seeds=1, experiments=BOTH), how := Execution(out=str(copy), overwrite=True)
