@@ -46,7 +46,7 @@ def run(
 ) -> Run:
     """Run phases of an experiment into `execution.out`.
 
-    With ``execution.resume``, complete phases are not run again.  The routes of `shares`, a simulation
+    With ``execution.resume``, complete phases are kept.  The routes of `shares`, a simulation
     in the same session, are used if its network is the same.  ``application(nodes)`` returns the
     user's Scribe application, as in `make_world`.
     """

@@ -54,13 +54,9 @@ MakeApplication = Callable[[int], Application]
 class TreeGraph(GraphTables):
     """The trees of all groups and systems in one graph.
 
-    Attributes
-    ----------
-    vertices : DataFrame
-        Every node, also nodes in no tree: ``id, id_hi, id_lo, router``.
-    edges : DataFrame
-        One row per copy from node to node: ``src, dst, system, group``.  For IP multicast and naive
-        unicast, edges go from a group's source to each of its other members.
+    `vertices` has every node, also nodes in no tree: ``id, id_hi, id_lo, router``.  `edges` has one
+    row per copy from node to node: ``src, dst, system, group``.  For IP multicast and naive
+    unicast, edges go from a group's source to each of its other members.
     """
 
     vertices: DataFrame
@@ -68,7 +64,7 @@ class TreeGraph(GraphTables):
 
     @classmethod
     def of(cls, nodes: DataFrame, tree_edges: DataFrame) -> TreeGraph:
-        """Return the graph of a run's tables."""
+        """Return the graph of a run's nodes and tree edges."""
         ends = tree_edges.withColumnsRenamed({"parent": "src", "child": "dst"})
         return cls(node_vertices(nodes), conform(ends, TREE_GRAPH_EDGES))
 
@@ -155,36 +151,20 @@ class Simulation:
         self.memory.close()
 
     def note_clock(self, player: dict[str, str]) -> None:
-        """Report once where publications with sizes or times are simulated.
-
-        Parameters
-        ----------
-        player : dict of str to str
-            ``name``: the driver or the tasks; ``why``: the reason for this choice.
-        """
+        """Report once where publications with sizes or times are simulated (`name`), and `why`."""
         if self.clock_player is None:
             self.clock_player = player
             self.progress.note("clock with bandwidth: in {name} ({why})".format(**player))
 
     def close(self) -> None:
-        """Free memory and files; routes that another simulation shares stay.
-
-        A second call has no effect.
-        """
+        """Free memory and files, once; routes that another simulation shares stay."""
         self.release()
         self._files.close()
 
     # --- the user's tables
 
     def read_inputs(self) -> None:
-        """Read and check the user's tables and the engine before any other work.
-
-        Raises
-        ------
-        InputError
-            A table cannot be read or has impossible rows, or the cluster cannot keep the tasks that
-            the engine ``tasks`` needs.
-        """
+        """Read and check the user's tables and the engine before any other work."""
         if self.config.knowledge is not None:
             verify_saved_knowledge(self.spark, self.config)
         if self.config.groups.members is not None:
@@ -195,13 +175,7 @@ class Simulation:
 
     @cached_property
     def given_members(self) -> DataFrame:
-        """The user's table of members: ``group, node``.
-
-        Raises
-        ------
-        InputError
-            The table cannot be read or has impossible rows.
-        """
+        """The user's table of members: ``group, node``."""
         config, path = self.config, str(self.config.groups.members)
         members = scribe.read_members(self.spark, path, config.overlay.nodes)
         if not is_local(path):  # `checks.check` has counted local ones
@@ -212,13 +186,7 @@ class Simulation:
 
     @cached_property
     def given_capacities(self) -> DataFrame:
-        """The user's table of limits on children: ``node, limit``.
-
-        Raises
-        ------
-        InputError
-            The table cannot be read or has impossible rows.
-        """
+        """The user's table of limits on children: ``node, limit``."""
         return scribe.read_capacities(
             self.spark, str(self.config.trees.capacities), self.config.overlay.nodes
         )
@@ -286,10 +254,8 @@ class Simulation:
 
     @property
     def written_nodes(self) -> Table:
-        """The table `nodes` of the output folder: :attr:`nodes` with columns ``class`` and
-        ``region``.
-
-        Each of these two columns exists only if the config has classes or regions.
+        """The table `nodes` of the output folder: :attr:`nodes`, with the ``class`` and ``region``
+        of each node if the config has them.
         """
         return with_parts(self.grown.nodes, self.node_parts)
 
@@ -373,13 +339,7 @@ class Simulation:
 
     @stage
     def schedule(self) -> Schedule | None:
-        """The publications of a run in which a group may have several; None for other runs.
-
-        Raises
-        ------
-        InputError
-            The user's schedule has a publication to a group that does not exist.
-        """
+        """The publications of a run in which a group may have several; None for other runs."""
         return scheduled.schedule_of(self)
 
     @stage
@@ -408,13 +368,7 @@ class Simulation:
 
     @stage
     def variants(self) -> dict[str, scribe.Variant]:
-        """The trees of each variant of the run, by the variant's name.
-
-        Raises
-        ------
-        InputError
-            A variant is unknown, or a user's variant returns bad trees.
-        """
+        """The trees of each variant of the run, by the variant's name."""
         return {
             system.variant: self.memory.own(self._trees_of(system))
             for system in self.asked_for
@@ -477,11 +431,6 @@ class Simulation:
         """The tables of every multicast system, in the order of the registry.
 
         Users' systems are built first, so that their errors appear early.
-
-        Raises
-        ------
-        InputError
-            A user's system returns tables that cannot be measured, or the name of another system.
         """
         users_first = sorted(self.asked_for, key=is_built_in)
         made = {system.name: scheduled.timed(self, system) for system in users_first}
@@ -522,11 +471,6 @@ class Simulation:
     def multicast_along(self, trees: scribe.Trees) -> Batches:
         """Return the deliveries of one message from each group's source: ``group, node, hops,
         delay_us``.
-
-        Parameters
-        ----------
-        trees : Trees
-            Trees in the buckets of the ring.
         """
         source = self.config.groups.source
         delivered, tables = scribe.multicast(trees, self.multicast_groups, source, self.progress)

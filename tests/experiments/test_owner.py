@@ -242,17 +242,14 @@ def test_a_sweep_removes_points_that_are_runs_and_nothing_else(spark, theirs, tm
     assert content(tmp_path) == ({"notes.txt": "mine"} if theirs is RUN else before)
 
 
-def test_the_calls_themselves_refuse(spark, small, tmp_path):
+def test_the_calls_themselves_refuse(spark, copy, tmp_path):
     """Where OUT is elsewhere, nothing is checked before Spark is started."""
-    from .conftest import copied
-
-    out = copied(small.out, tmp_path / "out")
-    how = Execution(out=str(out), overwrite=True)
+    how = Execution(out=str(copy), overwrite=True)
     with pytest.raises(InputError, match="holds a run, not a sweep of runs"):
         experiments.run_sweep(spark, Sweep(RUNS, {"b": (2,)}), how)
     with pytest.raises(InputError, match="holds a run, not a world"):
         experiments.run_world(spark, WORLDS, how)
-    assert (out / "tables" / "tree_edges").is_dir()
+    assert (copy / "tables" / "tree_edges").is_dir()
     left_by(SWEEP, tmp_path / "sweep")
     with pytest.raises(InputError, match="holds a sweep of runs, not a run"):
         experiments.run(spark, RUNS, how.replace(out=str(tmp_path / "sweep")))

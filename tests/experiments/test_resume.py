@@ -13,26 +13,20 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
-from scribe_spark.errors import InputError, RunError
+from scribe_spark.errors import InputError
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.measures.measure import Measure, Metric
 from scribe_spark.measures.metrics import register_measure, unregister_measure
 from scribe_spark.runtime.filesystem import LocalFiles
 from scribe_spark.systems import TREE, System, register_system, unregister_system
 
-from .conftest import SMALL, Notes, copied, left, manifest
+from .conftest import SMALL, Notes, left, manifest
 
 # ---------------------------------------------------------------------------------- damage
-
-
-@pytest.fixture
-def copy(small, tmp_path) -> Path:
-    """The small run, to be damaged."""
-    return copied(small.out, tmp_path / "out")
 
 
 def parts(out: Path, table: str) -> list[Path]:
@@ -200,7 +194,7 @@ def test_a_record_goes_just_before_its_table(make, copy, monkeypatch):
     assert (copy / "manifest.json").read_text() == before
 
 
-# ------------------------------------------------------------------- lost executors, leaks
+# ------------------------------------------------------------------- lost executors
 
 LOST = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_7_0 not found!"
 
@@ -218,10 +212,6 @@ def lose_executors(monkeypatch, times: int) -> None:
     monkeypatch.setattr(Folder, "write_table", write_or_lose)
 
 
-def persistent(spark: SparkSession) -> set[int]:
-    return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
-
-
 @pytest.mark.slow
 def test_a_phase_is_computed_again_after_a_loss(make, copy, small, monkeypatch):
     cut(parts(copy, "members")[-1])
@@ -230,19 +220,6 @@ def test_a_phase_is_computed_again_after_a_loss(make, copy, small, monkeypatch):
     make(copy, resume=True, write_routing_table=True, progress=notes)
     assert "trees: an executor was lost; computed again" in notes.lines
     assert left(copy) == left(small.out)
-
-
-@pytest.mark.slow
-def test_a_second_loss_is_one_line(spark, make, copy, monkeypatch):
-    """And what the simulation had made is released."""
-    cut(parts(copy, "members")[-1])
-    before = persistent(spark)
-    lose_executors(monkeypatch, 2)
-    with pytest.raises(RunError, match=r"spark\.checkpoint\.dir=URL") as caught:
-        make(copy, resume=True, write_routing_table=True)
-    assert "\n" not in str(caught.value)
-    assert "--resume" in str(caught.value)
-    assert persistent(spark) <= before
 
 
 def test_a_run_may_be_closed_twice(make, copy):
