@@ -71,10 +71,7 @@ def known_graph(config: RunConfig) -> Graph | None:
 
 
 def refuse_buckets(execution: Execution, *, tasks: bool = False) -> None:
-    """Refuse `buckets` without rounds, and an `engine` without trees.
-
-    A run without rounds has a bucket for each partition.
-    """
+    """Refuse `buckets` without rounds, and an `engine` without trees."""
     if execution.buckets is not None:
         remedy = (
             "applies to worlds and to runs with rounds only; give partitions instead, the buckets "

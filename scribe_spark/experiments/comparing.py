@@ -48,13 +48,7 @@ class Limits:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Limits:
-        """Return the limits in users' texts.
-
-        Examples
-        --------
-        >>> Limits.of(["5%", "scribe.rad.median=2.5%"])
-        Limits(headlines=5.0, measures={'scribe.rad.median': 2.5})
-        """
+        """Return the limits in users' texts, such as ``5%`` or ``scribe.rad.median=2.5%``."""
         headlines: float | None = None
         measures: dict[str, float] = {}
         for text in texts:
@@ -121,11 +115,7 @@ class Comparison:
 def compare(
     folders: Sequence[str], out: str, limits: Limits | None = None, any_version: bool = False
 ) -> Comparison:
-    """Compare runs or worlds with the first one; write a page and tables into OUT.
-
-    The folders and OUT are on this machine; measures with limits must exist in all folders.  With
-    `any_version`, folders of different versions of the package can be compared.
-    """
+    """Compare local runs or worlds with the first one; write a page and tables into OUT."""
     _check_folders([*folders], out)
     owners, sides = zip(*map(_read, folders), strict=True)
     for folder, owner, side in zip(folders, owners, sides, strict=True):

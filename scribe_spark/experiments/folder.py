@@ -148,9 +148,7 @@ class StoredFolder:
         return [f"{each.name}/{run.name}" for each, of in runs for run in of if run.is_folder]
 
     def refuse_strange(self, owner: Owner, inner: Iterable[str] | None = None) -> None:
-        """Refuse to replace a folder with files that no command has written, as they would be
-        deleted.
-        """
+        """Refuse to replace, and so delete, files that no command has written."""
         self._refuse_strange(find_strange_file, owner.contents)
         for name in self.inner_folders(owner) if inner is None else inner:
             self._refuse_strange(find_link, name)
@@ -159,11 +157,7 @@ class StoredFolder:
                     folder.refuse_strange(owner.inner)
 
     def refuse_strange_in_tables(self) -> None:
-        """Refuse to continue in a folder whose tables' folders contain files that no command has
-        written.
-
-        A table that is written again replaces its folder.
-        """
+        """Refuse foreign files in tables' folders, which a table that is written again replaces."""
         with self.usable():
             found = self._files.list(self._location("tables")) if "tables" in self.names() else []
         tables = [f"tables/{each.name}" for each in found if each.name in schemas.WRITTEN]
@@ -265,10 +259,7 @@ class Folder(StoredFolder):
                     self._files.delete(self._location(name))
 
     def remove(self, owner: Owner | None) -> None:
-        """Delete all output of a command, and the folder if it is then empty.
-
-        The folder of another command is not changed.
-        """
+        """Delete all output of a command, and the folder if it is then empty."""
         if owner is None or not self.is_of(owner):
             return
         self.clear(owner)
@@ -304,9 +295,7 @@ class Folder(StoredFolder):
     # --- tables
 
     def write_table(self, name: str, table: Table | pa.Table) -> dict[str, Any]:
-        """Write a table as Parquet; return its record (`digests`), whose content part is computed
-        on the way.
-        """
+        """Write a table as Parquet; return its record (`digests`)."""
         schema = from_arrow_schema(table.schema) if isinstance(table, pa.Table) else table.schema
         schemas.check_columns(name, schema)
         packed = schemas.WRITTEN[name] is schemas.ROWS
@@ -333,9 +322,7 @@ class Folder(StoredFolder):
 
     @contextmanager
     def _usable_but_for_jobs(self) -> Iterator[None]:
-        """Turn an OSError into an InputError about OUT; errors of Spark jobs say
-        nothing about OUT.
-        """
+        """Turn an OSError, which is not of a Spark job, into an InputError about OUT."""
         try:
             yield
         except OSError:
@@ -367,9 +354,7 @@ class Folder(StoredFolder):
         return Batches.of(self.read_table(name), columns, among)
 
     def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
-        """Return columns of a table on the driver; `among` (with any column) as in
-        :meth:`batches`.
-        """
+        """Return columns of a table on the driver; `among` as in :meth:`batches`."""
         url = self._table(name)
         if shares_disk(self.spark, url):
             # without a job; only the parts of the files that may have such rows
@@ -383,9 +368,7 @@ class Folder(StoredFolder):
         return frame.select(*columns).toArrow()
 
     def write_rows(self, name: str, frame: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
-        """Write a few rows as one Parquet file beside `tables`; return them as read back, and their
-        record.
-        """
+        """Write a few rows as one Parquet file; return them as read back, and their record."""
         url = self._table(name)
         record = self._write(url, frame.coalesce(1), frame.schema)
         return self._read(url, frame.schema), record

@@ -16,9 +16,7 @@ from scribe_spark.experiments.manifest import MANIFEST, Manifest
 
 
 class Records(NamedTuple):
-    """The contents of a manifest: whether the command has ended, the record of each table and the
-    digest of each text by name, and the folders of inner runs or worlds.
-    """
+    """The records in a manifest: of tables and texts by name, and the folders of inner commands."""
 
     finished: bool
     tables: dict[str, dict[str, Any]]
@@ -80,9 +78,7 @@ def _of_world(manifest: Manifest) -> Records:
 
 
 def names_of_save(saved: Manifest) -> tuple[str, str]:
-    """Return the names of the table and the text of a save; in old manifests the round
-    names them.
-    """
+    """Return the names of the table and the text of a save; the round names old ones."""
     slot = saved.get("slot", ("even", "odd")[int(saved["number"]) % 2])
     return f"state_{slot}", f"measures_{slot}.json"
 
@@ -117,9 +113,7 @@ def _records(
     inside: list[str] | None = None,
     finished: bool | None = None,
 ) -> Records:
-    """Return records whose names lead nowhere else, by default those at the end of a command that
-    writes its tables at its end.
-    """
+    """Return records with safe names; by default those that a command writes at its end."""
     tables = manifest.get("tables", {}) if tables is None else tables
     texts = manifest.get("texts", {}) if texts is None else texts
     return Records(

@@ -149,9 +149,7 @@ def _write(paper: Paper, work: Work, measured: Mapping[str, _Measured]) -> str:
 
 
 def _drawn(measured: Mapping[str, _Measured]) -> dict[str, list[pd.DataFrame]]:
-    """Return each experiment's distributions, one per topology, for figures that no earlier one
-    has.
-    """
+    """Return each experiment's distributions for figures that no earlier experiment has."""
     drawn, taken = {}, set[str]()
     for name, of in measured.items():
         tables = list(of.distributions.values())

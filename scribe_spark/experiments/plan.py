@@ -83,10 +83,7 @@ class Plan:
         return manifest
 
     def _refuse_contents(self, folder: StoredFolder) -> dict[str, Any] | None:
-        """Return the manifest to resume, if any; refuse a folder of another command.
-
-        A folder of this command needs ``resume`` or ``overwrite``.
-        """
+        """Return the manifest to resume, if any; refuse a folder of another command."""
         out, execution = folder.out, self.execution
         visible = [n for n in folder.names() if not n.startswith(".") and not n.endswith(".tmp")]
         if not visible:

@@ -42,9 +42,7 @@ _PURPOSES = {"parent": "parent_lookup", "children": "child_lookup"}
 def measure_point(
     network: Simulation, point: Point, config: ReferenceTreeConfig, progress: Progress
 ) -> Counts:
-    """Measure a point: return measure -> value -> the number of its occurrences, in ascending
-    order.
-    """
+    """Return measure -> value -> the number of its occurrences at a point, in ascending order."""
     found = _measured(network, point, config, progress)
     # the order of collected rows depends on partitions and cores
     return {measure: dict(sorted(counts.items())) for measure, counts in sorted(found.items())}

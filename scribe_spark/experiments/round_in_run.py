@@ -70,13 +70,7 @@ _OF_MESHES = ("hops", "sent_us", "first")
 
 @dataclass(frozen=True)
 class _AllLive(KnowsLives):
-    """The lives of nodes that all live from the start; picklable.
-
-    Attributes
-    ----------
-    nodes : int
-        The number of nodes.
-    """
+    """The lives of `nodes` nodes that all live from the start; picklable."""
 
     nodes: int
 

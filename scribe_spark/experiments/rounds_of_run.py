@@ -215,9 +215,7 @@ class RoundsOfRun(GrownTrees):
         return made
 
     def groups_with_root(self) -> DataFrame:
-        """Return the groups with a root; groups that have lost all copies of their state are left
-        out.
-        """
+        """Return the groups with a root, which have not lost all copies of their state."""
         run = self._run
         sizes = run.members.groupBy("group").agg(F.count("*").alias("size"))
         roots = run.overlay.with_router(self._roots)
@@ -228,9 +226,7 @@ class RoundsOfRun(GrownTrees):
         return run.memory.materialise(sized.select("group", "key_hi", "key_lo", size, *root))
 
     def multicast_groups(self) -> DataFrame:
-        """Return the groups with a source; groups without a node that may multicast are
-        left out.
-        """
+        """Return the groups with a source, which have a node that may multicast."""
         run = self._run
         sources, groups = local_frame(run.spark, self._grow().sources), run.groups_with_root
         if self._config.scribe.source == "root":

@@ -138,10 +138,7 @@ class _Phases:
         return entry if clock is None else {**entry, "clock": clock}
 
     def _write(self, phase: Phase) -> tuple[dict[str, Any], dict[str, str]]:
-        """Write the tables and texts of a phase; return their records.
-
-        A thread writes the tables one after the other, while others are made.
-        """
+        """Write the tables of a phase, in a thread, and its texts; return their records."""
         simulation, saved = self._simulation, self._simulation.saved
         records: dict[str, Any] = {}
         writes: dict[str, Future[DataFrame]] = {}

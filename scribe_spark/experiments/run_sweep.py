@@ -123,10 +123,7 @@ _TYPES = {"int": LongType(), "float": DoubleType(), "str": StringType(), "bool":
 
 
 def sweep_rows(swept: Mapping[str, str]) -> StructType:
-    """Return the columns of a sweep's table: the swept settings, the seed, and a metric's value.
-
-    The value is NULL if a point does not have the metric.
-    """
+    """Return the columns of a sweep's table; a metric that a point does not have is NULL."""
     fields = {**swept, "seed": "int", "metric": "str", "value": "float"}
     return StructType([StructField(name, _TYPES[kind], True) for name, kind in fields.items()])
 

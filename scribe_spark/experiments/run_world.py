@@ -302,21 +302,19 @@ class _WorldRun:
         return self.config.bandwidth.on and bool(self.simulation.node_parts)
 
     def _by_part(self) -> pd.DataFrame:
-        """`schemas.ROUNDS_BY_PART`, of all rounds so far."""
-        some = [found for found in self.by_part if len(found)]
-        columns = schemas.ROUNDS_BY_PART.names
-        return (
-            pd.concat(some, ignore_index=True)[columns] if some else pd.DataFrame(columns=columns)
-        )
+        """Return `schemas.ROUNDS_BY_PART` of all rounds so far."""
+        return _together(self.by_part, schemas.ROUNDS_BY_PART.names)
 
     def _publications(self) -> pd.DataFrame:
-        """`schemas.PUBLICATIONS`, of all publications that were due so far."""
-        some = [found[schemas.PUBLICATIONS.names] for found in self.publications if len(found)]
-        if not some:
-            return pd.DataFrame(columns=schemas.PUBLICATIONS.names).astype(
-                dict.fromkeys(("round", "group", *PUBLICATION_COUNTS), "int64")
-            )
-        return pd.concat(some, ignore_index=True).sort_values(["system", "round", "group"])
+        """Return `schemas.PUBLICATIONS` of all publications that were due so far."""
+        found = _together(self.publications, schemas.PUBLICATIONS.names)
+        found = found.sort_values(["system", "round", "group"])
+        return found.astype(dict.fromkeys(("round", "group", *PUBLICATION_COUNTS), "int64"))
+
+
+def _together(tables: Collection[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
+    some = [found[columns] for found in tables if len(found)]
+    return pd.concat(some, ignore_index=True) if some else pd.DataFrame(columns=columns)
 
 
 def _is_readable(manifest: Manifest) -> bool:

@@ -22,10 +22,7 @@ _TABLE, _MESSAGES = "knowledge", "arrival_messages"
 
 
 def check_saved_knowledge(config: RunConfig, read: Callable[[str], str]) -> dict[str, Any]:
-    """Refuse saved tables of another overlay than the config's; return the tables' records.
-
-    ``read(name)`` returns a text of the run that saved them.
-    """
+    """Refuse saved tables of another overlay than the config's; return the tables' records."""
     out = config.knowledge
     try:
         manifest = json.loads(read(MANIFEST))

@@ -254,9 +254,7 @@ class Simulation:
 
     @property
     def written_nodes(self) -> Table:
-        """The table `nodes` of the output folder: :attr:`nodes`, with the ``class`` and ``region``
-        of each node if the config has them.
-        """
+        """:attr:`nodes` with the ``class`` and ``region`` of each node, if the config has them."""
         return with_parts(self.grown.nodes, self.node_parts)
 
     @property
@@ -469,9 +467,7 @@ class Simulation:
         return Multicast(system, edges, deliver)
 
     def multicast_along(self, trees: scribe.Trees) -> Batches:
-        """Return the deliveries of one message from each group's source: ``group, node, hops,
-        delay_us``.
-        """
+        """Return the deliveries of one message a group: ``group, node, hops, delay_us``."""
         source = self.config.groups.source
         delivered, tables = scribe.multicast(trees, self.multicast_groups, source, self.progress)
         self.memory.own(tables)

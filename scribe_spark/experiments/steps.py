@@ -161,10 +161,10 @@ def opened(
     check: Callable[[Manifest | None], None] = lambda manifest: None,
     inner: Iterable[str] = (),
 ) -> Iterator[Work]:
-    """Return a context manager of a command's locked folder, which the command continues or begins.
+    """Open a command's folder, locked.
 
-    Spark's settings are for `nodes` nodes, if given.  ``check(manifest)`` refuses bad input
-    before OUT is touched; `inner` are the folders of runs or worlds in OUT.
+    `check` refuses bad input before OUT is touched; `inner` are the folders of runs or worlds in OUT;
+    Spark's settings are for `nodes` nodes, if given.
     """
     with ExitStack() as until_the_end:
         folder = until_the_end.enter_context(Folder(spark, plan.execution.out))

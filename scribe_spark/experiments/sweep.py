@@ -41,9 +41,7 @@ from scribe_spark.worlds.summary import measures_by_round, summarise, summary_un
 
 
 class PointResult(NamedTuple):
-    """The metrics of a completed point, and a world's rounds: a row for each round, a column for
-    each measure.
-    """
+    """The metrics of a completed point, and a world's measures (columns) by round (rows)."""
 
     values: dict[str, float | None]
     rounds: pd.DataFrame | None = None
@@ -69,9 +67,7 @@ class SweepKind:
     read: Callable[[Folder], PointResult]
 
     def value_kind(self, field: str) -> str:
-        """Return ``int``, ``float``, ``str`` or ``bool``; lists and quantities are
-        swept as texts.
-        """
+        """Return ``int``, ``float``, ``bool``, or ``str`` for lists and quantities."""
         kind = self.fields[field].kind.name
         return kind if kind in ("int", "float", "bool") else "str"
 
@@ -262,9 +258,7 @@ class Sweep:
         return [Point(values, self.base.replace(**values)) for values in found]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return every setting; a swept one has the list of its values; and the names of the swept
-        ones.
-        """
+        """Return the names of the swept settings, and every setting; a swept one as a list."""
         swept = {name: list(values) for name, values in self.grid.items()}
         return {"sweep": list(swept), **self.base.flat(), **swept}
 
@@ -291,9 +285,7 @@ def _check_grid(grid: Mapping[str, tuple[Any, ...]], kind: SweepKind) -> None:
 
 
 def _sets(texts: Sequence[str], kind: SweepKind) -> dict[str, tuple[Any, ...]]:
-    """Return the values in ``field=value,value`` texts; a value may be in double
-    quotes, as in CSV.
-    """
+    """Return the values in ``field=value,value`` texts, in which CSV's quotes are allowed."""
     grid: dict[str, tuple[Any, ...]] = {}
     for text in texts:
         name, equals, rest = text.partition("=")
@@ -331,9 +323,6 @@ def _metrics(given: Any, kind: SweepKind) -> tuple[str, ...]:
 
 
 def _safe(value: Any) -> str:
-    """Return a value as part of a folder's name: letters, digits and ``_.-``, others as ``~2F``.
-
-    ``%2F`` is not used, as some programs decode it in URLs.
-    """
+    """Return a value as part of a folder's name; not with ``%2F``, which some programs decode."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return quote(text, safe="").replace("~", "%7E").replace("%", "~")

@@ -188,9 +188,7 @@ _COUNTS = ("expected", "delivered", "reached", "first", "sends")
 def pair_faults(
     made: Sequence[Multicast], saved: Mapping[str, DataFrame], known: Known
 ) -> dict[str, InputError]:
-    """Return, for each system, the first group and node on which its tables disagree; one Spark
-    job.
-    """
+    """Return each system's first group and node on which tables disagree; one Spark job."""
     systems = F.explode(F.array(*(F.lit(one.system) for one in made))).alias("system")
     messages, keys = known.groups, ["group"]
     if known.publications is not None:
