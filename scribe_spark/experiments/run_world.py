@@ -256,12 +256,13 @@ class _WorldRun:
                 timed = timed.where(F.col("system") != UNICAST)
             rows = Batches.of(timed, LATENCY_COLUMNS)
             found = collect_latencies(rows, buckets=self.buckets)
-            latencies = {
-                "latency": self.work.write_table("latency", latency_rows(found, world.number - 1)),
-                "latency_counts": self.work.write_table("latency_counts", latency_counts(found)),
+            last = {
+                "tree_edges": edges,
+                "deliveries": delivered,
+                "latency": latency_rows(found, world.number - 1),
+                "latency_counts": latency_counts(found),
             }
-            drawn = self.work.write_tables({"tree_edges": edges, "deliveries": delivered})
-            tables = {**tables, **drawn, **latencies}
+            tables = {**tables, **self.work.write_tables(last)}
         played = {"tables": tables, "saved": saved, "engine": self.engine._asdict()}
         costs = {**self.work.manifest["world"].get("costs", {}), **self.costs}
         if costs:

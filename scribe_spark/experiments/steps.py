@@ -71,7 +71,7 @@ class Work:
         self.lock.check()
         return self.folder.write_table(name, rows)
 
-    def write_tables(self, tables: Mapping[str, Table | pd.DataFrame]) -> dict[str, Any]:
+    def write_tables(self, tables: Mapping[str, Table | pa.Table | pd.DataFrame]) -> dict[str, Any]:
         """Write tables, of which a pandas.DataFrame has few rows; return their records."""
         return {
             name: self.write_table(
@@ -163,7 +163,7 @@ def opened(
 ) -> Iterator[Work]:
     """Open a command's folder, locked.
 
-    `check` refuses bad input before OUT is touched; `inner` are the folders of runs or worlds in OUT;
+    `check` refuses bad input before OUT is touched; `inner` are folders of runs or worlds in OUT;
     Spark's settings are for `nodes` nodes, if given.
     """
     with ExitStack() as until_the_end:
