@@ -25,24 +25,15 @@ class Records(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """A command that writes folders.
+    """A command that writes folders."""
 
-    Attributes
-    ----------
-    noun : str
-        The result of the command, for messages.
-    contents : tuple of str
-        The files and folders that it writes into its folder, without the manifest and the folders
-        of `inner`.
-    records : callable
-        ``records(manifest)`` returns the records of its manifest (:func:`records_of`).
-    inner : Owner, optional
-        The owner of the inner folders: the points of a sweep, the runs of the paper.
-    """
-
+    #: The result of the command, for messages.
     noun: str
+    #: The files and folders in its folder, besides the manifest and the folders of `inner`.
     contents: tuple[str, ...]
+    #: Returns the records of its manifest; see :func:`records_of`.
     records: Callable[[Manifest], Records]
+    #: The owner of the inner folders: the points of a sweep, the runs of the paper.
     inner: Owner | None = None
 
 

@@ -196,23 +196,13 @@ def _play(
 
 @dataclass(frozen=True)
 class _HandOver:
-    """The program by which buckets write the tables of views, and drop all others.
-
-    Attributes
-    ----------
-    size : int
-        The number of nodes, K.
-    of : SystemTables
-        The names of the system's tables.
-    kinds : tuple of str
-        The kinds of messages, as observers number them.
-    """
+    """The program by which buckets write the tables of views, and drop all others."""
 
     bounds: np.ndarray
-    size: int
+    size: int  # the number of nodes, K
     live: SystemOnBuckets
     of: SystemTables
-    kinds: tuple[str, ...]
+    kinds: tuple[str, ...]  # as observers number them
     is_mesh: bool
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:

@@ -36,14 +36,6 @@ class Verified:
     texts: int = 0
     damaged: list[str] = field(default_factory=list)
 
-    def add(self, inner: Verified, inside: str) -> None:
-        """Add the result of an inner folder."""
-        self.tables += inner.tables
-        self.texts += inner.texts
-        self.damaged += [f"{inside}/{line}" for line in inner.damaged]
-        if self.finished and not inner.finished:
-            self.damaged.append(f"{inside}: it is not finished")
-
 
 def check_verify(out: str) -> None:
     """Refuse a local folder without a manifest, or with a run at work, before Spark starts."""
@@ -53,19 +45,16 @@ def check_verify(out: str) -> None:
         refuse_local_lock(out)
 
 
-def verify(out: str, spark: SparkSession | None = None) -> Verified:
+def verify(out: str, spark: SparkSession | None = None, expected: Owner | None = None) -> Verified:
     """Verify all tables and texts in a folder's manifest; a local folder needs no session.
+
+    A folder of another command than the `expected` one is refused.
 
     Examples
     --------
     >>> verify("out/run").damaged
     []
     """
-    return _verify(out, spark)
-
-
-def _verify(out: str, spark: SparkSession | None, expected: Owner | None = None) -> Verified:
-    """Verify a folder, and refuse one of another command than the expected one."""
     with StoredFolder(spark, out) as folder:
         names = folder.names()
         if MANIFEST not in names:
@@ -91,16 +80,21 @@ def _verify(out: str, spark: SparkSession | None, expected: Owner | None = None)
     for name in records.inside:
         # of an unfinished sweep, only the points that were begun
         if records.finished or owner is PAPER or name in names:
-            _verify_inside(found, out, name, spark, owner.inner)
+            _add_inner(found, out, name, spark, owner.inner)
     return found
 
 
-def _verify_inside(
+def _add_inner(
     found: Verified, out: str, inside: str, spark: SparkSession | None, owner: Owner | None
 ) -> None:
+    """Verify an inner folder, and add the result."""
     try:
-        inner = _verify(join(out, inside), spark, owner)
+        inner = verify(join(out, inside), spark, owner)
     except InputError as error:
         found.damaged.append(f"{inside}: {error.remedy if error.field == 'out' else error}")
-    else:
-        found.add(inner, inside)
+        return
+    found.tables += inner.tables
+    found.texts += inner.texts
+    found.damaged += [f"{inside}/{line}" for line in inner.damaged]
+    if found.finished and not inner.finished:
+        found.damaged.append(f"{inside}: it is not finished")
