@@ -40,7 +40,7 @@ _ours: set[str] = set()
 
 
 @dataclass(frozen=True)
-class Owner:
+class LockOwner:
     """A process, and one of its locks."""
 
     host: str
@@ -50,13 +50,13 @@ class Owner:
     token: str  # differs for each lock
 
     @classmethod
-    def here(cls) -> Owner:
+    def here(cls) -> LockOwner:
         """Return this process with a new token."""
         pid = os.getpid()
         return cls(platform.node(), _processes(), pid, _started(pid), uuid.uuid4().hex)
 
     @classmethod
-    def read(cls, text: str) -> Owner | None:
+    def read(cls, text: str) -> LockOwner | None:
         """Return the owner in a lock file's text; None if it names none."""
         try:
             found: dict[str, Any] = json.loads(text)["owner"]
@@ -118,7 +118,7 @@ class Lock:
     ) -> None:
         self._files, self._url, self._out = files, f"{url}/{LOCK}", out
         self._every, self._note = every, note
-        self._owner = Owner.here()
+        self._owner = LockOwner.here()
         self._beats = 0
         self._lost: str | None = None
         self._stop = threading.Event()
@@ -177,7 +177,7 @@ class Lock:
     def _is_abandoned(self) -> bool:
         """Return True if the owner of the lock is dead, False if it has just released the lock."""
         found = self._read()
-        owner = Owner.read(found or "")
+        owner = LockOwner.read(found or "")
         if owner is not None and owner.is_dead:
             return True
         whose = str(owner or "an unknown owner")
@@ -190,12 +190,12 @@ class Lock:
             time.sleep(self._every / 5)
             now = self._read()
             if now is not None and now != found:
-                raise _in_use(self._out, str(Owner.read(now) or whose))
+                raise _in_use(self._out, str(LockOwner.read(now) or whose))
             found = now
         return found is not None
 
     def _refuse_unless_ours(self) -> None:
-        owner = Owner.read(self._read() or "")
+        owner = LockOwner.read(self._read() or "")
         if owner != self._owner:
             raise _in_use(self._out, str(owner or "another run"))
 
@@ -203,7 +203,7 @@ class Lock:
         while not self._stop.wait(self._every):
             # storage that does not answer now may do so the next time
             with suppress(Exception):
-                owner = Owner.read(self._read() or "")
+                owner = LockOwner.read(self._read() or "")
                 if owner is not None and owner != self._owner:
                     self._lost = str(owner)
                     return
@@ -213,7 +213,7 @@ class Lock:
 
 def refuse_locked(out: str, text: str) -> None:
     """Refuse a folder if the text of its lock file names a live process of this machine."""
-    owner = Owner.read(text)
+    owner = LockOwner.read(text)
     if owner is not None and owner.is_of_this_machine and not owner.is_dead:
         raise _in_use(out, str(owner))
 
