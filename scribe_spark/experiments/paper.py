@@ -20,7 +20,7 @@ from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import inside, run_folder
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import PAPER
-from scribe_spark.experiments.plan import Plan, fields_of, non_default, plan_run
+from scribe_spark.experiments.plan import Plan, non_default, plan_run, settings_of
 from scribe_spark.experiments.reporting import DELAYS
 from scribe_spark.experiments.run_sweep import play_inside
 from scribe_spark.experiments.steps import Work, opened
@@ -44,7 +44,7 @@ def _runs(paper: Paper) -> dict[str, tuple[str, RunConfig]]:
     return {run_folder(name, config.seed): (name, config) for name, config in runs}
 
 
-def check(paper: Paper, execution: Execution) -> None:
+def check_paper(paper: Paper, execution: Execution) -> None:
     """Refuse, without Spark, an OUT or a run in it that cannot be continued or replaced."""
     refuse_buckets(execution)
     check_out(_plan(paper, execution))
@@ -53,7 +53,7 @@ def check(paper: Paper, execution: Execution) -> None:
             check_out(plan_run(config, inside(execution, folder)))
 
 
-def run(
+def run_paper(
     spark: SparkSession, paper: Paper, execution: Execution, progress: Progress | None = None
 ) -> str:
     """Run all incomplete runs, and write their summary; return the page's location.
@@ -90,7 +90,7 @@ def _plan(paper: Paper, execution: Execution) -> Plan:
     return Plan(
         PAPER,
         execution,
-        *fields_of(paper),
+        *settings_of(paper),
         about={"experiments": experiments},
         done={"runs": []},
         free=("seeds", "experiments"),

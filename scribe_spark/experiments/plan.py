@@ -108,14 +108,14 @@ def plan_run(config: RunConfig, execution: Execution) -> Plan:
     return Plan(
         RUN,
         execution,
-        *fields_of(config),
+        *settings_of(config),
         about={"seed": config.seed},
         done={"phases": []},
         inputs=lambda: input_digests(config),
     )
 
 
-def fields_of(config: Section) -> tuple[dict[str, Any], dict[str, Any]]:
+def settings_of(config: Section) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the settings of a config, and their defaults."""
     return config.flat(), type(config)().flat()
 

@@ -22,7 +22,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_out, known_graph, refuse_buckets
 from scribe_spark.experiments.manifest import Manifest
 from scribe_spark.experiments.owner import REFERENCE_TREE, point_file
-from scribe_spark.experiments.plan import Plan, fields_of
+from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.reference_tree_points import measure_point
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Step, Work, closed_at_last, opened
@@ -70,7 +70,7 @@ def run_reference_tree(
 
 def _plan(config: ReferenceTreeConfig, execution: Execution) -> Plan:
     about = {"seed": config.seed}
-    return Plan(REFERENCE_TREE, execution, *fields_of(config), about, done={_DONE: {}})
+    return Plan(REFERENCE_TREE, execution, *settings_of(config), about, done={_DONE: {}})
 
 
 class _Points:

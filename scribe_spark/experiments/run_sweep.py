@@ -21,7 +21,7 @@ from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.experiments.checks import check_out
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import inside, join
-from scribe_spark.experiments.plan import Plan, fields_of
+from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.run import run
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.simulation import Simulation
@@ -76,7 +76,7 @@ def run_sweep(
 
 def _plan(sweep: Sweep, execution: Execution) -> Plan:
     """Return the plan of a sweep; each point has its own inputs."""
-    resolved, (_, defaults) = sweep.as_dict(), fields_of(sweep.base)
+    resolved, (_, defaults) = sweep.as_dict(), settings_of(sweep.base)
     done = {"phases": [], "points": [point.name for point in sweep.points]}
     about = {"seed": resolved["seed"], "inputs": {}}
     return Plan(sweep.kind.owner, execution, resolved, defaults, about, done)

@@ -22,7 +22,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_out, known_graph
 from scribe_spark.experiments.manifest import Manifest, input_digests
 from scribe_spark.experiments.owner import WORLD
-from scribe_spark.experiments.plan import Plan, fields_of
+from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.scope import collected
 from scribe_spark.inputs import is_local
 from scribe_spark.measures.multicasts import MulticastMeasures
@@ -229,7 +229,7 @@ def plan_world(config: WorldConfig, execution: Execution) -> Plan:
     return Plan(
         WORLD,
         execution,
-        *fields_of(config),
+        *settings_of(config),
         about={"seed": config.seed},
         done={"round": length, "world": {"tables": {}, "saved": None}},
         inputs=lambda: input_digests(config),

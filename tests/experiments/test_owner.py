@@ -13,7 +13,7 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, Paper, ReferenceTreeConfig, RunConfig, WorldConfig
 from scribe_spark.core.paths import temporary_name
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import Sweep, paper
+from scribe_spark.experiments import Sweep
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.owner import (
     OWNERS,
@@ -25,6 +25,7 @@ from scribe_spark.experiments.owner import (
     WORLD_SWEEP,
     Owner,
 )
+from scribe_spark.experiments.paper import check_paper
 from scribe_spark.experiments.run_reference_tree import check_reference_tree
 from scribe_spark.experiments.strange_files import find_strange_file
 from scribe_spark.runtime.filesystem import ArrowFiles, HadoopFiles, LocalFiles
@@ -48,7 +49,7 @@ CHECKS: dict[str, Callable[[Execution], None]] = {
     WORLD.noun: lambda how: experiments.check_world_run(WORLDS, how),
     WORLD_SWEEP.noun: lambda how: experiments.check_sweep(Sweep(WORLDS, {"b": (2,)}), how),
     REFERENCE_TREE.noun: lambda how: check_reference_tree(ReferenceTreeConfig(), how),
-    PAPER.noun: lambda how: paper.check(Paper(), how),
+    PAPER.noun: lambda how: check_paper(Paper(), how),
 }
 
 
