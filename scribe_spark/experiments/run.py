@@ -159,7 +159,7 @@ class _Phases:
                     write.result()
         except BaseException:
             for table in writes:  # another attempt overwrites them, so it must not read them
-                saved.pop(table, None)
+                del saved[table]
             raise
         texts = {
             file: self._folder.write_json(file, value)
